@@ -1,0 +1,102 @@
+# The one front door. Needs Python 3.11+ and make; everything else comes from the locked requirements.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+SYNC = @$(if $(PYTHON),,$(error Python 3.11 or newer is needed))$(PYTHON) requirements/sync.py
+PORT ?= 9092
+DATA ?= ./data
+
+.PHONY: help
+help: ## what can be done here
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##—— environment
+.PHONY: venv venv-run venv-load venv-spark
+venv: ## .venv with all that tests and checks need
+	$(SYNC) run dev
+
+venv-run:
+	$(SYNC) run
+
+venv-load: ## adds what the load tests need
+	$(SYNC) run dev load
+
+venv-spark: ## adds what the Spark validation needs
+	$(SYNC) run dev spark
+
+.PHONY: kernels
+kernels: $(VENV)/.kernels ## compiles the kernels to the on-disk cache, once
+
+$(VENV)/.kernels: $(wildcard kbroker/kernels/*.py) requirements/run.txt | venv-run
+	@if [ -f kbroker/kernels/warm.py ]; then $(BIN)/python -m kbroker.kernels.warm; fi
+	@touch $@
+
+##—— the broker
+.PHONY: run
+run: venv-run kernels ## the broker on 127.0.0.1:9092, data in ./data
+	@printf '\n  bootstrap: 127.0.0.1:%s   data: %s   stop: Ctrl-C\n  once it says "kbroker ready", try in another terminal:\n\n' $(PORT) $(DATA)
+	@printf '    %s\n' '$(BIN)/kbroker topics create hello --partitions 3' \
+		'echo "first record" | $(BIN)/kbroker produce hello' '$(BIN)/kbroker consume hello --from-beginning'
+	@printf '\n'
+	@exec $(BIN)/kbroker serve --override listeners=PLAINTEXT://127.0.0.1:$(PORT) --override log.dirs=$(DATA)
+
+##—— tests
+.PHONY: test test-fast test-full fuzz
+test: venv kernels ## every test: fast ones first, then real clients, Apache Kafka beside, kills, fuzzing
+	@$(BIN)/python -m tests.tiers fast slow compat kafka crash fuzz
+
+test-fast: venv kernels ## seconds: units, properties, house rules
+	@$(BIN)/python -m tests.tiers fast
+
+test-full: test ## the same as test
+
+fuzz: venv kernels ## fuzzing alone
+	@$(BIN)/python -m tests.tiers fuzz
+
+##—— checks
+.PHONY: check ruff format mypy imports generated fmt docs
+check: ruff format mypy imports generated ## lint, format, types, import direction, generated files fresh
+
+ruff: venv
+	$(BIN)/ruff check
+
+format: venv
+	$(BIN)/ruff format --check
+
+mypy: venv
+	$(BIN)/mypy
+
+imports: venv
+	$(BIN)/lint-imports
+
+generated: venv
+	@$(BIN)/python -m docs.generate --check
+
+fmt: venv ## formats the code
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+docs: venv ## writes the generated pages and files anew
+	@$(BIN)/python -m docs.generate
+
+##—— dependencies
+# Each later file is held to the versions of the one before, so all of them fit into one environment.
+COMPILE = $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
+.PHONY: lock
+lock: venv ## locks the requirements anew from pyproject.toml (UPGRADE=1 takes newer versions)
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra build -o requirements/run.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra build --extra dev -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra load -c requirements/dev.txt -o requirements/load.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra spark -c requirements/load.txt -c requirements/dev.txt -o requirements/spark.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra java -c requirements/dev.txt -o requirements/java.txt
+	$(SYNC) run dev
+
+.PHONY: clean
+clean: ## removes the environment, caches and reports; keeps ./data
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis reports dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

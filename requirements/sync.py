@@ -1,0 +1,100 @@
+"""Brings `.venv` in line with the locked, hashed requirements: `python3 requirements/sync.py run dev`.
+
+Uses the standard library alone, because it runs before anything is installed. What is already in line (same
+lock file, same interpreter) is not touched, so a second run takes milliseconds. A file lock lets two `make` run
+at once.
+"""
+
+import fcntl
+import hashlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+OLDEST = (3, 11)
+
+
+def say(text: str) -> None:
+    print(f"[setup] {text}", flush=True)
+
+
+def digest(*paths: Path) -> str:
+    """Hash of the files' content and of the interpreter that will read them."""
+    state = hashlib.sha256(sys.version.encode())
+    for path in paths:
+        state.update(path.read_bytes())
+    return state.hexdigest()
+
+
+def pip(*args: str) -> None:
+    subprocess.run([str(PYTHON), "-m", "pip", "--disable-pip-version-check", *args], check=True)
+
+
+def step(stamp: str, wanted: str, what: str, *pip_args: str) -> None:
+    """Runs pip once per state: the stamp in the environment remembers which."""
+    mark = VENV / f".{stamp}.sync"
+    if mark.exists() and mark.read_text() == wanted:
+        return
+    say(f"{what} ...")
+    start = time.monotonic()
+    pip("install", "--quiet", *pip_args)
+    mark.write_text(wanted)
+    say(f"{what}: {time.monotonic() - start:.0f} s")
+
+
+def create() -> None:
+    mark = VENV / ".python.sync"
+    wanted = sys.version
+    if PYTHON.exists() and mark.exists() and mark.read_text() == wanted:
+        return
+    say(f"creating .venv with Python {sys.version.split()[0]} ...")
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
+    mark.write_text(wanted)
+
+
+def main(names: list[str]) -> int:
+    if sys.version_info < OLDEST:
+        say(
+            f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}; try: make PYTHON=python3.12 ..."
+        )
+        return 1
+    if not sys.platform.startswith("linux"):
+        say(f"kbroker uses Linux system calls (eventfd, sendfile, preadv2); this is {sys.platform}")
+        return 1
+    with open(ROOT / "requirements" / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            create()
+            for name in names:
+                locked = ROOT / "requirements" / f"{name}.txt"
+                step(
+                    name,
+                    digest(locked),
+                    f"installing requirements/{name}.txt (locked, hashed)",
+                    "--require-hashes",
+                    "--no-deps",
+                    "-r",
+                    str(locked),
+                )
+            project = digest(ROOT / "pyproject.toml", ROOT / "requirements" / "run.txt")
+            step(
+                "project",
+                project,
+                "installing kbroker (editable)",
+                "--no-deps",
+                "--no-build-isolation",
+                "-e",
+                str(ROOT),
+            )
+        except subprocess.CalledProcessError as error:
+            say(f"failed ({error.returncode}): {' '.join(map(str, error.cmd))}")
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
