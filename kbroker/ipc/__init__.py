@@ -1,0 +1,1 @@
+"""What the processes share: memory layout, rings, wake-ups, messages and links."""

@@ -1,0 +1,176 @@
+"""Duplex message channels between processes over Unix sockets: calls, replies, one-way messages.
+
+A frame is a 4-byte little-endian length and the pickle of ``(call_id, body)``. Call ids are the caller's;
+0 means that no reply is wanted. Two ends exist: ``AsyncLink`` for processes with an event loop (network,
+control) and ``PolledLink`` for the IO worker's own loop.
+"""
+
+import asyncio
+import pickle
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from kbroker.ipc.messages import Reply
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+LENGTH = struct.Struct("<I")
+RECEIVE_BYTES = 1 << 18
+
+
+class LinkClosed(ConnectionError):
+    """The peer went away; a call that was under way has no known outcome."""
+
+
+def pack(call_id: int, body: Any) -> bytes:
+    """One frame."""
+    payload = pickle.dumps((call_id, body), protocol=5)
+    return LENGTH.pack(len(payload)) + payload
+
+
+class FrameReader:
+    """Cuts received bytes into ``(call_id, body)`` messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes | memoryview) -> Iterator[tuple[int, Any]]:
+        """Add bytes; yields each message that is now complete."""
+        self._buffer += data
+        position = 0
+        while len(self._buffer) - position >= 4:
+            (length,) = LENGTH.unpack_from(self._buffer, position)
+            if len(self._buffer) - position - 4 < length:
+                break
+            payload = bytes(self._buffer[position + 4 : position + 4 + length])
+            position += 4 + length
+            yield pickle.loads(payload)
+        del self._buffer[:position]
+
+
+Handler = Callable[["AsyncLink", int, Any], None]
+
+
+class AsyncLink(asyncio.Protocol):
+    """One end of a link inside an event loop. Runs in: network, control. Owner: the process's main.
+
+    on_message(link, call_id, body) is called for everything but replies; on_lost(link) once at the end.
+    """
+
+    def __init__(self, on_message: Handler, on_lost: Callable[["AsyncLink"], None] | None = None) -> None:
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._reader = FrameReader()
+        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._next_call = 1
+        self._transport: asyncio.Transport | None = None
+        self.peer: Any = None  # whatever the owner wants to remember of the other side
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._transport is None or self._transport.is_closing()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        for call_id, body in self._reader.feed(data):
+            if isinstance(body, Reply):
+                self._settle(body)
+            else:
+                self._on_message(self, call_id, body)
+
+    def _settle(self, reply: Reply) -> None:
+        future = self._calls.pop(reply.call_id, None)
+        if future is None or future.done():
+            return
+        if reply.error:
+            future.set_exception(KafkaError(ErrorCode(reply.error), reply.message))
+        else:
+            future.set_result(reply.value)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        calls, self._calls = self._calls, {}
+        for future in calls.values():
+            if not future.done():
+                future.set_exception(LinkClosed("the other process went away"))
+        if self._on_lost is not None:
+            self._on_lost(self)
+
+    def send(self, body: Any) -> None:
+        """One-way message; silently dropped when the link is down."""
+        if self._transport is not None:
+            self._transport.write(pack(0, body))
+
+    def call(self, body: Any) -> "Awaitable[Any]":
+        """Send and await the reply's value; raises KafkaError for an error reply, LinkClosed if the peer dies."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._transport is None:
+            future.set_exception(LinkClosed("the link is down"))
+            return future
+        call_id = self._next_call
+        self._next_call += 1
+        self._calls[call_id] = future
+        self._transport.write(pack(call_id, body))
+        return future
+
+    def reply(self, call_id: int, value: Any = None, error: int = 0, message: str = "") -> None:
+        """Answer a call; a no-op for one-way messages."""
+        if call_id and self._transport is not None:
+            self._transport.write(pack(0, Reply(call_id, value, error, message)))
+
+    def close(self) -> None:
+        """Close after what was written has left."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+class PolledLink:
+    """One end of a link for a process that polls. Runs in: io. Owner: the worker's loop. Not thread-safe.
+
+    The socket is non-blocking for reading; sending blocks, which is fine towards control, whose loop
+    never waits for an IO worker.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.connect(address)
+        self._reader = FrameReader()
+
+    def fileno(self) -> int:
+        """For epoll."""
+        return self.socket.fileno()
+
+    def receive(self) -> list[tuple[int, Any]]:
+        """Every message that has arrived; raises LinkClosed when the peer is gone."""
+        messages: list[tuple[int, Any]] = []
+        while True:
+            try:
+                data = self.socket.recv(RECEIVE_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return messages
+            except OSError as error:
+                raise LinkClosed(str(error)) from error
+            if not data:
+                raise LinkClosed("control went away")
+            messages += self._reader.feed(data)
+
+    def send(self, body: Any, call_id: int = 0) -> None:
+        """Send a message (a call when call_id is given)."""
+        try:
+            self.socket.sendall(pack(call_id, body))
+        except OSError as error:
+            raise LinkClosed(str(error)) from error
+
+    def reply(self, call_id: int, value: Any = None, error: int = 0, message: str = "") -> None:
+        """Answer a call."""
+        if call_id:
+            self.send(Reply(call_id, value, error, message))
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()

@@ -1,0 +1,177 @@
+"""Every message between processes, apart from ring entries: the contract of net, io and control.
+
+Messages travel pickled between processes of one broker that were forked from one parent; they are
+never read from outside.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbroker.config.topic import TopicConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """First message of a child to control. role: "network" or "io"; index within the role; epoch: its
+    PROCESS_EPOCH. Control answers with a full Image (network) or the worker's OpenPartition calls (io)."""
+
+    role: str
+    index: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer to a call. error: Kafka error code, 0 for success; value: None on error."""
+
+    call_id: int
+    value: Any = None
+    error: int = 0
+    message: str = ""
+
+
+# --- network -> control ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    """A client's request that the network process does not serve itself. Called; the reply's value is the
+    whole framed response (size, header, body) as bytes, or None to close the connection without an answer.
+
+    body: the bytes after the request header. connection_id is unique within the network process."""
+
+    connection_id: int
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    listener: str
+    client_host: str
+    client_port: int
+    principal: str
+    body: bytes
+
+
+# --- control -> network ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionImage:
+    """One partition as network processes see it. folder: absolute path of its log directory."""
+
+    index: int
+    slot: int
+    generation: int
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicImage:
+    """One topic as network processes see it; partitions are ordered by index without gaps."""
+
+    name: str
+    topic_id: bytes
+    internal: bool
+    partitions: tuple[PartitionImage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Topics to add or replace, and names to drop. full: forget everything else first. Called; replied when
+    every later request of every connection sees it. settings: dynamic broker settings by Kafka name."""
+
+    version: int
+    full: bool
+    topics: tuple[TopicImage, ...]
+    deleted: tuple[str, ...] = ()
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+# --- control -> io (all are called) ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPartition:
+    """Create (if missing) or recover a partition's log and bring its slot online. Replied with nothing."""
+
+    slot: int
+    generation: int
+    topic: str
+    partition: int
+    topic_id: bytes
+    log_dir: str
+    leader_epoch: int
+    config: TopicConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ClosePartition:
+    """Flush and close; delete: rename the folder to ``<topic>-<partition>.<uuid>-delete`` and remove it after
+    file.delete.delay.ms. Replied when no append can reach it any more."""
+
+    slot: int
+    delete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurePartition:
+    """New effective topic config; takes effect with the next append or retention run."""
+
+    slot: int
+    config: TopicConfig
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecords:
+    """Advance the log start offset (-1: to the high watermark). Replied with the new log start offset;
+    OFFSET_OUT_OF_RANGE beyond the high watermark."""
+
+    slot: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEndOffset:
+    """OffsetForLeaderEpoch's question. Replied with (leader_epoch, end_offset), (-1, -1) when unknown."""
+
+    slot: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeProducers:
+    """Replied with a tuple of ProducerState."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """One active producer of a partition, in DescribeProducers' terms."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetLeaderEpoch:
+    """A newer leader epoch for a partition: written to leader-epoch-checkpoint with the next append."""
+
+    slot: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Dynamic broker settings by Kafka name, for the worker's own use (retention interval, flush, ...)."""
+
+    values: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Orderly stop: finish what is in the rings, flush, write checkpoints and snapshots, then reply and exit."""

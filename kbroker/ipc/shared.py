@@ -1,0 +1,100 @@
+"""The memory that all processes share, mapped once by the parent before the first fork.
+
+Runs in: all processes. Owner: the supervisor, which creates it and never reads or writes a slot or a
+ring afterwards, so that no child's crash can reach it.
+
+Anonymous shared mappings are used rather than named segments: they can not outlive the processes,
+and a child that is forked later sees them at the same address.
+"""
+
+import mmap
+import os
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.ipc import layout
+
+Words = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large the shared memory is. Untouched pages cost nothing, so maxima may be generous.
+
+    clients: processes that own an arena and append (the network processes, then control).
+    workers: IO workers. entries: of one ring, a power of two. arena_bytes: of one arena.
+    """
+
+    clients: int
+    workers: int
+    max_partitions: int
+    ring_entries: int
+    arena_bytes: int
+    metric_words: int = 16384
+
+
+class Region:
+    """One anonymous shared mapping: address, size and views of it."""
+
+    def __init__(self, size: int) -> None:
+        self.size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        self.map = mmap.mmap(-1, self.size, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS)
+        self.bytes: NDArray[np.uint8] = np.frombuffer(self.map, np.uint8)
+        self.address = int(self.bytes.ctypes.data)
+
+    def words(self, shape: tuple[int, ...]) -> Words:
+        """The start of the mapping as an int64 array."""
+        count = int(np.prod(shape))
+        return np.frombuffer(self.map, np.int64, count).reshape(shape)
+
+
+class Shared:
+    """All shared memory of one broker, and the eventfd of each process.
+
+    slots[max_partitions, SLOT_WORDS]; processes[clients + workers, PROCESS_WORDS] (clients first, then
+    workers); append_rings[client][worker] and completion_rings[client][worker] are raw addresses;
+    counters[clients + workers][max_partitions, COUNTER_WORDS]; metrics[clients + workers + 2, words].
+    """
+
+    def __init__(self, sizes: Sizes) -> None:
+        if sizes.ring_entries & (sizes.ring_entries - 1):
+            raise ValueError(f"ring entries must be a power of two, not {sizes.ring_entries}")
+        self.sizes = sizes
+        self.process_count = sizes.clients + sizes.workers
+        self._slots = Region(sizes.max_partitions * layout.SLOT_WORDS * 8)
+        self.slots = self._slots.words((sizes.max_partitions, layout.SLOT_WORDS))
+        self._processes = Region(self.process_count * layout.PROCESS_WORDS * 8)
+        self.processes = self._processes.words((self.process_count, layout.PROCESS_WORDS))
+        self._ring_bytes = layout.RING_HEADER_BYTES + sizes.ring_entries * layout.ENTRY_WORDS * 8
+        self._rings = Region(2 * sizes.clients * sizes.workers * self._ring_bytes)
+        self.arenas = [Region(sizes.arena_bytes) for _ in range(sizes.clients)]
+        self._counters = [
+            Region(sizes.max_partitions * layout.COUNTER_WORDS * 8) for _ in range(self.process_count)
+        ]
+        self.counters = [
+            region.words((sizes.max_partitions, layout.COUNTER_WORDS)) for region in self._counters
+        ]
+        # two more rows than processes with rings: the supervisor and the retired counters
+        self._metrics = Region((self.process_count + 2) * sizes.metric_words * 8)
+        self.metrics = self._metrics.words((self.process_count + 2, sizes.metric_words))
+        self.event_fds = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(self.process_count)]
+
+    def append_ring(self, client: int, worker: int) -> int:
+        """Address of the ring that carries requests from a client process to an IO worker."""
+        return self._rings.address + (client * self.sizes.workers + worker) * self._ring_bytes
+
+    def completion_ring(self, client: int, worker: int) -> int:
+        """Address of the ring that carries completions from an IO worker to a client process."""
+        half = self.sizes.clients * self.sizes.workers * self._ring_bytes
+        return self.append_ring(client, worker) + half
+
+    def worker_process(self, worker: int) -> int:
+        """Row of an IO worker in ``processes``, ``event_fds`` and ``counters``."""
+        return self.sizes.clients + worker
+
+    @property
+    def control_client(self) -> int:
+        """Client number of the control process: the last one."""
+        return self.sizes.clients - 1

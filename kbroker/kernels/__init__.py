@@ -1,0 +1,1 @@
+"""Compiled kernels: numba functions over raw memory, shared by the network and IO processes."""
