@@ -1,8 +1,8 @@
 """Brings `.venv` in line with the locked, hashed requirements: `python3 requirements/sync.py run dev`.
 
 Uses the standard library alone, because it runs before anything is installed. What is already in line (same
-lock file, same interpreter) is not touched, so a second run takes milliseconds. A file lock lets two `make` run
-at once.
+lock file, same interpreter) is not touched, so a second run takes milliseconds. A file lock lets two `make`
+run at once.
 """
 
 import fcntl
@@ -58,9 +58,7 @@ def create() -> None:
 
 def main(names: list[str]) -> int:
     if sys.version_info < OLDEST:
-        say(
-            f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}; try: make PYTHON=python3.12 ..."
-        )
+        say(f"Python 3.11 or newer is needed, not {sys.version.split()[0]}; try: make PYTHON=python3.12 ...")
         return 1
     if not sys.platform.startswith("linux"):
         say(f"kbroker uses Linux system calls (eventfd, sendfile, preadv2); this is {sys.platform}")

@@ -58,14 +58,19 @@ class ApacheKafka:
         config = self.folder / "server.properties"
         if not config.exists() or overrides:
             self.folder.mkdir(parents=True, exist_ok=True)
-            config.write_text("".join(f"{key}={value}\n" for key, value in self._settings(overrides or {}).items()))
+            config.write_text(
+                "".join(f"{key}={value}\n" for key, value in self._settings(overrides or {}).items())
+            )
         if not (self.log_dir / "meta.properties").exists():
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             cluster_id = cluster_id.replace("-", "A", 1) if cluster_id.startswith("-") else cluster_id
             run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config))
         with open(self.output, "ab") as out:
             self.process = subprocess.Popen(
-                java_command("kafka.Kafka", str(config), jvm=self.jvm), stdout=out, stderr=out, stdin=subprocess.DEVNULL
+                java_command("kafka.Kafka", str(config), jvm=self.jvm),
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
             )
         self._wait_ready(timeout_s)
         return self.bootstrap
@@ -93,7 +98,12 @@ class ApacheKafka:
         return self.start()
 
     def run_tool(
-        self, main_class: str, *args: str, stdin: str | None = None, timeout_s: float = 120, check: bool = True
+        self,
+        main_class: str,
+        *args: str,
+        stdin: str | None = None,
+        timeout_s: float = 120,
+        check: bool = True,
     ) -> subprocess.CompletedProcess[str]:
         """Runs a Java tool of Apache Kafka; `tests.peer.tools.run_tool` does it without a node."""
         return run_tool(main_class, *args, stdin=stdin, timeout_s=timeout_s, check=check)

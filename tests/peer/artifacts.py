@@ -51,7 +51,9 @@ def resolve(java: Path) -> None:
     elif ivy := spark_ivy():
         commands = [ivy_command(java, ivy, *coordinate) for coordinate in coordinates()]
     else:
-        raise PeerUnavailable("neither Maven nor Spark's Ivy to fetch jars with (`make venv-java` brings one)")
+        raise PeerUnavailable(
+            "neither Maven nor Spark's Ivy to fetch jars with (`make venv-java` brings one)"
+        )
     for command in commands:
         environment = os.environ | {"JAVA_HOME": os.environ.get("JAVA_HOME", str(java.resolve().parents[1]))}
         done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment)

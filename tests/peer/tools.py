@@ -15,7 +15,9 @@ class ToolFailed(AssertionError):
     """A tool ended with another code than 0; the text holds what it said."""
 
 
-def java_command(main_class: str, *args: str, jvm: tuple[str, ...] = QUICK_JVM, log: str = "warn") -> list[str]:
+def java_command(
+    main_class: str, *args: str, jvm: tuple[str, ...] = QUICK_JVM, log: str = "warn"
+) -> list[str]:
     """The command line of a Java class of the peer. Raises PeerUnavailable."""
     libraries = class_path()
     java = find_java()
@@ -37,11 +39,15 @@ def run_tool(
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, **feed)  # type: ignore[call-overload]
     if check and done.returncode:
         name = main_class.rpartition(".")[2]
-        raise ToolFailed(f"{name} {' '.join(args)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        raise ToolFailed(
+            f"{name} {' '.join(args)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        )
     return done  # type: ignore[no-any-return]
 
 
-def open_tool(main_class: str, *args: str, output: IO[bytes] | int = subprocess.PIPE) -> subprocess.Popen[bytes]:
+def open_tool(
+    main_class: str, *args: str, output: IO[bytes] | int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
     """Starts a tool that runs until it is stopped; the caller ends it. stderr goes where stdout goes."""
     command = java_command(main_class, *args)
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT)

@@ -1,0 +1,44 @@
+"""Writes every generated page and file anew, or with --check tells which are stale (exit code 1).
+
+A row names the file and the function that gives its whole text, as in
+`"docs/config.md": "kbroker.config.page:render"`.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+GENERATED: dict[str, str] = {}
+
+
+def text(function: str) -> str:
+    """What the named `module:function` gives."""
+    module, _, name = function.partition(":")
+    return str(getattr(importlib.import_module(module), name)())
+
+
+def stale() -> list[str]:
+    """The generated files whose content is not what their function gives now."""
+    return [
+        path
+        for path, function in GENERATED.items()
+        if not (ROOT / path).exists() or (ROOT / path).read_text() != text(function)
+    ]
+
+
+def main(arguments: list[str]) -> int:
+    changed = stale()
+    if "--check" in arguments:
+        for path in changed:
+            print(f"{path} is stale: make docs writes it anew")
+        return 1 if changed else 0
+    for path in changed:
+        (ROOT / path).write_text(text(GENERATED[path]))
+        print(f"wrote {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

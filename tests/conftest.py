@@ -1,0 +1,88 @@
+"""Fixtures of all tests: a kbroker, as many as wanted, and Apache Kafka beside it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.artifacts import PeerUnavailable, class_path
+from tests.peer.kbroker_node import KBroker
+
+RUNNING: list[KBroker] = []
+
+BrokerFactory = Callable[..., KBroker]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
+    """A running kbroker with default settings, shared by the tests of one module."""
+    node = KBroker(tmp_path_factory.mktemp("kbroker"))
+    yield from _run(node)
+
+
+@pytest.fixture
+def broker_factory(tmp_path: Path) -> Iterator[BrokerFactory]:
+    """Starts kbrokers with settings of the test's own: `broker_factory({"num.io.threads": "2"})`.
+
+    `start=False` gives one that is not started yet. All are stopped after the test.
+    """
+    made: list[KBroker] = []
+
+    def make(settings: dict[str, str] | None = None, start: bool = True) -> KBroker:
+        node = KBroker(tmp_path / f"kbroker-{len(made)}", settings)
+        made.append(node)
+        RUNNING.append(node)
+        if start:
+            node.start()
+        return node
+
+    yield make
+    failures = [failure for node in made if (failure := _stop(node))]
+    if failures:
+        raise failures[0]
+
+
+@pytest.fixture(scope="session")
+def kafka_jars() -> str:
+    """Class path of Apache Kafka's jars, for tests that only run its tools."""
+    try:
+        return class_path()
+    except PeerUnavailable as reason:
+        pytest.skip(f"no Apache Kafka: {reason}")
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    """A running Apache Kafka 4.3.1, shared by the whole run."""
+    node = ApacheKafka(tmp_path_factory.mktemp("kafka"))
+    node.start()
+    yield node
+    node.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """A failed test shows the end of the log of every kbroker that runs."""
+    report: pytest.TestReport = yield  # type: ignore[assignment]
+    if report.failed:
+        for node in RUNNING:
+            report.sections.append((f"log of kbroker {node.bootstrap}", node.logs()))
+    return report  # type: ignore[return-value]
+
+
+def _run(node: KBroker) -> Iterator[KBroker]:
+    RUNNING.append(node)
+    node.start()
+    yield node
+    if failure := _stop(node):
+        raise failure
+
+
+def _stop(node: KBroker) -> AssertionError | None:
+    RUNNING.remove(node)
+    try:
+        node.stop()
+    except AssertionError as failure:
+        return failure
+    return None

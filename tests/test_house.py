@@ -1,0 +1,95 @@
+"""The house rules that no other tool checks: sizes, generated files, names, what must not be in the repo."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from docs.generate import GENERATED, stale
+
+ROOT = Path(__file__).parents[1]
+MAX_LINES = 400
+
+# Files that may be longer, each with its reason. Generated files are exempt as a whole.
+LONGER: dict[str, str] = {}
+GENERATED_FOLDERS = ("kbroker/protocol/messages/",)
+
+# Rooms whose name is also a standard module's; they are only ever imported as kbroker.<name>.
+ROLE_NAMES = {"kbroker/io"}
+
+
+def tracked(suffix: str = "") -> list[str]:
+    """Files git knows (or would add), relative to the root."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [name for name in listed if name.endswith(suffix) and (ROOT / name).is_file()]
+
+
+def test_every_file_keeps_to_its_budget() -> None:
+    long = {
+        name: lines
+        for name in tracked(".py")
+        if not name.startswith(GENERATED_FOLDERS) and name not in GENERATED and name not in LONGER
+        if (lines := len((ROOT / name).read_text().splitlines())) > MAX_LINES
+    }
+    assert not long, f"over {MAX_LINES} lines, split by noun: {long}"
+
+
+def test_exceptions_from_the_budget_are_still_needed() -> None:
+    files = set(tracked(".py"))
+    needless = [name for name in LONGER if name not in files or _lines(name) <= MAX_LINES]
+    assert not needless
+
+
+def test_generated_files_are_fresh() -> None:
+    assert not stale(), "make docs writes them anew"
+
+
+def test_no_module_shadows_a_standard_one() -> None:
+    """A script run by its path puts its folder first on sys.path: `logging.py` beside it would win."""
+    tops = sys.stdlib_module_names
+    clashes = [
+        name
+        for name in tracked(".py")
+        if Path(name).stem in tops and Path(name).stem not in ("__init__", "__main__") and "/" in name
+        if not name.startswith("tests/")
+    ]
+    folders = {
+        str(Path(name).parent)
+        for name in tracked("__init__.py")
+        if Path(name).parent.name in tops and not name.startswith("tests/")
+    }
+    assert not clashes
+    assert not folders - ROLE_NAMES
+
+
+def test_no_catch_all_modules() -> None:
+    vague = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
+    assert not [name for name in tracked(".py") if Path(name).stem in vague]
+
+
+def test_the_repo_names_no_registry_host_and_no_path_of_a_machine() -> None:
+    hosts = re.compile(
+        r"https?://[^\s\"'<>)]*(/simple\b|/maven2?\b|\.whl\b|\.jar\b|\.tgz\b|\.crate\b|/packages/[0-9a-f]{2}/)"
+        r"|\b(pypi\.org|pythonhosted\.org|repo1?\.maven)|--(extra-)?index-url|--find-links"
+    )
+    machine = re.compile("|".join(("/ro" + "ot/", "/wo" + "rk/", "/ho" + r"me/\w+/", "/tm" + "p/w/")))
+    found = [
+        f"{name}:{number}: {line.strip()[:100]}"
+        for name in tracked()
+        if name not in ("LICENSE", "tests/test_house.py")
+        for number, line in enumerate(_text(name).splitlines(), 1)
+        if hosts.search(line) or machine.search(line)
+    ]
+    assert not found
+
+
+def _lines(name: str) -> int:
+    return len((ROOT / name).read_text().splitlines())
+
+
+def _text(name: str) -> str:
+    try:
+        return (ROOT / name).read_text()
+    except UnicodeDecodeError:
+        return ""
