@@ -1,0 +1,1 @@
+"""Writing logs: the IO worker and everything that only it may touch."""
