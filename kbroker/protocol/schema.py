@@ -1,0 +1,76 @@
+"""The schema of a wire struct: what the codec compiles from. No I/O, no clock.
+
+A struct has ONE shape over all versions of its message: the union of the fields. `Field.versions` says which versions
+carry a field on the wire; elsewhere it has its default. Ranges are inclusive (first, last) pairs.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, Final, NamedTuple
+
+FIXED: Final[Mapping[str, tuple[str, int]]] = {
+    "bool": ("?", 1),
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "uint16": ("H", 2),
+    "int32": ("i", 4),
+    "uint32": ("I", 4),
+    "int64": ("q", 8),
+    "float64": ("d", 8),
+    "uuid": ("16s", 16),
+}
+"""Wire types of fixed width: (struct format, bytes). All are big-endian."""
+
+VARIABLE: Final = frozenset({"string", "bytes", "records"})
+"""Wire types with a length prefix. "bytes" is copied on decode; "records" stays a slice of the input buffer."""
+
+ZERO_UUID: Final = bytes(16)
+
+Versions = tuple[int, int]
+Records = bytes | memoryview
+"""A field of record batches: on decode a slice of what was decoded, never a copy."""
+
+
+class ProtocolError(ValueError):
+    """The bytes are not a valid message of the version asked for, or a value does not fit its field."""
+
+
+class Field(NamedTuple):
+    """One field. `type` is a wire type, "struct", or either behind "[]"; `item` is the class of a struct."""
+
+    name: str
+    type: str
+    versions: Versions
+    default: object
+    nullable: Versions | None = None
+    tag: int | None = None
+    tagged: Versions | None = None
+    item: "type[Struct] | None" = None
+    legacy: bool = False
+    """The length prefix is the non-compact one even in flexible versions (RequestHeader.client_id)."""
+
+    def present(self, version: int) -> bool:
+        return self.versions[0] <= version <= self.versions[1]
+
+    def is_nullable(self, version: int) -> bool:
+        return self.nullable is not None and self.nullable[0] <= version <= self.nullable[1]
+
+    def is_tagged(self, version: int) -> bool:
+        return self.tagged is not None and self.tagged[0] <= version <= self.tagged[1]
+
+
+class Schema(NamedTuple):
+    """Schema of a struct. `flexible` is the first version with compact lengths and tagged fields, or None."""
+
+    versions: Versions
+    flexible: int | None
+    fields: tuple[Field, ...]
+
+    def is_flexible(self, version: int) -> bool:
+        return self.flexible is not None and version >= self.flexible
+
+
+class Struct:
+    """Base of all generated structs (dataclasses with slots)."""
+
+    __slots__ = ()
+    SCHEMA: ClassVar[Schema]
