@@ -1,0 +1,1 @@
+"""The one place of cluster-like state: topic catalogue, config store, producer ids, coordinators."""

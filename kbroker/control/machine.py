@@ -1,0 +1,91 @@
+"""The contract of a coordinator: a pure machine over one internal topic, run by `runtime.py`.
+
+A machine decides in functions of (state, request, now_ms) and never waits, writes or reads a clock. What it wants
+remembered it returns as records; its state of record changes only in `replay`, which sees every record again after a
+restart. Kafka's CoordinatorShard and CoordinatorRuntime split the work the same way.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kbroker.protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of an internal topic. value None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+class Deferred:
+    """An answer that comes later (a JoinGroup that waits for members). Completed once; later calls do nothing."""
+
+    __slots__ = ("_callback", "_response", "done")
+
+    def __init__(self) -> None:
+        self.done = False
+        self._response: Any = None
+        self._callback: Callable[[Any], None] | None = None
+
+    def complete(self, response: Any) -> bool:
+        """Give the answer; False when it had been given before."""
+        if self.done:
+            return False
+        self.done, self._response = True, response
+        if self._callback is not None:
+            self._callback(response)
+        return True
+
+    def on_complete(self, callback: Callable[[Any], None]) -> None:
+        """Called with the answer, at once when it is there already. One callback only (the runtime's)."""
+        self._callback = callback
+        if self.done:
+            callback(self._response)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one operation decided.
+
+    records: appended as one batch to the key's partition, all or none; each is replayed after the append.
+    response: anything the caller understands, or a Deferred. It leaves after the records are durable.
+    then: called once, after the replay with ErrorCode.NONE, or instead of it with the append's error. Deferreds
+    are completed here. Without `then` an append error is raised to the caller as KafkaError.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    response: Any = None
+    then: Callable[[ErrorCode], None] | None = None
+
+
+Operation = Callable[[int], Outcome]
+"""Takes now_ms (wall clock)."""
+
+
+class Timers(Protocol):
+    """Timers of a machine, by name: scheduling a name again replaces it."""
+
+    def schedule(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
+        """Run the operation after delay_ms, in turn with the key's other operations."""
+
+    def cancel(self, name: str) -> None:
+        """Forget a timer; nothing when there is none."""
+
+
+class Machine(Protocol):
+    """A coordinator. Runs in: control. Owner: its Runtime, which alone calls it."""
+
+    topic: str
+    """The internal topic that holds its records."""
+
+    def replay(self, partition: int, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        """Apply one record: after its append, and for every record of the log at start, in offset order."""
+
+    def loaded(self, partition: int, now_ms: int) -> None:
+        """Every record of the partition has been replayed: start the timers of what was found."""
+
+    def unloaded(self, partition: int) -> None:
+        """Forget what the partition held: it has been deleted."""
