@@ -45,8 +45,12 @@ run: venv-run kernels ## the broker on 127.0.0.1:9092, data in ./data
 	@exec $(BIN)/kbroker serve --override listeners=PLAINTEXT://127.0.0.1:$(PORT) --override log.dirs=$(DATA)
 
 ##—— tests
+.PHONY: peer
+peer: venv ## Apache Kafka and its tools for the tests (brings Java when there is none)
+	@$(BIN)/python -m tests.peer.prepare
+
 .PHONY: test test-fast test-full fuzz
-test: venv kernels ## every test: fast ones first, then real clients, Apache Kafka beside, kills, fuzzing
+test: venv peer kernels ## every test: fast ones first, then real clients, Apache Kafka beside, kills, fuzzing
 	@$(BIN)/python -m tests.tiers fast slow compat kafka crash fuzz
 
 test-fast: venv kernels ## seconds: units, properties, house rules

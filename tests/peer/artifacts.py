@@ -14,6 +14,7 @@ from tests.peer.java import find_java
 POM = Path(__file__).parent / "pom.xml"
 ROOT = Path(__file__).parents[2]
 KAFKA_VERSION = "4.3.1"
+SYSTEM_TRUST_STORE = Path("/etc/ssl/certs/java/cacerts")
 CACHE = ROOT / ".cache" / f"kafka-{KAFKA_VERSION}"
 
 
@@ -28,7 +29,7 @@ def class_path() -> str:
     """
     java = find_java()
     if java is None:
-        raise PeerUnavailable("no Java 17 or newer on PATH or in JAVA_HOME (`make venv-java` brings one)")
+        raise PeerUnavailable("no Java 17 or newer on PATH or in JAVA_HOME (`make peer` brings one)")
     CACHE.parent.mkdir(parents=True, exist_ok=True)
     wanted = hashlib.sha256(POM.read_bytes()).hexdigest()
     with open(CACHE.parent / "kafka.lock", "w") as lock:
@@ -51,9 +52,7 @@ def resolve(java: Path) -> None:
     elif ivy := spark_ivy():
         commands = [ivy_command(java, ivy, *coordinate) for coordinate in coordinates()]
     else:
-        raise PeerUnavailable(
-            "neither Maven nor Spark's Ivy to fetch jars with (`make venv-java` brings one)"
-        )
+        raise PeerUnavailable("neither Maven nor Spark's Ivy to fetch jars with (`make peer` brings one)")
     for command in commands:
         environment = os.environ | {"JAVA_HOME": os.environ.get("JAVA_HOME", str(java.resolve().parents[1]))}
         done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment)
@@ -82,8 +81,10 @@ def coordinates() -> list[tuple[str, str, str]]:
 
 def ivy_command(java: Path, ivy: Path, group: str, artifact: str, version: str) -> list[str]:
     pattern = str(CACHE / "[artifact]-[revision](-[classifier]).[ext]")
+    # A machine's own certificates (of a company's proxy, say) are unknown to a Java that came as a wheel.
+    trust = [f"-Djavax.net.ssl.trustStore={SYSTEM_TRUST_STORE}"] if SYSTEM_TRUST_STORE.exists() else []
     return [
-        *(str(java), "-jar", str(ivy), "-warn", "-cache", str(CACHE.parent / "ivy")),
+        *(str(java), *trust, "-jar", str(ivy), "-warn", "-cache", str(CACHE.parent / "ivy")),
         *("-dependency", group, artifact, version, "-confs", "default", "-types", "jar", "bundle"),
         *("-retrieve", pattern),
     ]

