@@ -1,8 +1,8 @@
 """Encodes and decodes the generated structs. A (struct, version) is compiled on first use and kept.
 
-Errors are ProtocolError alone: truncated or malformed input, a value that does not fit its field, an unknown version.
-Tagged fields that the version does not know are skipped. Encoding drops fields that the version lacks, as Kafka does
-with ignorable ones.
+Errors are ProtocolError alone: truncated or malformed input, a value that does not fit its field, an
+unknown version. Tagged fields that the version does not know are skipped. Encoding drops fields that the
+version lacks, as Kafka does with ignorable ones.
 """
 
 import struct

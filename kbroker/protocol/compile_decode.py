@@ -1,8 +1,8 @@
-"""Writes the Python source of a decoder for one (struct, version): straight lines, one unpack per run of fixed fields.
+"""Writes the Python source of a decoder for one (struct, version): one unpack per run of fixed fields.
 
-Lengths of the legacy encoding and first bytes of compact ones join the run before them. The compiled function is
-`decode(buf, pos, limit) -> (object, end)`; it may raise struct.error or IndexError at the end of the buffer, which
-codec.py turns into ProtocolError.
+Lengths of the legacy encoding and first bytes of compact ones join the run before them. The compiled
+function is `decode(buf, pos, limit) -> (object, end)`; it may raise struct.error or IndexError at the end
+of the buffer, which codec.py turns into ProtocolError.
 """
 
 import struct
@@ -33,20 +33,20 @@ def minimum_size(schema: Schema, version: int) -> int:
     for field in schema.fields:
         if not field.present(version) or field.is_tagged(version):
             continue
-        if field.type in FIXED:
-            size += FIXED[field.type][1]
+        if field.wire in FIXED:
+            size += FIXED[field.wire][1]
         elif flexible and not field.legacy:
             size += 1
-        elif field.type == "struct":
+        elif field.wire == "struct":
             assert field.item is not None
             size += 1 if field.is_nullable(version) else minimum_size(field.item.SCHEMA, version)
         else:
-            size += 2 if field.type == "string" else 4
+            size += 2 if field.wire == "string" else 4
     return size
 
 
 class DecoderSource:
-    """Source and names of one decoder. A line per append; `pending` is the run of fixed fields not yet unpacked."""
+    """Source and names of one decoder. `pending` is the run of fixed fields not yet unpacked."""
 
     def __init__(self, cls: type[Struct], version: int) -> None:
         self.version = version
@@ -158,7 +158,9 @@ class DecoderSource:
         self.line(f"{tag}, pos = read_uvarint(buf, pos)")
         self.line(f"{size}, pos = read_uvarint(buf, pos)")
         self.line(f"{end} = pos + {size}")
-        self.line(f"if {end} > limit: {self.fail(f'a tagged field of {cls.__name__} ends after the message')}")
+        self.line(
+            f"if {end} > limit: {self.fail(f'a tagged field of {cls.__name__} ends after the message')}"
+        )
         for field, name in tagged:
             where = f"{cls.__name__}.{field.name}"
             self.line(f"if {tag} == {field.tag}:")
@@ -173,14 +175,16 @@ class DecoderSource:
         """Lines that read a field; gives the name or expression of its value."""
         compact = schema.is_flexible(self.version) and not field.legacy
         nullable = field.is_nullable(self.version)
-        if field.type.startswith("[]"):
+        if field.wire.startswith("[]"):
             return self.array(field, compact, nullable, where)
-        if field.type in FIXED:
-            return self.read_fixed(*FIXED[field.type])
-        if field.type == "struct":
+        if field.wire in FIXED:
+            return self.read_fixed(*FIXED[field.wire])
+        if field.wire == "struct":
             assert field.item is not None
-            return self.nullable_struct(field, field.item) if nullable else self.bound(self.struct(field.item))
-        return self.sized(field.type, compact, nullable, where)
+            return (
+                self.nullable_struct(field, field.item) if nullable else self.bound(self.struct(field.item))
+            )
+        return self.sized(field.wire, compact, nullable, where)
 
     def bound(self, expression: str) -> str:
         """Makes the object now: its values are read by runs that later lines end."""
@@ -216,12 +220,13 @@ class DecoderSource:
         return name
 
     def array(self, field: Field, compact: bool, nullable: bool, where: str) -> str:
-        element = field.type[2:]
+        element = field.wire[2:]
         count, name = self.length(compact, "i", 4), self.fresh("v")
         self.line(f"if {count} < 0: " + (f"{name} = None" if nullable else self.fail(f"{where} is null")))
         least = self.element_size(field, element, compact)
         self.line(
-            f"elif {count} * {least} > limit - pos: " + self.fail(f"{where} has more elements than the message bytes")
+            f"elif {count} * {least} > limit - pos: "
+            + self.fail(f"{where} has more elements than the message bytes")
         )
         self.line("else:")
         self.indent += 1

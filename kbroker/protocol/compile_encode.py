@@ -1,8 +1,8 @@
 """Writes the Python source of an encoder for one (struct, version): one pack per run of fixed fields.
 
-The compiled function is `encode(out, o)`; it appends to the bytearray `out`. Fields that the version does not have are
-dropped. It may raise struct.error, TypeError or AttributeError for values that do not fit, which codec.py turns into
-ProtocolError.
+The compiled function is `encode(out, o)`; it appends to the bytearray `out`. Fields that the version does not
+have are dropped. It may raise struct.error, TypeError or AttributeError for values that do not fit, which
+codec.py turns into ProtocolError.
 """
 
 import struct
@@ -24,7 +24,7 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 class EncoderSource:
-    """Source and names of one encoder. `pending` is the run of fixed fields not yet packed: (format, expression)."""
+    """Source and names of one encoder. `pending`: the run of fixed fields not yet packed."""
 
     def __init__(self, cls: type[Struct], version: int) -> None:
         self.version = version
@@ -103,14 +103,14 @@ class EncoderSource:
     def field(self, field: Field, schema: Schema, value: str, where: str) -> None:
         compact = schema.is_flexible(self.version) and not field.legacy
         nullable = field.is_nullable(self.version)
-        if field.type == "uuid":
+        if field.wire == "uuid":
             self.uuid(value, where)
-        elif field.type in FIXED:
-            self.pending.append((FIXED[field.type][0], value))
-        elif field.type == "struct":
+        elif field.wire in FIXED:
+            self.pending.append((FIXED[field.wire][0], value))
+        elif field.wire == "struct":
             self.nested(field, value, nullable)
         else:
-            format_ = "h" if field.type == "string" else "i"
+            format_ = "h" if field.wire == "string" else "i"
             name = self.fresh("v")
             self.line(f"{name} = {value}", flush=True)
             if nullable:
@@ -154,10 +154,10 @@ class EncoderSource:
 
     def present(self, field: Field, name: str, compact: bool, format_: str, where: str) -> None:
         """A string, bytes, records or array that is not null."""
-        if field.type.startswith("[]"):
+        if field.wire.startswith("[]"):
             self.array(field, name, compact, where)
         else:
-            self.sized(field.type, name, compact, format_)
+            self.sized(field.wire, name, compact, format_)
 
     def sized(self, type_: str, name: str, compact: bool, format_: str) -> None:
         if type_ == "string":
@@ -166,7 +166,7 @@ class EncoderSource:
         self.line(f"{self.out} += {name}", flush=True)
 
     def array(self, field: Field, name: str, compact: bool, where: str) -> None:
-        element = field.type[2:]
+        element = field.wire[2:]
         if element in FIXED and element != "uuid":
             self.numbers(FIXED[element][0], name, compact)
             return

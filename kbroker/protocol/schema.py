@@ -1,7 +1,7 @@
 """The schema of a wire struct: what the codec compiles from. No I/O, no clock.
 
-A struct has ONE shape over all versions of its message: the union of the fields. `Field.versions` says which versions
-carry a field on the wire; elsewhere it has its default. Ranges are inclusive (first, last) pairs.
+A struct has ONE shape over all versions of its message: the union of the fields. `Field.versions` says which
+versions carry a field on the wire; elsewhere it has its default. Ranges are inclusive (first, last) pairs.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,6 @@ FIXED: Final[Mapping[str, tuple[str, int]]] = {
 }
 """Wire types of fixed width: (struct format, bytes). All are big-endian."""
 
-VARIABLE: Final = frozenset({"string", "bytes", "records"})
-"""Wire types with a length prefix. "bytes" is copied on decode; "records" stays a slice of the input buffer."""
-
 ZERO_UUID: Final = bytes(16)
 
 Versions = tuple[int, int]
@@ -35,10 +32,14 @@ class ProtocolError(ValueError):
 
 
 class Field(NamedTuple):
-    """One field. `type` is a wire type, "struct", or either behind "[]"; `item` is the class of a struct."""
+    """One field. `item` is the class of a struct.
+
+    `wire` is a key of FIXED, "string", "bytes" (copied on decode), "records" (stays a slice of the input),
+    "struct", or one of these behind "[]".
+    """
 
     name: str
-    type: str
+    wire: str
     versions: Versions
     default: object
     nullable: Versions | None = None

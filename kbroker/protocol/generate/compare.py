@@ -1,6 +1,7 @@
-"""Compares the generator's shapes with Kafka's own schemas: `python -m kbroker.protocol.generate.compare <folder of jars>`.
+"""`python -m kbroker.protocol.generate.compare <folder of jars>`: the shapes beside Kafka's own schemas.
 
-Prints every difference in names, types, versions, nullability, tags and defaults; exit code 1 when there is any.
+Prints every difference in names, types, versions, nullability, tags and defaults; exit code 1 if there is
+any.
 """
 
 import sys
@@ -30,8 +31,9 @@ def _struct_differences(where: str, ours: StructShape, kafka: StructShape) -> It
         elif field != other:
             yield f"{where}.{field.name}:\n    ours  {field}\n    kafka {other}"
     for version in range(ours.versions[0], ours.versions[1] + 1):
-        if _wire_order(ours, version) != _wire_order(kafka, version):
-            yield f"{where}: order in v{version} {_wire_order(ours, version)}, Kafka's {_wire_order(kafka, version)}"
+        order, expected = _wire_order(ours, version), _wire_order(kafka, version)
+        if order != expected:
+            yield f"{where}: order in v{version} {order}, Kafka's {expected}"
 
 
 def differences(ours: MessageShape, kafka: MessageShape) -> Iterator[str]:

@@ -50,7 +50,9 @@ def _api_index(rows: list[tuple[int, str, str, str, int, int, int | None]]) -> s
     text = HEADER.format(title="All APIs by key: where their messages are and which versions they have.")
     text += "\nfrom collections.abc import Mapping\nfrom typing import Final, NamedTuple\n\n\n"
     text += "class ApiMessages(NamedTuple):\n"
-    text += '    """`flexible`: the first flexible version, or None. Classes are named, not imported: see `wire`."""\n\n'
+    text += (
+        '    """Classes are named, not imported: kbroker.protocol.messages imports one when asked for."""\n\n'
+    )
     text += "    module: str\n    request: str\n    response: str\n"
     text += "    min_version: int\n    max_version: int\n    flexible: int | None\n\n\n"
     text += "APIS: Final[Mapping[int, ApiMessages]] = {\n"
@@ -66,7 +68,9 @@ def coordinator_record_files(libs: Path) -> dict[str, str]:
     tables = ""
     for jar, topic in COORDINATOR_JARS.items():
         messages = {m.name: m for m in messages_of(libs, jar) if m.kind.startswith("coordinator")}
-        names = sorted((n.removesuffix("Key") for n in messages if n.endswith("Key")), key=lambda n: _type(messages, n))
+        names = sorted(
+            (n.removesuffix("Key") for n in messages if n.endswith("Key")), key=lambda n: _type(messages, n)
+        )
         tables += f"\n{topic}: Final[Mapping[int, tuple[type[Struct], type[Struct]]]] = {{\n"
         for name in names:
             module = snake_case(name)
@@ -78,8 +82,14 @@ def coordinator_record_files(libs: Path) -> dict[str, str]:
             title = f"{name} (record type {type_}): key and value."
             files[f"coordinator_records/{module}.py"] = render_module(title, {"RECORD_TYPE": type_}, pair)
         tables += "}\n"
-    text = HEADER.format(title="The records of the coordinators' topics: record type -> (key class, value class).")
-    text += "\nfrom collections.abc import Mapping\nfrom typing import Final\n\n" + "".join(sorted(imports)) + tables
+    text = HEADER.format(
+        title="The records of the coordinators' topics: record type -> (key class, value class)."
+    )
+    text += (
+        "\nfrom collections.abc import Mapping\nfrom typing import Final\n\n"
+        + "".join(sorted(imports))
+        + tables
+    )
     files["coordinator_records/index.py"] = formatted(text)
     return files
 

@@ -22,7 +22,7 @@ def snake_case(name: str) -> str:
 
 
 def parse_versions(text: str, top: Versions) -> Versions | None:
-    """"3+", "2-5", "4" or "none", cut to the message's own range; None when nothing is left."""
+    """ "3+", "2-5", "4" or "none", cut to the message's own range; None when nothing is left."""
     if text == "none":
         return None
     first, _, last = text.partition("-")
@@ -79,8 +79,14 @@ class _Reader:
                 self.struct(name, self.common[name]["fields"], self.top)
         tagged = parse_versions(raw.get("taggedVersions", "none"), versions)
         return FieldShape(
-            snake_case(raw["name"]), type_, versions, _default(raw.get("default"), type_, nullable is not None),
-            nullable, raw.get("tag") if tagged else None, tagged, raw.get("flexibleVersions") == "none",
+            snake_case(raw["name"]),
+            type_,
+            versions,
+            _default(raw.get("default"), type_, nullable is not None),
+            nullable,
+            raw.get("tag") if tagged else None,
+            tagged,
+            raw.get("flexibleVersions") == "none",
         )
 
 

@@ -1,7 +1,7 @@
 """Reads the message classes of the kio package (one class per version) and merges them into shapes.
 
-kio gives durations and times as Python objects and drops their unit from the name; here they are the plain integers of
-the wire again and carry Kafka's names.
+kio gives durations and times as Python objects and drops their unit from the name; here they are the plain
+integers of the wire again and carry Kafka's names.
 """
 
 import dataclasses
@@ -93,8 +93,13 @@ def _field(message: str, struct: str, raw: "dataclasses.Field[Any]", version: in
     span = (version, version)
     tag = raw.metadata.get("tag")
     return FieldShape(
-        _name(message, raw.name, kafka_type), type_, span, _default(raw.default, type_, nullable),
-        span if nullable else None, tag, span if tag is not None else None,
+        _name(message, raw.name, kafka_type),
+        type_,
+        span,
+        _default(raw.default, type_, nullable),
+        span if nullable else None,
+        tag,
+        span if tag is not None else None,
         legacy=struct == "RequestHeader" and raw.name == "client_id",
     )
 
@@ -135,8 +140,11 @@ def _merge_field(versions: Iterable[FieldShape]) -> FieldShape:
         span = _span(merged.versions, field.versions)
         assert span is not None
         merged = dataclasses.replace(
-            field, versions=span, nullable=_span(merged.nullable, field.nullable),
-            tagged=_span(merged.tagged, field.tagged), tag=merged.tag if field.tag is None else field.tag,
+            field,
+            versions=span,
+            nullable=_span(merged.nullable, field.nullable),
+            tagged=_span(merged.tagged, field.tagged),
+            tag=merged.tag if field.tag is None else field.tag,
         )
     return merged
 
@@ -152,7 +160,8 @@ def _merge_struct(name: str, per_version: dict[int, list[FieldShape]]) -> Struct
 def _root_class(module_name: str, kind: str) -> type[Any]:
     module = importlib.import_module(module_name)
     (root,) = [
-        c for _, c in inspect.getmembers(module, inspect.isclass)
+        c
+        for _, c in inspect.getmembers(module, inspect.isclass)
         if c.__module__ == module_name and getattr(c, "__type__", None) is getattr(EntityType, kind)
     ]
     return root
@@ -171,7 +180,11 @@ def message(api: str, kind: str) -> MessageShape:
     structs = {name: _merge_struct(name, per_version) for name, per_version in seen.items()}
     key = {v: k for k, v in api_key_map.items()}.get(api)
     shape = MessageShape(
-        root.__name__, kind, key, (min(spans), max(spans)), min(flexible) if flexible else None,
+        root.__name__,
+        kind,
+        key,
+        (min(spans), max(spans)),
+        min(flexible) if flexible else None,
         list(_by_use(structs, root.__name__)),
     )
     if shape.name in OVERRIDES:

@@ -40,7 +40,7 @@ class StructShape:
 
 @dataclass
 class MessageShape:
-    """A message: its root struct and the structs it uses, innermost first (a struct follows those it names)."""
+    """A message: its root struct last, and before it the structs it uses, innermost first."""
 
     name: str
     kind: str

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 
 class ApiMessages(NamedTuple):
-    """`flexible`: the first flexible version, or None. Classes are named, not imported: see `wire`."""
+    """Classes are named, not imported: kbroker.protocol.messages imports one when asked for."""
 
     module: str
     request: str
