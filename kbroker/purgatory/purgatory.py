@@ -1,0 +1,152 @@
+"""Operations that wait for something to happen to one of their keys (Kafka's DelayedOperationPurgatory).
+
+An operation completes exactly once. Nothing polls: whoever changes what an operation waits for calls
+`check_and_complete` with the key; the loop that owns the purgatory sleeps until `next_expiry_ms` and calls
+`expire`.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, TypeVar
+
+from kbroker.purgatory.delayed_operation import DelayedOperation
+from kbroker.purgatory.timing_wheel import TimingWheel
+
+Key = TypeVar("Key", bound=Hashable)
+
+PURGE_INTERVAL = 1000
+"""Completed operations left in watch lists before the lists are swept
+(fetch.purgatory.purge.interval.requests).
+"""
+
+
+class Purgatory(Generic[Key]):
+    """Delayed operations by key. Runs in: net, io, control; owned by one loop. Not thread-safe.
+
+    announce(key): called for each key once the operation is registered and before the second look; there
+    the owner tells other processes that somebody waits (a waiter bit in the partition slot).
+    """
+
+    __slots__ = ("_announce", "_done_since_purge", "_lists", "_purge_interval", "_wheel")
+
+    def __init__(
+        self,
+        now_ms: int,
+        purge_interval: int = PURGE_INTERVAL,
+        announce: Callable[[Key], None] | None = None,
+    ) -> None:
+        self._wheel = TimingWheel(now_ms)
+        self._lists: dict[Key, list[DelayedOperation]] = {}
+        self._purge_interval = purge_interval
+        self._announce = announce
+        self._done_since_purge = 0
+
+    @property
+    def delayed(self) -> int:
+        """Operations that wait (Kafka's NumDelayedOperations)."""
+        return len(self._wheel)
+
+    @property
+    def watched(self) -> int:
+        """Entries in all watch lists, completed ones not yet swept included (Kafka's PurgatorySize)."""
+        return sum(map(len, self._lists.values()))
+
+    def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[Key]) -> bool:
+        """Look, and `watch` when the condition does not hold yet. True: completed."""
+        if operation.can_complete():
+            return self.complete(operation)
+        return self.watch(operation, keys)
+
+    def watch(self, operation: DelayedOperation, keys: Iterable[Key]) -> bool:
+        """Register under every key, then look again: what happened in between has told nobody. True:
+        completed.
+
+        For callers that have just looked themselves. An operation without keys only expires or is forced.
+        """
+        lists = self._lists
+        announce = self._announce
+        for key in keys:
+            waiting = lists.get(key)
+            if waiting is None:
+                lists[key] = [operation]
+            else:
+                waiting.append(operation)
+            if announce is not None:
+                announce(key)
+        if operation.can_complete():
+            return self.complete(operation)
+        self._wheel.add(operation)
+        return False
+
+    def check_and_complete(self, key: Key) -> int:
+        """Complete what waits for `key` and can be completed now; how many were."""
+        # The list is taken out so that operations completed here may watch the same key again.
+        waiting = self._lists.pop(key, None)
+        if waiting is None:
+            return 0
+        count = 0
+        kept = []
+        for operation in waiting:
+            if operation.completed:
+                continue
+            if operation.can_complete():
+                count += self.complete(operation)
+            else:
+                kept.append(operation)
+        if kept:
+            newer = self._lists.get(key)
+            self._lists[key] = kept if newer is None else kept + newer
+        return count
+
+    def complete(self, operation: DelayedOperation) -> bool:
+        """Complete whether or not its condition holds. False: it was completed before."""
+        if operation.completed:
+            return False
+        operation.completed = True
+        self._wheel.cancel(operation)
+        self._swept_later()
+        operation.on_complete(False)
+        return True
+
+    def cancel(self, operation: DelayedOperation) -> bool:
+        """Forget the operation without completing it: nobody is there for the answer.
+
+        False: completed before.
+        """
+        if operation.completed:
+            return False
+        operation.completed = True
+        self._wheel.cancel(operation)
+        self._swept_later()
+        return True
+
+    def cancel_key(self, key: Key) -> int:
+        """`cancel` everything that waits for `key`; how many."""
+        return sum(self.cancel(operation) for operation in self._lists.pop(key, ()))
+
+    def next_expiry_ms(self) -> int | None:
+        """The loop need not call `expire` before this time; None when nothing waits."""
+        return self._wheel.next_expiry_ms()
+
+    def expire(self, now_ms: int) -> int:
+        """Complete what has run out of time by `now_ms`, earliest first; how many."""
+        count = 0
+        for operation in self._wheel.advance(now_ms):
+            assert isinstance(operation, DelayedOperation)
+            if operation.completed:  # by an operation that expired just before it
+                continue
+            operation.completed = True
+            self._swept_later()
+            operation.on_complete(True)
+            count += 1
+        return count
+
+    def _swept_later(self) -> None:
+        self._done_since_purge += 1
+        if self._done_since_purge > self._purge_interval:
+            self._purge()
+
+    def _purge(self) -> None:
+        """Drop completed operations from the watch lists and lists that became empty."""
+        self._done_since_purge = 0
+        kept = ((key, [each for each in ops if not each.completed]) for key, ops in self._lists.items())
+        self._lists = {key: operations for key, operations in kept if operations}

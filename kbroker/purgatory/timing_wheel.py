@@ -1,0 +1,157 @@
+"""A hierarchical timing wheel: add and cancel in O(1), expire in order of time, no clock of its own.
+
+Level n has 64 buckets of 64**n ms. An entry lies on the level of the highest base-64 digit in which its
+expiry differs from the wheel's time, so every bucket in use lies ahead, the first one in use on the lowest
+level is the next to come due, and an entry moves down at most once per level. (Kafka's TimingWheel instead
+rounds to the level's tick and drives the buckets by a DelayQueue; here the loop asks `next_expiry_ms` for
+its timeout.)
+"""
+
+from typing import Final
+
+_BITS: Final = 6
+_SLOTS: Final = 1 << _BITS
+_MASK: Final = _SLOTS - 1
+_LEVELS: Final = 11  # 66 bits: any Java long
+_ALWAYS_DUE: Final = 1 << 62
+
+
+class TimerEntry:
+    """Something that expires at `expiry_ms`; in at most one wheel at a time.
+
+    Subclasses say what then happens.
+    """
+
+    __slots__ = ("_bucket", "expiry_ms")
+
+    def __init__(self, expiry_ms: int) -> None:
+        self.expiry_ms = expiry_ms
+        self._bucket: dict[TimerEntry, None] | None = None
+
+    @property
+    def scheduled(self) -> bool:
+        return self._bucket is not None
+
+
+class TimingWheel:
+    """Entries by expiry. Runs in: net, io, control; owned by one loop, which passes the time.
+
+    Not thread-safe.
+    """
+
+    __slots__ = ("_buckets", "_count", "_now_ms", "_used")
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+        self._count = 0
+        # Per level: the buckets (dicts as ordered sets) and a bit per bucket that may hold an entry.
+        self._buckets: list[list[dict[TimerEntry, None]]] = [[{} for _ in range(_SLOTS)]]
+        self._used = [0]
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the last `advance`."""
+        return self._now_ms
+
+    def add(self, entry: TimerEntry) -> None:
+        """Schedule `entry` at its expiry_ms; one in the past is due with the next `advance`.
+
+        It must not be scheduled.
+        """
+        assert entry._bucket is None, "an entry is in one wheel, once"
+        self._count += 1
+        self._place(entry)
+
+    def cancel(self, entry: TimerEntry) -> bool:
+        """Take `entry` out. False when it was not scheduled (any more)."""
+        bucket = entry._bucket
+        if bucket is None:
+            return False
+        del bucket[entry]
+        entry._bucket = None
+        self._count -= 1
+        return True
+
+    def reschedule(self, entry: TimerEntry, expiry_ms: int) -> None:
+        """Move `entry` to another time, or add it."""
+        self.cancel(entry)
+        entry.expiry_ms = expiry_ms
+        self.add(entry)
+
+    def next_expiry_ms(self) -> int | None:
+        """No entry expires before this time; None when there is none.
+
+        Exact for what is due within 64 ms, else up to one bucket early: `advance` then refines it.
+        """
+        level = self._first_level()
+        return None if level is None else self._start(level)
+
+    def advance(self, now_ms: int) -> list[TimerEntry]:
+        """Set the time; the entries with expiry_ms <= now_ms, earliest first, no longer scheduled.
+
+        Never goes back.
+        """
+        expired: list[TimerEntry] = []
+        while (level := self._first_level()) is not None and (start := self._start(level)) <= now_ms:
+            self._now_ms = max(self._now_ms, start)
+            bits = self._used[level]
+            lowest = bits & -bits
+            self._used[level] = bits ^ lowest
+            slot = lowest.bit_length() - 1
+            bucket = self._buckets[level][slot]
+            self._buckets[level][slot] = {}
+            if level == 0:
+                for entry in bucket:
+                    entry._bucket = None
+                expired += bucket
+            else:
+                for entry in bucket:
+                    self._place(entry)
+        self._now_ms = max(self._now_ms, now_ms)
+        self._count -= len(expired)
+        return expired
+
+    def _place(self, entry: TimerEntry) -> None:
+        now_ms = self._now_ms
+        expiry_ms = entry.expiry_ms
+        if expiry_ms <= now_ms:
+            expiry_ms = now_ms
+        elif expiry_ms > _ALWAYS_DUE:
+            expiry_ms = _ALWAYS_DUE
+        level = ((expiry_ms ^ now_ms) | _MASK).bit_length() - 1
+        level //= _BITS
+        while level >= len(self._used):
+            self._buckets.append([{} for _ in range(_SLOTS)])
+            self._used.append(0)
+        slot = (expiry_ms >> level * _BITS) & _MASK
+        bucket = self._buckets[level][slot]
+        bucket[entry] = None
+        entry._bucket = bucket
+        self._used[level] |= 1 << slot
+
+    def _first_level(self) -> int | None:
+        """The lowest level with an entry; bits of buckets that cancellation emptied are cleared on the
+        way.
+        """
+        if not self._count:
+            return None
+        for level, bits in enumerate(self._used):
+            buckets = self._buckets[level]
+            while bits:
+                lowest = bits & -bits
+                if buckets[lowest.bit_length() - 1]:
+                    self._used[level] = bits
+                    return level
+                bits ^= lowest
+            self._used[level] = 0
+        return None
+
+    def _start(self, level: int) -> int:
+        """Start time of the first bucket in use of `level`."""
+        bits = self._used[level]
+        slot = (bits & -bits).bit_length() - 1
+        above = (level + 1) * _BITS
+        return (self._now_ms >> above << above) + (slot << level * _BITS)

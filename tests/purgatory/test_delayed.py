@@ -1,0 +1,87 @@
+"""The conditions of the three kinds of delayed operation."""
+
+import pytest
+
+from kbroker.purgatory.delayed_fetch import DelayedFetch
+from kbroker.purgatory.delayed_join import DelayedJoin
+from kbroker.purgatory.delayed_produce import DelayedProduce
+from kbroker.purgatory.purgatory import Purgatory
+
+
+@pytest.mark.parametrize(
+    ("available", "min_bytes", "answered"),
+    [
+        ({"a": 0, "b": 0}, 1, False),
+        ({"a": 40, "b": 59}, 100, False),
+        ({"a": 40, "b": 60}, 100, True),
+        ({"a": 0, "b": -1}, 100, True),  # an error is told at once
+        ({"a": 0}, 0, True),
+        ({}, 0, True),
+        ({}, 1, False),
+    ],
+)
+def test_a_fetch_is_answered_with_min_bytes_or_an_error(
+    available: dict[str, int], min_bytes: int, answered: bool
+) -> None:
+    ends = []
+    fetch = DelayedFetch(
+        500, min_bytes, tuple(available), available.__getitem__, lambda it, expired: ends.append(expired)
+    )
+    purgatory = Purgatory[str](0)
+    assert purgatory.try_complete_else_watch(fetch, available) == answered
+    purgatory.expire(500)
+    assert ends == [not answered]
+
+
+def test_a_fetch_completes_when_its_partition_grows() -> None:
+    end = {"a": 0}
+    ends = []
+    fetch = DelayedFetch(500, 10, ("a",), end.__getitem__, lambda it, expired: ends.append(it.positions))
+    purgatory = Purgatory[str](0)
+    purgatory.watch(fetch, ("a",))
+    end["a"] = 9
+    assert purgatory.check_and_complete("a") == 0
+    end["a"] = 10
+    assert purgatory.check_and_complete("a") == 1
+    assert ends == [("a",)]
+
+
+def test_a_produce_that_expires_names_the_slots_not_reached() -> None:
+    high_watermark = {1: 100, 2: 200, 3: 299}
+    ends: list[tuple[dict[int, int], bool]] = []
+
+    def finish(produce: DelayedProduce, expired: bool) -> None:
+        ends.append((dict(produce.pending), expired))
+
+    purgatory = Purgatory[int](0)
+    produce = DelayedProduce(1000, {1: 100, 2: 201, 3: 300}, high_watermark.__getitem__, finish)
+    assert not purgatory.try_complete_else_watch(produce, (1, 2, 3))
+    high_watermark[2] = 201
+    assert purgatory.check_and_complete(2) == 0
+    purgatory.expire(1000)
+    assert ends == [({3: 300}, True)]
+
+
+def test_a_join_completes_with_the_last_member_and_only_once() -> None:
+    missing = {"m1", "m2"}
+    ends: list[bool] = []
+    purgatory = Purgatory[str](0)
+    purgatory.watch(DelayedJoin(3000, lambda: not missing, ends.append), ("group",))
+    missing.discard("m1")
+    purgatory.check_and_complete("group")
+    assert ends == []
+    missing.discard("m2")
+    purgatory.check_and_complete("group")
+    purgatory.check_and_complete("group")
+    purgatory.expire(3000)
+    assert ends == [False]
+
+
+def test_a_join_goes_on_with_those_present_when_time_runs_out() -> None:
+    ends: list[bool] = []
+    purgatory = Purgatory[str](0)
+    purgatory.watch(DelayedJoin(3000, lambda: False, ends.append), ("group",))
+    purgatory.expire(2999)
+    assert ends == []
+    purgatory.expire(3000)
+    assert ends == [True]

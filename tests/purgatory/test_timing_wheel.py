@@ -1,0 +1,107 @@
+"""The timing wheel against a plain list of (expiry, entry)."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+
+from kbroker.purgatory.timing_wheel import TimerEntry, TimingWheel
+
+START_MS = 1_700_000_000_000
+DELAYS = st.one_of(st.integers(-10, 70), st.integers(0, 5000), st.integers(0, 1 << 40))
+
+
+class WheelAgainstList(RuleBasedStateMachine):
+    entries = Bundle("entries")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ms = START_MS
+        self.wheel = TimingWheel(self.now_ms)
+        self.waiting: dict[TimerEntry, int] = {}
+
+    @rule(target=entries, delay=DELAYS)
+    def add(self, delay: int) -> TimerEntry:
+        entry = TimerEntry(self.now_ms + delay)
+        self.wheel.add(entry)
+        self.waiting[entry] = max(entry.expiry_ms, self.now_ms)
+        return entry
+
+    @rule(entry=entries)
+    def cancel(self, entry: TimerEntry) -> None:
+        assert self.wheel.cancel(entry) == (self.waiting.pop(entry, None) is not None)
+
+    @rule(entry=entries, delay=DELAYS)
+    def reschedule(self, entry: TimerEntry, delay: int) -> None:
+        self.wheel.reschedule(entry, self.now_ms + delay)
+        self.waiting[entry] = max(entry.expiry_ms, self.now_ms)
+
+    @rule(step=DELAYS)
+    def advance(self, step: int) -> None:
+        self.now_ms = max(self.now_ms, self.now_ms + step)
+        self._advance()
+
+    @rule()
+    def advance_to_the_next_expiry(self) -> None:
+        """What a loop does that sleeps for next_expiry_ms: it reaches the first entry in a few wake-ups."""
+        if not self.waiting:
+            return
+        first = min(self.waiting.values())
+        for _ in range(12):
+            due = self.wheel.next_expiry_ms()
+            assert due is not None
+            assert due <= first
+            self.now_ms = max(self.now_ms, due)
+            if self._advance():
+                assert self.now_ms == first
+                return
+        raise AssertionError("the first entry never came due")
+
+    def _advance(self) -> int:
+        expired = self.wheel.advance(self.now_ms)
+        due = [self.waiting[entry] for entry in expired]
+        assert due == sorted(due)
+        assert set(expired) == {entry for entry, at in self.waiting.items() if at <= self.now_ms}
+        for entry in expired:
+            assert not entry.scheduled
+            del self.waiting[entry]
+        return len(expired)
+
+    @invariant()
+    def agrees(self) -> None:
+        assert len(self.wheel) == len(self.waiting)
+        due = self.wheel.next_expiry_ms()
+        assert (due is None) == (not self.waiting)
+        if due is not None:
+            assert due <= min(self.waiting.values())
+
+
+TestWheelAgainstList = WheelAgainstList.TestCase
+
+
+@given(st.integers(0, 63))
+def test_next_expiry_is_exact_within_the_current_64_ms(delay: int) -> None:
+    wheel = TimingWheel(START_MS - START_MS % 64)
+    wheel.add(TimerEntry(wheel.now_ms + delay))
+    assert wheel.next_expiry_ms() == wheel.now_ms + delay
+
+
+def test_an_entry_of_the_past_is_due_at_once() -> None:
+    wheel = TimingWheel(START_MS)
+    entry = TimerEntry(START_MS - 1)
+    wheel.add(entry)
+    assert wheel.next_expiry_ms() == START_MS
+    assert wheel.advance(START_MS) == [entry]
+
+
+def test_the_largest_java_long_is_a_time() -> None:
+    wheel = TimingWheel(0)
+    wheel.add(TimerEntry(2**63 - 1))
+    assert wheel.advance(START_MS) == []
+    assert len(wheel) == 1
+
+
+def test_time_never_goes_back() -> None:
+    wheel = TimingWheel(START_MS)
+    wheel.advance(START_MS + 10)
+    wheel.advance(START_MS)
+    assert wheel.now_ms == START_MS + 10
