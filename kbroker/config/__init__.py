@@ -1,0 +1,1 @@
+"""Settings, one row each; parsing, checks, DescribeConfigs, AlterConfigs and docs/config.md follow."""

@@ -1,0 +1,28 @@
+"""Broker settings of kbroker itself. Kafka has none of them, so they carry the prefix `kbroker.`."""
+
+from kbroker.config.checks import PowerOfTwo, at_least, listen_address
+from kbroker.config.setting import BOOLEAN, CLUSTER, HIGH, INT, LONG, LOW, STRING, Setting
+
+# fmt: off
+KBROKER = (
+    Setting("kbroker.write.caching", BOOLEAN, True, dynamic=CLUSTER, importance=HIGH,
+            doc="Default of the topic setting write.caching. False answers acks=all only when the bytes "
+                "are on disk; one sync is shared by all waiting appends of a disk."),
+    Setting("kbroker.clamp.replication.factor", BOOLEAN, True,
+            doc="Create internal topics with as many replicas as this host offers when the settings ask "
+                "for more. False refuses, as Kafka does."),
+    Setting("kbroker.http.listen", STRING, "127.0.0.1:9404", listen_address,
+            doc="Address of the http process: /metrics, /healthz, /readyz. Empty turns it off, port 0 "
+                "takes any free port."),
+    Setting("kbroker.arena.bytes", LONG, 268435456, at_least(16777216), importance=LOW,
+            doc="Shared memory for received requests, of each network process. Address space: a page is "
+                "used only once it was needed."),
+    Setting("kbroker.ring.entries", INT, 4096, PowerOfTwo(16, 65536), importance=LOW,
+            doc="Descriptors that fit in one ring between a network process and an IO worker."),
+    Setting("kbroker.max.partitions", INT, 20000, at_least(64), importance=LOW,
+            doc="Partitions the shared partition table has room for."),
+    Setting("kbroker.sendfile.min.bytes", INT, 32768, at_least(0), importance=LOW,
+            doc="Ranges of a Fetch answer from this size on go by sendfile, smaller ones by one "
+                "gathered send."),
+)
+# fmt: on

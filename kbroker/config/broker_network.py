@@ -1,0 +1,102 @@
+"""Broker settings: identity, listeners, sockets, connection limits, request queues."""
+
+from kbroker.config.checks import ConnectionsPerIp, at_least, list_of, one_of
+from kbroker.config.processes import io_workers, network_processes
+from kbroker.config.setting import CLUSTER, HIGH, INT, INT_MAX, LIST, LONG, LOW, PER_BROKER, STRING, Setting
+
+# fmt: off
+NETWORK = (
+    Setting("node.id", INT, 1, at_least(0), importance=HIGH,
+            doc="Number of this node, shown to clients as the broker id. Written to meta.properties at "
+                "the first start."),
+    Setting("broker.id", INT, -1, importance=HIGH,
+            doc="Older name of node.id; when both are set they must be equal."),
+    Setting("broker.rack", STRING, None,
+            doc="Rack name reported in Metadata and DescribeCluster; consumers may use it to prefer a "
+                "near replica."),
+    Setting("listeners", LIST, ("PLAINTEXT://:9092",), list_of(may_be_empty=False), PER_BROKER, HIGH,
+            doc="Where the broker listens, NAME://host:port separated by commas. An empty host means "
+                "all addresses, port 0 any free port."),
+    Setting("advertised.listeners", LIST, None, list_of(may_be_empty=False, may_be_null=True),
+            importance=HIGH,
+            doc="The addresses that clients are told to connect to. Unset: the listeners, with the "
+                "host's own name in place of an empty host."),
+    Setting("listener.security.protocol.map", STRING,
+            "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+            dynamic=PER_BROKER, importance=LOW,
+            doc="Security protocol of each listener name, NAME:PROTOCOL separated by commas."),
+    Setting("inter.broker.listener.name", STRING, None,
+            doc="The listener whose address is given out where a single one is needed. Unset: the "
+                "listener that uses security.inter.broker.protocol."),
+    Setting("security.inter.broker.protocol", STRING, "PLAINTEXT",
+            one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+            doc="Security protocol that picks the inter-broker listener when inter.broker.listener.name "
+                "is unset."),
+    Setting("controller.listener.names", LIST, (), list_of(), importance=HIGH,
+            doc="Listeners of these names belong to the controllers of a Kafka cluster; kbroker has "
+                "none and does not open them."),
+    Setting("num.network.threads", INT, network_processes, at_least(1), CLUSTER, HIGH,
+            default_text="half of the cores, 1 to 8",
+            doc="Number of network processes. Each has an event loop of its own, owns its sockets and "
+                "serves Produce and Fetch by itself."),
+    Setting("num.io.threads", INT, io_workers, at_least(1), CLUSTER, HIGH,
+            default_text="a quarter of the cores, 1 to 8",
+            doc="Number of IO workers. Each partition's log is written by exactly one of them."),
+    Setting("queued.max.requests", INT, 500, at_least(1), importance=HIGH,
+            doc="Requests that may wait for control before a network process stops reading from its "
+                "sockets."),
+    Setting("queued.max.request.bytes", LONG, -1,
+            doc="Bytes of requests that may be in memory before a network process stops reading from "
+                "its sockets; -1 leaves it to the arena."),
+    Setting("socket.send.buffer.bytes", INT, 102400, importance=HIGH,
+            doc="SO_SNDBUF of client sockets; -1 leaves it to the operating system."),
+    Setting("socket.receive.buffer.bytes", INT, 102400, importance=HIGH,
+            doc="SO_RCVBUF of client sockets; -1 leaves it to the operating system."),
+    Setting("socket.request.max.bytes", INT, 104857600, at_least(1), importance=HIGH,
+            doc="Largest request accepted; a connection that announces more is closed."),
+    Setting("socket.listen.backlog.size", INT, 50, at_least(1),
+            doc="Connections that may wait to be accepted; the kernel caps it at net.core.somaxconn."),
+    Setting("connections.max.idle.ms", LONG, 600000,
+            doc="A connection without a request for this long is closed; negative never closes."),
+    Setting("connection.failed.authentication.delay.ms", INT, 100, at_least(0), importance=LOW,
+            doc="How long a failed authentication is answered late, to slow down guessing."),
+    Setting("max.connections", INT, INT_MAX, at_least(0), CLUSTER,
+            doc="Most connections of the whole broker. Per listener: listener.name.NAME.max.connections."),
+    Setting("max.connections.per.ip", INT, INT_MAX, at_least(0), CLUSTER,
+            doc="Most connections from one address."),
+    Setting("max.connections.per.ip.overrides", STRING, "", ConnectionsPerIp(), CLUSTER,
+            doc="Exceptions to max.connections.per.ip, host:count separated by commas."),
+    Setting("max.connection.creation.rate", INT, INT_MAX, at_least(0), CLUSTER,
+            doc="Most new connections a second; later ones wait. Per listener with the listener prefix."),
+    Setting("max.request.partition.size.limit", INT, 2000, at_least(1),
+            doc="Most partitions in one DescribeTopicPartitions answer; the rest follows by cursor."),
+    Setting("request.timeout.ms", INT, 30000, importance=HIGH,
+            doc="How long control may take for a request that names no timeout of its own."),
+    Setting("fetch.max.bytes", INT, 57671680, at_least(1024),
+            doc="Most bytes of one Fetch answer, whatever the consumer asks for."),
+    Setting("max.incremental.fetch.session.cache.slots", INT, 1000, at_least(0),
+            doc="Fetch sessions kept over all network processes."),
+    Setting("fetch.purgatory.purge.interval.requests", INT, 1000,
+            doc="Completed entries that may stay in the watch lists of waiting fetches before they are "
+                "swept."),
+    Setting("producer.purgatory.purge.interval.requests", INT, 1000,
+            doc="Completed entries that may stay in the watch lists of waiting produces before they are "
+                "swept."),
+    Setting("delete.records.purgatory.purge.interval.requests", INT, 1,
+            doc="Completed entries that may stay in the watch lists of waiting DeleteRecords before "
+                "they are swept."),
+    Setting("share.fetch.purgatory.purge.interval.requests", INT, 1000,
+            doc="Completed entries that may stay in the watch lists of waiting share fetches before "
+                "they are swept."),
+    Setting("telemetry.max.bytes", INT, 1048576, at_least(1), importance=LOW,
+            doc="Largest compressed payload of client metrics in one PushTelemetry request."),
+    Setting("quota.window.num", INT, 11, at_least(1), importance=LOW,
+            doc="Samples kept to measure a client's rate against its quota."),
+    Setting("quota.window.size.seconds", INT, 1, at_least(1), importance=LOW,
+            doc="Length of one such sample."),
+    Setting("controller.quota.window.num", INT, 11, at_least(1), importance=LOW,
+            doc="Samples kept to measure topic creations and deletions against their quota."),
+    Setting("controller.quota.window.size.seconds", INT, 1, at_least(1), importance=LOW,
+            doc="Length of one such sample."),
+)
+# fmt: on

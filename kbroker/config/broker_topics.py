@@ -1,0 +1,27 @@
+"""Broker settings: topic creation and defaults that are not about one log."""
+
+from kbroker.config.checks import KnownClass, at_least
+from kbroker.config.setting import BOOLEAN, CLASS, CLUSTER, HIGH, INT, LOW, Setting
+
+# fmt: off
+TOPICS = (
+    Setting("auto.create.topics.enable", BOOLEAN, True, importance=HIGH,
+            doc="Create a topic when a client first asks for it."),
+    Setting("delete.topic.enable", BOOLEAN, True, importance=HIGH,
+            doc="Allow topics to be deleted."),
+    Setting("num.partitions", INT, 1, at_least(1),
+            doc="Partitions of a topic whose creation names no number."),
+    Setting("default.replication.factor", INT, 1,
+            doc="Replicas of a topic whose creation names no number."),
+    Setting("min.insync.replicas", INT, 1, at_least(1), CLUSTER, HIGH,
+            doc="Replicas that must be in sync for acks=all to succeed."),
+    Setting("unclean.leader.election.enable", BOOLEAN, False, dynamic=CLUSTER, importance=HIGH,
+            doc="Let a replica that is not in sync become leader when no other is left."),
+    Setting("create.topic.policy.class.name", CLASS, None, KnownClass(), importance=LOW,
+            doc="Java class that may refuse topic creations. kbroker loads no Java code, so it must be "
+                "unset."),
+    Setting("alter.config.policy.class.name", CLASS, None, KnownClass(), importance=LOW,
+            doc="Java class that may refuse config changes. kbroker loads no Java code, so it must be "
+                "unset."),
+)
+# fmt: on

@@ -1,0 +1,102 @@
+"""Reader of Java .properties files, and the `--override key=value` of the command line.
+
+Rules of java.util.Properties.load: `#` and `!` comments, a backslash at the end of a line continues it, `=`,
+`:` or white space ends the key, and \\t \\n \\r \\f \\uXXXX are escapes. The last of equal keys wins.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from kbroker.config.setting import ConfigError
+
+_BLANK = " \t\f"
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+
+def read(path: Path) -> dict[str, str]:
+    """The pairs of one file. Raises ConfigError when it cannot be read or decoded."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"cannot read {path}: not UTF-8 at byte {error.start}") from error
+    return parse(text)
+
+
+def parse(text: str) -> dict[str, str]:
+    """The pairs of a properties text, in order of first appearance."""
+    pairs: dict[str, str] = {}
+    for line in _logical_lines(text):
+        end = _key_end(line)
+        rest = line[end:].lstrip(_BLANK)
+        if rest[:1] in ("=", ":"):
+            rest = rest[1:].lstrip(_BLANK)
+        pairs[_unescape(line[:end])] = _unescape(rest)
+    return pairs
+
+
+def parse_overrides(overrides: Iterable[str]) -> dict[str, str]:
+    """`key=value` arguments. Raises ConfigError for one without a key or without `=`."""
+    pairs: dict[str, str] = {}
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--override {override!r}: expected key=value")
+        pairs[key.strip()] = value
+    return pairs
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments and blank ones, continuations joined."""
+    parts: list[str] = []
+    for natural in _NEWLINE.split(text):
+        line = natural.lstrip(_BLANK)
+        if not parts and (not line or line[0] in "#!"):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        parts.append(line[:-1] if backslashes % 2 else line)
+        if not backslashes % 2:
+            yield "".join(parts)
+            parts = []
+    if parts:
+        yield "".join(parts)
+
+
+def _key_end(line: str) -> int:
+    """Index of the first separator that is not escaped."""
+    escaped = False
+    for index, char in enumerate(line):
+        if not escaped and (char in "=:" or char in _BLANK):
+            return index
+        escaped = char == "\\" and not escaped
+    return len(line)
+
+
+def _unescape(text: str) -> str:
+    """Replace the escapes. Raises ConfigError for a \\u without four hexadecimal digits."""
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    index = 0
+    while index < len(text):
+        char = text[index]
+        index += 1
+        if char != "\\":
+            out.append(char)
+            continue
+        if index == len(text):
+            break
+        code = text[index]
+        index += 1
+        if code == "u":
+            digits = text[index : index + 4]
+            if not re.fullmatch(r"[0-9a-fA-F]{4}", digits):
+                raise ConfigError(f"Malformed \\uxxxx encoding in {text!r}")
+            out.append(chr(int(digits, 16)))
+            index += 4
+        else:
+            out.append(_ESCAPED.get(code, code))
+    return "".join(out)

@@ -1,0 +1,38 @@
+"""Settings older Kafkas had and 4.x has not: warned about and ignored, as a 4.x broker would."""
+
+_ZOOKEEPER = "there is no ZooKeeper any more"
+_OLD_FORMAT = "only record batches of format 2 are read and written"
+_KRAFT = "features are finalized versions now, not settings"
+
+REMOVED = {
+    "auto.include.jmx.reporter": "there is no JMX; metrics are served by the http process",
+    "broker.id.generation.enable": _ZOOKEEPER,
+    "control.plane.listener.name": "there is no control plane between brokers",
+    "controlled.shutdown.max.retries": "a stop asks nobody",
+    "controlled.shutdown.retry.backoff.ms": "a stop asks nobody",
+    "delegation.token.master.key": "delegation tokens are not offered",
+    "eligible.leader.replicas.enable": _KRAFT,
+    "group.coordinator.new.enable": "there is only one group coordinator",
+    "group.share.enable": _KRAFT,
+    "group.share.max.groups": "the number of share groups is not limited",
+    "inter.broker.protocol.version": _KRAFT,
+    "leader.imbalance.per.broker.percentage": "leaders are not balanced over brokers",
+    "log.message.downconversion.enable": _OLD_FORMAT,
+    "log.message.format.version": _OLD_FORMAT,
+    "log.message.timestamp.difference.max.ms": (
+        "use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms"
+    ),
+    "max.reserved.broker.id": _ZOOKEEPER,
+    "offsets.commit.required.acks": "offset commits are always acks=all",
+    "reserved.broker.max.id": _ZOOKEEPER,
+}
+
+_PREFIXES = {"zookeeper.": _ZOOKEEPER, "password.encoder.": "passwords are not kept in ZooKeeper any more"}
+
+
+def removed_because(name: str) -> str | None:
+    """Why `name` means nothing any more, or None if it is not a removed setting."""
+    for prefix, reason in _PREFIXES.items():
+        if name.startswith(prefix):
+            return reason
+    return REMOVED.get(name)

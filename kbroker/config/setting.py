@@ -1,0 +1,176 @@
+"""The row type of a setting: name, type, default, check, how it may change at run time, and its text.
+
+Values are parsed and refused with the rules and texts of Kafka's ConfigDef.parseType, so an operator sees the
+message he knows. A parsed value is a `Value`; LONG, INT and SHORT are ints within Java's ranges.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum, IntEnum
+from math import isinf
+
+Value = bool | int | float | str | tuple[str, ...] | None
+Check = Callable[[str, Value], None]
+
+_BLANK = "".join(map(chr, range(33)))  # what Java's String.trim removes
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?|[+-]?Infinity")
+_COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+
+
+class Type(IntEnum):
+    """Kafka's config types; the number is the ConfigType byte of DescribeConfigs (v3 and later)."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+BOOLEAN, STRING, INT, SHORT = Type.BOOLEAN, Type.STRING, Type.INT, Type.SHORT
+LONG, DOUBLE, LIST, CLASS, PASSWORD = Type.LONG, Type.DOUBLE, Type.LIST, Type.CLASS, Type.PASSWORD
+
+_BITS = {Type.SHORT: 15, Type.INT: 31, Type.LONG: 63}
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+DOUBLE_MAX = 1.7976931348623157e308
+
+
+class Dynamic(Enum):
+    """Whether a broker setting may change without a restart, and for whom (Kafka's "dynamic update mode")."""
+
+    NO = "read-only"
+    PER_BROKER = "per-broker"
+    CLUSTER = "cluster-wide"
+
+
+class Importance(Enum):
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+NO, PER_BROKER, CLUSTER = Dynamic.NO, Dynamic.PER_BROKER, Dynamic.CLUSTER
+HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+
+
+class ConfigError(Exception):
+    """A setting that cannot be accepted; the text names key, value and what is allowed."""
+
+
+def invalid(name: str, value: Value, why: str) -> ConfigError:
+    """The error Kafka's ConfigException(name, value, message) would print."""
+    return ConfigError(f"Invalid value {shown(value)} for configuration {name}: {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of a settings table.
+
+    `default` may be a function where it depends on the machine; `default_text` then says how in the docs.
+    `internal` settings are parsed and used but not described to clients (as in Kafka).
+    """
+
+    name: str
+    type: Type
+    default: Value | Callable[[], Value]
+    check: Check | None = None
+    dynamic: Dynamic = NO
+    importance: Importance = MEDIUM
+    internal: bool = False
+    default_text: str = ""
+    doc: str = ""
+
+    @property
+    def sensitive(self) -> bool:
+        """Sensitive values are never described, logged or rendered."""
+        return self.type is Type.PASSWORD
+
+    def default_value(self) -> Value:
+        return self.default() if callable(self.default) else self.default
+
+    def parse(self, text: str | None) -> Value:
+        """Parse and check one textual value. Raises ConfigError with Kafka's text."""
+        value = parse_type(self.name, text, self.type)
+        if self.type is Type.LIST and isinstance(value, tuple):
+            value = tuple(dict.fromkeys(value))  # Kafka 4.x drops repeated entries
+        if self.check is not None:
+            self.check(self.name, value)
+        return value
+
+
+def parse_type(name: str, text: str | None, kind: Type) -> Value:
+    """Text to value by Kafka's rules for `kind`, without the row's own check."""
+    if text is None:
+        return None
+    trimmed = text.strip(_BLANK)
+    if kind is Type.BOOLEAN:
+        if trimmed.lower() in ("true", "false"):
+            return trimmed.lower() == "true"
+        raise invalid(name, text, "Expected value to be either true or false")
+    if kind in _BITS:
+        limit = 1 << _BITS[kind]
+        if _INTEGER.fullmatch(trimmed) and -limit <= int(trimmed) < limit:
+            return int(trimmed)
+        raise invalid(name, text, f"Not a number of type {kind.name}")
+    if kind is Type.DOUBLE:
+        if _DOUBLE.fullmatch(trimmed):
+            return float(trimmed.rstrip("fFdD"))
+        raise invalid(name, text, "Not a number of type DOUBLE")
+    if kind is Type.LIST:
+        return tuple(_COMMA.split(trimmed)) if trimmed else ()
+    return trimmed
+
+
+def render(value: Value, kind: Type | None = None) -> str | None:
+    """Value to the text DescribeConfigs shows (ConfigDef.convertToString). None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if kind is Type.DOUBLE or isinstance(value, float):
+        return java_double(float(value))
+    return str(value)
+
+
+def shown(value: Value) -> str:
+    """A value inside an error text: lists as Java prints them."""
+    if isinstance(value, tuple):
+        return "[" + ", ".join(value) + "]"
+    text = render(value)
+    return "null" if text is None else text
+
+
+def java_double(value: float) -> str:
+    """Double.toString: plain digits between 1e-3 and 1e7, else one digit, point, digits, E, exponent."""
+    if isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    exact = Decimal(repr(value))
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        text = f"{exact:f}"
+        return text if "." in text else text + ".0"
+    sign, digits, exponent = exact.normalize().as_tuple()
+    assert isinstance(exponent, int)
+    tail = "".join(map(str, digits[1:])) or "0"
+    return f"{'-' if sign else ''}{digits[0]}.{tail}E{exponent + len(digits) - 1}"
+
+
+def table(*groups: Iterable[Setting]) -> Mapping[str, Setting]:
+    """One table out of several rooms of rows; a name twice is a mistake in the code."""
+    rows: dict[str, Setting] = {}
+    for group in groups:
+        for row in group:
+            if row.name in rows:
+                raise ValueError(f"setting {row.name} is listed twice")
+            rows[row.name] = row
+    return rows

@@ -1,0 +1,233 @@
+"""The table of topic settings, and the effective settings of one topic.
+
+A topic's own value goes before the broker's setting of the same meaning (SYNONYM), that before the default.
+All rows may change at any time. `write.caching` is kbroker's own.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.checks import GzipLevel, ThrottledReplicas, at_least, between, list_of, one_of
+from kbroker.config.setting import (
+    BOOLEAN,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    LONG_MAX,
+    STRING,
+    ConfigError,
+    Setting,
+    Value,
+    table,
+)
+
+# fmt: off
+ROWS = (
+    Setting("cleanup.policy", LIST, ("delete",), list_of("compact", "delete"),
+            doc="What happens to old segments: delete, compact, both, or nothing when empty."),
+    Setting("compression.gzip.level", INT, -1, GzipLevel(),
+            doc="Level used when the broker compresses with gzip."),
+    Setting("compression.lz4.level", INT, 9, between(1, 17),
+            doc="Level used when the broker compresses with lz4."),
+    Setting("compression.type", STRING, "producer",
+            one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+            doc="Codec batches are stored with; producer keeps what the producer sent."),
+    Setting("compression.zstd.level", INT, 3, between(-131072, 22),
+            doc="Level used when the broker compresses with zstd."),
+    Setting("delete.retention.ms", LONG, 86400000, at_least(0),
+            doc="How long tombstones and transaction markers stay after cleaning."),
+    Setting("file.delete.delay.ms", LONG, 60000, at_least(0),
+            doc="Time between renaming a deleted file and removing it."),
+    Setting("flush.messages", LONG, LONG_MAX, at_least(1),
+            doc="Records after which a partition is synced to disk; 1 syncs every append."),
+    Setting("flush.ms", LONG, LONG_MAX, at_least(0),
+            doc="Age of unsynced records at which a partition is synced to disk."),
+    Setting("follower.replication.throttled.replicas", LIST, (), ThrottledReplicas(),
+            doc="Replicas whose copying is throttled on the follower's side, partition:broker pairs or *."),
+    Setting("index.interval.bytes", INT, 4096, at_least(0),
+            doc="Bytes of records between two entries of the offset index."),
+    Setting("internal.segment.bytes", INT, None, internal=True,
+            doc="Segment size below the least that segment.bytes allows; for tests."),
+    Setting("leader.replication.throttled.replicas", LIST, (), ThrottledReplicas(),
+            doc="Replicas whose copying is throttled on the leader's side, partition:broker pairs or *."),
+    Setting("local.retention.bytes", LONG, -2, at_least(-2),
+            doc="Kept for tiered storage, which kbroker has not; -2 means retention.bytes."),
+    Setting("local.retention.ms", LONG, -2, at_least(-2),
+            doc="Kept for tiered storage, which kbroker has not; -2 means retention.ms."),
+    Setting("max.compaction.lag.ms", LONG, LONG_MAX, at_least(1),
+            doc="Age at which a log is due for cleaning whatever its ratio."),
+    Setting("max.message.bytes", INT, 1048588, at_least(0),
+            doc="Largest record batch accepted, as compressed."),
+    Setting("message.timestamp.after.max.ms", LONG, 3600000, at_least(0),
+            doc="How far a record's timestamp may lie in the future."),
+    Setting("message.timestamp.before.max.ms", LONG, LONG_MAX, at_least(0),
+            doc="How far a record's timestamp may lie in the past."),
+    Setting("message.timestamp.type", STRING, "CreateTime", one_of("CreateTime", "LogAppendTime"),
+            doc="CreateTime keeps the producer's timestamp, LogAppendTime sets the broker's."),
+    Setting("min.cleanable.dirty.ratio", DOUBLE, 0.5, between(0, 1),
+            doc="Share of dirty bytes at which a log is due for cleaning."),
+    Setting("min.compaction.lag.ms", LONG, 0, at_least(0),
+            doc="Age below which a record is not compacted away."),
+    Setting("min.insync.replicas", INT, 1, at_least(1),
+            doc="Replicas that must be in sync for acks=all to succeed."),
+    Setting("preallocate", BOOLEAN, False,
+            doc="Reserve a segment's disk space when it is created."),
+    Setting("remote.log.copy.disable", BOOLEAN, False,
+            doc="Kept for tiered storage, which kbroker has not."),
+    Setting("remote.log.delete.on.disable", BOOLEAN, False,
+            doc="Kept for tiered storage, which kbroker has not."),
+    Setting("remote.storage.enable", BOOLEAN, False,
+            doc="Tiered storage; kbroker has none, so true is refused."),
+    Setting("retention.bytes", LONG, -1,
+            doc="Size a partition may reach before its oldest segments are deleted; -1 is without limit."),
+    Setting("retention.ms", LONG, 604800000, at_least(-1),
+            doc="Age at which a closed segment is deleted; -1 keeps for ever."),
+    Setting("segment.bytes", INT, 1073741824, at_least(1048576),
+            doc="A segment that would grow past this is rolled."),
+    Setting("segment.index.bytes", INT, 10485760, at_least(4),
+            doc="Largest offset index of a segment."),
+    Setting("segment.jitter.ms", LONG, 0, at_least(0),
+            doc="Most that is taken off segment.ms at random, so that segments do not roll together."),
+    Setting("segment.ms", LONG, 604800000, at_least(1),
+            doc="Age at which the active segment is rolled."),
+    Setting("unclean.leader.election.enable", BOOLEAN, False,
+            doc="Let a replica that is not in sync become leader when no other is left."),
+    Setting("write.caching", BOOLEAN, True,
+            doc="False answers acks=all only when the bytes are on disk; syncs are shared by all waiting "
+                "appends. A setting of kbroker."),
+)
+# fmt: on
+
+# fmt: off
+SYNONYM = {
+    "cleanup.policy": "log.cleanup.policy",
+    "compression.gzip.level": "compression.gzip.level",
+    "compression.lz4.level": "compression.lz4.level",
+    "compression.type": "compression.type",
+    "compression.zstd.level": "compression.zstd.level",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "local.retention.bytes": "log.local.retention.bytes",
+    "local.retention.ms": "log.local.retention.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "min.insync.replicas": "min.insync.replicas",
+    "preallocate": "log.preallocate",
+    "retention.bytes": "log.retention.bytes",
+    "retention.ms": "log.retention.ms",
+    "segment.bytes": "log.segment.bytes",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "segment.ms": "log.roll.ms",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+    "write.caching": "kbroker.write.caching",
+}
+# fmt: on
+
+
+TOPIC: Mapping[str, Setting] = table(ROWS)
+
+_BROKER_VALUE: dict[str, Callable[[BrokerConfig], Value]] = {
+    "retention.ms": lambda broker: broker.log_retention_ms,
+    "segment.ms": lambda broker: broker.log_roll_ms,
+    "segment.jitter.ms": lambda broker: broker.log_roll_jitter_ms,
+    "flush.ms": lambda broker: broker.log_flush_interval_ms,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """Effective settings of one topic, one attribute a row. Sizes in bytes, times in milliseconds."""
+
+    cleanup_policy: tuple[str, ...]
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_type: str
+    compression_zstd_level: int
+    delete_retention_ms: int
+    file_delete_delay_ms: int
+    flush_messages: int
+    flush_ms: int
+    follower_replication_throttled_replicas: tuple[str, ...]
+    index_interval_bytes: int
+    internal_segment_bytes: int | None
+    leader_replication_throttled_replicas: tuple[str, ...]
+    local_retention_bytes: int
+    local_retention_ms: int
+    max_compaction_lag_ms: int
+    max_message_bytes: int
+    message_timestamp_after_max_ms: int
+    message_timestamp_before_max_ms: int
+    message_timestamp_type: str
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    min_insync_replicas: int
+    preallocate: bool
+    remote_log_copy_disable: bool
+    remote_log_delete_on_disable: bool
+    remote_storage_enable: bool
+    retention_bytes: int
+    retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    segment_jitter_ms: int
+    segment_ms: int
+    unclean_leader_election_enable: bool
+    write_caching: bool
+
+    @classmethod
+    def resolve(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> Self:
+        """The topic's own settings over the broker's (file and dynamic layers). Raises ConfigError."""
+        values: dict[str, Any] = effective(overrides, broker)
+        if values["internal.segment.bytes"] is not None:
+            values["segment.bytes"] = values["internal.segment.bytes"]
+        low, high = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
+        if low > high:
+            why = f"min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})"
+            raise ConfigError(f"conflict topic config setting {why}")
+        if values["remote.storage.enable"]:
+            why = "Topic cannot be configured with remote log storage."
+            raise ConfigError(f"Tiered Storage functionality is disabled in the broker. {why}")
+        return cls(**{name.replace(".", "_"): value for name, value in values.items()})
+
+    @property
+    def compact(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def delete(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+    @property
+    def max_segment_ms(self) -> int:
+        """Age at which to roll: a compacted log rolls in time to be cleaned (LogConfig.maxSegmentMs)."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compact else self.segment_ms
+
+
+def effective(overrides: Mapping[str, str], broker: BrokerConfig) -> dict[str, Value]:
+    """Value of every topic row by name. Raises ConfigError for an unknown name or a bad value."""
+    for name in overrides:
+        if name not in TOPIC:
+            raise ConfigError(f"Unknown topic config name: {name}")
+    values: dict[str, Value] = {}
+    for name, row in TOPIC.items():
+        if name in overrides:
+            values[name] = row.parse(overrides[name])
+        elif name in _BROKER_VALUE:
+            values[name] = _BROKER_VALUE[name](broker)
+        elif name in SYNONYM:
+            values[name] = broker.value(SYNONYM[name])
+        else:
+            values[name] = row.default_value()
+    return values
