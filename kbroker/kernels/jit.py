@@ -16,14 +16,16 @@ from typing import Any, TypeVar, cast
 F = TypeVar("F", bound=Callable[..., Any])
 
 KERNEL_FOLDER = Path(__file__).parent
-LAYOUT_SOURCES = ("protocol/batch_layout.py", "ipc/layout.py")
+# what kernels outside this folder are called, and plain modules whose constants or functions they compile in
+KERNELS_ELSEWHERE = "*/*_kernel.py"
+LAYOUT_SOURCES = ("protocol/batch_layout.py", "ipc/layout.py", "ipc/ring.py", "io/append_row.py", "io/drain_layout.py")
 
 
 def sources() -> list[Path]:
     """Every file whose text a compiled kernel may depend on, sorted."""
     package = KERNEL_FOLDER.parent
     layouts = [package / name for name in LAYOUT_SOURCES if (package / name).exists()]
-    return sorted(KERNEL_FOLDER.glob("*.py")) + layouts
+    return sorted([*KERNEL_FOLDER.glob("*.py"), *package.glob(KERNELS_ELSEWHERE)]) + layouts
 
 
 def cache_folder() -> Path:

@@ -1,0 +1,526 @@
+"""The append drain of an IO worker: one compiled call takes what is in the rings and writes it.
+
+Four passes over one batch array: ``plan`` copies ring entries and decides each one's outcome and offsets; ``write`` gathers the
+accepted batches of each partition into few pwritev and adds index entries; ``publish`` makes the new ends visible;
+``complete`` answers the senders. Python runs between calls only for what is rare: a roll, a full producer table, a control
+batch, a failed write, entries that wait for a flush. Ring tails move last, so a crash leaves unanswered entries in the rings.
+
+Arrays: ``drain_layout.py``. Rules: Kafka's UnifiedLog, LogSegment and ProducerAppendInfo.
+"""
+# mypy: disable-error-code="no-untyped-call"
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io import append_row as ar
+from kbroker.io import drain_layout as ds
+from kbroker.ipc import layout as sm
+from kbroker.ipc.ring import HEAD, TAIL, ring_entry, ring_free, ring_ready, wake
+from kbroker.kernels import producers as pr
+from kbroker.kernels.crc32c import crc32c_at
+from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.libc import EINTR, clock_gettime, errno, pwrite, pwritev
+from kbroker.kernels.memory import (
+    exchange,
+    fence,
+    load_i16_be,
+    load_i32_be,
+    load_i64,
+    load_i64_be,
+    store_i16_be,
+    store_i32_be,
+    store_i64,
+    store_i64_be,
+    store_release,
+)
+from kbroker.protocol import batch_layout as rb
+
+Words = NDArray[np.int64]
+Table = NDArray[np.int64]
+
+NOT_LEADER_OR_FOLLOWER = 6
+RECORD_LIST_TOO_LARGE = 18
+KAFKA_STORAGE_ERROR = 56
+INT32_MAX = (1 << 31) - 1
+CLOCK_REALTIME = 0
+CLOCK_MONOTONIC = 1
+
+
+@inlined
+def clock_ns(clock: int, scratch: int) -> int:
+    """Nanoseconds of a clock; ``scratch`` is the address of a timespec."""
+    clock_gettime(clock, scratch)
+    return load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8)
+
+
+@inlined
+def must_roll(row: Words, position: int, next_offset: int, batch: int, length: int, now_ms: int) -> bool:
+    """LogSegment.shouldRoll for a batch at address ``batch``."""
+    if position == 0:
+        return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[ar.ROW_BASE_OFFSET] > INT32_MAX
+    if length > row[ar.ROW_SEGMENT_BYTES] - position:
+        return True
+    if row[ar.ROW_FIRST_TIMESTAMP] >= 0:
+        waited = load_i64_be(batch + rb.MAX_TIMESTAMP) - row[ar.ROW_FIRST_TIMESTAMP]
+        if waited > row[ar.ROW_SEGMENT_MS]:
+            return True
+    elif now_ms > row[ar.ROW_ROLL_AT_MS]:
+        return True
+    if row[ar.ROW_INDEX_BYTES] + 8 > row[ar.ROW_INDEX_LIMIT]:
+        return True
+    if row[ar.ROW_TIME_INDEX_BYTES] + 24 > row[ar.ROW_INDEX_LIMIT]:
+        return True
+    return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[ar.ROW_BASE_OFFSET] > INT32_MAX
+
+
+@inlined
+def check_producer(producers: Table, batch: Words, address: int) -> int:
+    """Idempotence of a batch with a producer id: IN_SEQUENCE, DUPLICATE (offsets filled in) or an error code.
+
+    Leaves the producer's row, -1 when unknown, in BATCH_PRODUCER_ROW."""
+    row = pr.find_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
+    batch[ds.BATCH_PRODUCER_ROW] = row
+    if row < 0:
+        return pr.IN_SEQUENCE
+    epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
+    first = load_i32_be(address + rb.BASE_SEQUENCE)
+    last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
+    known = pr.duplicate_of(producers, row, epoch, first, last)
+    if known >= 0:
+        base = pr.BATCHES + known * pr.BATCH_WORDS
+        batch[ds.BATCH_BASE_OFFSET] = producers[row, base + pr.BATCH_BASE_OFFSET]
+        batch[ds.BATCH_LAST_OFFSET] = producers[row, base + pr.BATCH_LAST_OFFSET]
+        return pr.DUPLICATE
+    return pr.check_sequence(producers, row, epoch, first)
+
+
+@inlined
+def stamp(row: Words, batch: Words, flags: int, now_ms: int) -> None:
+    """Patch base offset and leader epoch (outside the CRC), and for LogAppendTime the times and the CRC."""
+    address = batch[ds.BATCH_ADDRESS]
+    store_i64_be(address + rb.BASE_OFFSET, batch[ds.BATCH_BASE_OFFSET])
+    store_i32_be(address + rb.PARTITION_LEADER_EPOCH, row[ar.ROW_LEADER_EPOCH])
+    if flags & sm.FLAG_LOG_APPEND_TIME:
+        attributes = load_i16_be(address + rb.ATTRIBUTES) | rb.ATTRIBUTE_LOG_APPEND_TIME
+        store_i16_be(address + rb.ATTRIBUTES, attributes)
+        store_i64_be(address + rb.MAX_TIMESTAMP, now_ms)
+        crc = crc32c_at(address + rb.ATTRIBUTES, batch[ds.BATCH_LENGTH] - rb.ATTRIBUTES)
+        store_i32_be(address + rb.CRC, crc)
+        batch[ds.BATCH_APPEND_TIME] = now_ms
+    batch[ds.BATCH_MAX_TIMESTAMP] = load_i64_be(address + rb.MAX_TIMESTAMP)
+
+
+@inlined
+def remember(producers: Table, batch: Words, row: Words, transactional: bool) -> None:
+    """Enter an accepted batch into the producer table."""
+    address = batch[ds.BATCH_ADDRESS]
+    producer = batch[ds.BATCH_PRODUCER_ROW]
+    epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
+    if producer < 0:
+        producer = pr.claim_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
+        producers[producer, pr.EPOCH] = epoch
+    first = load_i32_be(address + rb.BASE_SEQUENCE)
+    last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
+    base_offset = batch[ds.BATCH_BASE_OFFSET]
+    pr.remember_batch(
+        producers, producer, epoch, first, last, base_offset, batch[ds.BATCH_LAST_OFFSET], batch[ds.BATCH_MAX_TIMESTAMP]
+    )
+    if transactional and producers[producer, pr.TXN_FIRST_OFFSET] < 0:
+        producers[producer, pr.TXN_FIRST_OFFSET] = base_offset
+        if row[ar.ROW_FIRST_UNSTABLE] < 0:
+            row[ar.ROW_FIRST_UNSTABLE] = base_offset
+
+
+@inlined
+def plan_append(
+    slots: Table, rows: Table, producers: Table, chains: Table, batch: Words, now_ms: int
+) -> int:
+    """Decide one append: STOP_NONE with error or offsets in ``batch``, or why Python must act first."""
+    slot = batch[ds.BATCH_SLOT]
+    address = batch[ds.BATCH_ADDRESS]
+    length = batch[ds.BATCH_LENGTH]
+    row = rows[slot]
+    if slots[slot, sm.SLOT_GENERATION] != batch[ds.BATCH_GENERATION] or row[ar.ROW_OPEN] == 0:
+        offline = slots[slot, sm.SLOT_STATE] == sm.STATE_OFFLINE
+        batch[ds.BATCH_ERROR] = KAFKA_STORAGE_ERROR if offline else NOT_LEADER_OR_FOLLOWER
+        return ds.STOP_NONE
+    attributes = load_i16_be(address + rb.ATTRIBUTES)
+    if attributes & rb.ATTRIBUTE_CONTROL:
+        return ds.STOP_CONTROL
+    if length > row[ar.ROW_SEGMENT_BYTES]:
+        batch[ds.BATCH_ERROR] = RECORD_LIST_TOO_LARGE
+        return ds.STOP_NONE
+    flags = slots[slot, sm.SLOT_FLAGS]
+    acks = (batch[ds.BATCH_ACKS] << 48) >> 48
+    if flags & sm.FLAG_DURABLE and acks == -1:
+        batch[ds.BATCH_HELD] = 1
+    idempotent = load_i64_be(address + rb.PRODUCER_ID) >= 0
+    if idempotent:
+        outcome = check_producer(producers, batch, address)
+        if outcome == pr.DUPLICATE:
+            return ds.STOP_NONE
+        if outcome != pr.IN_SEQUENCE:
+            batch[ds.BATCH_ERROR] = outcome
+            batch[ds.BATCH_HELD] = 0
+            return ds.STOP_NONE
+    chain = chains[slot]
+    touched = chain[ds.CHAIN_HEAD] >= 0
+    position = chain[ds.CHAIN_POSITION] if touched else row[ar.ROW_POSITION]
+    next_offset = chain[ds.CHAIN_NEXT_OFFSET] if touched else row[ar.ROW_NEXT_OFFSET]
+    if must_roll(row, position, next_offset, address, length, now_ms):
+        return ds.STOP_ROLL
+    batch[ds.BATCH_BASE_OFFSET] = next_offset
+    batch[ds.BATCH_LAST_OFFSET] = next_offset + load_i32_be(address + rb.LAST_OFFSET_DELTA)
+    batch[ds.BATCH_RECORDS] = load_i32_be(address + rb.RECORD_COUNT)
+    stamp(row, batch, flags, now_ms)
+    if position == 0:
+        row[ar.ROW_FIRST_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
+    if idempotent:
+        remember(producers, batch, row, (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0)
+    row[ar.ROW_UNFLUSHED_RECORDS] += batch[ds.BATCH_RECORDS]
+    if row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS] and acks != 0:
+        batch[ds.BATCH_HELD] = 1
+    chain[ds.CHAIN_POSITION] = position + length
+    chain[ds.CHAIN_NEXT_OFFSET] = batch[ds.BATCH_LAST_OFFSET] + 1
+    return ds.STOP_NONE
+
+
+@inlined
+def plan(
+    env: Words, clients: Table, slots: Table, rows: Table, producers: Table, producer_room: int,
+    batches: Table, chains: Table, touched: Words, out: Words,
+) -> None:  # fmt: skip
+    """Pass 1: ring entries become rows of ``batches``; accepted ones are chained by slot."""
+    capacity = env[ds.ENV_CAPACITY]
+    quota = max(1, batches.shape[0] // clients.shape[0])
+    count = 0
+    now_ms = out[ds.OUT_NOW_MS]
+    for c in range(clients.shape[0]):
+        client = clients[c]
+        client[ds.CLIENT_CONSUMED] = 0
+        client[ds.CLIENT_COMPLETED] = 0
+        if out[ds.OUT_STOP] != ds.STOP_NONE:
+            continue
+        ring = client[ds.CLIENT_APPEND_RING]
+        # one place in the completion ring is kept back for each held or notified entry by taking half of what is free
+        limit = min(ring_ready(ring), quota, ring_free(client[ds.CLIENT_COMPLETION_RING], capacity) >> 1)
+        tail = load_i64(ring + TAIL)
+        for n in range(limit):
+            entry = ring_entry(ring, capacity, tail + n)
+            batch = batches[count]
+            batch[:] = 0
+            batch[ds.BATCH_CLIENT] = c
+            batch[ds.BATCH_OPERATION] = load_i64(entry + 8 * sm.REQUEST_OPERATION)
+            batch[ds.BATCH_SLOT] = load_i64(entry + 8 * sm.REQUEST_SLOT)
+            batch[ds.BATCH_GENERATION] = load_i64(entry + 8 * sm.REQUEST_GENERATION)
+            batch[ds.BATCH_LENGTH] = load_i64(entry + 8 * sm.REQUEST_LENGTH)
+            batch[ds.BATCH_TOKEN] = load_i64(entry + 8 * sm.REQUEST_TOKEN)
+            batch[ds.BATCH_ACKS] = load_i64(entry + 8 * sm.REQUEST_ACKS)
+            batch[ds.BATCH_ENQUEUED_NS] = load_i64(entry + 8 * sm.REQUEST_NANOSECONDS)
+            batch[ds.BATCH_BASE_OFFSET] = -1
+            batch[ds.BATCH_LAST_OFFSET] = -1
+            batch[ds.BATCH_NEXT] = -1
+            batch[ds.BATCH_APPEND_TIME] = -1
+            batch[ds.BATCH_PRODUCER_ROW] = -1
+            address = load_i64(entry + 8 * sm.REQUEST_ADDRESS)
+            if batch[ds.BATCH_OPERATION] == sm.OPERATION_READ_AHEAD:
+                batch[ds.BATCH_ADDRESS] = address
+                batch[ds.BATCH_HELD] = 1
+                out[ds.OUT_READ_AHEAD] += 1
+                count += 1
+                client[ds.CLIENT_CONSUMED] += 1
+                continue
+            batch[ds.BATCH_ADDRESS] = client[ds.CLIENT_ARENA] + address
+            if count >= producer_room:
+                out[ds.OUT_STOP] = ds.STOP_PRODUCERS
+                break
+            slot = batch[ds.BATCH_SLOT]
+            stop = plan_append(slots, rows, producers, chains, batch, now_ms)
+            if stop != ds.STOP_NONE:
+                out[ds.OUT_STOP] = stop
+                out[ds.OUT_STOP_SLOT] = c if stop == ds.STOP_CONTROL else slot
+                break
+            if batch[ds.BATCH_RECORDS] > 0:
+                chain = chains[slot]
+                if chain[ds.CHAIN_HEAD] < 0:
+                    chain[ds.CHAIN_HEAD] = count
+                    touched[out[ds.OUT_TOUCHED]] = slot
+                    out[ds.OUT_TOUCHED] += 1
+                else:
+                    batches[chain[ds.CHAIN_TAIL], ds.BATCH_NEXT] = count
+                chain[ds.CHAIN_TAIL] = count
+            count += 1
+            client[ds.CLIENT_CONSUMED] += 1
+    out[ds.OUT_COUNT] = count
+
+
+@inlined
+def write_all(fd: int, iov: int, pieces: int, position: int, total: int) -> int:
+    """pwritev that goes on after short writes and signals; 0, or the errno."""
+    written = 0
+    while written < total:
+        done = pwritev(fd, iov, pieces, position + written)
+        if done < 0:
+            error = errno()
+            if error == EINTR:
+                continue
+            return error
+        written += done
+        while pieces > 0 and done >= load_i64(iov + 8):
+            done -= load_i64(iov + 8)
+            iov += 16
+            pieces -= 1
+        if pieces > 0:
+            store_i64(iov, load_i64(iov) + done)
+            store_i64(iov + 8, load_i64(iov + 8) - done)
+    return 0
+
+
+@inlined
+def write_batches(env: Words, row: Words, batches: Table, head: int) -> int:
+    """Write one slot's chain at the end of its active segment; 0, or the errno."""
+    iov = env[ds.ENV_IOV]
+    position = row[ar.ROW_POSITION]
+    pieces = 0
+    total = 0
+    n = head
+    while n >= 0:
+        address = batches[n, ds.BATCH_ADDRESS]
+        length = batches[n, ds.BATCH_LENGTH]
+        last = iov + 16 * (pieces - 1)
+        if pieces > 0 and load_i64(last) + load_i64(last + 8) == address:
+            store_i64(last + 8, load_i64(last + 8) + length)
+        else:
+            if pieces == ds.MAX_IOV:
+                error = write_all(row[ar.ROW_LOG_FD], iov, pieces, position, total)
+                if error != 0:
+                    return error
+                position += total
+                pieces = 0
+                total = 0
+            store_i64(iov + 16 * pieces, address)
+            store_i64(iov + 16 * pieces + 8, length)
+            pieces += 1
+        total += length
+        n = batches[n, ds.BATCH_NEXT]
+    return write_all(row[ar.ROW_LOG_FD], iov, pieces, position, total)
+
+
+@inlined
+def index_batches(env: Words, row: Words, batches: Table, head: int, counters: Words) -> None:
+    """LogSegment.append's bookkeeping for a written chain: index entries, times, position, next offset."""
+    entries = env[ds.ENV_INDEX_BYTES]
+    times = env[ds.ENV_TIME_INDEX_BYTES]
+    index_bytes = 0
+    time_bytes = 0
+    base = row[ar.ROW_BASE_OFFSET]
+    n = head
+    while n >= 0:
+        batch = batches[n]
+        if batch[ds.BATCH_MAX_TIMESTAMP] > row[ar.ROW_MAX_TIMESTAMP]:
+            row[ar.ROW_MAX_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
+            row[ar.ROW_MAX_TIMESTAMP_OFFSET] = batch[ds.BATCH_LAST_OFFSET]
+        if row[ar.ROW_SINCE_INDEX] > row[ar.ROW_INDEX_INTERVAL]:
+            store_i32_be(entries + index_bytes, batch[ds.BATCH_LAST_OFFSET] - base)
+            store_i32_be(entries + index_bytes + 4, row[ar.ROW_POSITION])
+            index_bytes += 8
+            if row[ar.ROW_MAX_TIMESTAMP] > row[ar.ROW_LAST_INDEXED_TIMESTAMP]:
+                store_i64_be(times + time_bytes, row[ar.ROW_MAX_TIMESTAMP])
+                store_i32_be(times + time_bytes + 8, row[ar.ROW_MAX_TIMESTAMP_OFFSET] - base)
+                time_bytes += 12
+                row[ar.ROW_LAST_INDEXED_TIMESTAMP] = row[ar.ROW_MAX_TIMESTAMP]
+            row[ar.ROW_SINCE_INDEX] = 0
+        row[ar.ROW_SINCE_INDEX] += batch[ds.BATCH_LENGTH]
+        row[ar.ROW_POSITION] += batch[ds.BATCH_LENGTH]
+        row[ar.ROW_NEXT_OFFSET] = batch[ds.BATCH_LAST_OFFSET] + 1
+        counters[sm.COUNTER_BYTES_IN] += batch[ds.BATCH_LENGTH]
+        counters[sm.COUNTER_RECORDS_IN] += batch[ds.BATCH_RECORDS]
+        counters[sm.COUNTER_BATCHES_IN] += 1
+        n = batch[ds.BATCH_NEXT]
+    # an index is only a hint and can be rebuilt: entries that could not be written are left out
+    if index_bytes > 0:
+        if pwrite(row[ar.ROW_INDEX_FD], entries, index_bytes, row[ar.ROW_INDEX_BYTES]) == index_bytes:
+            row[ar.ROW_INDEX_BYTES] += index_bytes
+    if time_bytes > 0:
+        if pwrite(row[ar.ROW_TIME_INDEX_FD], times, time_bytes, row[ar.ROW_TIME_INDEX_BYTES]) == time_bytes:
+            row[ar.ROW_TIME_INDEX_BYTES] += time_bytes
+
+
+@inlined
+def publish(slots: Table, slot: int, row: Words) -> bool:
+    """Make the new end of a slot visible as one group; whether the high watermark moved with it."""
+    words = slots[slot]
+    sequence = words.ctypes.data + 8 * sm.SLOT_SEQUENCE
+    store_release(sequence, load_i64(sequence) + 1)
+    fence()
+    words[sm.SLOT_LOG_BYTES] += row[ar.ROW_POSITION] - words[sm.SLOT_ACTIVE_END]
+    words[sm.SLOT_LOG_END] = row[ar.ROW_NEXT_OFFSET]
+    words[sm.SLOT_ACTIVE_END] = row[ar.ROW_POSITION]
+    words[sm.SLOT_MAX_TIMESTAMP] = max(words[sm.SLOT_MAX_TIMESTAMP], row[ar.ROW_MAX_TIMESTAMP])
+    moved = not words[sm.SLOT_FLAGS] & sm.FLAG_DURABLE
+    if moved:
+        words[sm.SLOT_HIGH_WATERMARK] = row[ar.ROW_NEXT_OFFSET]
+        words[sm.SLOT_HW_BASE] = row[ar.ROW_BASE_OFFSET]
+        words[sm.SLOT_HW_POSITION] = row[ar.ROW_POSITION]
+    stable = words[sm.SLOT_HIGH_WATERMARK]
+    if 0 <= row[ar.ROW_FIRST_UNSTABLE] < stable:
+        stable = row[ar.ROW_FIRST_UNSTABLE]
+    words[sm.SLOT_LAST_STABLE] = stable
+    store_release(sequence, load_i64(sequence) + 1)
+    return moved
+
+
+@inlined
+def push_completion(
+    env: Words, client: Words, slots: Table, token: int, error: int, base_offset: int, last_offset: int,
+    append_time: int, slot: int, now_ns: int,
+) -> None:  # fmt: skip
+    """One entry of a completion ring; the caller knows that there is room."""
+    ring = client[ds.CLIENT_COMPLETION_RING]
+    head = load_i64(ring + HEAD)
+    entry = ring_entry(ring, env[ds.ENV_CAPACITY], head)
+    store_i64(entry + 8 * sm.COMPLETION_TOKEN, token)
+    store_i64(entry + 8 * sm.COMPLETION_ERROR, error)
+    store_i64(entry + 8 * sm.COMPLETION_BASE_OFFSET, base_offset)
+    store_i64(entry + 8 * sm.COMPLETION_APPEND_TIME_MS, append_time)
+    store_i64(entry + 8 * sm.COMPLETION_LOG_START, slots[slot, sm.SLOT_LOG_START])
+    store_i64(entry + 8 * sm.COMPLETION_SLOT, slot)
+    store_i64(entry + 8 * sm.COMPLETION_NANOSECONDS, now_ns)
+    store_i64(entry + 8 * sm.COMPLETION_LAST_OFFSET, last_offset)
+    store_release(ring + HEAD, head + 1)
+    client[ds.CLIENT_COMPLETED] += 1
+
+
+@inlined
+def notify(env: Words, clients: Table, slots: Table, slot: int, now_ns: int) -> int:
+    """Tell the processes whose waiter bit is set that a slot advanced; bits that found no room."""
+    waiters = slots[slot].ctypes.data + 8 * sm.SLOT_WAITERS
+    if load_i64(waiters) == 0:
+        return 0
+    bits = exchange(waiters, 0)
+    missed = 0
+    for c in range(clients.shape[0]):
+        if bits >> c & 1:
+            if ring_free(clients[c, ds.CLIENT_COMPLETION_RING], env[ds.ENV_CAPACITY]) > 0:
+                push_completion(env, clients[c], slots, -1, 0, -1, -1, -1, slot, now_ns)
+            else:
+                missed |= 1 << c
+    return missed
+
+
+@inlined
+def wake_clients(env: Words, clients: Table) -> None:
+    """Wake each client that got a completion and sleeps."""
+    for c in range(clients.shape[0]):
+        client = clients[c]
+        if client[ds.CLIENT_COMPLETED] > 0:
+            wake(client[ds.CLIENT_PROCESS_LINE], client[ds.CLIENT_EVENT_FD], env[ds.ENV_ONE])
+            client[ds.CLIENT_COMPLETED] = 0
+
+
+@inlined
+def complete(env: Words, clients: Table, slots: Table, batches: Table, out: Words) -> None:
+    """Pass 4: answer every entry that Python does not hold, move the ring tails, wake the senders."""
+    now_ns = out[ds.OUT_NOW_NS]
+    for n in range(out[ds.OUT_COUNT]):
+        batch = batches[n]
+        if batch[ds.BATCH_HELD] != 0:
+            out[ds.OUT_HELD] += 1
+            continue
+        push_completion(
+            env, clients[batch[ds.BATCH_CLIENT]], slots, batch[ds.BATCH_TOKEN], batch[ds.BATCH_ERROR],
+            batch[ds.BATCH_BASE_OFFSET], batch[ds.BATCH_LAST_OFFSET], batch[ds.BATCH_APPEND_TIME],
+            batch[ds.BATCH_SLOT], now_ns,
+        )  # fmt: skip
+    for c in range(clients.shape[0]):
+        ring = clients[c, ds.CLIENT_APPEND_RING]
+        if clients[c, ds.CLIENT_CONSUMED] > 0:
+            store_release(ring + TAIL, load_i64(ring + TAIL) + clients[c, ds.CLIENT_CONSUMED])
+
+
+@kernel(
+    "void(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64, int64[:, ::1], "
+    "int64[:, ::1], int64[::1], int64[:, ::1], int64[:, ::1], int64[::1])"
+)
+def drain(
+    env: Words, clients: Table, slots: Table, rows: Table, producers: Table, producer_room: int,
+    batches: Table, chains: Table, touched: Words, failed: Table, counters: Table, out: Words,
+) -> None:  # fmt: skip
+    """Take, write, publish and complete; results in ``out`` (see drain_layout.OUT_*)."""
+    out[:] = 0
+    clock = env[ds.ENV_CLOCK]
+    out[ds.OUT_NOW_MS] = clock_ns(CLOCK_REALTIME, clock) // 1_000_000
+    plan(env, clients, slots, rows, producers, producer_room, batches, chains, touched, out)
+    for t in range(out[ds.OUT_TOUCHED]):
+        slot = touched[t]
+        row = rows[slot]
+        head = chains[slot, ds.CHAIN_HEAD]
+        chains[slot, ds.CHAIN_HEAD] = -1
+        error = write_batches(env, row, batches, head)
+        if error != 0:
+            failed[out[ds.OUT_FAILED], 0] = slot
+            failed[out[ds.OUT_FAILED], 1] = error
+            out[ds.OUT_FAILED] += 1
+            row[ar.ROW_OPEN] = 0  # until Python has cut the torn tail
+            touched[t] = -1
+            n = head
+            while n >= 0:
+                batch = batches[n]
+                batch[ds.BATCH_ERROR] = KAFKA_STORAGE_ERROR
+                batch[ds.BATCH_BASE_OFFSET] = -1
+                batch[ds.BATCH_HELD] = 0
+                n = batch[ds.BATCH_NEXT]
+            continue
+        index_batches(env, row, batches, head, counters[slot])
+        row[ar.ROW_LAST_APPEND_MS] = out[ds.OUT_NOW_MS]
+        publish(slots, slot, row)
+        flags = slots[slot, sm.SLOT_FLAGS]
+        if flags & sm.FLAG_DURABLE or row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS]:
+            out[ds.OUT_DURABLE] = 1
+    out[ds.OUT_NOW_NS] = clock_ns(CLOCK_MONOTONIC, clock)
+    complete(env, clients, slots, batches, out)
+    fence()
+    for t in range(out[ds.OUT_TOUCHED]):
+        if touched[t] >= 0:
+            missed = notify(env, clients, slots, touched[t], out[ds.OUT_NOW_NS])
+            out[ds.OUT_NOTIFY_AGAIN] |= missed
+    wake_clients(env, clients)
+
+
+@kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64)")
+def notify_slot(env: Words, clients: Table, slots: Table, slot: int) -> int:
+    """Tell waiting processes, from Python, that a slot advanced; bits that found no room (to try again)."""
+    fence()
+    missed = notify(env, clients, slots, slot, clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK]))
+    wake_clients(env, clients)
+    return missed
+
+
+@kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64, int64, int64, int64, int64, int64, int64)")
+def complete_one(
+    env: Words, clients: Table, slots: Table, client: int, token: int, error: int, base_offset: int,
+    last_offset: int, append_time: int, slot: int,
+) -> int:  # fmt: skip
+    """Complete one held entry from Python; 0 when the ring is full. ``wake_all`` afterwards."""
+    if ring_free(clients[client, ds.CLIENT_COMPLETION_RING], env[ds.ENV_CAPACITY]) <= 0:
+        return 0
+    now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
+    push_completion(
+        env, clients[client], slots, token, error, base_offset, last_offset, append_time, slot, now_ns
+    )
+    return 1
+
+
+@kernel("void(int64[::1], int64[:, ::1])")
+def wake_all(env: Words, clients: Table) -> None:
+    """Wake every client that got a completion since the last call."""
+    wake_clients(env, clients)
+
+
+@kernel("int64(int64[:, ::1])")
+def waiting_entries(clients: Table) -> int:
+    """Entries in all append rings."""
+    total = 0
+    for c in range(clients.shape[0]):
+        total += ring_ready(clients[c, ds.CLIENT_APPEND_RING])
+    return total

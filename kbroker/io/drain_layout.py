@@ -1,0 +1,71 @@
+"""Layout of the arrays that the drain kernel works on. Private memory of one IO worker."""
+
+# environment: one int64 array of addresses and limits
+ENV_WORDS = 16
+ENV_CAPACITY = 0  # entries of a ring
+ENV_ONE = 1  # address of an int64 that holds 1 (what an eventfd write sends)
+ENV_IOV = 2  # address of MAX_IOV iovecs (16 bytes each)
+ENV_INDEX_BYTES = 3  # address of scratch for .index entries of one partition and call
+ENV_TIME_INDEX_BYTES = 4  # the same for .timeindex
+ENV_CLOCK = 5  # address of a timespec
+
+# one row for each client process
+CLIENT_WORDS = 8
+CLIENT_APPEND_RING = 0
+CLIENT_COMPLETION_RING = 1
+CLIENT_ARENA = 2
+CLIENT_ARENA_BYTES = 3
+CLIENT_PROCESS_LINE = 4
+CLIENT_EVENT_FD = 5
+CLIENT_CONSUMED = 6  # entries that this call has dealt with
+CLIENT_COMPLETED = 7  # completions that this call has pushed
+
+# one row for each ring entry of a call
+BATCH_WORDS = 20
+BATCH_CLIENT = 0
+BATCH_TOKEN = 1
+BATCH_SLOT = 2
+BATCH_ADDRESS = 3  # absolute
+BATCH_LENGTH = 4
+BATCH_ACKS = 5  # acks and timeout as in the ring entry
+BATCH_ERROR = 6
+BATCH_BASE_OFFSET = 7
+BATCH_LAST_OFFSET = 8
+BATCH_NEXT = 9  # next accepted batch of the same slot in this call, or -1
+BATCH_APPEND_TIME = 10  # -1 for CreateTime
+BATCH_HELD = 11  # 1: Python completes it after a flush
+BATCH_MAX_TIMESTAMP = 12
+BATCH_RECORDS = 13
+BATCH_ENQUEUED_NS = 14
+BATCH_PRODUCER_ROW = 15
+BATCH_OPERATION = 16
+BATCH_GENERATION = 17
+MAX_BATCHES = 1024
+MAX_IOV = 1000  # below Linux's IOV_MAX of 1024
+
+# one row for each slot, valid during a call for touched slots
+CHAIN_WORDS = 4
+CHAIN_HEAD = 0  # first accepted batch of this call, -1 for untouched
+CHAIN_TAIL = 1
+CHAIN_POSITION = 2  # file position and next offset as they will be after the write
+CHAIN_NEXT_OFFSET = 3
+
+# results of a call
+OUT_WORDS = 16
+OUT_COUNT = 0  # rows of the batch array
+OUT_STOP = 1  # why planning stopped early
+OUT_STOP_SLOT = 2
+OUT_TOUCHED = 3
+OUT_FAILED = 4  # slots whose write failed, in the failed array as (slot, errno)
+OUT_HELD = 5
+OUT_READ_AHEAD = 6  # rows with OPERATION_READ_AHEAD
+OUT_NOTIFY_AGAIN = 7  # waiter bits that found a full completion ring
+OUT_DURABLE = 8  # 1: some touched slot wants a flush now
+OUT_BYTES = 9
+OUT_NOW_MS = 10
+OUT_NOW_NS = 11
+
+STOP_NONE = 0
+STOP_ROLL = 1  # OUT_STOP_SLOT needs a new segment; its batch is still in the ring
+STOP_PRODUCERS = 2  # the producer table is half full
+STOP_CONTROL = 3  # a control batch is next in the ring of client OUT_STOP_SLOT

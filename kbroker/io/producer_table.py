@@ -1,0 +1,100 @@
+"""The producers of all partitions of one IO worker: a growing table that the drain kernel uses directly.
+
+Runs in: io. Owner: the IO worker. Not thread-safe.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.producer_entry import BatchMetadata, ProducerEntry
+from kbroker.kernels import producers as kernel
+
+
+class ProducerTable:
+    """Entries keyed by (slot, producer id). ``rows`` changes identity when the table grows."""
+
+    def __init__(self, capacity: int = 1024) -> None:
+        self.rows: NDArray[np.int64] = np.zeros((capacity, kernel.PRODUCER_WORDS), np.int64)
+
+    @property
+    def used(self) -> int:
+        """Rows that are not empty, deleted ones included: they lengthen searches too."""
+        return int(np.count_nonzero(self.rows[:, kernel.KEY]))
+
+    def make_room(self, wanted: int) -> None:
+        """Grow (or sweep deleted rows) until ``wanted`` more producers keep the table at most half full."""
+        if 2 * (self.used + wanted) <= self.rows.shape[0]:
+            return
+        live = int(np.count_nonzero(self.rows[:, kernel.KEY] > 0))
+        capacity = self.rows.shape[0]
+        while 2 * (live + wanted) > capacity:
+            capacity *= 2
+        grown = np.zeros((capacity, kernel.PRODUCER_WORDS), np.int64)
+        kernel.rehash(self.rows, grown)
+        self.rows = grown
+
+    def entries(self, slot: int) -> list[ProducerEntry]:
+        """Every producer of a partition, ordered by producer id."""
+        rows = self.rows[self.rows[:, kernel.KEY] == slot + 1]
+        return [_entry(row) for row in rows[np.argsort(rows[:, kernel.PRODUCER_ID])]]
+
+    def get(self, slot: int, producer_id: int) -> ProducerEntry | None:
+        """One producer's entry."""
+        row = kernel.find(self.rows, slot, producer_id)
+        return None if row < 0 else _entry(self.rows[row])
+
+    def put(self, slot: int, entry: ProducerEntry) -> None:
+        """Add or replace an entry."""
+        self.make_room(1)
+        row = self.rows[kernel.claim(self.rows, slot, entry.producer_id)]
+        row[kernel.EPOCH] = entry.producer_epoch
+        row[kernel.COORDINATOR_EPOCH] = entry.coordinator_epoch
+        row[kernel.LAST_TIMESTAMP] = entry.last_timestamp
+        row[kernel.TXN_FIRST_OFFSET] = entry.current_txn_first_offset
+        row[kernel.BATCH_COUNT] = len(entry.batches)
+        for n, batch in enumerate(entry.batches):
+            base = kernel.BATCHES + n * kernel.BATCH_WORDS
+            row[base : base + kernel.BATCH_WORDS] = (
+                batch.base_sequence,
+                batch.last_sequence,
+                batch.base_offset,
+                batch.last_offset,
+                batch.timestamp,
+            )
+
+    def remove(self, slot: int, producer_id: int) -> None:
+        """Forget one producer; nothing happens when it is unknown."""
+        row = kernel.find(self.rows, slot, producer_id)
+        if row >= 0:
+            self.rows[row, kernel.KEY] = -1
+
+    def drop(self, slot: int) -> None:
+        """Forget every producer of a partition."""
+        self.rows[self.rows[:, kernel.KEY] == slot + 1, kernel.KEY] = -1
+
+    def expire(self, before_ms: int) -> int:
+        """Forget producers idle since before ``before_ms`` and outside a transaction; returns how many."""
+        keys = self.rows[:, kernel.KEY]
+        idle = (
+            (keys > 0)
+            & (self.rows[:, kernel.LAST_TIMESTAMP] < before_ms)
+            & (self.rows[:, kernel.TXN_FIRST_OFFSET] < 0)
+        )
+        self.rows[idle, kernel.KEY] = -1
+        return int(np.count_nonzero(idle))
+
+
+def _entry(row: NDArray[np.int64]) -> ProducerEntry:
+    words = row.tolist()
+    batches = []
+    for n in range(words[kernel.BATCH_COUNT]):
+        base = kernel.BATCHES + n * kernel.BATCH_WORDS
+        batches.append(BatchMetadata(*words[base : base + kernel.BATCH_WORDS]))
+    return ProducerEntry(
+        producer_id=words[kernel.PRODUCER_ID],
+        producer_epoch=words[kernel.EPOCH],
+        coordinator_epoch=words[kernel.COORDINATOR_EPOCH],
+        last_timestamp=words[kernel.LAST_TIMESTAMP],
+        current_txn_first_offset=words[kernel.TXN_FIRST_OFFSET],
+        batches=tuple(batches),
+    )
