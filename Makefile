@@ -78,14 +78,16 @@ imports: venv
 	$(BIN)/lint-imports
 
 generated: venv
-	@$(BIN)/python -m docs.generate --check
+	$(BIN)/python -m kbroker.protocol.generate --check
+	$(BIN)/python -m docs.generate --check
 
 fmt: venv ## formats the code
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
 docs: venv ## writes the generated pages and files anew
-	@$(BIN)/python -m docs.generate
+	$(BIN)/python -m kbroker.protocol.generate
+	$(BIN)/python -m docs.generate
 
 ##—— dependencies
 # Each later file is held to the versions of the one before, so all of them fit into one environment.

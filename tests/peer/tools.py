@@ -42,7 +42,7 @@ def run_tool(
         raise ToolFailed(
             f"{name} {' '.join(args)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         )
-    return done  # type: ignore[no-any-return]
+    return done
 
 
 def open_tool(
