@@ -1,0 +1,213 @@
+"""Binary search of segment indexes and the header walk behind it, in one call without mapping a file.
+
+.index entries are (relative offset int32, position int32), .timeindex entries (timestamp int64, relative offset
+int32), big-endian, sorted. An index that its broker had preallocated and could not trim ends in zeros: a zero entry
+counts as the end (position 0 is never indexed, because an entry follows index.interval.bytes of data).
+"""
+# mypy: disable-error-code="no-untyped-call"
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.libc import pread
+from kbroker.kernels.memory import load_i8, load_i32_be, load_i64_be
+from kbroker.protocol import batch_layout as b
+
+Words = NDArray[np.int64]
+
+OFFSET_ENTRY = 8
+TIME_ENTRY = 12
+TAIL_BYTES = 6144  # of both entry sizes a multiple; readers at the tail need one read of the index
+WALK_BYTES = 16384
+INT64_MAX = (1 << 63) - 1
+
+# results of `locate`
+FOUND = 0
+NOT_HERE = 1  # every batch up to the end lies below the offset
+DAMAGED = 2  # no magic 2 batch where one must be
+READ_FAILED = 3
+
+# words of the place that `locate` fills
+PLACE_POSITION = 0
+PLACE_BASE_OFFSET = 1
+PLACE_LAST_OFFSET = 2
+PLACE_SIZE = 3
+PLACE_WORDS = 4
+
+
+@inlined
+def _key(entry: int, width: int, slot: int) -> int:
+    """Sort key of the entry at an address; a zero entry behind the first slot is past the end."""
+    if width == OFFSET_ENTRY:
+        key = load_i32_be(entry)
+        return INT64_MAX if key == 0 and load_i32_be(entry + 4) == 0 else key
+    key = load_i64_be(entry)
+    return INT64_MAX if key == 0 and slot > 0 and load_i32_be(entry + 8) == 0 else key
+
+
+@inlined
+def lower_bound(fd: int, entries: int, width: int, target: int, buffer: int) -> int:
+    """Slot of the last entry whose key is <= target, -1 if none; buffer: address of TAIL_BYTES bytes.
+
+    A failed read counts as "none": a search over a vanished index only means a longer walk.
+    """
+    low, high = 0, entries  # the answer + 1 lies in [low, high]
+    tail = TAIL_BYTES // width
+    if entries > tail:
+        first = entries - tail
+        if pread(fd, buffer, width, first * width) < width:
+            return -1
+        if _key(buffer, width, first) <= target:
+            low = first
+        else:
+            high = first
+    while high - low > tail:
+        middle = (low + high) // 2
+        if pread(fd, buffer, width, middle * width) < width:
+            return -1
+        if _key(buffer, width, middle) <= target:
+            low = middle
+        else:
+            high = middle
+    if high == low:
+        return low - 1
+    start = low
+    count = pread(fd, buffer, (high - low) * width, low * width) // width
+    high = start + count
+    while low < high:
+        middle = (low + high) // 2
+        if _key(buffer + (middle - start) * width, width, middle) <= target:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@kernel("int64(int64, int64, int64, int64)")
+def find_position(fd: int, index_bytes: int, base: int, offset: int) -> int:
+    """Byte position of the last .index entry at or before an offset, 0 when there is none."""
+    buffer = np.empty(TAIL_BYTES, np.uint8)
+    address = buffer.ctypes.data
+    slot = lower_bound(fd, index_bytes // OFFSET_ENTRY, OFFSET_ENTRY, offset - base, address)
+    if slot < 0 or pread(fd, address, OFFSET_ENTRY, slot * OFFSET_ENTRY) < OFFSET_ENTRY:
+        return 0
+    return load_i32_be(address + 4)
+
+
+@kernel("int64(int64, int64, int64, int64[::1])")
+def find_time(fd: int, index_bytes: int, timestamp: int, out: Words) -> int:
+    """Slot of the last .timeindex entry at or before a timestamp, -1 if none.
+
+    out[0], out[1] take its timestamp and relative offset."""
+    buffer = np.empty(TAIL_BYTES, np.uint8)
+    address = buffer.ctypes.data
+    slot = lower_bound(fd, index_bytes // TIME_ENTRY, TIME_ENTRY, timestamp, address)
+    if slot < 0 or pread(fd, address, TIME_ENTRY, slot * TIME_ENTRY) < TIME_ENTRY:
+        return -1
+    out[0] = load_i64_be(address)
+    out[1] = load_i32_be(address + 8)
+    return slot
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64[::1])")
+def locate(
+    log_fd: int,
+    index_fd: int,
+    index_bytes: int,
+    base: int,
+    offset: int,
+    hint: int,
+    end: int,
+    place: Words,
+) -> int:
+    """The first batch of a segment whose last offset is >= offset, among those that start below byte ``end``.
+
+    index_fd -1: walk from hint. hint: a batch start known to lie at or before the offset (else 0).
+    place (int64[PLACE_WORDS]) is filled on FOUND.
+    """
+    buffer = np.empty(WALK_BYTES, np.uint8)
+    address = buffer.ctypes.data
+    position = hint
+    if index_fd >= 0:
+        slot = lower_bound(index_fd, index_bytes // OFFSET_ENTRY, OFFSET_ENTRY, offset - base, address)
+        if slot >= 0 and pread(index_fd, address, OFFSET_ENTRY, slot * OFFSET_ENTRY) == OFFSET_ENTRY:
+            position = max(position, load_i32_be(address + 4))
+    start, filled = position, 0
+    while position + b.RECORDS <= end:
+        if position + b.RECORDS > start + filled:
+            start = position
+            filled = pread(log_fd, address, WALK_BYTES, position)
+            if filled < 0:
+                return READ_FAILED
+            if filled < b.RECORDS:
+                return NOT_HERE
+        at = address + (position - start)
+        size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+        if load_i8(at + b.MAGIC) != b.MAGIC_V2 or size < b.HEADER_BYTES:
+            return DAMAGED
+        base_offset = load_i64_be(at + b.BASE_OFFSET)
+        last = base_offset + load_i32_be(at + b.LAST_OFFSET_DELTA)
+        if last >= offset:
+            place[PLACE_POSITION] = position
+            place[PLACE_BASE_OFFSET] = base_offset
+            place[PLACE_LAST_OFFSET] = last
+            place[PLACE_SIZE] = size
+            return FOUND
+        position += size
+    return NOT_HERE
+
+
+@kernel("int64(int64, int64, int64, int64, int64[::1])")
+def locate_time(log_fd: int, position: int, end: int, timestamp: int, place: Words) -> int:
+    """The first batch from a batch start on whose largest timestamp is >= timestamp; as `locate`."""
+    buffer = np.empty(WALK_BYTES, np.uint8)
+    address = buffer.ctypes.data
+    start, filled = position, 0
+    while position + b.RECORDS <= end:
+        if position + b.RECORDS > start + filled:
+            start = position
+            filled = pread(log_fd, address, WALK_BYTES, position)
+            if filled < 0:
+                return READ_FAILED
+            if filled < b.RECORDS:
+                return NOT_HERE
+        at = address + (position - start)
+        size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+        if load_i8(at + b.MAGIC) != b.MAGIC_V2 or size < b.HEADER_BYTES:
+            return DAMAGED
+        if load_i64_be(at + b.MAX_TIMESTAMP) >= timestamp:
+            place[PLACE_POSITION] = position
+            place[PLACE_BASE_OFFSET] = load_i64_be(at + b.BASE_OFFSET)
+            place[PLACE_LAST_OFFSET] = place[PLACE_BASE_OFFSET] + load_i32_be(at + b.LAST_OFFSET_DELTA)
+            place[PLACE_SIZE] = size
+            return FOUND
+        position += size
+    return NOT_HERE
+
+
+@kernel("int64(int64, int64, int64, int64[::1])")
+def largest_timestamp(log_fd: int, position: int, end: int, out: Words) -> int:
+    """Largest timestamp of the batches from a batch start on: out[0] the timestamp (raised only), out[1] the
+    last offset of the first batch that has it. Returns FOUND, DAMAGED or READ_FAILED."""
+    buffer = np.empty(WALK_BYTES, np.uint8)
+    address = buffer.ctypes.data
+    start, filled = position, 0
+    while position + b.RECORDS <= end:
+        if position + b.RECORDS > start + filled:
+            start = position
+            filled = pread(log_fd, address, WALK_BYTES, position)
+            if filled < 0:
+                return READ_FAILED
+            if filled < b.RECORDS:
+                return FOUND
+        at = address + (position - start)
+        size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+        if load_i8(at + b.MAGIC) != b.MAGIC_V2 or size < b.HEADER_BYTES:
+            return DAMAGED
+        timestamp = load_i64_be(at + b.MAX_TIMESTAMP)
+        if timestamp > out[0]:
+            out[0] = timestamp
+            out[1] = load_i64_be(at + b.BASE_OFFSET) + load_i32_be(at + b.LAST_OFFSET_DELTA)
+        position += size
+    return FOUND

@@ -1,0 +1,104 @@
+"""Names in a log directory (Kafka's LogFileUtils and LocalLog) and the list of segments in a partition folder."""
+
+import os
+import re
+from dataclasses import dataclass
+
+LOG = ".log"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TXN_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
+
+DELETED = ".deleted"  # behind a file name: removed after file.delete.delay.ms
+CLEANED = ".cleaned"  # being written by compaction
+SWAP = ".swap"  # complete result of compaction, about to replace segments
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS = "log-start-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+
+DELETE_FOLDER = "-delete"
+FUTURE_FOLDER = "-future"
+STRAY_FOLDER = "-stray"
+MAX_NAME_BYTES = 255
+
+_DATED = re.compile(r"^(\S+)-(\d+)\.(\S+)(-delete|-future|-stray)$")
+_PLAIN = re.compile(r"^(\S+)-(\d+)$")
+
+
+def file_name(base_offset: int, suffix: str) -> str:
+    """20 digits and a suffix: ``00000000000000000042.log``."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def path(folder: str, base_offset: int, suffix: str) -> str:
+    """Path of a segment's file."""
+    return f"{folder}/{base_offset:020d}{suffix}"
+
+
+def base_offset_of(name: str) -> int | None:
+    """Offset in a file name such as ``00000000000000000042.timeindex``; None for other names."""
+    digits = name[: name.find(".")] if "." in name else ""
+    return int(digits) if len(digits) == 20 and digits.isdigit() else None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFolder:
+    """A parsed folder name. suffix: "" or one of DELETE_FOLDER, FUTURE_FOLDER, STRAY_FOLDER."""
+
+    topic: str
+    partition: int
+    suffix: str = ""
+
+
+def folder_name(topic: str, partition: int) -> str:
+    """``<topic>-<partition>``."""
+    return f"{topic}-{partition}"
+
+
+def dated_folder_name(topic: str, partition: int, unique: str, suffix: str) -> str:
+    """``<topic>-<partition>.<unique><suffix>``, the topic cut so that the name fits into 255 bytes."""
+    tail = f"-{partition}.{unique}{suffix}"
+    return topic[: MAX_NAME_BYTES - len(tail)] + tail
+
+
+def parse_folder(name: str) -> PartitionFolder | None:
+    """Topic and partition of a folder name, None when it is no partition's."""
+    if found := _DATED.match(name):
+        return PartitionFolder(found[1], int(found[2]), found[4])
+    if found := _PLAIN.match(name):
+        return PartitionFolder(found[1], int(found[2]))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """One ``.log`` file of a folder. inode tells a file from its successor of the same name."""
+
+    base_offset: int
+    inode: int
+
+
+def list_segments(folder: str) -> list[SegmentFile]:
+    """The ``.log`` files of a partition folder in order of base offset. Raises FileNotFoundError."""
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if name.endswith(LOG) and (base := base_offset_of(name)) is not None:
+                found.append(SegmentFile(base, entry.inode()))
+    return sorted(found, key=lambda segment: segment.base_offset)
+
+
+def list_snapshots(folder: str) -> list[int]:
+    """Offsets of the producer snapshots of a folder, ascending."""
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if entry.name.endswith(SNAPSHOT)]
+    return sorted(offset for name in names if (offset := base_offset_of(name)) is not None)

@@ -1,0 +1,186 @@
+"""Read-only view of one partition's folder: where an offset is, and the file range a fetch takes from there."""
+
+import errno
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.kernels import search
+from kbroker.log import files
+from kbroker.log.errors import CorruptLog
+from kbroker.log.open_files import OpenFile, OpenFiles
+
+WHOLE_LOG = (1 << 62, 0)  # an end behind every segment
+
+
+class Place(NamedTuple):
+    """A batch in a segment: byte position and size, first and last offset."""
+
+    segment_base: int
+    position: int
+    base_offset: int
+    last_offset: int
+    size: int
+
+
+class FileRange(NamedTuple):
+    """Bytes of a segment file. Keep `file` as long as `file.fd` is in use (see OpenFile)."""
+
+    file: OpenFile
+    position: int
+    length: int
+
+
+class SegmentView(NamedTuple):
+    """One segment as far as a reader may see it: bytes [0, end). last: the one that holds the reader's end."""
+
+    base_offset: int
+    log: OpenFile
+    end: int
+    last: bool
+
+
+class LogReader:
+    """Log of one partition for reading. Runs in: network, control, tools. Owner: whoever made it. Not thread-safe.
+
+    An end (end_base, end_position) is the first byte that must not be seen: the segment and position of the
+    high watermark (SLOT_HW_BASE, SLOT_HW_POSITION) or the end of the log (SLOT_ACTIVE_BASE, SLOT_ACTIVE_END);
+    WHOLE_LOG for a folder that no broker has open. version: SLOT_SEGMENTS_VERSION read in the same group;
+    the list of segments is read anew when it changes, or when a file turns out to be gone.
+    """
+
+    def __init__(self, folder: str, open_files: OpenFiles) -> None:
+        self.folder = folder
+        self.open_files = open_files
+        self.max_timestamps: dict[int, tuple[int, int]] = {}  # of closed segments: see log/timestamps.py
+        self._version: int | None = None
+        self._segments: list[files.SegmentFile] = []
+        self._bases: list[int] = []
+        self._place = np.zeros(search.PLACE_WORDS, np.int64)
+
+    def base_offsets(self, version: int = -1) -> list[int]:
+        """Base offsets of all segments, ascending."""
+        if version != self._version:
+            self.refresh(version)
+        return self._bases
+
+    def refresh(self, version: int = -1) -> None:
+        """List the segments anew and forget files that were replaced. Raises FileNotFoundError."""
+        segments = files.list_segments(self.folder)
+        kept = set(segments)
+        for gone in self._segments:
+            if gone not in kept:
+                self.open_files.forget(self.folder, gone.base_offset)
+                self.max_timestamps.pop(gone.base_offset, None)
+        # the last of the old list may have been active, its largest timestamp not final
+        if self._bases:
+            self.max_timestamps.pop(self._bases[-1], None)
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._version = version
+
+    def locate(self, offset: int, end_base: int, end_position: int, version: int = -1) -> Place | None:
+        """The first batch that holds `offset` or, in a gap of a compacted log, follows it; None at the end.
+
+        Raises CorruptLog, OSError."""
+        for view in self.views(offset, end_base, end_position, version):
+            if place := self._locate_in(view, offset):
+                return place
+        return None
+
+    def range(
+        self,
+        place: Place,
+        max_bytes: int,
+        end_base: int,
+        end_position: int,
+        min_one: bool = False,
+    ) -> FileRange | None:
+        """What a fetch from `place` sends: bytes of that one segment, cut at max_bytes (inside a batch, too, as
+        Kafka does). min_one: at least the whole first batch (KIP-74). None when there is nothing to send."""
+        log = self.open_files.get(self.folder, place.segment_base, files.LOG)
+        end = end_position if place.segment_base == end_base else log.size()
+        limit = max(max_bytes, place.size) if min_one else max_bytes
+        length = min(limit, end - place.position)
+        return FileRange(log, place.position, length) if length > 0 else None
+
+    def views(
+        self, offset: int, end_base: int, end_position: int, version: int = -1
+    ) -> Iterator[SegmentView]:
+        """Segments that may hold `offset` or more, up to the end. A file that vanished meanwhile means a new list."""
+        bases = self.base_offsets(version)
+        if end_base != WHOLE_LOG[0] and not self._knows(end_base):
+            self.refresh(version)
+            bases = self._bases
+        i = max(bisect_right(bases, offset) - 1, 0)
+        while i < len(bases) and bases[i] <= end_base:
+            base = bases[i]
+            try:
+                log = self._open_log(i)
+            except FileNotFoundError:
+                self.refresh(version)
+                bases = self._bases
+                following = bisect_right(bases, base) - 1
+                if following >= 0 and bases[following] == base:
+                    raise  # listed but not there: no deletion explains it
+                i = following + 1
+                continue
+            last = base == end_base or i + 1 == len(bases)
+            yield SegmentView(base, log, end_position if base == end_base else log.size(), last)
+            i += 1
+
+    def index(self, base_offset: int, suffix: str) -> OpenFile | None:
+        """A segment's index file, None when there is none (readers then walk)."""
+        try:
+            return self.open_files.get(self.folder, base_offset, suffix)
+        except FileNotFoundError:
+            return None
+
+    def find_position(self, base_offset: int, offset: int) -> int:
+        """A batch start at or before an offset of the segment, by its index."""
+        index = self.index(base_offset, files.INDEX)
+        return search.find_position(index.fd, index.size(), base_offset, offset) if index else 0
+
+    def _knows(self, base_offset: int) -> bool:
+        at = bisect_right(self._bases, base_offset) - 1
+        return at >= 0 and self._bases[at] == base_offset
+
+    def _open_log(self, i: int) -> OpenFile:
+        """The log file of the i-th segment, as listed: not a successor of the same name."""
+        segment = self._segments[i]
+        log = self.open_files.get(self.folder, segment.base_offset, files.LOG)
+        if log.inode != segment.inode:
+            self.open_files.forget(self.folder, segment.base_offset)
+            log = self.open_files.get(self.folder, segment.base_offset, files.LOG)
+            self._segments[i] = files.SegmentFile(segment.base_offset, log.inode)
+        return log
+
+    def _locate_in(self, view: SegmentView, offset: int) -> Place | None:
+        base, fd, place = view.base_offset, view.log.fd, self._place
+        index = self.index(base, files.INDEX)
+        found = search.DAMAGED
+        if index:
+            found = search.locate(fd, index.fd, index.size(), base, offset, 0, view.end, place)
+        if found == search.DAMAGED:  # no index, or one that points between batches
+            found = search.locate(fd, -1, 0, base, offset, 0, view.end, place)
+        self.check(found, view)
+        return place_of(base, place) if found == search.FOUND else None
+
+    def check(self, found: int, view: SegmentView) -> None:
+        """Raise what a search kernel reports."""
+        if found == search.READ_FAILED:
+            os.pread(view.log.fd, 1, 0)  # raises the error itself
+            raise OSError(errno.EIO, "read failed", files.path(self.folder, view.base_offset, files.LOG))
+        if found == search.DAMAGED:
+            name = files.path(self.folder, view.base_offset, files.LOG)
+            raise CorruptLog(f"{name}: something else than a batch of format 2 below byte {view.end}")
+
+
+def place_of(segment_base: int, place: NDArray[np.int64]) -> Place:
+    """A Place from the words that a search kernel filled."""
+    position, base_offset, last_offset, size = place.tolist()
+    return Place(segment_base, position, base_offset, last_offset, size)

@@ -1,0 +1,162 @@
+"""The batch walk: good files yield every batch, any damage ends it at the last good one."""
+
+import os
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbroker.kernels import batches
+from tests.log.batch_bytes import batch, end_marker
+
+INT64 = np.int64
+
+
+def scan(
+    data: bytes,
+    tmp: Path,
+    check_crc: bool = True,
+    buffer_bytes: int = 1 << 16,
+    max_rows: int = 64,
+    base: int = 0,
+) -> tuple[list[list[int]], int, int]:
+    """(rows, next position, why it stopped) of a whole file, called as recovery does."""
+    path = tmp / "scanned.log"
+    path.write_bytes(data)
+    fd = os.open(path, os.O_RDONLY)
+    buffer = np.zeros(buffer_bytes, np.uint8)
+    rows = np.zeros((max_rows, batches.COLUMNS), INT64)
+    state = np.zeros(batches.STATE_WORDS, INT64)
+    state[batches.NEXT_OFFSET] = base
+    found: list[list[int]] = []
+    try:
+        while True:
+            count = batches.scan(fd, len(data), base, max_rows, check_crc, buffer, rows, state)
+            found += rows[:count].tolist()
+            stop = int(state[batches.STOP])
+            if stop == batches.NEED_BUFFER:
+                buffer = np.zeros(int(state[batches.NEXT_SIZE]) + batches.CONTROL_PEEK, np.uint8)
+            elif stop != batches.MORE:
+                return found, int(state[batches.NEXT_POSITION]), stop
+    finally:
+        os.close(fd)
+
+
+def test_fields_of_a_header_are_read(tmp_path: Path) -> None:
+    data = batch(
+        7,
+        [b"a", b"b", b"c"],
+        [100, 300, 200],
+        leader_epoch=4,
+        attributes=0x10,
+        producer_id=9,
+        producer_epoch=2,
+        base_sequence=11,
+    )
+    rows, position, stop = scan(data, tmp_path)
+    assert (position, stop) == (len(data), batches.END)
+    assert rows == [[0, len(data), 7, 9, 300, 100, 4, 0x10, 9, 2, 11, 3, -1, -1]]
+
+
+def test_end_markers_give_their_type_and_coordinator_epoch(tmp_path: Path) -> None:
+    data = end_marker(0, 5, 1, commit=True, coordinator_epoch=77) + end_marker(1, 5, 1, commit=False)
+    for crc in (True, False):
+        rows, _, _ = scan(data, tmp_path, crc)
+        assert [(row[batches.CONTROL_TYPE], row[batches.COORDINATOR_EPOCH]) for row in rows] == [
+            (1, 77),
+            (0, 0),
+        ]
+
+
+def test_an_emptied_control_batch_has_no_type(tmp_path: Path) -> None:
+    data = batch(3, [], attributes=0x30, last_offset_delta=0)
+    rows, _, stop = scan(data, tmp_path)
+    assert (rows[0][batches.CONTROL_TYPE], stop) == (-1, batches.END)
+
+
+@given(
+    sizes=st.lists(st.integers(0, 3000), min_size=1, max_size=30),
+    buffer_bytes=st.integers(700, 5000),
+    max_rows=st.integers(1, 7),
+    check_crc=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_batch_is_found_whatever_buffer_and_row_count(
+    tmp_path_factory: pytest.TempPathFactory,
+    sizes: list[int],
+    buffer_bytes: int,
+    max_rows: int,
+    check_crc: bool,
+) -> None:
+    data = b""
+    expected = []
+    for offset, size in enumerate(sizes):
+        expected.append((len(data), offset))
+        data += batch(offset, [bytes(size)])
+    rows, position, stop = scan(data, tmp_path_factory.getbasetemp(), check_crc, buffer_bytes, max_rows)
+    assert [(row[batches.POSITION], row[batches.BASE_OFFSET]) for row in rows] == expected
+    assert (position, stop) == (len(data), batches.END)
+
+
+def test_a_file_cut_at_any_byte_ends_at_the_last_whole_batch(tmp_path: Path) -> None:
+    first, second = batch(0, [b"one"]), batch(1, [b"two"])
+    for cut in range(len(first), len(first + second)):
+        rows, position, stop = scan((first + second)[:cut], tmp_path)
+        assert (len(rows), position) == (1, len(first))
+        assert stop == (batches.END if cut == len(first) else batches.TORN)
+
+
+def test_any_flipped_bit_under_the_crc_is_found(tmp_path: Path) -> None:
+    good = batch(0, [b"good"])
+    bad = batch(1, [b"some value"])
+    for byte in range(21, len(bad)):
+        for bit in (0, 3, 7):
+            flipped = bytearray(bad)
+            flipped[byte] ^= 1 << bit
+            rows, position, stop = scan(good + bytes(flipped), tmp_path)
+            assert (len(rows), position, stop) == (1, len(good), batches.BAD_CRC)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (batch(5, magic=0), batches.OLD_MAGIC),
+        (batch(5, magic=1), batches.OLD_MAGIC),
+        (batch(5, magic=3), batches.BAD_MAGIC),
+        (batch(5, magic=-1), batches.BAD_MAGIC),
+        (batch(5, [b"a"], last_offset_delta=-1), batches.BAD_COUNT),
+        (batch(5, [b"a"], count=2), batches.BAD_COUNT),
+        (batch(5, [b"a"], count=-1), batches.BAD_COUNT),
+        (batch(4), batches.BAD_OFFSET),
+        (batch(5, last_offset_delta=2**31 - 1), batches.BAD_OFFSET),
+        (struct.pack(">qi", 5, 13) + bytes(100), batches.BAD_LENGTH),
+        (struct.pack(">qi", 5, -1) + bytes(100), batches.BAD_LENGTH),
+        (struct.pack(">qiib", 5, 40, 0, 2) + bytes(100), batches.BAD_LENGTH),
+        (bytes(500), batches.BAD_LENGTH),
+        (struct.pack(">qi", 5, 2**31 - 1) + bytes(100), batches.TORN),
+    ],
+)
+def test_damage_is_named(tmp_path: Path, data: bytes, why: int) -> None:
+    good = batch(4)
+    rows, position, stop = scan(good + data, tmp_path)
+    assert (len(rows), position, stop) == (1, len(good), why)
+
+
+def test_offsets_may_have_gaps_but_not_go_back(tmp_path: Path) -> None:
+    rows, _, stop = scan(batch(10) + batch(20) + batch(15), tmp_path, base=3)
+    assert ([row[batches.BASE_OFFSET] for row in rows], stop) == ([10, 20], batches.BAD_OFFSET)
+
+
+def test_an_offset_too_far_from_the_segments_base_is_damage(tmp_path: Path) -> None:
+    assert scan(batch(2**31 + 99), tmp_path, base=100)[2] == batches.END
+    assert scan(batch(2**31 + 100), tmp_path, base=100)[2] == batches.BAD_OFFSET
+
+
+def test_a_failed_read_is_reported(tmp_path: Path) -> None:
+    rows = np.zeros((4, batches.COLUMNS), INT64)
+    state = np.zeros(batches.STATE_WORDS, INT64)
+    assert batches.scan(-1, 100, 0, 4, True, np.zeros(4096, np.uint8), rows, state) == 0
+    assert state[batches.STOP] == batches.READ_FAILED
