@@ -1,0 +1,92 @@
+"""Frames carry the headers that clients and Apache Kafka use."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import decode_exact
+from kbroker.protocol.frame import (
+    RequestHeader,
+    encode_request,
+    encode_response,
+    flexible,
+    parse_request,
+    parse_response,
+)
+from kbroker.protocol.messages import request_class, response_class
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kbroker.protocol.messages.heartbeat import HeartbeatResponse
+from kbroker.protocol.messages.index import APIS
+from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.protocol.schema import ProtocolError
+
+
+@given(
+    key=st.sampled_from(sorted(APIS)),
+    correlation_id=st.integers(-(2**31), 2**31 - 1),
+    client_id=st.none() | st.text(max_size=50),
+)
+def test_requests_and_responses_of_every_api_and_version_come_back(
+    key: int, correlation_id: int, client_id: str | None
+) -> None:
+    for version in range(APIS[key].min_version, APIS[key].max_version + 1):
+        request, response = request_class(key)(), response_class(key)()
+        frame = encode_request(key, version, correlation_id, client_id, request)
+        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+        header, body = parse_request(memoryview(frame), 4)
+        assert header == RequestHeader(key, version, correlation_id, client_id)
+        assert decode_exact(type(request), version, frame, body) == request
+        answer = encode_response(key, version, correlation_id, response)
+        assert int.from_bytes(answer[:4], "big") == len(answer) - 4
+        found, body = parse_response(answer[4:], key, version)
+        assert found == correlation_id
+        assert decode_exact(type(response), version, answer[4:], body) == response
+
+
+def test_header_v1_has_no_tags_and_header_v2_keeps_the_legacy_client_id() -> None:
+    v1 = bytes.fromhex("0003 0008 00000007 0002 6162".replace(" ", ""))
+    assert parse_request(v1) == (RequestHeader(3, 8, 7, "ab"), len(v1))
+    v2 = bytes.fromhex("0003 0009 00000007 0002 6162 02 05 01 ff 06 00".replace(" ", ""))
+    assert parse_request(v2) == (RequestHeader(3, 9, 7, "ab"), len(v2))
+    null = bytes.fromhex("0003 0009 00000007 ffff 00".replace(" ", ""))
+    assert parse_request(null) == (RequestHeader(3, 9, 7, None), len(null))
+
+
+def test_api_versions_answers_with_response_header_v0_at_every_version() -> None:
+    assert encode_response(18, 3, 9, ApiVersionsResponse())[4:9].hex() == "0000000900"
+    assert (
+        encode_response(18, 3, 9, ApiVersionsResponse())[8:10] == b"\0\0"
+    )  # error code, no tag section before
+    assert len(encode_response(12, 4, 9, HeartbeatResponse())) == 4 + 4 + 1 + 4 + 2 + 1
+
+
+def test_a_version_newer_than_known_is_flexible_when_the_newest_known_is() -> None:
+    assert flexible(ApiKey.API_VERSIONS, 99)
+    assert not flexible(ApiKey.SASL_HANDSHAKE, 99)
+    frame = encode_request(18, 4, 1, "c", ApiVersionsRequest("kbroker", "1"))
+    newer = frame[4:6] + b"\0\x63" + frame[8:]
+    assert parse_request(newer)[0].api_version == 99
+
+
+@pytest.mark.parametrize("key", [-1, 4, 7, 93, 32767])
+def test_an_unknown_api_key_is_refused(key: int) -> None:
+    with pytest.raises(ProtocolError, match=f"no API with key {key}"):
+        parse_request(key.to_bytes(2, "big", signed=True) + bytes(8))
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_give_a_header_or_a_protocol_error(data: bytes) -> None:
+    with suppress(ProtocolError):
+        _, body = parse_request(data)
+        assert 10 <= body <= len(data)
+
+
+def test_every_cut_of_a_header_is_refused() -> None:
+    frame = encode_request(3, 9, 1, "client", MetadataRequest())[4:]
+    _, body = parse_request(frame)
+    for end in range(body):
+        with pytest.raises(ProtocolError):
+            parse_request(frame[:end])
