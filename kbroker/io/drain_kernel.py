@@ -111,12 +111,14 @@ def stamp(row: Words, batch: Words, flags: int, now_ms: int) -> None:
 
 
 @inlined
-def remember(producers: Table, batch: Words, row: Words, transactional: bool) -> None:
-    """Enter an accepted batch into the producer table."""
+def remember(producers: Table, batch: Words, row: Words, transactional: bool) -> int:
+    """Enter an accepted batch into the producer table; 1 when its producer is new there."""
     address = batch[ds.BATCH_ADDRESS]
     producer = batch[ds.BATCH_PRODUCER_ROW]
     epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
+    added = 0
     if producer < 0:
+        added = 1
         producer = pr.claim_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
         producers[producer, pr.EPOCH] = epoch
     first = load_i32_be(address + rb.BASE_SEQUENCE)
@@ -129,13 +131,13 @@ def remember(producers: Table, batch: Words, row: Words, transactional: bool) ->
         producers[producer, pr.TXN_FIRST_OFFSET] = base_offset
         if row[ar.ROW_FIRST_UNSTABLE] < 0:
             row[ar.ROW_FIRST_UNSTABLE] = base_offset
+    return added
 
 
 @inlined
-def plan_append(
-    slots: Table, rows: Table, producers: Table, chains: Table, batch: Words, now_ms: int
-) -> int:
+def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batch: Words, out: Words) -> int:
     """Decide one append: STOP_NONE with error or offsets in ``batch``, or why Python must act first."""
+    now_ms = out[ds.OUT_NOW_MS]
     slot = batch[ds.BATCH_SLOT]
     address = batch[ds.BATCH_ADDRESS]
     length = batch[ds.BATCH_LENGTH]
@@ -176,7 +178,8 @@ def plan_append(
     if position == 0:
         row[ar.ROW_FIRST_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
     if idempotent:
-        remember(producers, batch, row, (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0)
+        transactional = (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0
+        out[ds.OUT_PRODUCERS] += remember(producers, batch, row, transactional)
     row[ar.ROW_UNFLUSHED_RECORDS] += batch[ds.BATCH_RECORDS]
     if row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS] and acks != 0:
         batch[ds.BATCH_HELD] = 1
@@ -194,7 +197,6 @@ def plan(
     capacity = env[ds.ENV_CAPACITY]
     quota = max(1, batches.shape[0] // clients.shape[0])
     count = 0
-    now_ms = out[ds.OUT_NOW_MS]
     for c in range(clients.shape[0]):
         client = clients[c]
         client[ds.CLIENT_CONSUMED] = 0
@@ -231,11 +233,11 @@ def plan(
                 client[ds.CLIENT_CONSUMED] += 1
                 continue
             batch[ds.BATCH_ADDRESS] = client[ds.CLIENT_ARENA] + address
-            if count >= producer_room:
+            if out[ds.OUT_PRODUCERS] >= producer_room:
                 out[ds.OUT_STOP] = ds.STOP_PRODUCERS
                 break
             slot = batch[ds.BATCH_SLOT]
-            stop = plan_append(slots, rows, producers, chains, batch, now_ms)
+            stop = plan_append(slots, rows, producers, chains, batch, out)
             if stop != ds.STOP_NONE:
                 out[ds.OUT_STOP] = stop
                 out[ds.OUT_STOP_SLOT] = c if stop == ds.STOP_CONTROL else slot

@@ -64,8 +64,9 @@ OUT_DURABLE = 8  # 1: some touched slot wants a flush now
 OUT_BYTES = 9
 OUT_NOW_MS = 10
 OUT_NOW_NS = 11
+OUT_PRODUCERS = 12  # producers added to the table
 
 STOP_NONE = 0
 STOP_ROLL = 1  # OUT_STOP_SLOT needs a new segment; its batch is still in the ring
-STOP_PRODUCERS = 2  # the producer table is half full
+STOP_PRODUCERS = 2  # the producer table has no room
 STOP_CONTROL = 3  # a control batch is next in the ring of client OUT_STOP_SLOT

@@ -15,15 +15,20 @@ class ProducerTable:
 
     def __init__(self, capacity: int = 1024) -> None:
         self.rows: NDArray[np.int64] = np.zeros((capacity, kernel.PRODUCER_WORDS), np.int64)
+        self._claimed = 0  # rows that are not empty, or more: deleted ones that were claimed again count twice
 
     @property
-    def used(self) -> int:
-        """Rows that are not empty, deleted ones included: they lengthen searches too."""
-        return int(np.count_nonzero(self.rows[:, kernel.KEY]))
+    def room(self) -> int:
+        """Producers that may be added before ``make_room`` is due; the table stays at most half full."""
+        return self.rows.shape[0] // 2 - self._claimed
+
+    def claimed(self, count: int) -> None:
+        """The drain kernel added this many producers."""
+        self._claimed += count
 
     def make_room(self, wanted: int) -> None:
-        """Grow (or sweep deleted rows) until ``wanted`` more producers keep the table at most half full."""
-        if 2 * (self.used + wanted) <= self.rows.shape[0]:
+        """Grow (or sweep deleted rows) until ``wanted`` more producers have room."""
+        if self.room >= wanted:
             return
         live = int(np.count_nonzero(self.rows[:, kernel.KEY] > 0))
         capacity = self.rows.shape[0]
@@ -32,6 +37,7 @@ class ProducerTable:
         grown = np.zeros((capacity, kernel.PRODUCER_WORDS), np.int64)
         kernel.rehash(self.rows, grown)
         self.rows = grown
+        self._claimed = live
 
     def entries(self, slot: int) -> list[ProducerEntry]:
         """Every producer of a partition, ordered by producer id."""
@@ -46,6 +52,7 @@ class ProducerTable:
     def put(self, slot: int, entry: ProducerEntry) -> None:
         """Add or replace an entry."""
         self.make_room(1)
+        self._claimed += 1
         row = self.rows[kernel.claim(self.rows, slot, entry.producer_id)]
         row[kernel.EPOCH] = entry.producer_epoch
         row[kernel.COORDINATOR_EPOCH] = entry.coordinator_epoch

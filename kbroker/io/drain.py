@@ -1,0 +1,177 @@
+"""The arrays around the drain kernel, and its results as Python values.
+
+Runs in: io. Owner: the IO worker. Not thread-safe.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io import append_row, drain_kernel
+from kbroker.io import drain_layout as dl
+from kbroker.io.producer_table import ProducerTable
+from kbroker.ipc import layout
+from kbroker.ipc.shared import Shared
+
+Words = NDArray[np.int64]
+INDEX_ENTRY_BYTES = 8
+TIME_INDEX_ENTRY_BYTES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAppend:
+    """A written append whose answer waits for a flush. acks and timeout_ms are the request's."""
+
+    client: int
+    token: int
+    slot: int
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    acks: int
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAhead:
+    """A network process wants [position, position + length) of a segment in the page cache."""
+
+    client: int
+    token: int
+    slot: int
+    segment_base: int
+    position: int
+    length: int
+
+
+class Drain:
+    """Owns rows[max_partitions, ROW_WORDS], the producer table and the scratch of the drain kernel."""
+
+    def __init__(self, shared: Shared, worker: int, producers: ProducerTable) -> None:
+        partitions = shared.sizes.max_partitions
+        self.shared = shared
+        self.producers = producers
+        self.rows: Words = np.zeros((partitions, append_row.ROW_WORDS), np.int64)
+        self.counters = shared.counters[shared.worker_process(worker)]
+        self.out: Words = np.zeros(dl.OUT_WORDS, np.int64)
+        self._batches: Words = np.zeros((dl.MAX_BATCHES, dl.BATCH_WORDS), np.int64)
+        self._chains: Words = np.full((partitions, dl.CHAIN_WORDS), -1, np.int64)
+        self._touched: Words = np.zeros(dl.MAX_BATCHES, np.int64)
+        self._failed: Words = np.zeros((dl.MAX_BATCHES, 2), np.int64)
+        self._one: Words = np.ones(1, np.int64)
+        self._scratch: NDArray[np.uint8] = np.zeros(
+            16 * dl.MAX_IOV + (INDEX_ENTRY_BYTES + TIME_INDEX_ENTRY_BYTES) * dl.MAX_BATCHES + 16, np.uint8
+        )
+        self._env = self._environment()
+        self._clients: Words = np.zeros((shared.sizes.clients, dl.CLIENT_WORDS), np.int64)
+        for client in range(shared.sizes.clients):
+            row = self._clients[client]
+            row[dl.CLIENT_APPEND_RING] = shared.append_ring(client, worker)
+            row[dl.CLIENT_COMPLETION_RING] = shared.completion_ring(client, worker)
+            row[dl.CLIENT_ARENA] = shared.arenas[client].address
+            row[dl.CLIENT_ARENA_BYTES] = shared.arenas[client].size
+            row[dl.CLIENT_PROCESS_LINE] = shared.processes[client].ctypes.data
+            row[dl.CLIENT_EVENT_FD] = shared.event_fds[client]
+
+    def _environment(self) -> Words:
+        env: Words = np.zeros(dl.ENV_WORDS, np.int64)
+        scratch = int(self._scratch.ctypes.data)
+        env[dl.ENV_CAPACITY] = self.shared.sizes.ring_entries
+        env[dl.ENV_ONE] = self._one.ctypes.data
+        env[dl.ENV_CLOCK] = scratch
+        env[dl.ENV_IOV] = scratch + 16
+        env[dl.ENV_INDEX_BYTES] = env[dl.ENV_IOV] + 16 * dl.MAX_IOV
+        env[dl.ENV_TIME_INDEX_BYTES] = env[dl.ENV_INDEX_BYTES] + INDEX_ENTRY_BYTES * dl.MAX_BATCHES
+        return env
+
+    def run(self) -> int:
+        """One kernel call; returns how many entries it took. ``out`` holds the rest."""
+        producers = self.producers
+        if producers.room <= 0:
+            producers.make_room(dl.MAX_BATCHES)
+        drain_kernel.drain(
+            self._env, self._clients, self.shared.slots, self.rows, producers.rows, producers.room, self._batches,
+            self._chains, self._touched, self._failed, self.counters, self.out,
+        )  # fmt: skip
+        producers.claimed(int(self.out[dl.OUT_PRODUCERS]))
+        return int(self.out[dl.OUT_COUNT])
+
+    @property
+    def waiting(self) -> int:
+        """Entries in the append rings now."""
+        return int(drain_kernel.waiting_entries(self._clients))
+
+    def touched_slots(self) -> list[int]:
+        """Slots that the last run appended to."""
+        touched = self._touched[: self.out[dl.OUT_TOUCHED]]
+        return [slot for slot in touched.tolist() if slot >= 0]
+
+    def failures(self) -> list[tuple[int, int]]:
+        """(slot, errno) of the last run's failed writes; their rows are closed."""
+        return [(slot, error) for slot, error in self._failed[: self.out[dl.OUT_FAILED]].tolist()]
+
+    def held(self) -> tuple[list[HeldAppend], list[ReadAhead]]:
+        """Entries of the last run that Python has to complete."""
+        batches = self._batches[: self.out[dl.OUT_COUNT]]
+        appends: list[HeldAppend] = []
+        reads: list[ReadAhead] = []
+        for row in batches[batches[:, dl.BATCH_HELD] != 0].tolist():
+            if row[dl.BATCH_OPERATION] == layout.OPERATION_READ_AHEAD:
+                reads.append(_read_ahead(row))
+            else:
+                appends.append(_held_append(row))
+        return appends, reads
+
+    def complete(self, held: HeldAppend, error: int) -> bool:
+        """Answer a held append; False when the client's ring is full (try again). Then ``wake``."""
+        failed = error != 0
+        return bool(
+            drain_kernel.complete_one(
+                self._env, self._clients, self.shared.slots, held.client, held.token, error,
+                -1 if failed else held.base_offset, -1 if failed else held.last_offset,
+                held.append_time_ms, held.slot,
+            )
+        )  # fmt: skip
+
+    def complete_token(self, client: int, token: int, slot: int, error: int, base_offset: int = -1) -> bool:
+        """Answer any other entry; False when the client's ring is full."""
+        return bool(
+            drain_kernel.complete_one(
+                self._env, self._clients, self.shared.slots, client, token, error, base_offset, base_offset, -1, slot
+            )
+        )  # fmt: skip
+
+    def wake(self) -> None:
+        """Wake the clients that were answered from Python."""
+        drain_kernel.wake_all(self._env, self._clients)
+
+    def notify(self, slot: int) -> int:
+        """Tell waiting network processes that a slot advanced; bits that found a full ring."""
+        return int(drain_kernel.notify_slot(self._env, self._clients, self.shared.slots, slot))
+
+
+def _held_append(row: list[int]) -> HeldAppend:
+    packed = row[dl.BATCH_ACKS]
+    acks = (packed & 0xFFFF) - (0x10000 if packed & 0x8000 else 0)
+    return HeldAppend(
+        client=row[dl.BATCH_CLIENT],
+        token=row[dl.BATCH_TOKEN],
+        slot=row[dl.BATCH_SLOT],
+        base_offset=row[dl.BATCH_BASE_OFFSET],
+        last_offset=row[dl.BATCH_LAST_OFFSET],
+        append_time_ms=row[dl.BATCH_APPEND_TIME],
+        acks=acks,
+        timeout_ms=packed >> 16,
+    )
+
+
+def _read_ahead(row: list[int]) -> ReadAhead:
+    return ReadAhead(
+        client=row[dl.BATCH_CLIENT],
+        token=row[dl.BATCH_TOKEN],
+        slot=row[dl.BATCH_SLOT],
+        segment_base=row[dl.BATCH_GENERATION],
+        position=row[dl.BATCH_ADDRESS],
+        length=row[dl.BATCH_LENGTH],
+    )
