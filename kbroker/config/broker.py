@@ -18,12 +18,33 @@ from kbroker.config.broker_network import NETWORK
 from kbroker.config.broker_security import SECURITY
 from kbroker.config.broker_topics import TOPICS
 from kbroker.config.broker_transactions import TRANSACTIONS
+from kbroker.config.checks import at_least
 from kbroker.config.crosschecks import crosscheck, warnings_of
 from kbroker.config.inert import INERT_GROUPS
-from kbroker.config.setting import ConfigError, Setting, Type, Value, table
+from kbroker.config.setting import (
+    CLUSTER,
+    LONG,
+    LONG_MAX,
+    NO,
+    ConfigError,
+    Setting,
+    Type,
+    Value,
+    table,
+)
 
 BROKER = table(
     NETWORK, LOG, TOPICS, GROUPS, TRANSACTIONS, SECURITY, KBROKER, *(group.rows for group in INERT_GROUPS)
+)
+
+# Set only at run time, never in the file (Kafka's DynamicConfig.Broker).
+DYNAMIC_ONLY = table(
+    Setting(name, LONG, LONG_MAX, at_least(0), CLUSTER, doc=f"Most bytes a second that {what} may take.")
+    for name, what in (
+        ("leader.replication.throttled.rate", "sending to throttled replicas"),
+        ("follower.replication.throttled.rate", "copying by throttled replicas"),
+        ("replica.alter.log.dirs.io.max.bytes.per.second", "moving replicas between log directories"),
+    )
 )
 
 LISTENER_KEY = re.compile(r"listener\.name\.([^.]*)\.(.*)")
@@ -60,7 +81,13 @@ def synonyms(name: str) -> tuple[str, ...]:
 
 def row_of(name: str) -> Setting | None:
     """The row of a key, with or without listener prefix."""
-    return BROKER.get(name) or BROKER.get(base_name(name))
+    return BROKER.get(name) or BROKER.get(base_name(name)) or DYNAMIC_ONLY.get(name)
+
+
+def is_dynamic(name: str) -> bool:
+    """Whether a key by itself, without listener prefix, may change at run time."""
+    row = BROKER.get(name) or DYNAMIC_ONLY.get(name)
+    return row is not None and row.dynamic is not NO
 
 
 class BrokerConfig:

@@ -1,0 +1,151 @@
+"""The table of group settings, and the effective settings of one group (KIP-848, KIP-932).
+
+A group's own value lies over the broker's setting (SYNONYM) and must stay within the broker's bounds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from kbroker.config.broker import BROKER, BrokerConfig
+from kbroker.config.checks import OffsetReset, at_least, one_of
+from kbroker.config.setting import BOOLEAN, INT, STRING, ConfigError, Setting, Value, table
+
+# fmt: off
+ROWS = (
+    Setting("consumer.assignment.interval.ms", INT, 1000, at_least(0),
+            doc="Shortest time between two assignments of this consumer group."),
+    Setting("consumer.heartbeat.interval.ms", INT, 5000, at_least(1),
+            doc="Heartbeat interval told to the members of this consumer group."),
+    Setting("consumer.session.timeout.ms", INT, 45000, at_least(1),
+            doc="Silence after which a member of this consumer group is dropped."),
+    Setting("share.assignment.interval.ms", INT, 1000, at_least(0),
+            doc="Shortest time between two assignments of this share group."),
+    Setting("share.auto.offset.reset", STRING, "latest", OffsetReset(),
+            doc="Where a share group starts that has no offset: earliest, latest, or a duration back "
+                "from now."),
+    Setting("share.delivery.count.limit", INT, 5, at_least(2),
+            doc="Deliveries of a record in this share group before it is archived."),
+    Setting("share.heartbeat.interval.ms", INT, 5000, at_least(1),
+            doc="Heartbeat interval told to the members of this share group."),
+    Setting("share.isolation.level", STRING, "read_uncommitted",
+            one_of("read_committed", "read_uncommitted"),
+            doc="Whether this share group sees records of transactions that are open or aborted."),
+    Setting("share.partition.max.record.locks", INT, 2000, at_least(100),
+            doc="Most records of one partition that this share group has acquired at a time."),
+    Setting("share.record.lock.duration.ms", INT, 30000, at_least(1000),
+            doc="How long a record stays acquired by a consumer of this share group."),
+    Setting("share.renew.acknowledge.enable", BOOLEAN, True,
+            doc="Let consumers of this share group renew the lock of a record."),
+    Setting("share.session.timeout.ms", INT, 45000, at_least(1),
+            doc="Silence after which a member of this share group is dropped."),
+    Setting("streams.assignment.interval.ms", INT, 1000, at_least(0),
+            doc="Stored only: the streams group protocol is not offered."),
+    Setting("streams.heartbeat.interval.ms", INT, 5000, at_least(1),
+            doc="Stored only: the streams group protocol is not offered."),
+    Setting("streams.initial.rebalance.delay.ms", INT, 3000, at_least(0),
+            doc="Stored only: the streams group protocol is not offered."),
+    Setting("streams.num.standby.replicas", INT, 0, at_least(0),
+            doc="Stored only: the streams group protocol is not offered."),
+    Setting("streams.session.timeout.ms", INT, 45000, at_least(1),
+            doc="Stored only: the streams group protocol is not offered."),
+)
+# fmt: on
+
+# fmt: off
+SYNONYM = {
+    "consumer.assignment.interval.ms": "group.consumer.assignment.interval.ms",
+    "consumer.heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms": "group.consumer.session.timeout.ms",
+    "share.assignment.interval.ms": "group.share.assignment.interval.ms",
+    "share.delivery.count.limit": "group.share.delivery.count.limit",
+    "share.heartbeat.interval.ms": "group.share.heartbeat.interval.ms",
+    "share.partition.max.record.locks": "group.share.partition.max.record.locks",
+    "share.record.lock.duration.ms": "group.share.record.lock.duration.ms",
+    "share.session.timeout.ms": "group.share.session.timeout.ms",
+    "streams.assignment.interval.ms": "group.streams.assignment.interval.ms",
+    "streams.heartbeat.interval.ms": "group.streams.heartbeat.interval.ms",
+    "streams.initial.rebalance.delay.ms": "group.streams.initial.rebalance.delay.ms",
+    "streams.num.standby.replicas": "group.streams.num.standby.replicas",
+    "streams.session.timeout.ms": "group.streams.session.timeout.ms",
+}
+# fmt: on
+
+
+GROUP: Mapping[str, Setting] = table(ROWS)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """Effective settings of one group, one attribute a row."""
+
+    consumer_assignment_interval_ms: int
+    consumer_heartbeat_interval_ms: int
+    consumer_session_timeout_ms: int
+    share_assignment_interval_ms: int
+    share_auto_offset_reset: str
+    share_delivery_count_limit: int
+    share_heartbeat_interval_ms: int
+    share_isolation_level: str
+    share_partition_max_record_locks: int
+    share_record_lock_duration_ms: int
+    share_renew_acknowledge_enable: bool
+    share_session_timeout_ms: int
+    streams_assignment_interval_ms: int
+    streams_heartbeat_interval_ms: int
+    streams_initial_rebalance_delay_ms: int
+    streams_num_standby_replicas: int
+    streams_session_timeout_ms: int
+
+    @classmethod
+    def resolve(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> Self:
+        """The group's own settings over the broker's, cut to the broker's bounds. Raises ConfigError.
+
+        A stored value can lie outside when the bounds changed after it was set; the bounds win (GroupConfig.evaluate).
+        """
+        values: dict[str, Any] = effective(overrides, broker)
+        for name, value in values.items():
+            low, high = bounds(name)
+            if low is not None:
+                values[name] = value = max(value, broker.get_int(low))
+            if high is not None:
+                values[name] = min(value, broker.get_int(high))
+        return cls(**{name.replace(".", "_"): value for name, value in values.items()})
+
+
+def bounds(name: str) -> tuple[str | None, str | None]:
+    """The broker settings that bound a group setting from below and above."""
+    kind, _, rest = name.partition(".")
+    if name == "streams.num.standby.replicas":
+        return None, "group.streams.max.standby.replicas"
+    low, high = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+    return low if low in BROKER else None, high if high in BROKER else None
+
+
+def effective(overrides: Mapping[str, str], broker: BrokerConfig) -> dict[str, Value]:
+    """Value of every group row by name, not cut. Raises ConfigError for an unknown name or a bad value."""
+    for name in overrides:
+        if name not in GROUP:
+            raise ConfigError(f"Unknown group config name: {name}")
+    values: dict[str, Value] = {}
+    for name, row in GROUP.items():
+        if name in overrides:
+            values[name] = row.parse(overrides[name])
+        else:
+            values[name] = broker.value(SYNONYM[name]) if name in SYNONYM else row.default_value()
+    return values
+
+
+def check(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
+    """Raises ConfigError when overrides leave the broker's bounds or contradict each other."""
+    values: dict[str, Any] = effective(overrides, broker)
+    for name in overrides:
+        low, high = bounds(name)
+        if low is not None and values[name] < broker.get_int(low):
+            raise ConfigError(f"{name} must be greater than or equal to {low}")
+        if high is not None and values[name] > broker.get_int(high):
+            raise ConfigError(f"{name} must be less than or equal to {high}")
+    for kind in ("consumer", "share", "streams"):
+        beat, session = f"{kind}.heartbeat.interval.ms", f"{kind}.session.timeout.ms"
+        if values[session] <= values[beat]:
+            raise ConfigError(f"{session} must be greater than {beat}")
