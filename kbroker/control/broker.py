@@ -1,0 +1,176 @@
+"""The state of one broker as control holds it, and the small steps that every change is made of."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.listeners import Endpoint
+from kbroker.config.topic import TopicConfig
+from kbroker.control.catalogue import Catalogue, Partition, Topic
+from kbroker.control.links import Links, bounded
+from kbroker.control.placement import least_loaded, workers_of_dirs
+from kbroker.control.resource import BROKER, TOPIC
+from kbroker.control.slots import Slots
+from kbroker.control.store import ConfigKey, Store, Stored
+from kbroker.ipc import layout
+from kbroker.ipc.messages import Image, OpenPartition, TopicImage
+from kbroker.ipc.shared import Shared
+from kbroker.protocol.errors import KafkaError
+
+T = TypeVar("T")
+
+OPENS_AT_ONCE = 64
+"""OpenPartition calls under way at a time, for one IO worker."""
+
+
+class Broker:
+    """Runs in: control. Owner: the process's main. Everything of it is used from the event loop alone.
+
+    config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource type, name).
+    announcing: topics that network processes are being told of but that clients may not see yet.
+    opening: partitions that an IO worker is being told of for the first time.
+    endpoints: advertised address of each listener, real ports. version: grows with everything Metadata shows.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        static: BrokerConfig,
+        store: Store,
+        stored: Stored,
+        endpoints: Mapping[str, Endpoint],
+        cluster_id: str,
+    ) -> None:
+        self.shared = shared
+        self.endpoints = dict(endpoints)
+        self.cluster_id = cluster_id
+        self.node_id = static.node_id
+        self.overrides: dict[ConfigKey, dict[str, str]] = stored.configs
+        self.features = stored.features
+        self.features_epoch = stored.features_epoch
+        own = self.override(BROKER, str(self.node_id))
+        self.config = static.with_dynamic(cluster=self.override(BROKER, ""), own=own)
+        self.catalogue = Catalogue(stored.topics)
+        self.slots = Slots(shared.slots, stored.next_generation)
+        self.links = Links()
+        self.changing = asyncio.Lock()
+        self.announcing: dict[str, Topic] = {}
+        self.opening: dict[str, tuple[Topic, list[Partition]]] = {}
+        self._topic_configs: dict[str, TopicConfig] = {}
+        self._store = store
+        self._store_thread = ThreadPoolExecutor(1, "store")
+        self._image_version = 0
+        self._config_version = 0
+        self._load: dict[int, int] = dict.fromkeys(range(shared.sizes.workers), 0)
+        self._workers_of = workers_of_dirs(self.config.log_dirs, shared.sizes.workers)
+
+    # --- what is known ---------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """Grows whenever an answer that was made from topics or settings may be out of date."""
+        return self.catalogue.version + self._config_version
+
+    def now_ms(self) -> int:
+        """Wall clock."""
+        return time.time_ns() // 1_000_000
+
+    def override(self, kind: int, name: str) -> dict[str, str]:
+        """Dynamic configs of one resource; empty when it has none."""
+        return self.overrides.get((kind, name), {})
+
+    def topic_config(self, name: str) -> TopicConfig:
+        """Effective config of a topic."""
+        config = self._topic_configs.get(name)
+        if config is None:
+            config = self._topic_configs[name] = TopicConfig.resolve(self.override(TOPIC, name), self.config)
+        return config
+
+    def is_online(self, partition: Partition) -> bool:
+        """Whether the partition's log is open."""
+        return self.slots.state(partition.slot) == layout.STATE_ONLINE
+
+    def dirs_for_new_partitions(self) -> list[str]:
+        """Log directories that take new partitions: not cordoned (KIP-1066)."""
+        cordoned = self.config.value("cordoned.log.dirs")
+        names = cordoned if isinstance(cordoned, tuple) else ()
+        return [] if "*" in names else [log_dir for log_dir in self.config.log_dirs if log_dir not in names]
+
+    # --- steps of a change -----------------------------------------------------------------------------
+
+    async def in_store(self, step: Callable[[Store], T]) -> T:
+        """Run a step on the store's thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._store_thread, step, self._store)
+
+    def settings_changed(self, config: BrokerConfig | None = None, topics: Iterable[str] = ()) -> None:
+        """Forget what was resolved: of the named topics, or of all when the broker's own settings changed."""
+        self._config_version += 1
+        if config is not None:
+            self.config = config
+            self._topic_configs.clear()
+        for name in topics:
+            self._topic_configs.pop(name, None)
+
+    def assign_worker(self, partition: Partition, log_dir: str) -> None:
+        """Choose the IO worker that writes the partition: one of its directory's, the least loaded."""
+        candidates = self._workers_of.get(log_dir) or tuple(self._load)
+        known = self.slots.owner(partition)
+        partition.worker = known if known is not None else least_loaded(candidates, self._load)
+        self._load[partition.worker] += 1
+
+    def unassign(self, partitions: Iterable[Partition]) -> None:
+        """Partitions that are gone: their slots and their share of load."""
+        gone = list(partitions)
+        for partition in gone:
+            self._load[partition.worker] -= 1
+        self.slots.release(partition.slot for partition in gone)
+
+    def next_image(self, topics: tuple[TopicImage, ...] = (), deleted: tuple[str, ...] = ()) -> Image:
+        """A delta for the network processes."""
+        self._image_version += 1
+        return Image(self._image_version, False, topics, deleted, self.dynamic_settings())
+
+    def full_image(self) -> Image:
+        """Everything, for a network process that starts; includes what is being announced right now."""
+        topics = {**self.catalogue.topics, **self.announcing}
+        return Image(
+            self._image_version, True, tuple(t.image() for t in topics.values()), (), self.dynamic_settings()
+        )
+
+    def dynamic_settings(self) -> dict[str, str]:
+        """Broker settings changed at run time, by name."""
+        return {**self.config.cluster, **self.config.own}
+
+    def open_call(self, topic: Topic, partition: Partition) -> OpenPartition:
+        """The call that makes an IO worker open a partition."""
+        return OpenPartition(
+            partition.slot,
+            partition.generation,
+            topic.name,
+            partition.index,
+            topic.topic_id,
+            partition.log_dir,
+            partition.leader_epoch,
+            self.topic_config(topic.name),
+        )
+
+    async def open_partitions(self, topic: Topic, partitions: list[Partition]) -> KafkaError | None:
+        """Publish the partitions' slots and have their IO workers open them; the first error, if any."""
+        for partition in partitions:
+            self.slots.write(partition, self.topic_config(topic.name), topic.internal)
+
+        calls = [
+            partial(self.links.call_worker, partition.worker, self.open_call(topic, partition))
+            for partition in partitions
+        ]
+        results = await bounded(OPENS_AT_ONCE, calls)
+        return next((result for result in results if isinstance(result, KafkaError)), None)
+
+    def close(self) -> None:
+        """Finish what the store has been asked to do, and close it."""
+        self._store_thread.shutdown(wait=True)
+        self._store.close()

@@ -1,0 +1,91 @@
+"""The other processes as control sees them: who is connected, and how to tell them all.
+
+A process that dies is not waited for: a network process's successor starts from a full Image, an IO worker's
+successor from OpenPartition calls for everything it owns, so both know what their predecessor was being told.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from kbroker.ipc.link import AsyncLink, LinkClosed
+from kbroker.ipc.messages import Image
+from kbroker.protocol.errors import KafkaError
+
+log = logging.getLogger(__name__)
+
+CALL_TIMEOUT_S = 30.0
+
+
+class Links:
+    """Connected network processes and IO workers, by index. Runs in: control. Owner: the Broker."""
+
+    def __init__(self) -> None:
+        self.networks: dict[int, AsyncLink] = {}
+        self._workers: dict[int, AsyncLink] = {}
+        self._worker_arrived = asyncio.Event()
+
+    def add_network(self, index: int, link: AsyncLink) -> None:
+        """A network process said Hello; an older link of the same index is forgotten."""
+        self.networks[index] = link
+
+    def add_worker(self, index: int, link: AsyncLink) -> None:
+        """An IO worker has opened all its partitions and takes calls."""
+        self._workers[index] = link
+        self._worker_arrived.set()
+        self._worker_arrived = asyncio.Event()
+
+    def lost(self, link: AsyncLink) -> None:
+        """A link ended."""
+        self.networks = {index: other for index, other in self.networks.items() if other is not link}
+        self._workers = {index: other for index, other in self._workers.items() if other is not link}
+
+    def worker(self, index: int) -> AsyncLink | None:
+        """The link of an IO worker that is ready, if it is."""
+        return self._workers.get(index)
+
+    async def announce(self, image: Image) -> None:
+        """Send an image to every network process and wait until each has applied it or has died."""
+        waits = [self._confirmed(index, link, image) for index, link in list(self.networks.items())]
+        await asyncio.gather(*waits)
+
+    async def _confirmed(self, index: int, link: AsyncLink, image: Image) -> None:
+        try:
+            await asyncio.wait_for(link.call(image), CALL_TIMEOUT_S)
+        except LinkClosed:
+            return
+        except TimeoutError:
+            log.error("network process %d has not applied image %d in time; dropped", index, image.version)
+            link.close()
+
+    async def call_worker(self, index: int, body: Any) -> Any:
+        """Call an IO worker; while it restarts, wait for its successor. Raises KafkaError for its error reply.
+
+        Only for calls that may be repeated: the one that was under way when a worker died is made again.
+        """
+        while True:
+            link = self._workers.get(index)
+            if link is None:
+                await self._worker_arrived.wait()
+                continue
+            try:
+                return await link.call(body)
+            except LinkClosed:
+                self.lost(link)
+
+
+async def bounded(limit: int, calls: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
+    """Run the calls, at most `limit` at a time; gives each one's result, or the KafkaError it raised."""
+    results: list[Any] = [None] * len(calls)
+    pending = iter(enumerate(calls))
+
+    async def run() -> None:
+        for number, call in pending:
+            try:
+                results[number] = await call()
+            except KafkaError as error:
+                results[number] = error
+
+    await asyncio.gather(*(run() for _ in range(min(limit, len(calls)))))
+    return results

@@ -1,0 +1,23 @@
+"""Types of resources that have configs (Kafka's ConfigResource.Type), and which names they may have."""
+
+from typing import Final
+
+UNKNOWN: Final = 0
+TOPIC: Final = 2
+BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
+
+NAMES: Final = {
+    TOPIC: "TOPIC",
+    BROKER: "BROKER",
+    BROKER_LOGGER: "BROKER_LOGGER",
+    CLIENT_METRICS: "CLIENT_METRICS",
+    GROUP: "GROUP",
+}
+
+
+def type_name(kind: int) -> str:
+    """Kafka's name of a type, UNKNOWN for a number it does not know."""
+    return NAMES.get(kind, "UNKNOWN")

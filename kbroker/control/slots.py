@@ -1,0 +1,121 @@
+"""Slot numbers and generations of partitions, and the slot line that control writes.
+
+A slot number is reused after its partition is gone; the generation, which never repeats (it is stored), tells the users
+of the old partition that theirs is no more.
+"""
+
+import heapq
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.config.topic import TopicConfig
+from kbroker.control.catalogue import Partition
+from kbroker.ipc import layout
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+CODECS = {"producer": -1, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+def slot_flags(config: TopicConfig, internal: bool) -> int:
+    """The FLAG_* word of a partition."""
+    return (
+        layout.FLAG_COMPACTED * config.compact
+        | layout.FLAG_LOG_APPEND_TIME * (config.message_timestamp_type == "LogAppendTime")
+        | layout.FLAG_DURABLE * (not config.write_caching)
+        | layout.FLAG_INTERNAL * internal
+    )
+
+
+class Slots:
+    """Allocates slots and writes their third line. Runs in: control. Owner: the Broker.
+
+    words: shared.slots, int64[max_partitions, SLOT_WORDS].
+    """
+
+    def __init__(self, words: NDArray[np.int64], next_generation: int) -> None:
+        self._words = words
+        self._free = list(range(len(words)))
+        self._taken: set[int] = set()
+        self._next_generation = next_generation
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a control process of this run has handed out slots before (shared memory starts as zeros)."""
+        return bool(self._words[:, layout.SLOT_GENERATION].any())
+
+    def claim(self, partitions: Iterable[Partition]) -> list[Partition]:
+        """Take the stored slots of the partitions; returns those that needed new ones (the table became smaller)."""
+        homeless = []
+        for partition in partitions:
+            if partition.slot < len(self._words) and partition.slot not in self._taken:
+                self._taken.add(partition.slot)
+            else:
+                homeless.append(partition)
+        self._free = [slot for slot in range(len(self._words)) if slot not in self._taken]
+        for partition in homeless:
+            partition.slot, partition.generation = self.take(1)[0]
+        return homeless
+
+    def take(self, count: int) -> list[tuple[int, int]]:
+        """(slot, generation) of `count` new partitions; all or KafkaError."""
+        if count > len(self._free):
+            raise KafkaError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The broker has room for {len(self._free)} more partitions (kbroker.max.partitions)",
+            )
+        taken = []
+        for _ in range(count):
+            slot = heapq.heappop(self._free)
+            self._taken.add(slot)
+            taken.append((slot, self._next_generation))
+            self._next_generation += 1
+        return taken
+
+    def release(self, slots: Iterable[int]) -> None:
+        """Give slots back: their partitions are closed everywhere, or never came to be."""
+        for slot in slots:
+            self._taken.discard(slot)
+            heapq.heappush(self._free, slot)
+
+    def owner(self, partition: Partition) -> int | None:
+        """The IO worker that this run's slot names, if the partition has been assigned in this run."""
+        line = self._words[partition.slot]
+        if int(line[layout.SLOT_GENERATION]) != partition.generation:
+            return None
+        return int(line[layout.SLOT_OWNER])
+
+    def write(self, partition: Partition, config: TopicConfig, internal: bool) -> None:
+        """Publish a partition's assignment and the settings that appends are checked against."""
+        line = self._words[partition.slot]
+        self.configure(partition.slot, config, internal)
+        line[layout.SLOT_OWNER] = partition.worker
+        line[layout.SLOT_GENERATION] = partition.generation
+
+    def configure(self, slot: int, config: TopicConfig, internal: bool) -> None:
+        """Publish changed settings of a partition."""
+        line = self._words[slot]
+        line[layout.SLOT_FLAGS] = slot_flags(config, internal)
+        line[layout.SLOT_MAX_MESSAGE_BYTES] = config.max_message_bytes
+        line[layout.SLOT_TIMESTAMP_BEFORE_MAX_MS] = config.message_timestamp_before_max_ms
+        line[layout.SLOT_TIMESTAMP_AFTER_MAX_MS] = config.message_timestamp_after_max_ms
+        line[layout.SLOT_COMPRESSION] = CODECS[config.compression_type]
+        line[layout.SLOT_MIN_IN_SYNC_REPLICAS] = config.min_insync_replicas
+
+    def state(self, slot: int) -> int:
+        """STATE_* of a slot."""
+        return int(self._words[slot, layout.SLOT_STATE])
+
+    def word(self, slot: int, index: int) -> int:
+        """One word of a slot (not part of a consistent group)."""
+        return int(self._words[slot, index])
+
+    def group(self, slot: int) -> NDArray[np.int64]:
+        """A consistent copy of the words that the IO worker writes (lines 0 and 1)."""
+        line = self._words[slot]
+        while True:
+            before = int(line[layout.SLOT_SEQUENCE])
+            copy = line[:16].copy()
+            if not before & 1 and int(line[layout.SLOT_SEQUENCE]) == before:
+                return copy

@@ -1,0 +1,209 @@
+"""What must survive a restart and is no record of a log: topics, config overrides, producer id blocks, features.
+
+One SQLite file, `kbroker.db`, in the first log directory; WAL, synchronous=FULL: a change that was answered is on disk.
+
+Schema version (PRAGMA user_version) 1:
+    meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch
+    topics(name, topic_id)
+    partitions(topic, idx, log_dir, leader_epoch, slot, generation)
+    configs(resource_type, resource_name, name, value)      resource types as in Kafka's ConfigResource
+    features(name, level)               finalized features
+Migration: add a step to MIGRATIONS that takes version n to n + 1; steps run in one transaction when the file is opened.
+A file of a newer version is refused.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kbroker.control.catalogue import Partition, Topic
+
+FILE_NAME = "kbroker.db"
+
+_VERSION_1 = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE topics (name TEXT PRIMARY KEY, topic_id BLOB NOT NULL UNIQUE) WITHOUT ROWID;
+CREATE TABLE partitions (
+    topic TEXT NOT NULL REFERENCES topics (name) ON DELETE CASCADE,
+    idx INTEGER NOT NULL,
+    log_dir TEXT NOT NULL,
+    leader_epoch INTEGER NOT NULL,
+    slot INTEGER NOT NULL UNIQUE,
+    generation INTEGER NOT NULL,
+    PRIMARY KEY (topic, idx)
+) WITHOUT ROWID;
+CREATE TABLE configs (
+    resource_type INTEGER NOT NULL,
+    resource_name TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (resource_type, resource_name, name)
+) WITHOUT ROWID;
+CREATE TABLE features (name TEXT PRIMARY KEY, level INTEGER NOT NULL) WITHOUT ROWID;
+"""
+MIGRATIONS = (_VERSION_1,)
+VERSION = len(MIGRATIONS)
+
+ConfigKey = tuple[int, str]
+"""Resource type and name."""
+
+
+class StoreError(Exception):
+    """The store can not be used: damaged, or written by a newer version."""
+
+
+@dataclass(slots=True)
+class Change:
+    """One atomic change. configs: (resource type, resource name) -> key -> new value, None to drop the key."""
+
+    new_topics: list[Topic] = field(default_factory=list)
+    deleted_topics: list[str] = field(default_factory=list)
+    new_partitions: list[Partition] = field(default_factory=list)
+    moved_partitions: list[Partition] = field(default_factory=list)
+    configs: dict[ConfigKey, dict[str, str | None]] = field(default_factory=dict)
+    features: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Stored:
+    """Everything that the store holds."""
+
+    topics: list[Topic]
+    configs: dict[ConfigKey, dict[str, str]]
+    features: dict[str, int]
+    features_epoch: int
+    next_generation: int
+
+
+class Store:
+    """The file. Runs in: control, on its store thread. Owner: the Broker, which calls it from one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        try:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute("PRAGMA foreign_keys=ON")
+            self._migrate(path)
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise StoreError(f"{path}: {error}") from error
+        except StoreError:
+            self._db.close()
+            raise
+
+    def _migrate(self, path: Path) -> None:
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version > VERSION:
+            raise StoreError(f"{path} has version {version}; this kbroker reads up to {VERSION}")
+        for number in range(version, VERSION):
+            self._db.executescript(f"BEGIN; {MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._db
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def load(self) -> Stored:
+        """Read everything."""
+        topics = {
+            name: Topic(name, topic_id)
+            for name, topic_id in self._db.execute("SELECT name, topic_id FROM topics ORDER BY name")
+        }
+        rows = self._db.execute(
+            "SELECT topic, idx, log_dir, slot, generation, leader_epoch FROM partitions ORDER BY topic, idx"
+        )
+        for row in rows:
+            topics[row[0]].partitions.append(Partition(*row))
+        configs: dict[ConfigKey, dict[str, str]] = {}
+        for kind, resource, name, value in self._db.execute(
+            "SELECT resource_type, resource_name, name, value FROM configs ORDER BY 1, 2, 3"
+        ):
+            configs.setdefault((kind, resource), {})[name] = value
+        return Stored(
+            topics=list(topics.values()),
+            configs=configs,
+            features=dict(self._db.execute("SELECT name, level FROM features ORDER BY name").fetchall()),
+            features_epoch=int(self.meta("features_epoch", "0")),
+            next_generation=int(self.meta("next_generation", "1")),
+        )
+
+    def meta(self, key: str, default: str) -> str:
+        """One value of the meta table."""
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return default if row is None else str(row[0])
+
+    def _put_meta(self, key: str, value: object) -> None:
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(value)))
+
+    def put_meta(self, key: str, value: str) -> None:
+        """Set one value of the meta table, durably."""
+        with self._transaction():
+            self._put_meta(key, value)
+
+    def apply(self, change: Change) -> None:
+        """Make a change durable, all of it or nothing."""
+        with self._transaction() as db:
+            db.executemany("DELETE FROM topics WHERE name = ?", [(name,) for name in change.deleted_topics])
+            db.executemany(
+                "INSERT INTO topics VALUES (?, ?)", [(t.name, t.topic_id) for t in change.new_topics]
+            )
+            added = [p for topic in change.new_topics for p in topic.partitions] + change.new_partitions
+            db.executemany("INSERT INTO partitions VALUES (?, ?, ?, ?, ?, ?)", map(_partition_row, added))
+            if added:
+                self._put_meta("next_generation", max(p.generation for p in added) + 1)
+            db.executemany(
+                "INSERT OR REPLACE INTO partitions VALUES (?, ?, ?, ?, ?, ?)",
+                map(_partition_row, change.moved_partitions),
+            )
+            for (kind, resource), values in change.configs.items():
+                self._apply_configs(kind, resource, values)
+            if change.features:
+                self._apply_features(change.features)
+
+    def _apply_configs(self, kind: int, resource: str, values: dict[str, str | None]) -> None:
+        for name, value in values.items():
+            if value is None:
+                self._db.execute(
+                    "DELETE FROM configs WHERE resource_type = ? AND resource_name = ? AND name = ?",
+                    (kind, resource, name),
+                )
+            else:
+                self._db.execute(
+                    "INSERT OR REPLACE INTO configs VALUES (?, ?, ?, ?)", (kind, resource, name, value)
+                )
+
+    def _apply_features(self, features: dict[str, int]) -> None:
+        for name, level in features.items():
+            if level:
+                self._db.execute("INSERT OR REPLACE INTO features VALUES (?, ?)", (name, level))
+            else:
+                self._db.execute("DELETE FROM features WHERE name = ?", (name,))
+        self._put_meta("features_epoch", int(self.meta("features_epoch", "0")) + 1)
+
+    def allocate_producer_ids(self, count: int) -> int:
+        """The first of `count` producer ids; they are used up before this returns, whatever happens next."""
+        with self._transaction():
+            first = int(self.meta("next_producer_id", "0"))
+            self._put_meta("next_producer_id", first + count)
+        return first
+
+    def advance_leader_epochs(self) -> None:
+        """A new run of the broker: every partition's leader epoch grows by one."""
+        with self._transaction() as db:
+            db.execute("UPDATE partitions SET leader_epoch = leader_epoch + 1")
+
+    def close(self) -> None:
+        """Close the file; the WAL is folded into it."""
+        self._db.close()
+
+
+def _partition_row(p: Partition) -> tuple[str, int, str, int, int, int]:
+    return (p.topic, p.index, p.log_dir, p.leader_epoch, p.slot, p.generation)

@@ -1,0 +1,209 @@
+"""Creating, deleting and growing topics: stored, then opened by the IO workers, then known to every network process.
+
+Only then is the change visible and answered, so no client sees two truths. One change at a time; a change names
+as many topics as its request.
+"""
+
+import logging
+import uuid
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.links import bounded
+from kbroker.control.placement import place
+from kbroker.control.resource import TOPIC
+from kbroker.control.store import Change
+from kbroker.control.topic_plan import NewTopic, TopicPlan, plan_growth, plan_topic
+from kbroker.ipc.messages import ClosePartition
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+
+async def create_topics(
+    broker: Broker, wishes: Sequence[NewTopic], validate_only: bool = False
+) -> dict[str, TopicPlan | KafkaError]:
+    """Create topics; each one's plan, or why it was refused. With validate_only nothing is made."""
+    async with broker.changing:
+        results: dict[str, TopicPlan | KafkaError] = {}
+        for wish in wishes:
+            try:
+                results[wish.name] = plan_topic(wish, broker.catalogue, broker.config)
+            except KafkaError as error:
+                results[wish.name] = error
+        plans = [plan for plan in results.values() if isinstance(plan, TopicPlan)]
+        if plans and not validate_only:
+            for plan in plans:
+                if (collision := _collision_within(plan, plans)) is not None:
+                    results[plan.name] = collision
+            plans = [plan for plan in plans if results[plan.name] is plan]
+            results.update(await _create(broker, plans))
+        return results
+
+
+def _collision_within(plan: TopicPlan, plans: list[TopicPlan]) -> KafkaError | None:
+    """Two topics of one request may collide with each other as well; the first one wins."""
+    for other in plans:
+        if other is plan:
+            return None
+        if other.name.replace(".", "_") == plan.name.replace(".", "_"):
+            return KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{plan.name}' collides with existing topic: {other.name}",
+            )
+    return None
+
+
+async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaError]:
+    """Make planned topics; errors by name."""
+    errors: dict[str, KafkaError] = {}
+    topics: list[Topic] = []
+    change = Change()
+    for plan in plans:
+        topic = Topic(plan.name, new_topic_id())
+        try:
+            add_partitions(broker, topic, plan.num_partitions, (p for t in topics for p in t.partitions))
+        except KafkaError as refused:
+            errors[plan.name] = refused
+            continue
+        topics.append(topic)
+        change.new_topics.append(topic)
+        if plan.configs:
+            change.configs[TOPIC, plan.name] = dict(plan.configs)
+    if not topics:
+        return errors
+    try:
+        await broker.in_store(lambda store: store.apply(change))
+    except BaseException:
+        for topic in topics:
+            broker.unassign(topic.partitions)
+        raise
+    for plan in plans:
+        if plan.configs:
+            broker.overrides[TOPIC, plan.name] = dict(plan.configs)
+    broker.settings_changed(topics=[plan.name for plan in plans])
+    for topic in topics:
+        broker.opening[topic.name] = (topic, topic.partitions)
+    for topic in topics:
+        if (error := await broker.open_partitions(topic, topic.partitions)) is not None:
+            errors[topic.name] = error
+    made = [topic for topic in topics if topic.name not in errors]
+    await _publish(broker, made)
+    failed = [topic for topic in topics if topic.name in errors]
+    if failed:
+        await _undo(broker, failed)
+    return errors
+
+
+async def _publish(broker: Broker, topics: list[Topic]) -> None:
+    """Tell the network processes, then show the topics to clients."""
+    broker.announcing.update({topic.name: topic for topic in topics})
+    for topic in topics:
+        broker.opening.pop(topic.name, None)
+    await broker.links.announce(broker.next_image(tuple(topic.image() for topic in topics)))
+    for topic in topics:
+        del broker.announcing[topic.name]
+        broker.catalogue.put(topic)
+
+
+async def _undo(broker: Broker, topics: list[Topic]) -> None:
+    """Topics whose logs could not be opened: nobody has seen them."""
+    for topic in topics:
+        broker.opening.pop(topic.name, None)
+        broker.overrides.pop((TOPIC, topic.name), None)
+    await _store_deletion(broker, topics)
+    await _close(broker, [p for topic in topics for p in topic.partitions])
+
+
+def new_topic_id() -> bytes:
+    """A random id that neither Kafka nor its text form reserves: not zero or one, no leading '-' (Uuid.randomUuid)."""
+    while True:
+        made = uuid.uuid4().bytes
+        if made[0] >> 2 != 62:  # base64url digit 62 is '-'
+            return made
+
+
+def add_partitions(
+    broker: Broker, topic: Topic, count: int, others: Iterable[Partition] = ()
+) -> list[Partition]:
+    """Append `count` partitions to a topic that nobody knows yet: directory, slot, IO worker. KafkaError: no room.
+
+    others: partitions that are being made along with them and are not in the catalogue.
+    """
+    occupied = [p.log_dir for p in broker.catalogue.partitions()]
+    occupied += [p.log_dir for p in others]
+    log_dirs = place(count, broker.dirs_for_new_partitions(), occupied)
+    added = []
+    for log_dir, (slot, generation) in zip(log_dirs, broker.slots.take(count), strict=True):
+        partition = Partition(topic.name, len(topic.partitions), log_dir, slot, generation)
+        broker.assign_worker(partition, log_dir)
+        topic.partitions.append(partition)
+        added.append(partition)
+    return added
+
+
+async def delete_topics(broker: Broker, topics: Sequence[Topic]) -> list[KafkaError | None]:
+    """Delete topics: first clients lose sight of them, then the network processes, then the IO workers close."""
+    async with broker.changing:
+        gone = [topic for topic in topics if broker.catalogue.by_id(topic.topic_id) is not None]
+        if gone:
+            await _store_deletion(broker, gone)
+            for topic in gone:
+                broker.catalogue.remove(topic.name)
+                broker.overrides.pop((TOPIC, topic.name), None)
+            broker.settings_changed(topics=[topic.name for topic in gone])
+            await broker.links.announce(broker.next_image(deleted=tuple(topic.name for topic in gone)))
+            await _close(broker, [p for topic in gone for p in topic.partitions])
+        return [None if topic in gone else KafkaError(ErrorCode.UNKNOWN_TOPIC_ID) for topic in topics]
+
+
+async def _store_deletion(broker: Broker, topics: list[Topic]) -> None:
+    change = Change(deleted_topics=[topic.name for topic in topics])
+    for topic in topics:
+        if overrides := broker.override(TOPIC, topic.name):
+            change.configs[TOPIC, topic.name] = dict.fromkeys(overrides)
+    await broker.in_store(lambda store: store.apply(change))
+
+
+async def _close(broker: Broker, partitions: list[Partition]) -> None:
+    """Close and delete logs, then free their slots. A log that can not be deleted is logged and left."""
+    calls = [
+        partial(broker.links.call_worker, partition.worker, ClosePartition(partition.slot, True))
+        for partition in partitions
+    ]
+    for partition, result in zip(partitions, await bounded(64, calls), strict=True):
+        if isinstance(result, KafkaError):
+            log.error("%s could not be deleted: %s", partition.folder, result)
+    broker.unassign(partitions)
+
+
+async def grow_topic(
+    broker: Broker,
+    name: str,
+    count: int,
+    assignments: Sequence[Sequence[int]] | None = None,
+    validate_only: bool = False,
+) -> None:
+    """Give a topic more partitions, `count` in all. Raises KafkaError."""
+    async with broker.changing:
+        topic = broker.catalogue.get(name)
+        additional = plan_growth(topic, count, assignments, broker.node_id)
+        if validate_only:
+            return
+        assert topic is not None
+        grown = Topic(topic.name, topic.topic_id, list(topic.partitions))
+        added = add_partitions(broker, grown, additional)
+        try:
+            await broker.in_store(lambda store: store.apply(Change(new_partitions=added)))
+        except BaseException:
+            broker.unassign(added)
+            raise
+        broker.opening[name] = (grown, added)
+        error = await broker.open_partitions(grown, added)
+        if error is not None:
+            log.error(
+                "new partitions of %s: %s", name, error
+            )  # they exist, offline, like those of a failed directory
+        await _publish(broker, [grown])

@@ -1,0 +1,47 @@
+"""Which names a topic may have (Kafka's Topic class): length, characters, and metric-name collisions."""
+
+import re
+from collections.abc import Iterable
+
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+SHARE_GROUP_STATE = "__share_group_state"
+CLUSTER_METADATA = "__cluster_metadata"
+INTERNAL = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
+
+MAX_LENGTH = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def validate(name: str) -> None:
+    """Raise INVALID_TOPIC_EXCEPTION with Kafka's text unless the name is legal."""
+    if not name:
+        why = "the empty string is not allowed"
+    elif name in (".", ".."):
+        why = f"'{name}' is not allowed"
+    elif len(name) > MAX_LENGTH:
+        why = f"the length of '{name}' is longer than the max allowed length {MAX_LENGTH}"
+    elif not _LEGAL.fullmatch(name):
+        why = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
+
+
+def is_valid(name: str) -> bool:
+    """Whether `validate` would pass."""
+    try:
+        validate(name)
+    except KafkaError:
+        return False
+    return True
+
+
+def collides(name: str, existing: Iterable[str]) -> str | None:
+    """The existing topic that differs from `name` only in '.' against '_', if there is one."""
+    if "." not in name and "_" not in name:
+        return None
+    unified = name.replace(".", "_")
+    return next((other for other in existing if other != name and other.replace(".", "_") == unified), None)
