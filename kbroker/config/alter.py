@@ -1,0 +1,256 @@
+"""What AlterConfigs and IncrementalAlterConfigs may change: new stored settings from the old ones and the operations.
+
+Pure functions; whoever owns the stored settings keeps the result. Error codes and texts are those of Kafka's
+ConfigAdminManager (brokers) and ConfigurationControlManager (the rest).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from kbroker.config import group
+from kbroker.config.broker import (
+    BROKER,
+    DYNAMIC_ONLY,
+    LISTENER_KEY,
+    BrokerConfig,
+    base_name,
+    is_dynamic,
+    row_of,
+)
+from kbroker.config.client_metrics import BadMetricsRequest, ClientMetricsConfig
+from kbroker.config.setting import PER_BROKER, ConfigError, Setting, Type, render
+from kbroker.config.topic import TOPIC, TopicConfig
+
+INVALID_CONFIG = 40
+INVALID_REQUEST = 42
+
+_CLUSTER_LEVEL_LISTENER = ("max.connection.creation.rate", "max.connections", "num.network.threads")
+_ONLY_WITH_PREFIX = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
+_PROCESS_COUNTS = (
+    "num.network.threads", "num.io.threads", "num.recovery.threads.per.data.dir", "background.threads",
+    "num.replica.fetchers", "log.cleaner.threads",
+)  # fmt: skip
+
+
+class Op(IntEnum):
+    """AlterConfigOp.OpType."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """One operation as it came in; `op` is checked here, not by the caller."""
+
+    name: str
+    op: int
+    value: str | None
+
+
+class AlterError(Exception):
+    """A change that is refused as a whole; `code` is Kafka's error code, 40 or 42."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+Stored = Mapping[str, str]
+
+
+def replacing(stored: Stored, pairs: Iterable[tuple[str, str | None]]) -> list[Alteration]:
+    """AlterConfigs as operations: what is named is set, what is not named goes back to its default."""
+    named = [Alteration(name, Op.SET, value) for name, value in pairs]
+    kept = {alteration.name for alteration in named}
+    return named + [Alteration(name, Op.DELETE, None) for name in stored if name not in kept]
+
+
+def alter_topic(stored: Stored, alterations: Iterable[Alteration], broker: BrokerConfig) -> dict[str, str]:
+    """The topic's settings after the change. Raises AlterError."""
+    changed = _apply(stored, _checked(alterations), TOPIC)
+    try:
+        TopicConfig.resolve(changed, broker)
+    except ConfigError as error:
+        raise AlterError(INVALID_CONFIG, str(error)) from None
+    return changed
+
+
+def alter_group(
+    name: str, stored: Stored, alterations: Iterable[Alteration], broker: BrokerConfig
+) -> dict[str, str]:
+    """The group's settings after the change. Raises AlterError."""
+    every = _checked(alterations)
+    if not name:
+        raise AlterError(INVALID_REQUEST, "Default group resources are not allowed.")
+    changed = _apply(stored, every, group.GROUP)
+    try:
+        group.check(changed, broker)
+    except ConfigError as error:
+        raise AlterError(INVALID_CONFIG, str(error)) from None
+    return changed
+
+
+def alter_client_metrics(name: str, stored: Stored, alterations: Iterable[Alteration]) -> dict[str, str]:
+    """The subscription's settings after the change. Raises AlterError."""
+    # Kafka's lists of a subscription can only be set as a whole: no rows here means no APPEND and no SUBTRACT.
+    every = _checked(alterations)
+    changed = _apply(stored, every, {})
+    if not name:
+        raise AlterError(INVALID_REQUEST, "Subscription name can't be empty")
+    try:
+        ClientMetricsConfig.resolve(changed)
+    except BadMetricsRequest as error:
+        raise AlterError(INVALID_REQUEST, str(error)) from None
+    except ConfigError as error:
+        raise AlterError(INVALID_CONFIG, str(error)) from None
+    return changed
+
+
+def alter_broker(name: str, alterations: Iterable[Alteration], broker: BrokerConfig) -> dict[str, str]:
+    """One dynamic layer after the change: the broker's own, or with the name "" that of all brokers.
+
+    Raises AlterError. The caller makes the new effective settings with BrokerConfig.with_dynamic.
+    """
+    every = _checked(alterations)
+    own = _is_own(name, broker)
+    changed = _apply_to_broker(broker.own if own else broker.cluster, every)
+    _refuse("Cannot update these configs dynamically", (n for n in changed if _is_static(n)))
+    _refuse(
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+        (n for n in changed if n.startswith(_ONLY_WITH_PREFIX)),
+    )
+    _check_values(changed)
+    if not own:
+        _refuse(
+            "Cannot update these configs at default cluster level, broker id must be specified",
+            (n for n in changed if _is_per_broker(n)),
+        )
+    _check_effective(broker, changed, own=own)
+    return changed
+
+
+def _is_own(name: str, broker: BrokerConfig) -> bool:
+    """True for this broker's id, False for "". Raises AlterError for any other name."""
+    if not name:
+        return False
+    try:
+        number = int(name)
+    except ValueError:
+        raise AlterError(INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
+    if number != broker.node_id:
+        why = f"Unexpected broker id, expected {broker.node_id}, but received {name}"
+        raise AlterError(INVALID_REQUEST, why)
+    return True
+
+
+def _checked(alterations: Iterable[Alteration]) -> list[Alteration]:
+    """What Kafka checks before it looks at names and values. Raises AlterError."""
+    every = list(alterations)
+    if len({alteration.name for alteration in every}) != len(every):
+        raise AlterError(INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [a.name for a in every if a.op != Op.DELETE and a.value is None]
+    if nulls:
+        raise AlterError(INVALID_REQUEST, "Null value not supported for : " + ", ".join(nulls))
+    for alteration in every:
+        if alteration.op not in tuple(Op):
+            raise AlterError(INVALID_REQUEST, f"Unknown operations type {alteration.op}")
+    return every
+
+
+def _apply(stored: Stored, alterations: Iterable[Alteration], rows: Mapping[str, Setting]) -> dict[str, str]:
+    """Stored settings with the operations done, values unchecked. Raises AlterError."""
+    changed = dict(stored)
+    for alteration in alterations:
+        name, op = alteration.name, Op(alteration.op)
+        if op in (Op.APPEND, Op.SUBTRACT):
+            row = rows.get(name)
+            if row is None or row.type is not Type.LIST:
+                why = f"Can't {op.name} to key {name} because its type is not LIST."
+                raise AlterError(INVALID_CONFIG, why)
+        _apply_one(changed, alteration, rows.get(name))
+    return changed
+
+
+def _apply_to_broker(stored: Stored, alterations: Iterable[Alteration]) -> dict[str, str]:
+    """As _apply, with the texts brokers answer. Raises AlterError."""
+    changed = dict(stored)
+    for alteration in alterations:
+        name, op = alteration.name, Op(alteration.op)
+        row = row_of(name)
+        if op in (Op.APPEND, Op.SUBTRACT):
+            if row is None:
+                raise AlterError(INVALID_CONFIG, f"Unknown config name: {name}")
+            if row.type is not Type.LIST:
+                why = f"Config value {op.name.lower()} is not allowed for config key: {name}"
+                raise AlterError(INVALID_CONFIG, why)
+        _apply_one(changed, alteration, row)
+    return changed
+
+
+def _apply_one(changed: dict[str, str], alteration: Alteration, row: Setting | None) -> None:
+    """SET and DELETE replace; APPEND and SUBTRACT work on the stored text, or the default's where nothing is stored."""
+    name, value = alteration.name, alteration.value or ""
+    if alteration.op == Op.DELETE:
+        changed.pop(name, None)
+        return
+    if alteration.op == Op.SET:
+        changed[name] = value
+        return
+    default = None if row is None else render(row.default_value(), row.type)
+    entries = [entry for entry in changed.get(name, default or "").split(",") if entry]
+    for entry in value.rstrip(",").split(","):
+        if alteration.op == Op.APPEND and entry not in entries:
+            entries.append(entry)
+        elif alteration.op == Op.SUBTRACT and entry in entries:
+            entries.remove(entry)
+    changed[name] = ",".join(entries)
+
+
+def _is_static(name: str) -> bool:
+    return name in BROKER and not is_dynamic(name)
+
+
+def _is_per_broker(name: str) -> bool:
+    if LISTENER_KEY.fullmatch(name):
+        return base_name(name) not in _CLUSTER_LEVEL_LISTENER
+    row = BROKER.get(name)
+    return row is not None and row.dynamic is PER_BROKER
+
+
+def _refuse(why: str, names: Iterable[str]) -> None:
+    refused = list(names)
+    if refused:
+        raise AlterError(INVALID_REQUEST, f"{why}: [{', '.join(refused)}]")
+
+
+def _check_values(changed: Stored) -> None:
+    """Raises AlterError for the first value that its row refuses."""
+    for name, text in changed.items():
+        row = BROKER.get(base_name(name)) or DYNAMIC_ONLY.get(name)
+        if row is not None:
+            try:
+                row.parse(text)
+            except ConfigError as error:
+                raise AlterError(INVALID_REQUEST, str(error)) from None
+
+
+def _check_effective(broker: BrokerConfig, changed: Stored, *, own: bool) -> None:
+    """Raises AlterError when the settings contradict each other or a process count jumps too far."""
+    try:
+        after = broker.with_dynamic(
+            cluster=broker.cluster if own else changed, own=changed if own else broker.own
+        )
+    except ConfigError as error:
+        raise AlterError(INVALID_REQUEST, str(error)) from None
+    for name in _PROCESS_COUNTS:
+        now, then = broker.get_int(name), after.get_int(name)
+        why = f"Dynamic thread count update validation failed for {name}={then}, value should"
+        if then > now * 2:
+            raise AlterError(INVALID_REQUEST, f"{why} not be greater than double the current value {now}")
+        if then < now / 2:
+            raise AlterError(INVALID_REQUEST, f"{why} be at least half the current value {now}")
