@@ -10,7 +10,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-GENERATED: dict[str, str] = {}
+GENERATED: dict[str, str] = {
+    "docs/config.md": "kbroker.config.docs:page",
+}
 
 
 def text(function: str) -> str:

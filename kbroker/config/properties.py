@@ -54,11 +54,12 @@ def _logical_lines(text: str) -> Iterator[str]:
     parts: list[str] = []
     for natural in _NEWLINE.split(text):
         line = natural.lstrip(_BLANK)
-        if not parts and (not line or line[0] in "#!"):
+        if not any(parts) and (not line or line[0] in "#!"):
+            parts = []  # a lone backslash continues nothing: the next line is looked at afresh
             continue
         backslashes = len(line) - len(line.rstrip("\\"))
         parts.append(line[:-1] if backslashes % 2 else line)
-        if not backslashes % 2:
+        if not backslashes % 2 and any(parts):
             yield "".join(parts)
             parts = []
     if parts:
@@ -99,4 +100,5 @@ def _unescape(text: str) -> str:
             index += 4
         else:
             out.append(_ESCAPED.get(code, code))
-    return "".join(out)
+    # Two \\u escapes may be the halves of one character outside the basic plane.
+    return "".join(out).encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
