@@ -1,11 +1,11 @@
 """The append drain of an IO worker: one compiled call takes what is in the rings and writes it.
 
-Four passes over one batch array: ``plan`` copies ring entries and decides each one's outcome and offsets; ``write`` gathers the
-accepted batches of each partition into few pwritev and adds index entries; ``publish`` makes the new ends visible;
-``complete`` answers the senders. Python runs between calls only for what is rare: a roll, a full producer table, a control
-batch, a failed write, entries that wait for a flush. Ring tails move last, so a crash leaves unanswered entries in the rings.
-
-Arrays: ``drain_layout.py``. Rules: Kafka's UnifiedLog, LogSegment and ProducerAppendInfo.
+Four passes over one batch array: ``plan`` copies ring entries and decides each one's outcome and offsets
+(append_kernel.py); ``write_batches`` gathers the accepted batches of each partition into few pwritev and adds
+index entries (write_kernel.py); ``publish`` makes the new ends visible; ``complete`` answers the senders.
+Python runs between calls only for what is rare: a roll, a full producer table, a control batch, a failed
+write, entries that wait for a flush. Ring tails move last, so a crash leaves unanswered entries in the rings.
+Arrays: ``drain_layout.py``.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -14,34 +14,17 @@ from numpy.typing import NDArray
 
 from kbroker.io import append_row as ar
 from kbroker.io import drain_layout as ds
+from kbroker.io.append_kernel import KAFKA_STORAGE_ERROR, plan_append
+from kbroker.io.write_kernel import index_batches, write_batches
 from kbroker.ipc import layout as sm
 from kbroker.ipc.ring import HEAD, TAIL, ring_entry, ring_free, ring_ready, wake
-from kbroker.kernels import producers as pr
-from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import EINTR, clock_gettime, errno, pwrite, pwritev
-from kbroker.kernels.memory import (
-    exchange,
-    fence,
-    load_i16_be,
-    load_i32_be,
-    load_i64,
-    load_i64_be,
-    store_i16_be,
-    store_i32_be,
-    store_i64,
-    store_i64_be,
-    store_release,
-)
-from kbroker.protocol import batch_layout as rb
+from kbroker.kernels.libc import clock_gettime
+from kbroker.kernels.memory import exchange, fence, load_i64, store_i64, store_release
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
 
-NOT_LEADER_OR_FOLLOWER = 6
-RECORD_LIST_TOO_LARGE = 18
-KAFKA_STORAGE_ERROR = 56
-INT32_MAX = (1 << 31) - 1
 CLOCK_REALTIME = 0
 CLOCK_MONOTONIC = 1
 
@@ -51,141 +34,6 @@ def clock_ns(clock: int, scratch: int) -> int:
     """Nanoseconds of a clock; ``scratch`` is the address of a timespec."""
     clock_gettime(clock, scratch)
     return load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8)
-
-
-@inlined
-def must_roll(row: Words, position: int, next_offset: int, batch: int, length: int, now_ms: int) -> bool:
-    """LogSegment.shouldRoll for a batch at address ``batch``."""
-    if position == 0:
-        return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[ar.ROW_BASE_OFFSET] > INT32_MAX
-    if length > row[ar.ROW_SEGMENT_BYTES] - position:
-        return True
-    if row[ar.ROW_FIRST_TIMESTAMP] >= 0:
-        waited = load_i64_be(batch + rb.MAX_TIMESTAMP) - row[ar.ROW_FIRST_TIMESTAMP]
-        if waited > row[ar.ROW_SEGMENT_MS]:
-            return True
-    elif now_ms > row[ar.ROW_ROLL_AT_MS]:
-        return True
-    if row[ar.ROW_INDEX_BYTES] + 8 > row[ar.ROW_INDEX_LIMIT]:
-        return True
-    if row[ar.ROW_TIME_INDEX_BYTES] + 24 > row[ar.ROW_INDEX_LIMIT]:
-        return True
-    return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[ar.ROW_BASE_OFFSET] > INT32_MAX
-
-
-@inlined
-def check_producer(producers: Table, batch: Words, address: int) -> int:
-    """Idempotence of a batch with a producer id: IN_SEQUENCE, DUPLICATE (offsets filled in) or an error code.
-
-    Leaves the producer's row, -1 when unknown, in BATCH_PRODUCER_ROW."""
-    row = pr.find_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
-    batch[ds.BATCH_PRODUCER_ROW] = row
-    if row < 0:
-        return pr.IN_SEQUENCE
-    epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
-    first = load_i32_be(address + rb.BASE_SEQUENCE)
-    last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
-    known = pr.duplicate_of(producers, row, epoch, first, last)
-    if known >= 0:
-        base = pr.BATCHES + known * pr.BATCH_WORDS
-        batch[ds.BATCH_BASE_OFFSET] = producers[row, base + pr.BATCH_BASE_OFFSET]
-        batch[ds.BATCH_LAST_OFFSET] = producers[row, base + pr.BATCH_LAST_OFFSET]
-        return pr.DUPLICATE
-    return pr.check_sequence(producers, row, epoch, first)
-
-
-@inlined
-def stamp(row: Words, batch: Words, flags: int, now_ms: int) -> None:
-    """Patch base offset and leader epoch (outside the CRC), and for LogAppendTime the times and the CRC."""
-    address = batch[ds.BATCH_ADDRESS]
-    store_i64_be(address + rb.BASE_OFFSET, batch[ds.BATCH_BASE_OFFSET])
-    store_i32_be(address + rb.PARTITION_LEADER_EPOCH, row[ar.ROW_LEADER_EPOCH])
-    if flags & sm.FLAG_LOG_APPEND_TIME:
-        attributes = load_i16_be(address + rb.ATTRIBUTES) | rb.ATTRIBUTE_LOG_APPEND_TIME
-        store_i16_be(address + rb.ATTRIBUTES, attributes)
-        store_i64_be(address + rb.MAX_TIMESTAMP, now_ms)
-        crc = crc32c_at(address + rb.ATTRIBUTES, batch[ds.BATCH_LENGTH] - rb.ATTRIBUTES)
-        store_i32_be(address + rb.CRC, crc)
-        batch[ds.BATCH_APPEND_TIME] = now_ms
-    batch[ds.BATCH_MAX_TIMESTAMP] = load_i64_be(address + rb.MAX_TIMESTAMP)
-
-
-@inlined
-def remember(producers: Table, batch: Words, row: Words, transactional: bool) -> int:
-    """Enter an accepted batch into the producer table; 1 when its producer is new there."""
-    address = batch[ds.BATCH_ADDRESS]
-    producer = batch[ds.BATCH_PRODUCER_ROW]
-    epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
-    added = 0
-    if producer < 0:
-        added = 1
-        producer = pr.claim_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
-        producers[producer, pr.EPOCH] = epoch
-    first = load_i32_be(address + rb.BASE_SEQUENCE)
-    last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
-    base_offset = batch[ds.BATCH_BASE_OFFSET]
-    pr.remember_batch(
-        producers, producer, epoch, first, last, base_offset, batch[ds.BATCH_LAST_OFFSET], batch[ds.BATCH_MAX_TIMESTAMP]
-    )
-    if transactional and producers[producer, pr.TXN_FIRST_OFFSET] < 0:
-        producers[producer, pr.TXN_FIRST_OFFSET] = base_offset
-        if row[ar.ROW_FIRST_UNSTABLE] < 0:
-            row[ar.ROW_FIRST_UNSTABLE] = base_offset
-    return added
-
-
-@inlined
-def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batch: Words, out: Words) -> int:
-    """Decide one append: STOP_NONE with error or offsets in ``batch``, or why Python must act first."""
-    now_ms = out[ds.OUT_NOW_MS]
-    slot = batch[ds.BATCH_SLOT]
-    address = batch[ds.BATCH_ADDRESS]
-    length = batch[ds.BATCH_LENGTH]
-    row = rows[slot]
-    if slots[slot, sm.SLOT_GENERATION] != batch[ds.BATCH_GENERATION] or row[ar.ROW_OPEN] == 0:
-        offline = slots[slot, sm.SLOT_STATE] == sm.STATE_OFFLINE
-        batch[ds.BATCH_ERROR] = KAFKA_STORAGE_ERROR if offline else NOT_LEADER_OR_FOLLOWER
-        return ds.STOP_NONE
-    attributes = load_i16_be(address + rb.ATTRIBUTES)
-    if attributes & rb.ATTRIBUTE_CONTROL:
-        return ds.STOP_CONTROL
-    if length > row[ar.ROW_SEGMENT_BYTES]:
-        batch[ds.BATCH_ERROR] = RECORD_LIST_TOO_LARGE
-        return ds.STOP_NONE
-    flags = slots[slot, sm.SLOT_FLAGS]
-    acks = (batch[ds.BATCH_ACKS] << 48) >> 48
-    if flags & sm.FLAG_DURABLE and acks == -1:
-        batch[ds.BATCH_HELD] = 1
-    idempotent = load_i64_be(address + rb.PRODUCER_ID) >= 0
-    if idempotent:
-        outcome = check_producer(producers, batch, address)
-        if outcome == pr.DUPLICATE:
-            return ds.STOP_NONE
-        if outcome != pr.IN_SEQUENCE:
-            batch[ds.BATCH_ERROR] = outcome
-            batch[ds.BATCH_HELD] = 0
-            return ds.STOP_NONE
-    chain = chains[slot]
-    touched = chain[ds.CHAIN_HEAD] >= 0
-    position = chain[ds.CHAIN_POSITION] if touched else row[ar.ROW_POSITION]
-    next_offset = chain[ds.CHAIN_NEXT_OFFSET] if touched else row[ar.ROW_NEXT_OFFSET]
-    if must_roll(row, position, next_offset, address, length, now_ms):
-        return ds.STOP_ROLL
-    batch[ds.BATCH_BASE_OFFSET] = next_offset
-    batch[ds.BATCH_LAST_OFFSET] = next_offset + load_i32_be(address + rb.LAST_OFFSET_DELTA)
-    batch[ds.BATCH_RECORDS] = load_i32_be(address + rb.RECORD_COUNT)
-    stamp(row, batch, flags, now_ms)
-    if position == 0:
-        row[ar.ROW_FIRST_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
-    if idempotent:
-        transactional = (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0
-        out[ds.OUT_PRODUCERS] += remember(producers, batch, row, transactional)
-    row[ar.ROW_UNFLUSHED_RECORDS] += batch[ds.BATCH_RECORDS]
-    if row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS] and acks != 0:
-        batch[ds.BATCH_HELD] = 1
-    chain[ds.CHAIN_POSITION] = position + length
-    chain[ds.CHAIN_NEXT_OFFSET] = batch[ds.BATCH_LAST_OFFSET] + 1
-    return ds.STOP_NONE
 
 
 @inlined
@@ -254,98 +102,6 @@ def plan(
             count += 1
             client[ds.CLIENT_CONSUMED] += 1
     out[ds.OUT_COUNT] = count
-
-
-@inlined
-def write_all(fd: int, iov: int, pieces: int, position: int, total: int) -> int:
-    """pwritev that goes on after short writes and signals; 0, or the errno."""
-    written = 0
-    while written < total:
-        done = pwritev(fd, iov, pieces, position + written)
-        if done < 0:
-            error = errno()
-            if error == EINTR:
-                continue
-            return error
-        written += done
-        while pieces > 0 and done >= load_i64(iov + 8):
-            done -= load_i64(iov + 8)
-            iov += 16
-            pieces -= 1
-        if pieces > 0:
-            store_i64(iov, load_i64(iov) + done)
-            store_i64(iov + 8, load_i64(iov + 8) - done)
-    return 0
-
-
-@inlined
-def write_batches(env: Words, row: Words, batches: Table, head: int) -> int:
-    """Write one slot's chain at the end of its active segment; 0, or the errno."""
-    iov = env[ds.ENV_IOV]
-    position = row[ar.ROW_POSITION]
-    pieces = 0
-    total = 0
-    n = head
-    while n >= 0:
-        address = batches[n, ds.BATCH_ADDRESS]
-        length = batches[n, ds.BATCH_LENGTH]
-        last = iov + 16 * (pieces - 1)
-        if pieces > 0 and load_i64(last) + load_i64(last + 8) == address:
-            store_i64(last + 8, load_i64(last + 8) + length)
-        else:
-            if pieces == ds.MAX_IOV:
-                error = write_all(row[ar.ROW_LOG_FD], iov, pieces, position, total)
-                if error != 0:
-                    return error
-                position += total
-                pieces = 0
-                total = 0
-            store_i64(iov + 16 * pieces, address)
-            store_i64(iov + 16 * pieces + 8, length)
-            pieces += 1
-        total += length
-        n = batches[n, ds.BATCH_NEXT]
-    return write_all(row[ar.ROW_LOG_FD], iov, pieces, position, total)
-
-
-@inlined
-def index_batches(env: Words, row: Words, batches: Table, head: int, counters: Words) -> None:
-    """LogSegment.append's bookkeeping for a written chain: index entries, times, position, next offset."""
-    entries = env[ds.ENV_INDEX_BYTES]
-    times = env[ds.ENV_TIME_INDEX_BYTES]
-    index_bytes = 0
-    time_bytes = 0
-    base = row[ar.ROW_BASE_OFFSET]
-    n = head
-    while n >= 0:
-        batch = batches[n]
-        if batch[ds.BATCH_MAX_TIMESTAMP] > row[ar.ROW_MAX_TIMESTAMP]:
-            row[ar.ROW_MAX_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
-            row[ar.ROW_MAX_TIMESTAMP_OFFSET] = batch[ds.BATCH_LAST_OFFSET]
-        if row[ar.ROW_SINCE_INDEX] > row[ar.ROW_INDEX_INTERVAL]:
-            store_i32_be(entries + index_bytes, batch[ds.BATCH_LAST_OFFSET] - base)
-            store_i32_be(entries + index_bytes + 4, row[ar.ROW_POSITION])
-            index_bytes += 8
-            if row[ar.ROW_MAX_TIMESTAMP] > row[ar.ROW_LAST_INDEXED_TIMESTAMP]:
-                store_i64_be(times + time_bytes, row[ar.ROW_MAX_TIMESTAMP])
-                store_i32_be(times + time_bytes + 8, row[ar.ROW_MAX_TIMESTAMP_OFFSET] - base)
-                time_bytes += 12
-                row[ar.ROW_LAST_INDEXED_TIMESTAMP] = row[ar.ROW_MAX_TIMESTAMP]
-            row[ar.ROW_SINCE_INDEX] = 0
-        row[ar.ROW_SINCE_INDEX] += batch[ds.BATCH_LENGTH]
-        row[ar.ROW_POSITION] += batch[ds.BATCH_LENGTH]
-        row[ar.ROW_NEXT_OFFSET] = batch[ds.BATCH_LAST_OFFSET] + 1
-        counters[sm.COUNTER_BYTES_IN] += batch[ds.BATCH_LENGTH]
-        counters[sm.COUNTER_RECORDS_IN] += batch[ds.BATCH_RECORDS]
-        counters[sm.COUNTER_BATCHES_IN] += 1
-        n = batch[ds.BATCH_NEXT]
-    # an index is only a hint and can be rebuilt: entries that could not be written are left out
-    if index_bytes > 0:
-        if pwrite(row[ar.ROW_INDEX_FD], entries, index_bytes, row[ar.ROW_INDEX_BYTES]) == index_bytes:
-            row[ar.ROW_INDEX_BYTES] += index_bytes
-    if time_bytes > 0:
-        if pwrite(row[ar.ROW_TIME_INDEX_FD], times, time_bytes, row[ar.ROW_TIME_INDEX_BYTES]) == time_bytes:
-            row[ar.ROW_TIME_INDEX_BYTES] += time_bytes
 
 
 @inlined

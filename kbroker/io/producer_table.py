@@ -15,7 +15,9 @@ class ProducerTable:
 
     def __init__(self, capacity: int = 1024) -> None:
         self.rows: NDArray[np.int64] = np.zeros((capacity, kernel.PRODUCER_WORDS), np.int64)
-        self._claimed = 0  # rows that are not empty, or more: deleted ones that were claimed again count twice
+        self._claimed = (
+            0  # rows that are not empty, or more: deleted ones that were claimed again count twice
+        )
 
     @property
     def room(self) -> int:

@@ -92,7 +92,7 @@ class AsyncLink(asyncio.Protocol):
         else:
             future.set_result(reply.value)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio.Protocol's signature
         self._transport = None
         calls, self._calls = self._calls, {}
         for future in calls.values():

@@ -18,7 +18,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 KERNEL_FOLDER = Path(__file__).parent
 # what kernels outside this folder are called, and plain modules whose constants or functions they compile in
 KERNELS_ELSEWHERE = "*/*_kernel.py"
-LAYOUT_SOURCES = ("protocol/batch_layout.py", "ipc/layout.py", "ipc/ring.py", "io/append_row.py", "io/drain_layout.py")
+LAYOUT_SOURCES = (
+    "protocol/batch_layout.py",
+    "ipc/layout.py",
+    "ipc/ring.py",
+    "io/append_row.py",
+    "io/drain_layout.py",
+)
 
 
 def sources() -> list[Path]:
@@ -33,8 +39,8 @@ def cache_folder() -> Path:
     digest = hashlib.sha256(version("numba").encode())
     for source in sources():
         digest.update(source.read_bytes())
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = Path(root) / "kbroker" / f"kernels-{digest.hexdigest()[:16]}"
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = root / "kbroker" / f"kernels-{digest.hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):

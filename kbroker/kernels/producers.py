@@ -103,7 +103,14 @@ def check_sequence(table: Table, row: int, epoch: int, first: int) -> int:
 
 @inlined
 def remember_batch(
-    table: Table, row: int, epoch: int, first: int, last: int, base_offset: int, last_offset: int, timestamp: int
+    table: Table,
+    row: int,
+    epoch: int,
+    first: int,
+    last: int,
+    base_offset: int,
+    last_offset: int,
+    timestamp: int,
 ) -> None:
     """Add a batch; the oldest of five is forgotten, and all of them when the epoch rises."""
     count = table[row, BATCH_COUNT]

@@ -1,0 +1,174 @@
+"""What happens to one append: refused, recognised as a retry, or given offsets. Part of the drain kernel.
+
+Rules: Kafka's UnifiedLog.analyzeAndValidateProducerState, LogSegment.shouldRoll and ProducerAppendInfo.
+"""
+# mypy: disable-error-code="no-untyped-call"
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io import append_row as ar
+from kbroker.io import drain_layout as ds
+from kbroker.ipc import layout as sm
+from kbroker.kernels import producers as pr
+from kbroker.kernels.crc32c import crc32c_at
+from kbroker.kernels.jit import inlined
+from kbroker.kernels.memory import (
+    load_i16_be,
+    load_i32_be,
+    load_i64_be,
+    store_i16_be,
+    store_i32_be,
+    store_i64_be,
+)
+from kbroker.protocol import batch_layout as rb
+
+Words = NDArray[np.int64]
+Table = NDArray[np.int64]
+
+NOT_LEADER_OR_FOLLOWER = 6
+RECORD_LIST_TOO_LARGE = 18
+KAFKA_STORAGE_ERROR = 56
+INT32_MAX = (1 << 31) - 1
+
+
+@inlined
+def must_roll(row: Words, position: int, next_offset: int, batch: int, length: int, now_ms: int) -> bool:
+    """LogSegment.shouldRoll for a batch at address ``batch``."""
+    if position == 0:
+        return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[ar.ROW_BASE_OFFSET] > INT32_MAX
+    if length > row[ar.ROW_SEGMENT_BYTES] - position:
+        return True
+    if row[ar.ROW_FIRST_TIMESTAMP] >= 0:
+        waited = load_i64_be(batch + rb.MAX_TIMESTAMP) - row[ar.ROW_FIRST_TIMESTAMP]
+        if waited > row[ar.ROW_SEGMENT_MS]:
+            return True
+    elif now_ms > row[ar.ROW_ROLL_AT_MS]:
+        return True
+    if row[ar.ROW_INDEX_BYTES] + 8 > row[ar.ROW_INDEX_LIMIT]:
+        return True
+    if row[ar.ROW_TIME_INDEX_BYTES] + 24 > row[ar.ROW_INDEX_LIMIT]:
+        return True
+    return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[ar.ROW_BASE_OFFSET] > INT32_MAX
+
+
+@inlined
+def check_producer(producers: Table, batch: Words, address: int) -> int:
+    """Idempotence of a batch with a producer id: IN_SEQUENCE, DUPLICATE (offsets filled in) or an error code.
+
+    Leaves the producer's row, -1 when unknown, in BATCH_PRODUCER_ROW."""
+    row = pr.find_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
+    batch[ds.BATCH_PRODUCER_ROW] = row
+    if row < 0:
+        return pr.IN_SEQUENCE
+    epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
+    first = load_i32_be(address + rb.BASE_SEQUENCE)
+    last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
+    known = pr.duplicate_of(producers, row, epoch, first, last)
+    if known >= 0:
+        base = pr.BATCHES + known * pr.BATCH_WORDS
+        batch[ds.BATCH_BASE_OFFSET] = producers[row, base + pr.BATCH_BASE_OFFSET]
+        batch[ds.BATCH_LAST_OFFSET] = producers[row, base + pr.BATCH_LAST_OFFSET]
+        return pr.DUPLICATE
+    return pr.check_sequence(producers, row, epoch, first)
+
+
+@inlined
+def stamp(row: Words, batch: Words, flags: int, now_ms: int) -> None:
+    """Patch base offset and leader epoch (outside the CRC), and for LogAppendTime the times and the CRC."""
+    address = batch[ds.BATCH_ADDRESS]
+    store_i64_be(address + rb.BASE_OFFSET, batch[ds.BATCH_BASE_OFFSET])
+    store_i32_be(address + rb.PARTITION_LEADER_EPOCH, row[ar.ROW_LEADER_EPOCH])
+    if flags & sm.FLAG_LOG_APPEND_TIME:
+        attributes = load_i16_be(address + rb.ATTRIBUTES) | rb.ATTRIBUTE_LOG_APPEND_TIME
+        store_i16_be(address + rb.ATTRIBUTES, attributes)
+        store_i64_be(address + rb.MAX_TIMESTAMP, now_ms)
+        crc = crc32c_at(address + rb.ATTRIBUTES, batch[ds.BATCH_LENGTH] - rb.ATTRIBUTES)
+        store_i32_be(address + rb.CRC, crc)
+        batch[ds.BATCH_APPEND_TIME] = now_ms
+    batch[ds.BATCH_MAX_TIMESTAMP] = load_i64_be(address + rb.MAX_TIMESTAMP)
+
+
+@inlined
+def remember(producers: Table, batch: Words, row: Words, transactional: bool) -> int:
+    """Enter an accepted batch into the producer table; 1 when its producer is new there."""
+    address = batch[ds.BATCH_ADDRESS]
+    producer = batch[ds.BATCH_PRODUCER_ROW]
+    epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
+    added = 0
+    if producer < 0:
+        added = 1
+        producer = pr.claim_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
+        producers[producer, pr.EPOCH] = epoch
+    first = load_i32_be(address + rb.BASE_SEQUENCE)
+    last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
+    base_offset = batch[ds.BATCH_BASE_OFFSET]
+    pr.remember_batch(
+        producers,
+        producer,
+        epoch,
+        first,
+        last,
+        base_offset,
+        batch[ds.BATCH_LAST_OFFSET],
+        batch[ds.BATCH_MAX_TIMESTAMP],
+    )
+    if transactional and producers[producer, pr.TXN_FIRST_OFFSET] < 0:
+        producers[producer, pr.TXN_FIRST_OFFSET] = base_offset
+        if row[ar.ROW_FIRST_UNSTABLE] < 0:
+            row[ar.ROW_FIRST_UNSTABLE] = base_offset
+    return added
+
+
+@inlined
+def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batch: Words, out: Words) -> int:
+    """Decide one append: STOP_NONE with error or offsets in ``batch``, or why Python must act first."""
+    now_ms = out[ds.OUT_NOW_MS]
+    slot = batch[ds.BATCH_SLOT]
+    address = batch[ds.BATCH_ADDRESS]
+    length = batch[ds.BATCH_LENGTH]
+    row = rows[slot]
+    if slots[slot, sm.SLOT_GENERATION] != batch[ds.BATCH_GENERATION] or row[ar.ROW_OPEN] == 0:
+        offline = slots[slot, sm.SLOT_STATE] == sm.STATE_OFFLINE
+        batch[ds.BATCH_ERROR] = KAFKA_STORAGE_ERROR if offline else NOT_LEADER_OR_FOLLOWER
+        return ds.STOP_NONE
+    attributes = load_i16_be(address + rb.ATTRIBUTES)
+    if attributes & rb.ATTRIBUTE_CONTROL:
+        return ds.STOP_CONTROL
+    if length > row[ar.ROW_SEGMENT_BYTES]:
+        batch[ds.BATCH_ERROR] = RECORD_LIST_TOO_LARGE
+        return ds.STOP_NONE
+    flags = slots[slot, sm.SLOT_FLAGS]
+    acks = (batch[ds.BATCH_ACKS] << 48) >> 48
+    if flags & sm.FLAG_DURABLE and acks == -1:
+        batch[ds.BATCH_HELD] = 1
+    idempotent = load_i64_be(address + rb.PRODUCER_ID) >= 0
+    if idempotent:
+        outcome = check_producer(producers, batch, address)
+        if outcome == pr.DUPLICATE:
+            return ds.STOP_NONE
+        if outcome != pr.IN_SEQUENCE:
+            batch[ds.BATCH_ERROR] = outcome
+            batch[ds.BATCH_HELD] = 0
+            return ds.STOP_NONE
+    chain = chains[slot]
+    touched = chain[ds.CHAIN_HEAD] >= 0
+    position = chain[ds.CHAIN_POSITION] if touched else row[ar.ROW_POSITION]
+    next_offset = chain[ds.CHAIN_NEXT_OFFSET] if touched else row[ar.ROW_NEXT_OFFSET]
+    if must_roll(row, position, next_offset, address, length, now_ms):
+        return ds.STOP_ROLL
+    batch[ds.BATCH_BASE_OFFSET] = next_offset
+    batch[ds.BATCH_LAST_OFFSET] = next_offset + load_i32_be(address + rb.LAST_OFFSET_DELTA)
+    batch[ds.BATCH_RECORDS] = load_i32_be(address + rb.RECORD_COUNT)
+    stamp(row, batch, flags, now_ms)
+    if position == 0:
+        row[ar.ROW_FIRST_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
+    if idempotent:
+        transactional = (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0
+        out[ds.OUT_PRODUCERS] += remember(producers, batch, row, transactional)
+    row[ar.ROW_UNFLUSHED_RECORDS] += batch[ds.BATCH_RECORDS]
+    if row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS] and acks != 0:
+        batch[ds.BATCH_HELD] = 1
+    chain[ds.CHAIN_POSITION] = position + length
+    chain[ds.CHAIN_NEXT_OFFSET] = batch[ds.BATCH_LAST_OFFSET] + 1
+    return ds.STOP_NONE

@@ -1,0 +1,87 @@
+"""What a child process is given when it is forked, and what it does before its role's main runs."""
+
+import ctypes
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import setproctitle
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.shared import Shared
+
+PR_SET_PDEATHSIG = 1
+EXIT_OK = 0
+EXIT_FAILED = 1
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildContext:
+    """Everything a role's main may use. All of it was made by the parent before the fork.
+
+    index: within the role. process: row in shared.processes. epoch: incarnation of that row. control_listener:
+    listening Unix socket (only control accepts on it). control_address: where the others connect.
+    handoff: the end of the acceptor's socket pair on which a network process receives connections, else None.
+    clean_dirs: log dirs that were stopped cleanly before this start (or whose worker is new).
+    ports: bound port of each listener by listener name.
+    """
+
+    role: str
+    index: int
+    process: int
+    epoch: int
+    config: BrokerConfig
+    shared: Shared
+    control_listener: socket.socket
+    control_address: str
+    handoff: socket.socket | None
+    clean_dirs: frozenset[str]
+    ports: dict[str, int] = field(default_factory=dict)
+    first_start: bool = True
+
+    @property
+    def title(self) -> str:
+        """Process title that tells the role."""
+        numbered = self.role in ("network", "io")
+        return f"kbroker: {self.role} {self.index}" if numbered else f"kbroker: {self.role}"
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel for SIGKILL when the parent dies, so that kill -9 of it leaves no orphan."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the request
+        os._exit(EXIT_FAILED)
+
+
+def run_child(context: ChildContext, main: Callable[[ChildContext], None], parent: int) -> None:
+    """Body of a forked child; never returns."""
+    code = EXIT_FAILED
+    try:
+        die_with_parent(parent)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C goes to all; the parent drains
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        setproctitle.setproctitle(context.title)
+        logging.getLogger().handlers[0].set_name(context.title)
+        context.shared.processes[context.process, 2] = os.getpid()
+        gc.collect()
+        gc.freeze()
+        main(context)
+        code = EXIT_OK
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else EXIT_FAILED
+    except BaseException:
+        log.exception("%s failed", context.title)
+    finally:
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(code)

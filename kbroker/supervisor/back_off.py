@@ -1,0 +1,23 @@
+"""How long to wait before a child that died is started again. Pure: times are passed in."""
+
+FIRST_MS = 20
+MOST_MS = 5000
+HEALTHY_MS = 10_000
+
+
+class BackOff:
+    """Delay of one child: none after a long life, doubling while it keeps dying young.
+
+    Runs in: acceptor. Owner: the supervisor's record of the child.
+    """
+
+    def __init__(self) -> None:
+        self._delay_ms = 0
+
+    def next_delay_ms(self, lived_ms: int) -> int:
+        """Wait after a death of a child that had lived this long."""
+        if lived_ms >= HEALTHY_MS:
+            self._delay_ms = 0
+        delay = self._delay_ms
+        self._delay_ms = min(MOST_MS, max(FIRST_MS, self._delay_ms * 2))
+        return delay

@@ -1,0 +1,80 @@
+"""One child process of the supervisor: fork, watch, signal. Runs in: acceptor."""
+
+import logging
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+
+from kbroker.ipc.child import ChildContext, run_child
+from kbroker.supervisor.back_off import BackOff
+from kbroker.supervisor.roles import Main, Role
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Child:
+    """A place for one process of a role; the process in it changes when it is restarted.
+
+    process: row in the shared process table. pid and pidfd: 0 and -1 while nothing runs.
+    """
+
+    role: Role
+    index: int
+    process: int
+    main: Main
+    pid: int = 0
+    pidfd: int = -1
+    started_ms: int = 0
+    restart_at_ms: int = 0
+    starts: int = 0
+    exit_code: int | None = None
+    back_off: BackOff = field(default_factory=BackOff)
+
+    @property
+    def name(self) -> str:
+        """For log lines."""
+        return f"{self.role.name} {self.index}"
+
+    @property
+    def running(self) -> bool:
+        """Whether a process is there."""
+        return self.pid != 0
+
+    def fork(self, context: ChildContext, close_fds: list[int]) -> None:
+        """Start the process; ``close_fds`` are the parent's alone and are closed in the child."""
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            for fd in close_fds:
+                os.close(fd)
+            run_child(context, self.main, parent)
+        self.pid = pid
+        self.pidfd = os.pidfd_open(pid)
+        self.started_ms = monotonic_ms()
+        self.starts += 1
+        self.exit_code = None
+
+    def reap(self) -> str:
+        """Collect the dead process; says how it ended."""
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.pidfd)
+        self.exit_code = os.waitstatus_to_exitcode(status)
+        self.pid, self.pidfd = 0, -1
+        if self.exit_code < 0:
+            return f"killed by {signal.Signals(-self.exit_code).name}"
+        return f"exit code {self.exit_code}"
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, race-free through the pidfd."""
+        if self.running:
+            try:
+                signal.pidfd_send_signal(self.pidfd, number)
+            except ProcessLookupError:
+                log.debug("%s had already ended", self.name)
+
+
+def monotonic_ms() -> int:
+    """CLOCK_MONOTONIC in ms."""
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,49 @@
+"""The roles of child processes: one table, in start order; they stop in the order of ``stop_rank``."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.child import ChildContext
+
+Main = Callable[[ChildContext], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """main: "module:function", resolved in the parent before the first fork so that children share its
+    pages. count: processes of this role. stop_rank: lower is drained first."""
+
+    name: str
+    main: str
+    count: Callable[[BrokerConfig], int]
+    stop_rank: int
+
+    def resolve(self) -> Main:
+        """Import the main function."""
+        module, _, function = self.main.partition(":")
+        main: Main = getattr(importlib.import_module(module), function)
+        return main
+
+
+def network_count(config: BrokerConfig) -> int:
+    """Network processes."""
+    return config.get_int("num.network.threads")
+
+
+def worker_count(config: BrokerConfig) -> int:
+    """IO workers."""
+    return config.get_int("num.io.threads")
+
+
+def control_count(_: BrokerConfig) -> int:
+    """There is one control process."""
+    return 1
+
+
+ROLES = (
+    Role("control", "kbroker.api.control_process:main", control_count, stop_rank=1),
+    Role("io", "kbroker.io.worker:main", worker_count, stop_rank=2),
+    Role("network", "kbroker.api.network_process:main", network_count, stop_rank=0),
+)

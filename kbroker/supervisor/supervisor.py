@@ -1,0 +1,262 @@
+"""The parent process: shares memory, forks the roles, accepts connections, restarts what dies, drains in order.
+
+Runs in: acceptor, single-threaded and without a third-party loop, so that it may fork at any time. It reads
+no partition slot and no ring: no child's crash can reach it. Signal handlers only write to a wake-up socket.
+"""
+
+import gc
+import logging
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Iterable
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.io.log_dir import LogDir, LogDirLocked
+from kbroker.ipc import layout
+from kbroker.ipc.child import ChildContext
+from kbroker.ipc.shared import Shared, Sizes
+from kbroker.net.acceptor import Acceptor
+from kbroker.supervisor.child import Child, monotonic_ms
+from kbroker.supervisor.roles import ROLES, network_count, worker_count
+
+log = logging.getLogger(__name__)
+
+START_POLL_MS = 5
+STOP_TIMEOUT_MS = 60_000
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
+
+
+class StartFailed(Exception):
+    """The broker can not start; the text says why."""
+
+
+class Supervisor:
+    """Owns the children, the listening sockets and the log dirs' locks."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.shared = Shared(_sizes(config))
+        self._control_listener = _control_listener()
+        self._handoffs = [
+            socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(network_count(config))
+        ]
+        self._acceptor = Acceptor(config, [ours for ours, _ in self._handoffs])
+        self._dirs: list[LogDir] = []
+        self._clean: frozenset[str] = frozenset()
+        self._children: list[Child] = []
+        self._ports: dict[str, int] = {}
+        self._stopping = False
+        self._poll = select.epoll()
+        self._wake_read, self._wake_write = socket.socketpair()
+
+    def run(self) -> int:
+        """Start, serve until SIGTERM or SIGINT, drain; the exit code."""
+        began = time.monotonic()
+        self._wake_on_signals()
+        self._lock_dirs()
+        self._ports = self._acceptor.bind()
+        self._children = self._places()
+        gc.collect()
+        gc.freeze()
+        for child in self._children:
+            self._start(child)
+        if not self._wait_until_ready():
+            return self._drain(failed=not self._stopping)
+        for fd in self._acceptor.fds():
+            self._poll.register(fd, select.EPOLLIN)
+        log.info("kbroker ready in %.2f s bootstrap=%s", time.monotonic() - began, self._bootstrap())
+        while not self._stopping:
+            self._turn(self._timeout_ms())
+        return self._drain(failed=False)
+
+    # --- start -------------------------------------------------------------------------------------
+
+    def _wake_on_signals(self) -> None:
+        self._wake_read.setblocking(False)
+        self._wake_write.setblocking(False)
+        for number in SIGNALS:
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
+        self._poll.register(self._wake_read.fileno(), select.EPOLLIN)
+
+    def _lock_dirs(self) -> None:
+        """Lock every log dir for as long as any of our processes lives; read and take the clean-stop markers."""
+        try:
+            self._dirs = LogDir.open_all(self.config.log_dirs, self.config.node_id)
+        except LogDirLocked as error:
+            raise StartFailed(str(error)) from error
+        if not any(folder.online for folder in self._dirs):
+            raise StartFailed("no log dir can be used: " + ", ".join(self.config.log_dirs))
+        self._clean = frozenset(str(folder.path) for folder in self._dirs if folder.take_clean_marker())
+
+    def _places(self) -> list[Child]:
+        rows = {"network": 0, "control": self.shared.control_client, "io": self.shared.sizes.clients}
+        return [
+            Child(role, index, rows[role.name] + index, role.resolve())
+            for role in ROLES
+            for index in range(role.count(self.config))
+        ]
+
+    def _start(self, child: Child) -> None:
+        line = self.shared.processes[child.process]
+        line[layout.PROCESS_EPOCH] += 1
+        line[layout.PROCESS_SLEEPING] = 0
+        context = ChildContext(
+            role=child.role.name,
+            index=child.index,
+            process=child.process,
+            epoch=int(line[layout.PROCESS_EPOCH]),
+            config=self.config,
+            shared=self.shared,
+            control_listener=self._control_listener,
+            control_address="\0" + self._control_listener.getsockname()[1:].decode(),
+            handoff=self._handoffs[child.index][1] if child.role.name == "network" else None,
+            clean_dirs=self._clean,
+            ports=self._ports,
+            first_start=child.starts == 0,
+        )
+        child.fork(context, self._private_fds())
+        self._poll.register(child.pidfd, select.EPOLLIN)
+        log.debug("%s started, pid %d", child.name, child.pid)
+
+    def _private_fds(self) -> list[int]:
+        """What a child must not keep open: listening sockets (or the port would outlive us), our poll."""
+        ours = [handoff.fileno() for handoff, _ in self._handoffs]
+        watched = [child.pidfd for child in self._children if child.running]
+        wake = [self._wake_read.fileno(), self._wake_write.fileno(), self._poll.fileno()]
+        return [*self._acceptor.listening_fds(), *ours, *watched, *wake]
+
+    def _ready(self, children: Iterable[Child]) -> bool:
+        lines = self.shared.processes
+        return all(
+            lines[child.process, layout.PROCESS_READY] == lines[child.process, layout.PROCESS_EPOCH]
+            for child in children
+        )
+
+    def _wait_until_ready(self) -> bool:
+        while not self._ready(self._children):
+            self._turn(START_POLL_MS)
+            if self._stopping:
+                return False
+            for child in self._children:
+                if child.exit_code is not None and child.starts >= 3 and not child.running:
+                    log.error("%s can not start", child.name)
+                    return False
+        return True
+
+    def _bootstrap(self) -> str:
+        return ",".join(self._acceptor.addresses())
+
+    # --- loop --------------------------------------------------------------------------------------
+
+    def _timeout_ms(self) -> int:
+        due = [child.restart_at_ms for child in self._children if not child.running]
+        return max(0, min(due) - monotonic_ms()) if due else -1
+
+    def _turn(self, timeout_ms: int) -> None:
+        """One turn: connections, signals, deaths, restarts."""
+        for fd, _ in self._poll.poll(timeout_ms / 1000 if timeout_ms >= 0 else -1):
+            if fd == self._wake_read.fileno():
+                self._take_signals()
+                continue
+            child = next((c for c in self._children if c.pidfd == fd), None)
+            if child is not None:
+                self._bury(child)
+            else:
+                self._acceptor.on_readable(fd)
+        if not self._stopping:
+            now = monotonic_ms()
+            for child in self._children:
+                if not child.running and child.restart_at_ms <= now:
+                    self._start(child)
+
+    def _take_signals(self) -> None:
+        try:
+            numbers = self._wake_read.recv(4096)
+        except BlockingIOError:
+            return
+        if signal.SIGTERM in numbers or signal.SIGINT in numbers:
+            self._stopping = True
+
+    def _bury(self, child: Child) -> None:
+        self._poll.unregister(child.pidfd)
+        lived = monotonic_ms() - child.started_ms
+        how = child.reap()
+        if self._stopping:
+            log.debug("%s ended: %s", child.name, how)
+            return
+        delay = child.back_off.next_delay_ms(lived)
+        child.restart_at_ms = monotonic_ms() + delay
+        log.error("%s died (%s), restarting in %d ms", child.name, how, delay)
+
+    # --- stop --------------------------------------------------------------------------------------
+
+    def _drain(self, failed: bool) -> int:
+        """Network processes first, then control, then the IO workers, which flush and write their checkpoints."""
+        log.info("stopping")
+        self._stopping = True
+        for fd in self._acceptor.fds():
+            try:
+                self._poll.unregister(fd)
+            except FileNotFoundError:
+                continue
+        self._acceptor.close()
+        clean = not failed
+        for rank in sorted({child.role.stop_rank for child in self._children}):
+            clean &= self._stop([child for child in self._children if child.role.stop_rank == rank])
+        for folder in self._dirs:
+            if clean and folder.online:
+                folder.put_clean_marker()
+            folder.close()
+        log.info(
+            "kbroker stopped%s", "" if clean else ", not cleanly: the logs will be checked at the next start"
+        )
+        return 0 if clean else 1
+
+    def _stop(self, children: list[Child]) -> bool:
+        """SIGTERM, wait, SIGKILL after the timeout; whether all ended by themselves with code 0."""
+        deadline = monotonic_ms() + STOP_TIMEOUT_MS
+        for child in children:
+            child.signal(signal.SIGTERM)
+        while any(child.running for child in children):
+            left = deadline - monotonic_ms()
+            if left <= 0:
+                for child in children:
+                    log.error("%s does not stop, killing it", child.name)
+                    child.signal(signal.SIGKILL)
+                deadline = monotonic_ms() + STOP_TIMEOUT_MS
+            self._turn(max(1, min(left, 1000)))
+        return all(child.exit_code == 0 for child in children)
+
+
+def _sizes(config: BrokerConfig) -> Sizes:
+    return Sizes(
+        clients=network_count(config) + 1,
+        workers=worker_count(config),
+        max_partitions=config.get_int("kbroker.max.partitions"),
+        ring_entries=config.get_int("kbroker.ring.entries"),
+        arena_bytes=config.get_int("kbroker.arena.bytes"),
+    )
+
+
+def _control_listener() -> socket.socket:
+    """A listening Unix socket with an abstract address that the kernel chooses."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind("")
+    listener.listen(64)
+    return listener
+
+
+def exit_code_of(supervisor: Supervisor) -> int:
+    """Run and translate a start failure into a log line and code 1."""
+    try:
+        return supervisor.run()
+    except StartFailed as error:
+        log.error("%s", error)
+        return 1
+    except OSError as error:
+        log.error("can not start: %s", os.strerror(error.errno) if error.errno else error)
+        return 1
