@@ -1,0 +1,302 @@
+"""Record batches (magic 2, KIP-98) in plain Python: built for internal topics, read for replay, tools and tests.
+
+The hot path never comes here: kernels scan client batches in place.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from kbroker.protocol import batch_layout as layout
+from kbroker.protocol.compression import MAX_BYTES, Codec, compress, decompress
+from kbroker.protocol.schema import ProtocolError
+
+Headers = Sequence[tuple[str, bytes | None]]
+NewRecord = tuple[bytes | None, bytes | None, Headers, int]
+"""(key, value, headers, timestamp in ms) of a record to be built."""
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+"""The 61 bytes before the records, in the order of batch_layout."""
+_CONTROL_KEY: Final = struct.Struct(">hh")
+_CONTROL_VALUE: Final = struct.Struct(">hi")
+_NONE_PRODUCER: Final = (-1, -1, -1)
+
+
+class ControlType(IntEnum):
+    """Type of a transaction marker, from the key of its control record."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class Record(NamedTuple):
+    """A record as read: absolute offset and timestamp in ms."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class RecordBatch(NamedTuple):
+    """A batch as read. `length` counts the bytes after itself; `data` is the whole batch, a slice of its source."""
+
+    base_offset: int
+    length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    data: memoryview
+
+    @property
+    def size(self) -> int:
+        return self.length + layout.LENGTH_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & layout.ATTRIBUTE_CODEC_MASK
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & layout.ATTRIBUTE_TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & layout.ATTRIBUTE_CONTROL)
+
+    @property
+    def has_log_append_time(self) -> bool:
+        return bool(self.attributes & layout.ATTRIBUTE_LOG_APPEND_TIME)
+
+    @property
+    def crc_is_valid(self) -> bool:
+        return self.crc == crc32c(self.data[layout.ATTRIBUTES :])
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    """Appends a zigzag varint, as all lengths and deltas inside a record are."""
+    value = value << 1 if value >= 0 else (-value << 1) - 1
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def read_varint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
+    """(value, position after it) of a zigzag varint of at most 10 bytes. IndexError at the end of the buffer."""
+    value = shift = 0
+    while True:
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), pos
+        shift += 7
+        if shift > 63:
+            raise ProtocolError("a varint of more than 10 bytes in a record")
+
+
+def _write_sized(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        out.append(1)  # zigzag of -1
+    else:
+        write_varint(out, len(data))
+        out += data
+
+
+def _write_record(out: bytearray, offset_delta: int, timestamp_delta: int, record: NewRecord) -> None:
+    key, value, headers, _ = record
+    body = bytearray(1)  # attributes, unused
+    write_varint(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    _write_sized(body, key)
+    _write_sized(body, value)
+    write_varint(body, len(headers))
+    for name, content in headers:
+        _write_sized(body, name.encode())
+        _write_sized(body, content)
+    write_varint(out, len(body))
+    out += body
+
+
+def build_batch(
+    records: Sequence[NewRecord],
+    *,
+    base_offset: int = 0,
+    producer: tuple[int, int, int] = _NONE_PRODUCER,
+    partition_leader_epoch: int = -1,
+    codec: Codec = Codec.NONE,
+    transactional: bool = False,
+    control: bool = False,
+    log_append_time_ms: int | None = None,
+) -> bytes:
+    """A batch of at least one record; `producer` is (producer id, epoch, base sequence).
+
+    `log_append_time_ms` marks the batch with the time of its append instead of the records' own timestamps.
+    """
+    if not records:
+        raise ValueError("a batch has at least one record")
+    base_timestamp = records[0][3]
+    body = bytearray()
+    for delta, record in enumerate(records):
+        _write_record(body, delta, record[3] - base_timestamp, record)
+    attributes = int(codec)
+    attributes |= layout.ATTRIBUTE_TRANSACTIONAL if transactional else 0
+    attributes |= layout.ATTRIBUTE_CONTROL if control else 0
+    max_timestamp = max(record[3] for record in records)
+    if log_append_time_ms is not None:
+        attributes |= layout.ATTRIBUTE_LOG_APPEND_TIME
+        max_timestamp = log_append_time_ms
+    packed = compress(codec, bytes(body))
+    fields = (attributes, len(records) - 1, base_timestamp, max_timestamp, *producer, len(records))
+    return _seal(base_offset, partition_leader_epoch, fields, packed)
+
+
+def _seal(base_offset: int, leader_epoch: int, fields: tuple[int, ...], packed: bytes) -> bytes:
+    length = layout.HEADER_BYTES - layout.LENGTH_OVERHEAD + len(packed)
+    out = bytearray(HEADER.pack(base_offset, length, leader_epoch, layout.MAGIC_V2, 0, *fields))
+    out += packed
+    struct.pack_into(">I", out, layout.CRC, crc32c(memoryview(out)[layout.ATTRIBUTES :]))
+    return bytes(out)
+
+
+def build_control_batch(
+    type_: ControlType,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    partition_leader_epoch: int = -1,
+) -> bytes:
+    """A transaction marker, as Kafka's EndTransactionMarker."""
+    key, value = _CONTROL_KEY.pack(0, type_), _CONTROL_VALUE.pack(0, coordinator_epoch)
+    return build_batch(
+        [(key, value, (), timestamp_ms)],
+        base_offset=base_offset,
+        producer=(producer_id, producer_epoch, -1),
+        partition_leader_epoch=partition_leader_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def read_marker(batch: RecordBatch) -> tuple[ControlType, int]:
+    """(type, coordinator epoch) of a control batch that is a transaction marker; ProtocolError for another one."""
+    record = next(read_records(batch))
+    if record.key is None or record.value is None:
+        raise ProtocolError("a control record without key or value")
+    if len(record.key) < _CONTROL_KEY.size or len(record.value) < _CONTROL_VALUE.size:
+        raise ProtocolError("a control record is too short")
+    _, type_ = _CONTROL_KEY.unpack_from(record.key)
+    if type_ not in (ControlType.ABORT, ControlType.COMMIT):
+        raise ProtocolError(f"control record type {type_} is not a transaction marker")
+    return ControlType(type_), int(_CONTROL_VALUE.unpack_from(record.value)[1])
+
+
+def read_batches(
+    data: bytes | memoryview, *, check_crc: bool = True, whole: bool = False
+) -> Iterator[RecordBatch]:
+    """The batches of a buffer in order. Ends before a truncated one, as a fetch answer may end; `whole` refuses it.
+
+    ProtocolError for another magic, an impossible length, or a CRC that does not match.
+    """
+    view = memoryview(data)
+    pos = 0
+    while pos < len(view):
+        if len(view) - pos < layout.HEADER_BYTES:
+            break
+        fields = HEADER.unpack_from(view, pos)
+        size = fields[1] + layout.LENGTH_OVERHEAD
+        if fields[3] != layout.MAGIC_V2:
+            raise ProtocolError(f"byte {pos}: batch of magic {fields[3]}, only 2 is read")
+        if size < layout.HEADER_BYTES:
+            raise ProtocolError(f"byte {pos}: batch length {fields[1]}")
+        if size > len(view) - pos:
+            break
+        batch = RecordBatch._make((*fields, view[pos : pos + size]))
+        if check_crc and not batch.crc_is_valid:
+            raise ProtocolError(f"byte {pos}: CRC of the batch at offset {batch.base_offset} does not match")
+        yield batch
+        pos += size
+    if whole and pos < len(view):
+        raise ProtocolError(f"byte {pos}: the last batch is truncated")
+
+
+def read_records(batch: RecordBatch, max_bytes: int = MAX_BYTES) -> Iterator[Record]:
+    """The records of a batch. `max_bytes` bounds what they take decompressed; ProtocolError when damaged."""
+    buf = decompress(batch.codec, batch.data[layout.RECORDS :], max_bytes)
+    append_time = batch.max_timestamp if batch.has_log_append_time else None
+    pos = 0
+    try:
+        for _ in range(batch.record_count):
+            size, pos = read_varint(buf, pos)
+            end = pos + size
+            if size < 0 or end > len(buf):
+                raise ProtocolError("a record ends after its batch")
+            yield _read_record(batch, buf[pos:end], append_time)
+            pos = end
+    except (IndexError, UnicodeDecodeError) as error:
+        raise ProtocolError(
+            f"a record of the batch at offset {batch.base_offset} is damaged: {error}"
+        ) from error
+    if pos != len(buf):
+        raise ProtocolError(f"{len(buf) - pos} bytes after the last record of a batch")
+
+
+def _read_record(batch: RecordBatch, buf: bytes | memoryview, append_time: int | None) -> Record:
+    timestamp_delta, pos = read_varint(buf, 1)  # after the unused attributes
+    offset_delta, pos = read_varint(buf, pos)
+    key, pos = _read_sized(buf, pos)
+    value, pos = _read_sized(buf, pos)
+    count, pos = read_varint(buf, pos)
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    if count:
+        if not 0 < count <= len(buf) - pos:
+            raise ProtocolError(f"a record with {count} headers")
+        found: list[tuple[str, bytes | None]] = []
+        for _ in range(count):
+            name, pos = _read_sized(buf, pos)
+            content, pos = _read_sized(buf, pos)
+            if name is None:
+                raise ProtocolError("a record header without a name")
+            found.append((str(name, "utf-8"), content))
+        headers = tuple(found)
+    if pos != len(buf):
+        raise ProtocolError(f"{len(buf) - pos} bytes after the headers of a record")
+    timestamp = batch.base_timestamp + timestamp_delta if append_time is None else append_time
+    return Record(batch.base_offset + offset_delta, timestamp, key, value, headers)
+
+
+def _read_sized(buf: bytes | memoryview, pos: int) -> tuple[bytes | None, int]:
+    size, pos = read_varint(buf, pos)
+    if size < 0:
+        return None, pos
+    end = pos + size
+    if end > len(buf):
+        raise ProtocolError("a key, value or header ends after its record")
+    return bytes(buf[pos:end]), end
+
+
+def read_all(data: bytes | memoryview) -> Iterable[Record]:
+    """All records of all whole batches of a buffer, control records left out."""
+    for batch in read_batches(data):
+        if not batch.is_control:
+            yield from read_records(batch)

@@ -1,0 +1,64 @@
+"""Codecs come back to the same bytes, read what other writers make, and a bomb costs no more than its bound."""
+
+import gzip
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbroker.protocol.compression import Codec, compress, decompress
+from kbroker.protocol.schema import ProtocolError
+
+PACKING = [codec for codec in Codec if codec != Codec.NONE]
+TEXT = b"the same words again and again, " * 5000
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@settings(max_examples=40, deadline=None)
+@given(data=st.binary(max_size=5000), copies=st.integers(1, 40))
+def test_every_codec_comes_back(codec: Codec, data: bytes, copies: int) -> None:
+    assert decompress(codec, memoryview(compress(codec, data * copies))) == data * copies
+
+
+@pytest.mark.parametrize(
+    ("codec", "level"), [(Codec.GZIP, 1), (Codec.GZIP, 9), (Codec.LZ4, 17), (Codec.ZSTD, 19)]
+)
+def test_levels_are_used(codec: Codec, level: int) -> None:
+    packed = compress(codec, TEXT, level)
+    assert decompress(codec, packed) == TEXT
+    assert len(packed) < len(TEXT) / 20
+
+
+def test_what_other_writers_make_is_read() -> None:
+    assert decompress(Codec.GZIP, gzip.compress(TEXT) + gzip.compress(b"more")) == TEXT + b"more"
+    assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT))) == TEXT
+    assert decompress(Codec.LZ4, lz4.frame.compress(TEXT, block_linked=True, content_checksum=True)) == TEXT
+    frames = zstandard.ZstdCompressor().compress(TEXT) + zstandard.ZstdCompressor().compress(b"more")
+    assert decompress(Codec.ZSTD, frames) == TEXT + b"more"
+
+
+@pytest.mark.parametrize("codec", PACKING)
+def test_a_bomb_stops_at_its_bound(codec: Codec) -> None:
+    packed = compress(codec, bytes(1_000_000))
+    assert decompress(codec, packed, 1_000_000) == bytes(1_000_000)
+    with pytest.raises(ProtocolError, match="more than the 999999 bytes"):
+        decompress(codec, packed, 999_999)
+
+
+@pytest.mark.parametrize("codec", PACKING)
+def test_cut_data_is_refused(codec: Codec) -> None:
+    packed = compress(codec, TEXT)
+    for end in (len(packed) - 1, len(packed) // 2, 3):
+        with pytest.raises(ProtocolError):
+            decompress(codec, packed[:end])
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_unknown_codecs_are_refused(codec: int) -> None:
+    with pytest.raises(ProtocolError, match=f"no compression codec {codec}"):
+        decompress(codec, b"")
+    with pytest.raises(ProtocolError, match=f"no compression codec {codec}"):
+        compress(codec, b"")

@@ -1,0 +1,200 @@
+"""Batches have Apache Kafka's bytes, come back from every codec, and damage gives ProtocolError alone.
+
+CAPTURED was written by Apache Kafka 4.3.1's MemoryRecords for the same records.
+"""
+
+import random
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbroker.protocol import batch_layout as layout
+from kbroker.protocol.compression import Codec
+from kbroker.protocol.records import (
+    ControlType,
+    NewRecord,
+    Record,
+    build_batch,
+    build_control_batch,
+    read_all,
+    read_batches,
+    read_marker,
+    read_records,
+    read_varint,
+    write_varint,
+)
+from kbroker.protocol.schema import ProtocolError
+
+CAPTURED = {
+    Codec.NONE: (
+        "00000000000000640000013500000004026300c25f00100000000200000000000003e800000000000003ed0000000000"
+        "0000090001000000320000000356000000026b3a76616c75652076616c75652076616c75652076616c75652076616c75"
+        "650402680201026e010c000a020101009e03001304009003"
+    )
+    + "0" * 402,
+    Codec.GZIP: (
+        "00000000000000640000006e00000004027ae4048200110000000200000000000003e800000000000003ed0000000000"
+        "000009000100000032000000031f8b08000000000000ff0b63606060cab62a4bcc294d55c041b23065303132e531f230"
+        "7031313232cc636610666198c0cc305c00006c98c5ce04010000"
+    ),
+    Codec.SNAPPY: (
+        "00000000000000640000007c00000004028c64a89b00120000000200000000000003e800000000000003ed0000000000"
+        "0000090001000000320000000382534e415050590000000001000000010000003784023056000000026b3a76616c7565"
+        "205a06005c0402680201026e010c000a020101009e0300130400900300fe0100fe0100fe01001101"
+    ),
+    Codec.LZ4: (
+        "0000000000000064000000740000000402aa61771d00130000000200000000000003e800000000000003ed0000000000"
+        "0000090001000000320000000304224d1860408234000000df56000000026b3a76616c756520060004ff090402680201"
+        "026e010c000a020101009e03001304009003000100b050000000000000000000"
+    ),
+    Codec.ZSTD: (
+        "00000000000000640000006d00000004022179602300140000000200000000000003e800000000000003ed0000000000"
+        "0000090001000000320000000328b52ffd0058840100540256000000026b3a76616c7565200402680201026e010c000a"
+        "020101009e030013040090030002001471d498ba7c01010000"
+    ),
+}
+COMMIT = (
+    "000000000000000a000000420000000302f985618b00300000000000000000000003e800000000000003e80000000000"
+    "0000070002ffffffff000000012000000008000000010c00000000000500"
+)
+ABORT = (
+    "000000000000000a0000004200000003020dbbb7c300300000000000000000000003e800000000000003e80000000000"
+    "0000070002ffffffff000000012000000008000000000c00000000000500"
+)
+
+NEW: list[NewRecord] = [
+    (b"k", b"value value value value value", (("h", b"\1"), ("n", None)), 1000),
+    (None, None, (), 1005),
+    (b"", bytes(200), (), 990),
+]
+READ = [
+    Record(100, 1000, b"k", b"value value value value value", (("h", b"\1"), ("n", None))),
+    Record(101, 1005, None, None),
+    Record(102, 990, b"", bytes(200)),
+]
+NAMES = st.text(max_size=10)
+BYTES = st.none() | st.binary(max_size=300)
+RECORDS = st.lists(
+    st.tuples(BYTES, BYTES, st.lists(st.tuples(NAMES, BYTES), max_size=3), st.integers(-1, 2**62)),
+    min_size=1,
+    max_size=20,
+)
+
+
+def build(codec: Codec) -> bytes:
+    return build_batch(
+        NEW, base_offset=100, producer=(9, 1, 50), partition_leader_epoch=4, codec=codec, transactional=True
+    )
+
+
+def test_an_uncompressed_batch_has_kafkas_bytes() -> None:
+    assert build(Codec.NONE).hex() == CAPTURED[Codec.NONE]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_batches_that_kafka_wrote_are_read(codec: Codec) -> None:
+    (batch,) = read_batches(bytes.fromhex(CAPTURED[codec]), whole=True)
+    assert (batch.codec, batch.is_transactional, batch.is_control) == (codec, True, False)
+    assert (batch.base_offset, batch.last_offset, batch.record_count) == (100, 102, 3)
+    assert (batch.base_timestamp, batch.max_timestamp) == (1000, 1005)
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (9, 1, 50)
+    assert list(read_records(batch)) == READ
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@settings(max_examples=30, deadline=None)
+@given(records=RECORDS)
+def test_records_come_back_from_every_codec(codec: Codec, records: list[NewRecord]) -> None:
+    data = build_batch(records, base_offset=7, codec=codec)
+    found = list(read_all(memoryview(data + data)))
+    expected = [Record(7 + i, t, k, v, tuple(h)) for i, (k, v, h, t) in enumerate(records)]
+    assert found == expected + expected
+
+
+def test_markers_have_kafkas_bytes() -> None:
+    for type_, captured in ((ControlType.COMMIT, COMMIT), (ControlType.ABORT, ABORT)):
+        data = build_control_batch(
+            type_,
+            producer_id=7,
+            producer_epoch=2,
+            coordinator_epoch=5,
+            timestamp_ms=1000,
+            base_offset=10,
+            partition_leader_epoch=3,
+        )
+        assert data.hex() == captured
+        (batch,) = read_batches(data)
+        assert batch.is_control
+        assert read_marker(batch) == (type_, 5)
+        assert list(read_all(data)) == []
+
+
+def test_log_append_time_replaces_the_timestamps() -> None:
+    (batch,) = read_batches(build_batch(NEW, log_append_time_ms=5000))
+    assert batch.has_log_append_time
+    assert [record.timestamp_ms for record in read_records(batch)] == [5000] * 3
+
+
+def test_a_truncated_last_batch_ends_the_reading_or_is_refused() -> None:
+    data = build(Codec.NONE)
+    cut = data + data[:-1]
+    assert [batch.size for batch in read_batches(cut)] == [len(data)]
+    assert list(read_batches(data[:60])) == []
+    with pytest.raises(ProtocolError, match="truncated"):
+        list(read_batches(cut, whole=True))
+
+
+def test_a_flipped_bit_after_the_crc_is_found() -> None:
+    data = bytearray(build(Codec.GZIP))
+    data[-1] ^= 1
+    with pytest.raises(ProtocolError, match="CRC"):
+        list(read_batches(data))
+    assert len(list(read_batches(data, check_crc=False))) == 1
+
+
+def test_offset_and_leader_epoch_lie_outside_the_crc() -> None:
+    data = bytearray(build(Codec.NONE))
+    data[layout.BASE_OFFSET : layout.LENGTH] = (500).to_bytes(8, "big")
+    data[layout.PARTITION_LEADER_EPOCH : layout.MAGIC] = (9).to_bytes(4, "big")
+    (batch,) = read_batches(data)
+    assert (batch.base_offset, batch.partition_leader_epoch) == (500, 9)
+
+
+def test_other_magics_and_lengths_are_refused() -> None:
+    data = bytearray(build(Codec.NONE))
+    data[layout.MAGIC] = 1
+    with pytest.raises(ProtocolError, match="magic 1"):
+        list(read_batches(data))
+    data[layout.MAGIC] = 2
+    data[layout.LENGTH : layout.PARTITION_LEADER_EPOCH] = (-1).to_bytes(4, "big", signed=True)
+    with pytest.raises(ProtocolError, match="batch length -1"):
+        list(read_batches(data))
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**64 - 1))
+def test_damaged_batches_give_records_or_a_protocol_error(codec: Codec, seed: int) -> None:
+    rng = random.Random(seed)
+    data = bytearray(build(codec))
+    for _ in range(rng.randint(1, 5)):
+        data[rng.randrange(layout.ATTRIBUTES, len(data))] = rng.randrange(256)
+    del data[len(data) - rng.choice([0, 0, 1, 5]) :]
+    data[layout.LENGTH : layout.PARTITION_LEADER_EPOCH] = (len(data) - 12).to_bytes(4, "big")
+    with suppress(ProtocolError):
+        for batch in read_batches(data, check_crc=False):
+            list(read_records(batch, max_bytes=10_000))
+
+
+def test_an_empty_batch_cannot_be_built() -> None:
+    with pytest.raises(ValueError, match="at least one record"):
+        build_batch([])
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_varints_come_back(value: int) -> None:
+    out = bytearray(b"?")
+    write_varint(out, value)
+    assert read_varint(out, 1) == (value, len(out))
