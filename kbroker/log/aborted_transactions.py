@@ -1,0 +1,61 @@
+"""Aborted transactions of a partition, from its .txnindex files, for read_committed fetches (TransactionIndex)."""
+
+import os
+import struct
+from typing import NamedTuple
+
+from kbroker.log import files
+from kbroker.log.errors import CorruptLog
+from kbroker.log.reader import WHOLE_LOG, LogReader
+
+ENTRY = struct.Struct(">hqqqq")
+VERSION = 0
+
+
+class AbortedTransaction(NamedTuple):
+    """First record's and abort marker's offset of a transaction, and the last stable offset after the marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+    def pack(self) -> bytes:
+        """The 34 bytes of a .txnindex entry."""
+        return ENTRY.pack(VERSION, *self)
+
+
+def parse_entries(data: bytes, name: str) -> list[AbortedTransaction]:
+    """Entries of a .txnindex file; a torn last one is left out. Raises CorruptLog for an unknown version."""
+    whole = len(data) - len(data) % ENTRY.size
+    found = []
+    for version, *fields in ENTRY.iter_unpack(data[:whole]):
+        if version > VERSION:
+            raise CorruptLog(f"{name}: entry of version {version}, the newest known is {VERSION}")
+        found.append(AbortedTransaction(*fields))
+    return found
+
+
+def aborted_transactions(
+    reader: LogReader,
+    fetch_offset: int,
+    upper_offset: int,
+    end_base: int = WHOLE_LOG[0],
+    end_position: int = WHOLE_LOG[1],
+    version: int = -1,
+) -> list[AbortedTransaction]:
+    """Transactions with records in [fetch_offset, upper_offset) that were aborted, by first offset.
+
+    upper_offset: behind the last offset of the fetched batches. Raises CorruptLog, OSError."""
+    found: list[AbortedTransaction] = []
+    for view in reader.views(fetch_offset, end_base, end_position, version):
+        index = reader.index(view.base_offset, files.TXN_INDEX)
+        if index is None:
+            continue
+        data = os.pread(index.fd, index.size(), 0)
+        for entry in parse_entries(data, files.path(reader.folder, view.base_offset, files.TXN_INDEX)):
+            if entry.last_offset >= fetch_offset and entry.first_offset < upper_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= upper_offset:
+                return sorted(found, key=lambda entry: entry.first_offset)
+    return sorted(found, key=lambda entry: entry.first_offset)

@@ -1,0 +1,112 @@
+"""Offsets by time, as ListOffsets means them (UnifiedLog.fetchOffsetByTimestamp, LogSegment)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kbroker.kernels import search
+from kbroker.log import files
+from kbroker.log.reader import LogReader, SegmentView, place_of
+from kbroker.log.walk import PlacedBatch, read_batch
+from kbroker.protocol.records import read_records
+
+NO_TIMESTAMP = -1
+LATEST = (1 << 62) - 1
+
+
+class TimestampOffset(NamedTuple):
+    """A record's timestamp (ms), offset, and the leader epoch of its batch."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def locate_timestamp(
+    reader: LogReader, timestamp: int, start_offset: int, end_base: int, end_position: int, version: int = -1
+) -> TimestampOffset | None:
+    """The first record at or after `start_offset` (log start) whose timestamp is >= `timestamp`, below the end.
+
+    As in Kafka only the first segment that reaches the timestamp is looked into. Raises CorruptLog, OSError."""
+    for view in reader.views(start_offset, end_base, end_position, version):
+        if largest_in(reader, view)[0] >= timestamp:
+            return _first_record(reader, view, timestamp, start_offset)
+    return None
+
+
+def max_timestamp(
+    reader: LogReader, start_offset: int, end_base: int, end_position: int, version: int = -1
+) -> TimestampOffset | None:
+    """The record with the largest timestamp (the first of them) below the end: ListOffsets' -3. None when empty."""
+    best: tuple[int, int] = (NO_TIMESTAMP, -1)
+    where: SegmentView | None = None
+    for view in reader.views(start_offset, end_base, end_position, version):
+        found = largest_in(reader, view)
+        if found[0] > best[0]:
+            best, where = found, view
+    if where is None:
+        return None
+    position = reader.find_position(where.base_offset, best[1])
+    placed = _next_batch(reader, where, position, best[0])
+    if placed is None:
+        return None
+    batch = placed.batch
+    for record in read_records(batch):
+        if record.timestamp_ms == best[0]:
+            return TimestampOffset(record.timestamp_ms, record.offset, batch.partition_leader_epoch)
+    return TimestampOffset(best[0], batch.last_offset, batch.partition_leader_epoch)  # an emptied batch
+
+
+def largest_in(reader: LogReader, view: SegmentView) -> tuple[int, int]:
+    """(largest timestamp, last offset of its batch) of a segment; (-1, base offset) when it holds none.
+
+    A closed segment's last .timeindex entry is final; behind the last entry of the active one its batches are
+    walked, and when the time index is missing the whole segment is."""
+    base = view.base_offset
+    if not view.last and base in reader.max_timestamps:
+        return reader.max_timestamps[base]
+    entry = np.array((NO_TIMESTAMP, 0), np.int64)
+    index = reader.index(base, files.TIME_INDEX)
+    slot = search.find_time(index.fd, index.size(), LATEST, entry) if index else -1
+    found = (
+        np.array((entry[0], base + entry[1]), np.int64)
+        if slot >= 0
+        else np.array((NO_TIMESTAMP, base), np.int64)
+    )
+    if view.last or slot < 0:
+        position = reader.find_position(base, int(found[1])) if slot >= 0 else 0
+        result = search.largest_timestamp(view.log.fd, position, view.end, found)
+        reader.check(result, view)
+    largest = (int(found[0]), int(found[1]))
+    if not view.last:
+        reader.max_timestamps[base] = largest
+    return largest
+
+
+def _first_record(
+    reader: LogReader, view: SegmentView, timestamp: int, start_offset: int
+) -> TimestampOffset | None:
+    entry = np.zeros(2, np.int64)
+    index = reader.index(view.base_offset, files.TIME_INDEX)
+    slot = search.find_time(index.fd, index.size(), timestamp, entry) if index else -1
+    offset = view.base_offset + int(entry[1]) if slot >= 0 else view.base_offset
+    position = reader.find_position(view.base_offset, max(offset, start_offset))
+    while placed := _next_batch(reader, view, position, timestamp):
+        for record in read_records(placed.batch):
+            if record.timestamp_ms >= timestamp and record.offset >= start_offset:
+                return TimestampOffset(
+                    record.timestamp_ms, record.offset, placed.batch.partition_leader_epoch
+                )
+        position = placed.position + placed.batch.size
+    return None
+
+
+def _next_batch(reader: LogReader, view: SegmentView, position: int, timestamp: int) -> PlacedBatch | None:
+    """The first batch from a batch start on that reaches a timestamp, read whole."""
+    place = np.zeros(search.PLACE_WORDS, np.int64)
+    found = search.locate_time(view.log.fd, position, view.end, timestamp, place)
+    reader.check(found, view)
+    if found != search.FOUND:
+        return None
+    at = place_of(view.base_offset, place)
+    return PlacedBatch(at.segment_base, at.position, read_batch(view.log, at.position, at.size))

@@ -1,0 +1,46 @@
+"""Names of files and folders are Kafka's."""
+
+import pytest
+
+from kbroker.log import files
+
+
+def test_file_names_have_twenty_digits() -> None:
+    assert files.file_name(42, files.LOG) == "00000000000000000042.log"
+    assert files.base_offset_of("00000000000000000042.timeindex") == 42
+    assert files.base_offset_of("00000000000000000042.log.deleted") == 42
+
+
+@pytest.mark.parametrize(
+    "name", ["42.log", "leader-epoch-checkpoint", "0000000000000000004x.log", ".log", ""]
+)
+def test_other_names_have_no_offset(name: str) -> None:
+    assert files.base_offset_of(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "partition", "suffix"),
+    [
+        ("orders-0", "orders", 0, ""),
+        ("a-b-c-12", "a-b-c", 12, ""),
+        ("__consumer_offsets-49", "__consumer_offsets", 49, ""),
+        ("orders-3.0123456789abcdef0123456789abcdef-delete", "orders", 3, "-delete"),
+        ("or.ders-3.0123456789abcdef0123456789abcdef-future", "or.ders", 3, "-future"),
+        ("a-1-2.0123456789abcdef0123456789abcdef-stray", "a-1", 2, "-stray"),
+    ],
+)
+def test_folders_are_parsed(name: str, topic: str, partition: int, suffix: str) -> None:
+    assert files.parse_folder(name) == files.PartitionFolder(topic, partition, suffix)
+
+
+@pytest.mark.parametrize("name", ["orders", "orders-x", "kbroker.db", "remote-log-index-cache", "-1x"])
+def test_other_folders_are_no_partitions(name: str) -> None:
+    assert files.parse_folder(name) is None
+
+
+def test_a_dated_folder_fits_into_a_file_name_and_is_parsed_back() -> None:
+    name = files.dated_folder_name("t" * 249, 7, "0" * 32, files.DELETE_FOLDER)
+    assert len(name) == files.MAX_NAME_BYTES
+    parsed = files.parse_folder(name)
+    assert parsed is not None
+    assert (parsed.partition, parsed.suffix) == (7, files.DELETE_FOLDER)

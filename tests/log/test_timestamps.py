@@ -1,0 +1,112 @@
+"""ListOffsets by time: the first record at or after a time, and the record with the largest time."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbroker.log.open_files import OpenFiles
+from kbroker.log.reader import WHOLE_LOG, LogReader
+from kbroker.log.timestamps import locate_timestamp, max_timestamp
+from kbroker.protocol.compression import Codec
+from kbroker.protocol.records import build_batch
+from tests.log.folder import Folder
+
+
+def build(path: Path, segments: list[list[list[int]]], interval: int, codec: Codec) -> list[tuple[int, int]]:
+    """A folder of segments of batches of timestamps; gives (offset, timestamp) of every record."""
+    folder = Folder(path, interval)
+    offset, records = 0, []
+    for segment in segments:
+        base, batches = offset, []
+        for times in segment:
+            new = [(None, b"v" * 40, (), time) for time in times]
+            batches.append(build_batch(new, base_offset=offset, codec=codec, partition_leader_epoch=3))
+            records += [(offset + n, time) for n, time in enumerate(times)]
+            offset += len(times)
+        folder.segment(base, batches, closed=segment is not segments[-1])
+    return records
+
+
+def model(segments: list[list[list[int]]], timestamp: int, start: int) -> tuple[int, int] | None:
+    """Kafka's rule: only the first segment that reaches the timestamp and is not wholly below the start."""
+    offset = 0
+    for segment in segments:
+        records = [time for times in segment for time in times]
+        if offset + len(records) > start and max(records) >= timestamp:
+            for n, time in enumerate(records):
+                if time >= timestamp and offset + n >= start:
+                    return time, offset + n
+            return None
+        offset += len(records)
+    return None
+
+
+layout = st.lists(
+    st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=4), min_size=1, max_size=8),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(layout, st.integers(0, 400), st.integers(0, 62), st.integers(0, 20), st.sampled_from(list(Codec)))
+@settings(max_examples=80, deadline=None)
+def test_the_first_record_at_or_after_a_time_is_found(
+    tmp_path_factory: pytest.TempPathFactory,
+    segments: list[list[list[int]]],
+    interval: int,
+    timestamp: int,
+    start: int,
+    codec: Codec,
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "t-0"
+    build(path, segments, interval, codec)
+    found = locate_timestamp(LogReader(str(path), OpenFiles()), timestamp, start, *WHOLE_LOG)
+    want = model(segments, timestamp, start)
+    assert (None if found is None else (found.timestamp, found.offset)) == want
+    assert found is None or found.leader_epoch == 3
+
+
+@given(layout, st.integers(0, 400), st.sampled_from([Codec.NONE, Codec.ZSTD]))
+@settings(max_examples=60, deadline=None)
+def test_the_largest_time_is_found_at_its_first_record(
+    tmp_path_factory: pytest.TempPathFactory, segments: list[list[list[int]]], interval: int, codec: Codec
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "t-0"
+    records = build(path, segments, interval, codec)
+    found = max_timestamp(LogReader(str(path), OpenFiles()), 0, *WHOLE_LOG)
+    largest = max(time for _, time in records)
+    assert found is not None
+    assert (found.timestamp, found.offset) == (largest, next(o for o, time in records if time == largest))
+
+
+def test_times_are_found_without_time_index_and_with_a_preallocated_one(tmp_path: Path) -> None:
+    build(tmp_path / "t-0", [[[10], [20]], [[30], [40]]], 60, Codec.NONE)
+    (tmp_path / "t-0" / f"{0:020d}.timeindex").unlink()
+    with open(tmp_path / "t-0" / f"{2:020d}.timeindex", "r+b") as index:
+        index.truncate(10485756)
+    reader = LogReader(str(tmp_path / "t-0"), OpenFiles())
+    for timestamp, offset in ((0, 0), (10, 0), (11, 1), (20, 1), (21, 2), (40, 3)):
+        found = locate_timestamp(reader, timestamp, 0, *WHOLE_LOG)
+        assert found is not None
+        assert found.offset == offset
+    assert locate_timestamp(reader, 41, 0, *WHOLE_LOG) is None
+
+
+def test_records_behind_the_end_are_not_seen(tmp_path: Path) -> None:
+    build(tmp_path / "t-0", [[[10], [20]]], 4096, Codec.NONE)
+    reader = LogReader(str(tmp_path / "t-0"), OpenFiles())
+    second = reader.locate(1, *WHOLE_LOG)
+    assert second is not None
+    assert locate_timestamp(reader, 15, 0, 0, second.position) is None
+    found = max_timestamp(reader, 0, 0, second.position)
+    assert found is not None
+    assert found.offset == 0
+
+
+def test_an_empty_log_has_no_times(tmp_path: Path) -> None:
+    Folder(tmp_path / "t-0").segment(0, [])
+    reader = LogReader(str(tmp_path / "t-0"), OpenFiles())
+    assert locate_timestamp(reader, 0, 0, *WHOLE_LOG) is None
+    assert max_timestamp(reader, 0, *WHOLE_LOG) is None
