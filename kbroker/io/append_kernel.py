@@ -133,16 +133,17 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
         batch[ds.BATCH_ERROR] = KAFKA_STORAGE_ERROR if offline else NOT_LEADER_OR_FOLLOWER
         return ds.STOP_NONE
     attributes = load_i16_be(address + rb.ATTRIBUTES)
-    if attributes & rb.ATTRIBUTE_CONTROL:
-        return ds.STOP_CONTROL
+    control = (attributes & rb.ATTRIBUTE_CONTROL) != 0
     if length > row[ar.ROW_SEGMENT_BYTES]:
         batch[ds.BATCH_ERROR] = RECORD_LIST_TOO_LARGE
         return ds.STOP_NONE
     flags = slots[slot, sm.SLOT_FLAGS]
     acks = (batch[ds.BATCH_ACKS] << 48) >> 48
     if flags & sm.FLAG_DURABLE and acks == -1:
-        batch[ds.BATCH_HELD] = 1
-    idempotent = load_i64_be(address + rb.PRODUCER_ID) >= 0
+        batch[ds.BATCH_HELD] = ds.HELD_APPEND
+    idempotent = load_i64_be(address + rb.PRODUCER_ID) >= 0 and not control
+    if control:  # only the control process sends these; Python ends the transaction after the write
+        batch[ds.BATCH_HELD] = ds.HELD_CONTROL
     if idempotent:
         outcome = check_producer(producers, batch, address)
         if outcome == pr.DUPLICATE:
@@ -167,8 +168,8 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
         transactional = (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0
         out[ds.OUT_PRODUCERS] += remember(producers, batch, row, transactional)
     row[ar.ROW_UNFLUSHED_RECORDS] += batch[ds.BATCH_RECORDS]
-    if row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS] and acks != 0:
-        batch[ds.BATCH_HELD] = 1
+    if row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS] and acks != 0 and not control:
+        batch[ds.BATCH_HELD] = ds.HELD_APPEND
     chain[ds.CHAIN_POSITION] = position + length
     chain[ds.CHAIN_NEXT_OFFSET] = batch[ds.BATCH_LAST_OFFSET] + 1
     return ds.STOP_NONE

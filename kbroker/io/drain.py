@@ -3,6 +3,7 @@
 Runs in: io. Owner: the IO worker. Not thread-safe.
 """
 
+import struct
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,12 +12,16 @@ from numpy.typing import NDArray
 from kbroker.io import append_row, drain_kernel
 from kbroker.io import drain_layout as dl
 from kbroker.io.producer_table import ProducerTable
-from kbroker.ipc import layout
 from kbroker.ipc.shared import Shared
+from kbroker.protocol import batch_layout
 
 Words = NDArray[np.int64]
 INDEX_ENTRY_BYTES = 8
 TIME_INDEX_ENTRY_BYTES = 12
+PRODUCER = struct.Struct(">qh")
+TIMESTAMP = struct.Struct(">q")
+MARKER_KEY = struct.Struct(">hh")
+MARKER_VALUE = struct.Struct(">hi")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,18 @@ class HeldAppend:
     append_time_ms: int
     acks: int
     timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A written transaction marker (control batch); the transaction ends in memory after it."""
+
+    append: HeldAppend
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +128,27 @@ class Drain:
         """(slot, errno) of the last run's failed writes; their rows are closed."""
         return [(slot, error) for slot, error in self._failed[: self.out[dl.OUT_FAILED]].tolist()]
 
-    def held(self) -> tuple[list[HeldAppend], list[ReadAhead]]:
-        """Entries of the last run that Python has to complete."""
+    def held(self) -> list[HeldAppend | Marker | ReadAhead]:
+        """Entries of the last run that Python has to complete, in order."""
         batches = self._batches[: self.out[dl.OUT_COUNT]]
-        appends: list[HeldAppend] = []
-        reads: list[ReadAhead] = []
+        held: list[HeldAppend | Marker | ReadAhead] = []
         for row in batches[batches[:, dl.BATCH_HELD] != 0].tolist():
-            if row[dl.BATCH_OPERATION] == layout.OPERATION_READ_AHEAD:
-                reads.append(_read_ahead(row))
+            if row[dl.BATCH_HELD] == dl.HELD_READ_AHEAD:
+                held.append(_read_ahead(row))
+            elif row[dl.BATCH_HELD] == dl.HELD_CONTROL:
+                held.append(self._marker(row))
             else:
-                appends.append(_held_append(row))
-        return appends, reads
+                held.append(_held_append(row))
+        return held
+
+    def _marker(self, row: list[int]) -> Marker:
+        arena = self.shared.arenas[row[dl.BATCH_CLIENT]]
+        start = row[dl.BATCH_ADDRESS] - arena.address
+        data = arena.bytes[start : start + row[dl.BATCH_LENGTH]].tobytes()
+        producer_id, producer_epoch = PRODUCER.unpack_from(data, batch_layout.PRODUCER_ID)
+        (timestamp_ms,) = TIMESTAMP.unpack_from(data, batch_layout.MAX_TIMESTAMP)
+        commit, coordinator_epoch = control_record(data)
+        return Marker(_held_append(row), producer_id, producer_epoch, commit, coordinator_epoch, timestamp_ms)
 
     def complete(self, held: HeldAppend, error: int) -> bool:
         """Answer a held append; False when the client's ring is full (try again). Then ``wake``."""
@@ -149,6 +176,20 @@ class Drain:
     def notify(self, slot: int) -> int:
         """Tell waiting network processes that a slot advanced; bits that found a full ring."""
         return int(drain_kernel.notify_slot(self._env, self._clients, self.shared.slots, slot))
+
+
+def control_record(batch: bytes) -> tuple[bool, int]:
+    """(commit, coordinator epoch) of a transaction marker: a batch of one uncompressed record whose key is
+    (version int16, type int16: 0 abort, 1 commit) and whose value is (version int16, coordinator epoch int32)."""
+    position = batch_layout.RECORDS
+    for _ in range(4):  # length, attributes, timestamp delta, offset delta: each one varint or byte
+        while batch[position] & 0x80:
+            position += 1
+        position += 1
+    key = position + 1  # key length 4 and value length 6 are varints of one byte
+    _, kind = MARKER_KEY.unpack_from(batch, key)
+    _, coordinator_epoch = MARKER_VALUE.unpack_from(batch, key + MARKER_KEY.size + 1)
+    return kind == 1, coordinator_epoch
 
 
 def _held_append(row: list[int]) -> HeldAppend:

@@ -75,8 +75,7 @@ def plan(
             address = load_i64(entry + 8 * sm.REQUEST_ADDRESS)
             if batch[ds.BATCH_OPERATION] == sm.OPERATION_READ_AHEAD:
                 batch[ds.BATCH_ADDRESS] = address
-                batch[ds.BATCH_HELD] = 1
-                out[ds.OUT_READ_AHEAD] += 1
+                batch[ds.BATCH_HELD] = ds.HELD_READ_AHEAD
                 count += 1
                 client[ds.CLIENT_CONSUMED] += 1
                 continue
@@ -88,7 +87,7 @@ def plan(
             stop = plan_append(slots, rows, producers, chains, batch, out)
             if stop != ds.STOP_NONE:
                 out[ds.OUT_STOP] = stop
-                out[ds.OUT_STOP_SLOT] = c if stop == ds.STOP_CONTROL else slot
+                out[ds.OUT_STOP_SLOT] = slot
                 break
             if batch[ds.BATCH_RECORDS] > 0:
                 chain = chains[slot]

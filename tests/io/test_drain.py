@@ -8,6 +8,7 @@ import pytest
 
 from kbroker.io import append_row as ar
 from kbroker.io import drain_layout as dl
+from kbroker.io.drain import HeldAppend, Marker
 from kbroker.ipc import layout
 from kbroker.protocol import batch_layout as rb
 from tests.io.drain_case import CAPACITY, DrainCase, batch, header
@@ -203,8 +204,7 @@ def test_durable_topic_holds_acks_all_and_the_high_watermark(case: DrainCase) ->
     assert case.outcomes() == [(quick, 0, 2)]
     assert case.words[layout.SLOT_LOG_END] == 3
     assert case.words[layout.SLOT_HIGH_WATERMARK] == 0
-    held, reads = case.drain.held()
-    assert reads == []
+    held = [entry for entry in case.drain.held() if isinstance(entry, HeldAppend)]
     assert [(h.token, h.base_offset, h.last_offset, h.acks, h.timeout_ms) for h in held] == [
         (waiting, 0, 1, -1, 30_000)
     ]
@@ -217,7 +217,7 @@ def test_flush_messages_holds_the_batch_that_reaches_it(case: DrainCase) -> None
     first, second = case.push(batch(records=2)), case.push(batch(records=1))
     case.drain.run()
     assert case.outcomes() == [(first, 0, 0)]
-    assert [held.token for held in case.drain.held()[0]] == [second]
+    assert [held.token for held in case.drain.held() if isinstance(held, HeldAppend)] == [second]
     assert case.drain.out[dl.OUT_DURABLE] == 1
 
 
@@ -267,8 +267,16 @@ def test_transactional_batch_holds_back_the_last_stable_offset(case: DrainCase) 
     assert case.words[layout.SLOT_LAST_STABLE] == 2
 
 
-def test_control_batch_is_left_for_python(case: DrainCase) -> None:
-    case.push(batch(), client=1)
-    case.push(batch(attributes=rb.ATTRIBUTE_CONTROL | rb.ATTRIBUTE_TRANSACTIONAL, producer=(7, 0, -1)), client=1)
-    assert case.drain.run() == 1
-    assert (case.drain.out[dl.OUT_STOP], case.drain.out[dl.OUT_STOP_SLOT]) == (dl.STOP_CONTROL, 1)
+@pytest.mark.parametrize("commit", [True, False])
+def test_transaction_marker_is_written_and_left_for_python_to_finish(case: DrainCase, commit: bool) -> None:
+    record = bytes([0, 0, 0]) + b"\x08" + struct.pack(">hh", 0, int(commit)) + b"\x0c" + struct.pack(">hi", 0, 5) + b"\0"
+    payload = bytes([2 * len(record)]) + record
+    attributes = rb.ATTRIBUTE_CONTROL | rb.ATTRIBUTE_TRANSACTIONAL
+    token = case.push(batch(attributes=attributes, producer=(7, 3, -1), payload=payload), client=1, acks=-1)
+    case.drain.run()
+    (marker,) = case.drain.held()
+    assert isinstance(marker, Marker)
+    assert (marker.producer_id, marker.producer_epoch, marker.commit, marker.coordinator_epoch) == (7, 3, commit, 5)
+    assert (marker.append.token, marker.append.base_offset) == (token, 0)
+    assert case.outcomes(client=1) == []
+    assert case.words[layout.SLOT_LOG_END] == 1
