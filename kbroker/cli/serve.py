@@ -1,0 +1,39 @@
+"""``kbroker serve``: the broker in the foreground, logs to stderr, until SIGTERM or Ctrl-C.
+
+Imports little on purpose: what this module loads stays in the memory of every process of the broker.
+"""
+
+import logging
+import os
+from pathlib import Path
+
+from kbroker.config import properties
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.setting import ConfigError
+from kbroker.supervisor.logs import log_to_stderr
+
+log = logging.getLogger(__name__)
+
+EXIT_CONFIG = 2
+
+
+def serve(file: Path | None, overrides: list[str]) -> int:
+    """Run a broker with the settings of a server.properties file and of ``key=value`` overrides.
+
+    Returns the process's exit code: 0 after an orderly stop, 1 when it could not start or stop cleanly, 2 for
+    bad settings.
+    """
+    log_to_stderr(os.environ.get("KBROKER_LOG_LEVEL", "INFO"))
+    try:
+        pairs = properties.read(file) if file else {}
+        config, warnings = BrokerConfig.load(pairs, properties.parse_overrides(overrides))
+    except ConfigError as error:
+        for line in str(error).splitlines():
+            log.error("%s", line)
+        return EXIT_CONFIG
+    for warning in warnings:
+        log.warning("%s", warning)
+    # kernels load (or compile) here, once, before the first fork
+    from kbroker.supervisor.supervisor import Supervisor, exit_code_of  # noqa: PLC0415
+
+    return exit_code_of(Supervisor(config))
