@@ -1,0 +1,157 @@
+"""Small text files that are replaced as a whole: offset and leader epoch checkpoints, partition.metadata.
+
+Formats are Kafka's (CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, PartitionMetadataFile), version 0.
+"""
+
+import base64
+import fcntl
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from kbroker.log import files
+
+VERSION = 0
+TopicPartition = tuple[str, int]
+Rows = list[list[str]]
+
+
+class CorruptCheckpoint(Exception):
+    """A checkpoint file does not parse; the text names file and line."""
+
+
+def sync_folder(folder: str) -> None:
+    """Make creations, renames and removals in a folder durable."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def replace_file(path: str, data: bytes) -> None:
+    """Write a file so that after a crash it is the old or the new one: tmp, fsync, rename, fsync of the folder."""
+    temporary = path + ".tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    Path(temporary).replace(path)
+    sync_folder(str(Path(path).parent))
+
+
+def read_offsets(path: str) -> dict[TopicPartition, int]:
+    """(topic, partition) to offset; empty when there is no file. Raises CorruptCheckpoint."""
+    found: dict[TopicPartition, int] = {}
+    for topic, partition, offset in _read(path, 3):
+        found[topic, _int(path, partition)] = _int(path, offset)
+    return found
+
+
+def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Replace an offset checkpoint as a whole."""
+    _write(path, (f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())))
+
+
+def update_offsets(
+    path: str, changed: Mapping[TopicPartition, int], dropped: Iterable[TopicPartition] = ()
+) -> None:
+    """Change some entries of an offset checkpoint. Several IO workers share a log dir and so its checkpoints: the
+    folder is locked meanwhile. A file that does not parse counts as empty, as in Kafka."""
+    folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        try:
+            offsets = read_offsets(path)
+        except CorruptCheckpoint:
+            offsets = {}
+        before = dict(offsets)
+        for partition in dropped:
+            offsets.pop(partition, None)
+        offsets.update(changed)
+        if offsets != before or not Path(path).exists():
+            write_offsets(path, offsets)
+    finally:
+        os.close(folder)
+
+
+def read_leader_epochs(folder: str) -> list[tuple[int, int]]:
+    """(epoch, start offset) in the file's order; empty when there is none. Raises CorruptCheckpoint."""
+    path = f"{folder}/{files.LEADER_EPOCH_CHECKPOINT}"
+    return [(_int(path, epoch), _int(path, start)) for epoch, start in _read(path, 2)]
+
+
+def write_leader_epochs(folder: str, epochs: Sequence[tuple[int, int]]) -> None:
+    """Replace leader-epoch-checkpoint."""
+    _write(f"{folder}/{files.LEADER_EPOCH_CHECKPOINT}", (f"{epoch} {start}" for epoch, start in epochs))
+
+
+def read_topic_id(folder: str) -> bytes | None:
+    """The 16 bytes of the topic id in partition.metadata, None when there is none. Raises CorruptCheckpoint."""
+    path = f"{folder}/{files.PARTITION_METADATA}"
+    try:
+        with open(path, encoding="utf-8") as source:
+            lines = source.read().splitlines()
+    except FileNotFoundError:
+        return None
+    fields = dict(line.split(": ", 1) for line in lines if ": " in line)
+    if fields.get("version") != str(VERSION) or "topic_id" not in fields:
+        raise CorruptCheckpoint(f"{path}: neither version {VERSION} nor a topic_id in {lines}")
+    try:
+        return parse_uuid(fields["topic_id"])
+    except ValueError as error:
+        raise CorruptCheckpoint(f"{path}: {error}") from error
+
+
+def write_topic_id(folder: str, topic_id: bytes) -> None:
+    """Write partition.metadata."""
+    text = f"version: {VERSION}\ntopic_id: {format_uuid(topic_id)}"
+    replace_file(f"{folder}/{files.PARTITION_METADATA}", text.encode())
+
+
+def format_uuid(value: bytes) -> str:
+    """16 bytes as Kafka's Uuid text: URL-safe base64 without padding, 22 characters."""
+    return base64.urlsafe_b64encode(value).decode().rstrip("=")
+
+
+def parse_uuid(text: str) -> bytes:
+    """The 16 bytes of a Uuid text. Raises ValueError."""
+    value = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(value) != 16:
+        raise ValueError(f"{text!r} is no id of 16 bytes")
+    return value
+
+
+def _read(path: str, width: int) -> Rows:
+    try:
+        with open(path, encoding="utf-8") as source:
+            lines = source.read().splitlines()
+    except FileNotFoundError:
+        return []
+    if len(lines) < 2:
+        return []  # created, not yet written
+    if _int(path, lines[0]) != VERSION:
+        raise CorruptCheckpoint(f"{path}: version {lines[0]}, only {VERSION} is known")
+    rows = [line.split() for line in lines[2:]]
+    for row in rows:
+        if len(row) != width:
+            raise CorruptCheckpoint(f"{path}: malformed line {' '.join(row)!r}")
+    if len(rows) != _int(path, lines[1]):
+        raise CorruptCheckpoint(f"{path}: {lines[1]} entries announced, {len(rows)} found")
+    return rows
+
+
+def _write(path: str, lines: Iterable[str]) -> None:
+    body = list(lines)
+    replace_file(path, "".join(f"{line}\n" for line in (str(VERSION), str(len(body)), *body)).encode())
+
+
+def _int(path: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise CorruptCheckpoint(f"{path}: {text!r} is no number") from error

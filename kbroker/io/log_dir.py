@@ -1,0 +1,156 @@
+"""One log dir: its lock, identity, clean shutdown marker, partition folders, checkpoints and free space."""
+
+import fcntl
+import json
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from kbroker.io import checkpoint, meta_properties
+from kbroker.io.checkpoint import CorruptCheckpoint, TopicPartition
+from kbroker.io.meta_properties import MetaProperties
+from kbroker.log import files
+from kbroker.log.files import PartitionFolder
+
+IGNORED = {"__cluster_metadata", "remote-log-index-cache"}  # Apache Kafka's own metadata log and cache
+
+
+class LogDirInUse(Exception):
+    """Another broker (kbroker or Apache Kafka) has this log dir open."""
+
+
+class LogDir:
+    """One entry of log.dirs. Runs in: the supervisor (lock, identity), io workers, control. Owner: its maker.
+
+    failed: what took it offline in this process, None while it is in use.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = str(Path(path).absolute())
+        self.failed: OSError | None = None
+        self._lock_fd = -1
+
+    def lock(self) -> None:
+        """Create the folder if needed and take it for this broker until `unlock` or the death of all its processes.
+
+        Two locks on ``.lock``: flock, which forked children share, and a POSIX record lock, which is what Apache
+        Kafka takes. Raises LogDirInUse, OSError."""
+        Path(self.path).mkdir(parents=True, exist_ok=True)
+        fd = os.open(f"{self.path}/{files.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(fd)
+            raise LogDirInUse(f"{self.path} is in use by another broker") from error
+        except BaseException:
+            os.close(fd)
+            raise
+        self._lock_fd = fd
+
+    def unlock(self) -> None:
+        """Give the log dir back."""
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def identify(self, cluster_id: str, node_id: int) -> MetaProperties:
+        """Check meta.properties, or write it into a new log dir. Raises MetaPropertiesError, OSError."""
+        return meta_properties.verify_or_create(self.path, cluster_id, node_id)
+
+    def fail(self, error: OSError) -> None:
+        """Take the log dir offline after an I/O error; the first one is kept."""
+        if self.failed is None:
+            self.failed = error
+
+    # --- clean shutdown --------------------------------------------------------------------------------
+
+    def take_clean_marker(self) -> bool:
+        """Whether the last stop was clean. The marker is removed at once, so that a crash while starting is
+        seen as one (KAFKA-10471)."""
+        try:
+            Path(self._marker).unlink()
+        except FileNotFoundError:
+            return False
+        checkpoint.sync_folder(self.path)
+        return True
+
+    def write_clean_marker(self, broker_epoch: int = -1) -> None:
+        """Say that every log was closed clean; the last thing an orderly stop writes."""
+        body = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        checkpoint.replace_file(self._marker, body.encode())
+
+    @property
+    def _marker(self) -> str:
+        return f"{self.path}/{files.CLEAN_SHUTDOWN}"
+
+    # --- partitions ------------------------------------------------------------------------------------
+
+    def partitions(self) -> dict[TopicPartition, str]:
+        """(topic, partition) to absolute folder path, of live partitions."""
+        return {
+            (parsed.topic, parsed.partition): folder
+            for parsed, folder in self._folders()
+            if parsed.suffix == ""
+        }
+
+    def deleted_folders(self) -> list[str]:
+        """Folders left of deleted partitions, to be removed."""
+        return [folder for parsed, folder in self._folders() if parsed.suffix == files.DELETE_FOLDER]
+
+    def folder(self, topic: str, partition: int) -> str:
+        """Path of a partition's folder, whether it exists or not."""
+        return f"{self.path}/{files.folder_name(topic, partition)}"
+
+    def remove_deleted(self) -> int:
+        """Remove what is left of partitions that were deleted before the last stop; returns how many."""
+        folders = self.deleted_folders()
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        return len(folders)
+
+    def _folders(self) -> list[tuple[PartitionFolder, str]]:
+        found = []
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=True):
+                    continue
+                parsed = files.parse_folder(entry.name)
+                if parsed is not None and parsed.topic not in IGNORED:
+                    found.append((parsed, f"{self.path}/{entry.name}"))
+        return sorted(found, key=lambda pair: pair[1])
+
+    # --- checkpoints -----------------------------------------------------------------------------------
+
+    def recovery_points(self) -> dict[TopicPartition, int]:
+        """Recovery points by partition; a damaged checkpoint counts as empty: more is scanned, nothing is lost."""
+        return self._offsets(files.RECOVERY_POINTS)
+
+    def log_start_offsets(self) -> dict[TopicPartition, int]:
+        """Log start offsets that lie above the first segment's base; a damaged checkpoint counts as empty."""
+        return self._offsets(files.LOG_START_OFFSETS)
+
+    def update_recovery_points(
+        self, changed: dict[TopicPartition, int], dropped: tuple[TopicPartition, ...] = ()
+    ) -> None:
+        """Write changed recovery points into the checkpoint that all workers of this log dir share."""
+        checkpoint.update_offsets(f"{self.path}/{files.RECOVERY_POINTS}", changed, dropped)
+
+    def update_log_start_offsets(
+        self, changed: dict[TopicPartition, int], dropped: tuple[TopicPartition, ...] = ()
+    ) -> None:
+        """Write changed log start offsets; drop those that the first segment's name says by itself."""
+        checkpoint.update_offsets(f"{self.path}/{files.LOG_START_OFFSETS}", changed, dropped)
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        with suppress(CorruptCheckpoint):
+            return checkpoint.read_offsets(f"{self.path}/{name}")
+        return {}
+
+    # --- space -----------------------------------------------------------------------------------------
+
+    def space(self) -> tuple[int, int]:
+        """(total, usable) bytes of the file system, as DescribeLogDirs reports them. Raises OSError."""
+        found = os.statvfs(self.path)
+        return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail

@@ -1,0 +1,43 @@
+"""Writing .txnindex files: one entry an aborted transaction, by rising last offset (Kafka's TransactionIndex)."""
+
+import os
+from pathlib import Path
+
+from kbroker.log import files
+from kbroker.log.aborted_transactions import ENTRY, AbortedTransaction, parse_entries
+
+
+def append(folder: str, base_offset: int, entry: AbortedTransaction) -> None:
+    """Add an entry to a segment's transaction index; the file appears with its first entry."""
+    fd = os.open(
+        files.path(folder, base_offset, files.TXN_INDEX),
+        os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
+        0o644,
+    )
+    try:
+        os.write(fd, entry.pack())
+    finally:
+        os.close(fd)
+
+
+def read(folder: str, base_offset: int) -> list[AbortedTransaction]:
+    """Entries of a segment's transaction index, none when there is no file. Raises CorruptLog."""
+    path = files.path(folder, base_offset, files.TXN_INDEX)
+    try:
+        with open(path, "rb") as source:
+            return parse_entries(source.read(), path)
+    except FileNotFoundError:
+        return []
+
+
+def truncate(folder: str, base_offset: int, offset: int) -> None:
+    """Remove entries whose marker lies at or behind an offset, and a torn last one."""
+    path = files.path(folder, base_offset, files.TXN_INDEX)
+    if Path(path).exists():
+        kept = sum(entry.last_offset < offset for entry in read(folder, base_offset))
+        os.truncate(path, kept * ENTRY.size)
+
+
+def is_sane(folder: str, base_offset: int) -> bool:
+    """Whether every entry ends at or behind the segment's base (TransactionIndex.sanityCheck)."""
+    return all(entry.last_offset >= base_offset for entry in read(folder, base_offset))
