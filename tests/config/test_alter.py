@@ -1,0 +1,212 @@
+"""What may be changed at run time, and the codes and texts of refusals, as Apache Kafka 4.3.1 answered them."""
+
+import pytest
+
+from kbroker.config.alter import (
+    INVALID_CONFIG,
+    INVALID_REQUEST,
+    Alteration,
+    AlterError,
+    Op,
+    alter_broker,
+    alter_client_metrics,
+    alter_group,
+    alter_topic,
+    replacing,
+)
+from kbroker.config.broker import BrokerConfig
+
+BROKER = BrokerConfig({"node.id": "1", "num.io.threads": "8", "log.dirs": "/a"})
+
+
+def op(kind: int, name: str, value: str | None = None) -> Alteration:
+    return Alteration(name, kind, value)
+
+
+def topic(stored: dict[str, str], *alterations: Alteration) -> dict[str, str]:
+    return alter_topic(stored, alterations, BROKER)
+
+
+def refusal(change: object, *arguments: object) -> tuple[int, str]:
+    assert callable(change)
+    with pytest.raises(AlterError) as error:
+        change(*arguments)
+    return error.value.code, error.value.message
+
+
+def test_set_and_delete_keep_the_rest() -> None:
+    stored = {"retention.ms": "5", "preallocate": "true"}
+    assert topic(stored, op(Op.SET, "retention.ms", " 6 "), op(Op.DELETE, "preallocate")) == {
+        "retention.ms": " 6 "
+    }
+    assert topic(stored, op(Op.DELETE, "never.set")) == stored
+    assert stored == {"retention.ms": "5", "preallocate": "true"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "kind", "value", "after"),
+    [
+        ({}, Op.APPEND, "compact", "delete,compact"),
+        ({"cleanup.policy": "delete,compact"}, Op.APPEND, "compact", "delete,compact"),
+        ({"cleanup.policy": ""}, Op.APPEND, "compact,,", "compact"),
+        ({}, Op.SUBTRACT, "delete", ""),
+        ({"cleanup.policy": "delete,compact"}, Op.SUBTRACT, "delete,compact", ""),
+        ({"cleanup.policy": "delete, compact"}, Op.SUBTRACT, "compact", "delete, compact"),
+        ({"cleanup.policy": ""}, Op.SUBTRACT, "delete", ""),
+    ],
+)
+def test_append_and_subtract_work_on_the_stored_text(
+    stored: dict[str, str], kind: Op, value: str, after: str
+) -> None:
+    assert topic(stored, op(kind, "cleanup.policy", value)) == {"cleanup.policy": after}
+
+
+@pytest.mark.parametrize(
+    ("alterations", "code", "text"),
+    [
+        ([op(Op.SET, "nope", "1")], 40, "Unknown topic config name: nope"),
+        ([op(Op.SET, "retention.ms", "x")], 40,
+         "Invalid value x for configuration retention.ms: Not a number of type LONG"),
+        ([op(Op.SET, "cleanup.policy", "delete,,compact")], 40,
+         "Configuration 'cleanup.policy' values must not be empty."),
+        ([op(Op.SET, "compression.type", "ZSTD")], 40, ("Invalid value ZSTD for configuration compression.type: "
+          "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer")),
+        ([op(Op.APPEND, "retention.ms", "1")], 40,
+         "Can't APPEND to key retention.ms because its type is not LIST."),
+        ([op(Op.SUBTRACT, "nope", "1")], 40, "Can't SUBTRACT to key nope because its type is not LIST."),
+        ([op(Op.SET, "retention.ms")], 42, "Null value not supported for : retention.ms"),
+        ([op(Op.APPEND, "cleanup.policy"), op(Op.SET, "flush.ms")], 42,
+         "Null value not supported for : cleanup.policy, flush.ms"),
+        ([op(Op.SET, "flush.ms", "1"), op(Op.DELETE, "flush.ms")], 42, "Error due to duplicate config keys"),
+        ([op(9, "flush.ms", "1")], 42, "Unknown operations type 9"),
+        ([op(Op.SET, "min.compaction.lag.ms", "100"), op(Op.SET, "max.compaction.lag.ms", "50")], 40,
+         "conflict topic config setting min.compaction.lag.ms (100) > max.compaction.lag.ms (50)"),
+        ([op(Op.SET, "remote.storage.enable", "true")], 40, ("Tiered Storage functionality is disabled in the "
+          "broker. Topic cannot be configured with remote log storage.")),
+    ],
+    ids=lambda value: value[0].name if isinstance(value, list) else "",
+)  # fmt: skip
+def test_a_topic_change_is_refused(alterations: list[Alteration], code: int, text: str) -> None:
+    assert refusal(alter_topic, {}, alterations, BROKER) == (code, text)
+
+
+def test_one_bad_setting_refuses_all() -> None:
+    assert refusal(alter_topic, {}, [op(0, "flush.ms", "1"), op(0, "nope", "1")], BROKER)[0] == INVALID_CONFIG
+
+
+def test_the_old_alter_configs_replaces_everything() -> None:
+    stored = {"retention.ms": "5", "flush.ms": "6"}
+    assert alter_topic(stored, replacing(stored, [("flush.ms", "7")]), BROKER) == {"flush.ms": "7"}
+    assert alter_topic(stored, replacing(stored, []), BROKER) == {}
+    assert refusal(alter_topic, stored, replacing(stored, [("flush.ms", None)]), BROKER)[0] == INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "text"),
+    [
+        ("1", "num.partitions", "3", "Cannot update these configs dynamically: [num.partitions]"),
+        ("1", "log.retention.hours", "3", "Cannot update these configs dynamically: [log.retention.hours]"),
+        ("1", "log.retention.ms", "x", "Invalid value x for configuration log.retention.ms: Not a number of type LONG"),
+        ("1", "log.retention.ms", "0", "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
+        ("1", "log.retention.ms", None, "Null value not supported for : log.retention.ms"),
+        ("1", "num.io.threads", "17", ("Dynamic thread count update validation failed for num.io.threads=17, "
+         "value should not be greater than double the current value 8")),
+        ("1", "num.io.threads", "3", ("Dynamic thread count update validation failed for num.io.threads=3, "
+         "value should be at least half the current value 8")),
+        ("1", "ssl.keystore.type", "JKS", ("These security configs can be dynamically updated only per-listener "
+         "using the listener prefix: [ssl.keystore.type]")),
+        ("1", "listener.name.plaintext.max.connections", "x",
+         "Invalid value x for configuration max.connections: Not a number of type INT"),
+        ("1", "listeners", "FOO://x:1",
+         "Error creating broker listeners from '[FOO://x:1]': No security protocol defined for listener FOO"),
+        ("1", "follower.replication.throttled.rate", "-1",
+         "Invalid value -1 for configuration follower.replication.throttled.rate: Value must be at least 0"),
+        ("1", "cordoned.log.dirs", "/x", ("All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+         "Missing entries : /x")),
+        ("", "listeners", "PLAINTEXT://:1",
+         "Cannot update these configs at default cluster level, broker id must be specified: [listeners]"),
+        ("", "listener.name.plaintext.ssl.keystore.type", "PEM", ("Cannot update these configs at default cluster "
+         "level, broker id must be specified: [listener.name.plaintext.ssl.keystore.type]")),
+        ("7", "log.retention.ms", "1", "Unexpected broker id, expected 1, but received 7"),
+        ("x", "log.retention.ms", "1", "Node id must be an integer, but it is: x"),
+    ],
+)  # fmt: skip
+def test_a_broker_change_is_refused(name: str, key: str, value: str | None, text: str) -> None:
+    assert refusal(alter_broker, name, [op(Op.SET, key, value)], BROKER) == (INVALID_REQUEST, text)
+
+
+def test_a_brokers_list_may_be_appended_to_and_nothing_else() -> None:
+    key = "log.cleanup.policy"
+    assert alter_broker("1", [op(Op.APPEND, key, "compact")], BROKER) == {key: "delete,compact"}
+    assert alter_broker("1", [op(Op.SUBTRACT, key, "delete")], BROKER) == {key: ""}
+    for kind, word in ((Op.APPEND, "append"), (Op.SUBTRACT, "subtract")):
+        assert refusal(alter_broker, "1", [op(kind, "log.retention.ms", "3")], BROKER) == (
+            INVALID_CONFIG,
+            f"Config value {word} is not allowed for config key: log.retention.ms",
+        )
+    assert refusal(alter_broker, "1", [op(Op.APPEND, "nope", "3")], BROKER) == (
+        INVALID_CONFIG,
+        "Unknown config name: nope",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("1", "num.io.threads", "16"),
+        ("1", "num.io.threads", "4"),
+        ("", "log.retention.ms", "1000"),
+        ("1", "nope.key", "anything"),
+        ("", "listener.name.plaintext.max.connections", "100"),
+        ("1", "listener.name.plaintext.ssl.keystore.type", "PEM"),
+        ("1", "cordoned.log.dirs", "/a"),
+        ("1", "cordoned.log.dirs", "*"),
+        ("", "leader.replication.throttled.rate", "1000"),
+        ("", "kbroker.write.caching", "false"),
+    ],
+)
+def test_a_broker_change_is_taken(name: str, key: str, value: str) -> None:
+    assert alter_broker(name, [op(Op.SET, key, value)], BROKER) == {key: value}
+
+
+def test_each_layer_of_a_broker_is_changed_by_itself() -> None:
+    broker = BROKER.with_dynamic(cluster={"log.retention.ms": "2"}, own={"log.retention.ms": "3"})
+    assert alter_broker("", [op(Op.SET, "flush.x", "1")], broker) == {"log.retention.ms": "2", "flush.x": "1"}
+    assert alter_broker("1", [op(Op.DELETE, "log.retention.ms")], broker) == {}
+
+
+def test_a_group_change_is_checked_against_the_brokers_bounds() -> None:
+    key = "consumer.session.timeout.ms"
+    assert alter_group("g", {}, [op(Op.SET, key, "50000")], BROKER) == {key: "50000"}
+    assert refusal(alter_group, "g", {}, [op(Op.SET, key, "1000")], BROKER) == (
+        INVALID_CONFIG,
+        "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
+    )
+    assert refusal(alter_group, "", {}, [op(Op.SET, key, "50000")], BROKER) == (
+        INVALID_REQUEST,
+        "Default group resources are not allowed.",
+    )
+    assert refusal(alter_group, "g", {}, [op(Op.APPEND, "share.isolation.level", "x")], BROKER) == (
+        INVALID_CONFIG,
+        "Can't APPEND to key share.isolation.level because its type is not LIST.",
+    )
+
+
+def test_a_subscription_change_has_kafkas_codes() -> None:
+    assert alter_client_metrics("m", {}, [op(Op.SET, "metrics", "a.b,c")]) == {"metrics": "a.b,c"}
+    assert refusal(alter_client_metrics, "m", {}, [op(Op.SET, "interval.ms", "5")]) == (
+        INVALID_REQUEST,
+        "Invalid value 5 for interval.ms, interval must be between 100 and 3600000 (1 hour)",
+    )
+    assert refusal(alter_client_metrics, "m", {}, [op(Op.SET, "match", "foo=1")]) == (
+        INVALID_CONFIG,
+        "Illegal client matching pattern: foo=1",
+    )
+    assert refusal(alter_client_metrics, "m", {}, [op(Op.APPEND, "metrics", "z")]) == (
+        INVALID_CONFIG,
+        "Can't APPEND to key metrics because its type is not LIST.",
+    )
+    assert refusal(alter_client_metrics, "", {}, [op(Op.SET, "interval.ms", "1000")]) == (
+        INVALID_REQUEST,
+        "Subscription name can't be empty",
+    )

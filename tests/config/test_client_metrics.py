@@ -1,0 +1,40 @@
+"""Subscriptions of client metrics: what may be set, and which clients they choose."""
+
+import pytest
+
+from kbroker.config.client_metrics import BadMetricsRequest, ClientMetricsConfig
+from kbroker.config.setting import ConfigError
+
+
+def test_an_empty_subscription_asks_for_nothing_every_five_minutes() -> None:
+    config = ClientMetricsConfig.resolve({})
+    assert (config.interval_ms, config.metrics, dict(config.match)) == (300_000, (), {})
+    assert config.matches({"client_id": "any"})
+
+
+def test_a_client_must_match_every_pattern_as_a_whole() -> None:
+    config = ClientMetricsConfig.resolve({"match": "client_id=abc.*,client_software_name=librdkafka"})
+    assert config.matches({"client_id": "abcd", "client_software_name": "librdkafka"})
+    assert not config.matches({"client_id": "xabc", "client_software_name": "librdkafka"})
+    assert not config.matches({"client_id": "abc"})
+
+
+@pytest.mark.parametrize("entry", ["foo=1", "client_id", "client_id=", "client_id=[", "client_id=a=b"])
+def test_a_pattern_kafka_refuses_is_refused(entry: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        ClientMetricsConfig.resolve({"match": entry})
+    assert str(error.value) == f"Illegal client matching pattern: {entry}"
+    assert not isinstance(error.value, BadMetricsRequest)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("nope", "1", "Unknown client metrics configuration: nope"),
+        ("interval.ms", "99", "Invalid value 99 for interval.ms, interval must be between 100 and 3600000 (1 hour)"),
+    ],
+)  # fmt: skip
+def test_some_mistakes_are_bad_requests(name: str, value: str, text: str) -> None:
+    with pytest.raises(BadMetricsRequest) as error:
+        ClientMetricsConfig.resolve({name: value})
+    assert str(error.value) == text

@@ -1,0 +1,119 @@
+"""Settings that contradict each other stop the start; texts as KafkaConfig has them."""
+
+import pytest
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.setting import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("static", "text"),
+    [
+        ({"process.roles": "controller"}, "kbroker is always a broker"),
+        ({"log.roll.ms": "0"}, "log.roll.ms must be greater than or equal to 1"),
+        ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater than or equal to 0"),
+        ({"log.retention.ms": "0"}, "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
+        (
+            {"cordoned.log.dirs": "/x", "log.dirs": "/a"},
+            "All entries in cordoned.log.dirs must be present in log.dirs or log.dir. Missing entries : /x",
+        ),
+        (
+            {"cordoned.log.dirs": "*,/a", "log.dirs": "/a"},
+            "When cordoned.log.dirs is set to *, it must not contain other values",
+        ),
+        ({"log.cleaner.threads": "0"}, "Value must be at least 1"),
+        (
+            {"log.cleaner.dedupe.buffer.size": "100"},
+            "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
+        ),
+        (
+            {"log.cleaner.min.compaction.lag.ms": "5", "log.cleaner.max.compaction.lag.ms": "4"},
+            "conflict topic config setting min.compaction.lag.ms (5) > max.compaction.lag.ms (4)",
+        ),
+        (
+            {"queued.max.request.bytes": "5"},
+            "queued.max.request.bytes must be larger or equal to socket.request.max.bytes",
+        ),
+        (
+            {"kbroker.arena.bytes": "16777216"},
+            "kbroker.arena.bytes must be larger or equal to socket.request.max.bytes",
+        ),
+        (
+            {"max.connections.per.ip": "0"},
+            "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
+        ),
+        (
+            {"connections.max.idle.ms": "100"},
+            ("connection.failed.authentication.delay.ms=100 should always be less than connections.max.idle.ms=100 "
+            "to prevent failed authentication responses from timing out"),
+        ),
+        (
+            {"group.min.session.timeout.ms": "2000000"},
+            "group.max.session.timeout.ms must be greater than or equal to group.min.session.timeout.ms",
+        ),
+        (
+            {"group.consumer.session.timeout.ms": "44999"},
+            ("group.consumer.session.timeout.ms must be greater than or equal to "
+            "group.consumer.min.session.timeout.ms"),
+        ),
+        (
+            {"group.share.heartbeat.interval.ms": "15001"},
+            ("group.share.heartbeat.interval.ms must be less than or equal to "
+            "group.share.max.heartbeat.interval.ms"),
+        ),
+        (
+            {"group.consumer.max.assignment.interval.ms": "5", "group.consumer.min.assignment.interval.ms": "6"},
+            ("group.consumer.max.assignment.interval.ms must be greater than or equal to "
+            "group.consumer.min.assignment.interval.ms"),
+        ),
+        (
+            {
+                "group.consumer.min.session.timeout.ms": "1",
+                "group.consumer.session.timeout.ms": "5000",
+            },
+            "group.consumer.heartbeat.interval.ms must be less than group.consumer.session.timeout.ms",
+        ),
+        (
+            {"group.coordinator.rebalance.protocols": "consumer"},
+            "Disabling the 'classic' protocol is not supported.",
+        ),
+        ({"listeners": "FOO://:1"}, "No security protocol defined for listener FOO"),
+        ({"listeners": "PLAINTEXT://:1,SSL://:1"}, "Each listener must have a different port"),
+        (
+            {"controller.listener.names": "PLAINTEXT"},
+            "There must be at least one broker advertised listener.",
+        ),
+        (
+            {"advertised.listeners": "SSL://h:1"},
+            ("advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. "
+            "Found SSL. The valid options based on the current configuration are PLAINTEXT"),
+        ),
+        (
+            {"inter.broker.listener.name": "SSL"},
+            ("inter.broker.listener.name must be a listener name defined in advertised.listeners. "
+            "The valid options based on currently configured listeners are PLAINTEXT"),
+        ),
+        (
+            {"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"},
+            "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
+        ),
+        ({"listener.security.protocol.map": "PLAINTEXT:TLS"}, "Invalid security protocol `TLS` defined in"),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_a_contradiction_is_told(static: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        BrokerConfig(static)
+    assert text in str(error.value)
+
+
+def test_all_addresses_may_be_bound_when_nothing_is_advertised() -> None:
+    BrokerConfig({"listeners": "PLAINTEXT://0.0.0.0:9092"})
+
+
+def test_a_single_secure_listener_needs_no_inter_broker_listener() -> None:
+    BrokerConfig({"listeners": "SSL://:9093"})
+
+
+def test_connections_of_named_addresses_alone_may_be_allowed() -> None:
+    BrokerConfig({"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "127.0.0.1:5"})

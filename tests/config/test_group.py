@@ -1,0 +1,71 @@
+"""Effective group settings stay within the broker's bounds; texts as Apache Kafka 4.3.1 answers them."""
+
+from dataclasses import fields
+
+import pytest
+
+from kbroker.config import group
+from kbroker.config.broker import BROKER, BrokerConfig
+from kbroker.config.group import GROUP, SYNONYM, GroupConfig
+from kbroker.config.setting import ConfigError
+
+
+def test_every_row_has_an_attribute_of_its_name() -> None:
+    assert [field.name for field in fields(GroupConfig)] == [name.replace(".", "_") for name in GROUP]
+
+
+def test_every_synonym_is_a_broker_setting_of_the_same_type() -> None:
+    for name, broker_name in SYNONYM.items():
+        assert BROKER[broker_name].type is GROUP[name].type
+
+
+def test_a_groups_own_value_goes_before_the_brokers() -> None:
+    broker = BrokerConfig({"group.consumer.session.timeout.ms": "50000"})
+    assert GroupConfig.resolve({}, broker).consumer_session_timeout_ms == 50000
+    overrides = {"consumer.session.timeout.ms": "46000", "share.auto.offset.reset": "earliest"}
+    resolved = GroupConfig.resolve(overrides, broker)
+    assert (resolved.consumer_session_timeout_ms, resolved.share_auto_offset_reset) == (46000, "earliest")
+
+
+def test_a_value_left_outside_of_narrowed_bounds_is_cut() -> None:
+    stored = {"consumer.session.timeout.ms": "59000", "share.delivery.count.limit": "9"}
+    broker = BrokerConfig(
+        {"group.consumer.max.session.timeout.ms": "50000", "group.share.max.delivery.count.limit": "6"}
+    )
+    resolved = GroupConfig.resolve(stored, broker)
+    assert (resolved.consumer_session_timeout_ms, resolved.share_delivery_count_limit) == (50000, 6)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("nope", "1", "Unknown group config name: nope"),
+        ("consumer.session.timeout.ms", "x",
+         "Invalid value x for configuration consumer.session.timeout.ms: Not a number of type INT"),
+        ("consumer.session.timeout.ms", "1000",
+         "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms"),
+        ("consumer.session.timeout.ms", "100000",
+         "consumer.session.timeout.ms must be less than or equal to group.consumer.max.session.timeout.ms"),
+        ("share.record.lock.duration.ms", "3000000",
+         "share.record.lock.duration.ms must be less than or equal to group.share.max.record.lock.duration.ms"),
+        ("streams.num.standby.replicas", "9",
+         "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas"),
+        ("share.isolation.level", "x", ("Invalid value x for configuration share.isolation.level: "
+         "String must be one of: read_committed, read_uncommitted")),
+    ],
+)  # fmt: skip
+def test_a_bad_group_setting_is_refused_with_kafkas_text(name: str, value: str, text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        group.check({name: value}, BrokerConfig())
+    assert str(error.value) == text
+
+
+def test_a_session_must_outlast_a_heartbeat() -> None:
+    wide = BrokerConfig(
+        {"group.consumer.min.session.timeout.ms": "1", "group.consumer.max.heartbeat.interval.ms": "60000"}
+    )
+    with pytest.raises(ConfigError) as error:
+        group.check({"consumer.session.timeout.ms": "9000", "consumer.heartbeat.interval.ms": "9000"}, wide)
+    assert (
+        str(error.value) == "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms"
+    )

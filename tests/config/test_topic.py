@@ -1,0 +1,96 @@
+"""Effective topic settings: the topic's own, the broker's of the same meaning, the default."""
+
+from dataclasses import fields
+
+import pytest
+
+from kbroker.config.broker import BROKER, BrokerConfig
+from kbroker.config.setting import ConfigError, render
+from kbroker.config.topic import SYNONYM, TOPIC, TopicConfig
+
+
+def test_every_row_has_an_attribute_of_its_name() -> None:
+    assert [field.name for field in fields(TopicConfig)] == [name.replace(".", "_") for name in TOPIC]
+
+
+def test_every_synonym_is_a_broker_setting_of_the_same_type() -> None:
+    for name, broker_name in SYNONYM.items():
+        assert BROKER[broker_name].type is TOPIC[name].type
+
+
+def test_without_settings_defaults_of_the_broker_and_the_topic_agree() -> None:
+    topic = TopicConfig.resolve({}, BrokerConfig())
+    for name, row in TOPIC.items():
+        assert render(getattr(topic, name.replace(".", "_")), row.type) == render(
+            row.default_value(), row.type
+        )
+
+
+def test_a_topics_own_value_goes_before_the_brokers() -> None:
+    broker = BrokerConfig(
+        {"log.retention.bytes": "5", "message.max.bytes": "6", "log.retention.minutes": "1"}
+    )
+    topic = TopicConfig.resolve({"retention.bytes": "7"}, broker)
+    assert (topic.retention_bytes, topic.max_message_bytes, topic.retention_ms) == (7, 6, 60_000)
+
+
+def test_a_brokers_hours_become_milliseconds() -> None:
+    broker = BrokerConfig(
+        {"log.roll.hours": "2", "log.roll.jitter.hours": "1", "log.flush.scheduler.interval.ms": "9"}
+    )
+    topic = TopicConfig.resolve({}, broker)
+    assert (topic.segment_ms, topic.segment_jitter_ms, topic.flush_ms) == (7_200_000, 3_600_000, 9)
+
+
+def test_what_is_set_at_run_time_reaches_the_topic() -> None:
+    broker = BrokerConfig({"log.retention.ms": "1"}).with_dynamic(
+        cluster={"log.retention.ms": "2", "kbroker.write.caching": "false"}, own={}
+    )
+    topic = TopicConfig.resolve({}, broker)
+    assert (topic.retention_ms, topic.write_caching) == (2, False)
+    assert TopicConfig.resolve({"write.caching": "true"}, broker).write_caching
+
+
+@pytest.mark.parametrize(
+    ("overrides", "text"),
+    [
+        ({"nope": "1"}, "Unknown topic config name: nope"),
+        ({"retention.ms": "-2"}, "Invalid value -2 for configuration retention.ms: Value must be at least -1"),
+        (
+            {"min.compaction.lag.ms": "100", "max.compaction.lag.ms": "50"},
+            "conflict topic config setting min.compaction.lag.ms (100) > max.compaction.lag.ms (50)",
+        ),
+        (
+            {"remote.storage.enable": "true"},
+            ("Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."),
+        ),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_a_bad_topic_setting_is_refused_with_kafkas_text(overrides: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        TopicConfig.resolve(overrides, BrokerConfig())
+    assert str(error.value) == text
+
+
+def test_cleanup_is_delete_compact_both_or_nothing() -> None:
+    def policy(text: str) -> tuple[bool, bool]:
+        topic = TopicConfig.resolve({"cleanup.policy": text}, BrokerConfig())
+        return topic.delete, topic.compact
+
+    assert policy("delete") == (True, False)
+    assert policy("compact") == (False, True)
+    assert policy("delete, compact") == (True, True)
+    assert policy("") == (False, False)
+
+
+def test_a_compacted_log_rolls_in_time_to_be_cleaned() -> None:
+    overrides = {"segment.ms": "100", "max.compaction.lag.ms": "50"}
+    assert TopicConfig.resolve(overrides, BrokerConfig()).max_segment_ms == 100
+    assert TopicConfig.resolve(overrides | {"cleanup.policy": "compact"}, BrokerConfig()).max_segment_ms == 50
+
+
+def test_a_test_may_make_segments_smaller_than_users_may() -> None:
+    topic = TopicConfig.resolve({"internal.segment.bytes": "100", "segment.bytes": "2097152"}, BrokerConfig())
+    assert topic.segment_bytes == 100
