@@ -6,6 +6,7 @@ the row, not a Python attribute, is the truth for position, next offset and inde
 """
 
 ROW_WORDS = 32
+NEVER = 1 << 62  # a limit that nothing reaches
 
 ROW_OPEN = 0  # 1: the kernel may append; 0: entries get NOT_LEADER_OR_FOLLOWER (or KAFKA_STORAGE_ERROR by slot state)
 ROW_LOG_FD = 1
@@ -28,7 +29,7 @@ ROW_ROLL_AT_MS = 17  # wall clock at which the next append rolls (segment.ms - j
 ROW_FIRST_TIMESTAMP = 18  # timestamp of the segment's first batch, -1 when empty (Kafka rolls by it)
 ROW_OTHER_BYTES = 19  # bytes of all older segments
 ROW_UNFLUSHED_RECORDS = 20  # since the last fdatasync, for flush.messages
-ROW_FLUSH_RECORDS = 21  # flush.messages
+ROW_FLUSH_RECORDS = 21  # flush.messages, NEVER for Kafka's default
 ROW_LAST_TXN_END = 22
 ROW_FIRST_UNSTABLE = 23  # first offset of the earliest open transaction, -1 if none: LSO = that, else HW
 ROW_SEGMENT_MS = 24  # segment.ms minus this segment's jitter

@@ -116,6 +116,10 @@ class Sleeper:
         """Say "busy": producers need not write the eventfd."""
         _claim_wake(self.line)
 
+    def ring(self) -> None:
+        """End the process's own sleep, from one of its threads or signal handlers."""
+        os.eventfd_write(self.event_fd, 1)
+
     def clear(self) -> None:
         """Take the eventfd's count after a wake-up."""
         try:
