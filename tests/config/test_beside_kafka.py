@@ -1,0 +1,215 @@
+"""The same settings and the same changes, given to a running Apache Kafka and to our functions: equal answers."""
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kbroker.config import properties
+from kbroker.config.alter import (
+    Alteration,
+    AlterError,
+    alter_broker,
+    alter_client_metrics,
+    alter_group,
+    alter_topic,
+)
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.describe import (
+    Entry,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from tests.config.kafka_admin import ConfigAdmin
+from tests.config.test_kafka_settings import OTHER_DEFAULT
+from tests.peer.apache_kafka import ApacheKafka
+
+pytestmark = pytest.mark.kafka
+
+TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+# Kafka sets min.insync.replicas for all brokers by itself when eligible leader replicas are on (KIP-966).
+BY_KAFKA_ITSELF = {"min.insync.replicas"}
+
+
+@pytest.fixture(scope="module")
+def admin(kafka: ApacheKafka) -> Iterator[ConfigAdmin]:
+    client = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    client.create_topics([NewTopic("settings", 1, 1)])["settings"].result(30)
+    with ConfigAdmin(kafka.bootstrap) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def config(kafka: ApacheKafka) -> BrokerConfig:
+    """Our reading of the file the node runs on."""
+    return BrokerConfig.load(properties.read(kafka.folder / "server.properties"))[0]
+
+
+Comparable = dict[str, tuple[object, ...]]
+
+
+def ours(entries: list[Entry]) -> Comparable:
+    return {
+        e.name: (
+            e.value,
+            int(e.source),
+            e.read_only,
+            e.sensitive,
+            int(e.type),
+            [(s.name, s.value, int(s.source)) for s in e.synonyms],
+        )
+        for e in entries
+        if "kbroker" not in e.name and e.name != "write.caching"
+    }
+
+
+def theirs(result: object) -> Comparable:
+    return {
+        e.name: (
+            e.value,
+            e.config_source,
+            e.read_only,
+            e.is_sensitive,
+            e.config_type,
+            [(s.name, s.value, s.source) for s in e.synonyms],
+        )
+        for e in result.configs  # type: ignore[attr-defined]
+    }
+
+
+def without(described: Comparable, names: set[str]) -> Comparable:
+    return {name: entry for name, entry in described.items() if name not in names}
+
+
+def test_a_broker_is_described_alike(admin: ConfigAdmin, config: BrokerConfig) -> None:
+    differs = set(OTHER_DEFAULT) | BY_KAFKA_ITSELF | {"super.users", "allow.everyone.if.no.acl.found"}
+    kafka = without(theirs(admin.describe(BROKER, "1")), differs)
+    assert without(ours(describe_broker(config)), differs) == kafka
+
+
+def test_a_topic_is_described_alike(admin: ConfigAdmin, config: BrokerConfig) -> None:
+    kafka = without(theirs(admin.describe(TOPIC, "settings")), BY_KAFKA_ITSELF)
+    assert without(ours(describe_topic({}, config)), BY_KAFKA_ITSELF) == kafka
+
+
+def test_a_group_is_described_alike(admin: ConfigAdmin, config: BrokerConfig) -> None:
+    assert ours(describe_group({}, config)) == theirs(admin.describe(GROUP, "g"))
+
+
+def test_client_metrics_are_described_alike(admin: ConfigAdmin) -> None:
+    assert ours(describe_client_metrics({})) == theirs(admin.describe(CLIENT_METRICS, "m"))
+
+
+def test_no_text_is_kafkas(admin: ConfigAdmin, config: BrokerConfig) -> None:
+    kafka = {e.name: e.documentation for e in admin.describe(BROKER, "1").configs if e.documentation}
+    same = [e.name for e in describe_broker(config) if e.documentation == kafka.get(e.name)]
+    assert not same
+
+
+CHANGES: list[tuple[int, str, list[tuple[int, str, str | None]]]] = [
+    *(
+        (TOPIC, "settings", [(SET, key, value)])
+        for key, value in (
+            ("nope", "1"), ("retention.ms", "x"), ("retention.ms", "-2"), ("retention.ms", " 5 "),
+            ("retention.ms", "99999999999999999999"), ("retention.ms", None), ("cleanup.policy", "foo"),
+            ("cleanup.policy", "compact,foo"), ("cleanup.policy", ""), ("cleanup.policy", "delete,delete"),
+            ("cleanup.policy", "delete,,compact"), ("compression.type", "ZSTD"), ("compression.gzip.level", "0"),
+            ("compression.lz4.level", "18"), ("compression.zstd.level", "23"), ("segment.bytes", "1000"),
+            ("segment.bytes", "1_000_000"), ("segment.bytes", "+2097152"), ("segment.bytes", "1e9"),
+            ("segment.ms", "0"), ("preallocate", "yes"), ("preallocate", "TRUE"),
+            ("min.cleanable.dirty.ratio", "1.5"), ("min.cleanable.dirty.ratio", "0.5f"),
+            ("min.cleanable.dirty.ratio", "abc"), ("message.timestamp.type", "x"), ("retention.bytes", "-5"),
+            ("leader.replication.throttled.replicas", "0:1,x"), ("leader.replication.throttled.replicas", "*"),
+            ("leader.replication.throttled.replicas", "none"), ("remote.storage.enable", "true"),
+            ("local.retention.ms", "-3"), ("internal.segment.bytes", "100"), ("min.insync.replicas", "0"),
+            ("max.message.bytes", "-1"), ("message.format.version", "2.0"),
+        )
+    ),
+    (TOPIC, "settings", [(SET, "min.compaction.lag.ms", "9"), (SET, "max.compaction.lag.ms", "8")]),
+    (TOPIC, "settings", [(SET, "flush.ms", "9"), (SET, "flush.ms", "8")]),
+    (TOPIC, "settings", [(APPEND, "cleanup.policy", "compact")]),
+    (TOPIC, "settings", [(APPEND, "cleanup.policy", "x")]),
+    (TOPIC, "settings", [(SUBTRACT, "cleanup.policy", "delete")]),
+    (TOPIC, "settings", [(APPEND, "retention.ms", "1")]),
+    (TOPIC, "settings", [(SUBTRACT, "nope", "1")]),
+    (TOPIC, "settings", [(DELETE, "nope", None)]),
+    *(
+        (BROKER, broker, [(SET, key, value)])
+        for broker in ("1", "")
+        for key, value in (
+            ("nope.key", "1"), ("num.partitions", "3"), ("log.retention.ms", "1000"), ("log.retention.ms", "x"),
+            ("log.retention.hours", "3"), ("log.retention.ms", None), ("node.id", "2"), ("num.io.threads", "0"),
+            ("ssl.keystore.type", "JKS"), ("listener.name.plaintext.max.connections", "100"),
+            ("listener.name.plaintext.max.connections", "x"), ("sasl.enabled.mechanisms", "PLAIN"),
+            ("listener.name.plaintext.ssl.keystore.type", "JKS"), ("message.max.bytes", "-1"),
+            ("compression.type", "zzz"), ("leader.replication.throttled.rate", "1000"),
+            ("follower.replication.throttled.rate", "-1"), ("log.cleanup.policy", "foo"),
+            ("unclean.leader.election.enable", "true"), ("log.flush.interval.ms", "5"),
+        )
+    ),
+    (BROKER, "7", [(SET, "log.retention.ms", "1")]),
+    (BROKER, "x", [(SET, "log.retention.ms", "1")]),
+    (BROKER, "1", [(APPEND, "log.cleanup.policy", "compact")]),
+    (BROKER, "1", [(APPEND, "log.retention.ms", "3")]),
+    (BROKER, "1", [(SUBTRACT, "log.retention.ms", "3")]),
+    (BROKER, "1", [(9, "log.retention.ms", "3")]),
+    *(
+        (GROUP, "g", [(SET, key, value)])
+        for key, value in (
+            ("nope", "1"), ("consumer.session.timeout.ms", "x"), ("consumer.session.timeout.ms", "1000"),
+            ("consumer.session.timeout.ms", "100000"), ("consumer.session.timeout.ms", "50000"),
+            ("consumer.heartbeat.interval.ms", "60000"), ("consumer.assignment.interval.ms", "20000"),
+            ("share.record.lock.duration.ms", "1"), ("share.delivery.count.limit", "100"),
+            ("share.partition.max.record.locks", "9000"), ("share.isolation.level", "x"),
+            ("share.auto.offset.reset", "by_duration:PT1H"), ("share.auto.offset.reset", "by_duration:-PT1H"),
+            ("share.auto.offset.reset", "by_duration:P"), ("share.auto.offset.reset", "EARLIEST"),
+            ("share.renew.acknowledge.enable", "maybe"), ("streams.num.standby.replicas", "9"),
+        )
+    ),
+    (GROUP, "", [(SET, "consumer.session.timeout.ms", "50000")]),
+    (GROUP, "g", [(APPEND, "share.isolation.level", "x")]),
+    *(
+        (CLIENT_METRICS, "m", [(SET, key, value)])
+        for key, value in (
+            ("nope", "1"), ("interval.ms", "x"), ("interval.ms", "5"), ("interval.ms", "100"), ("metrics", "*"),
+            ("metrics", "a,,b"), ("match", "client_id=abc.*"), ("match", "foo=1"), ("match", "client_id=["),
+            ("match", "client_id"),
+        )
+    ),
+    (CLIENT_METRICS, "m", [(APPEND, "metrics", "z")]),
+    (CLIENT_METRICS, "", [(SET, "interval.ms", "1000")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("resource", "name", "operations"), CHANGES, ids=str)
+def test_a_change_is_taken_or_refused_alike(
+    admin: ConfigAdmin,
+    config: BrokerConfig,
+    resource: int,
+    name: str,
+    operations: list[tuple[int, str, str | None]],
+) -> None:
+    assert answer(config, resource, name, operations) == admin.validate(resource, name, *operations)
+
+
+def answer(
+    config: BrokerConfig, resource: int, name: str, operations: list[tuple[int, str, str | None]]
+) -> tuple[int, str | None]:
+    """Error code and text of our functions."""
+    alterations = [Alteration(key, op, value) for op, key, value in operations]
+    try:
+        if resource == TOPIC:
+            alter_topic({}, alterations, config)
+        elif resource == BROKER:
+            alter_broker(name, alterations, config)
+        elif resource == GROUP:
+            alter_group(name, {}, alterations, config)
+        else:
+            alter_client_metrics(name, {}, alterations)
+    except AlterError as error:
+        return error.code, error.message
+    return 0, None
