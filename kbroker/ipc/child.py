@@ -29,7 +29,8 @@ class ChildContext:
     index: within the role. process: row in shared.processes. epoch: incarnation of that row. control_listener:
     listening Unix socket (only control accepts on it). control_address: where the others connect.
     handoff: the end of the acceptor's socket pair on which a network process receives connections, else None.
-    clean_dirs: log dirs that were stopped cleanly before this start (or whose worker is new).
+    log_dirs: absolute paths of those that are online. clean_dirs: those that were stopped cleanly before this
+    start. first_start: no earlier process of this place has run since the broker started.
     ports: bound port of each listener by listener name.
     """
 
@@ -42,6 +43,8 @@ class ChildContext:
     control_listener: socket.socket
     control_address: str
     handoff: socket.socket | None
+    cluster_id: str
+    log_dirs: tuple[str, ...]
     clean_dirs: frozenset[str]
     ports: dict[str, int] = field(default_factory=dict)
     first_start: bool = True

@@ -14,12 +14,12 @@ import time
 from collections.abc import Iterable
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.io.log_dir import LogDir, LogDirLocked
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.net.acceptor import Acceptor
 from kbroker.supervisor.child import Child, monotonic_ms
+from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
 from kbroker.supervisor.roles import ROLES, network_count, worker_count
 
 log = logging.getLogger(__name__)
@@ -27,10 +27,6 @@ log = logging.getLogger(__name__)
 START_POLL_MS = 5
 STOP_TIMEOUT_MS = 60_000
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
-
-
-class StartFailed(Exception):
-    """The broker can not start; the text says why."""
 
 
 class Supervisor:
@@ -44,8 +40,7 @@ class Supervisor:
             socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(network_count(config))
         ]
         self._acceptor = Acceptor(config, [ours for ours, _ in self._handoffs])
-        self._dirs: list[LogDir] = []
-        self._clean: frozenset[str] = frozenset()
+        self._dirs: LogDirs | None = None
         self._children: list[Child] = []
         self._ports: dict[str, int] = {}
         self._stopping = False
@@ -56,7 +51,7 @@ class Supervisor:
         """Start, serve until SIGTERM or SIGINT, drain; the exit code."""
         began = time.monotonic()
         self._wake_on_signals()
-        self._lock_dirs()
+        self._dirs = LogDirs(self.config.log_dirs, self.config.node_id)
         self._ports = self._acceptor.bind()
         self._children = self._places()
         gc.collect()
@@ -82,16 +77,6 @@ class Supervisor:
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
         self._poll.register(self._wake_read.fileno(), select.EPOLLIN)
 
-    def _lock_dirs(self) -> None:
-        """Lock every log dir for as long as any of our processes lives; read and take the clean-stop markers."""
-        try:
-            self._dirs = LogDir.open_all(self.config.log_dirs, self.config.node_id)
-        except LogDirLocked as error:
-            raise StartFailed(str(error)) from error
-        if not any(folder.online for folder in self._dirs):
-            raise StartFailed("no log dir can be used: " + ", ".join(self.config.log_dirs))
-        self._clean = frozenset(str(folder.path) for folder in self._dirs if folder.take_clean_marker())
-
     def _places(self) -> list[Child]:
         rows = {"network": 0, "control": self.shared.control_client, "io": self.shared.sizes.clients}
         return [
@@ -101,6 +86,7 @@ class Supervisor:
         ]
 
     def _start(self, child: Child) -> None:
+        assert self._dirs is not None
         line = self.shared.processes[child.process]
         line[layout.PROCESS_EPOCH] += 1
         line[layout.PROCESS_SLEEPING] = 0
@@ -114,7 +100,9 @@ class Supervisor:
             control_listener=self._control_listener,
             control_address="\0" + self._control_listener.getsockname()[1:].decode(),
             handoff=self._handoffs[child.index][1] if child.role.name == "network" else None,
-            clean_dirs=self._clean,
+            cluster_id=self._dirs.cluster_id,
+            log_dirs=self._dirs.online,
+            clean_dirs=self._dirs.clean,
             ports=self._ports,
             first_start=child.starts == 0,
         )
@@ -207,10 +195,8 @@ class Supervisor:
         clean = not failed
         for rank in sorted({child.role.stop_rank for child in self._children}):
             clean &= self._stop([child for child in self._children if child.role.stop_rank == rank])
-        for folder in self._dirs:
-            if clean and folder.online:
-                folder.put_clean_marker()
-            folder.close()
+        if self._dirs is not None:
+            self._dirs.release(clean)
         log.info(
             "kbroker stopped%s", "" if clean else ", not cleanly: the logs will be checked at the next start"
         )
@@ -254,7 +240,7 @@ def exit_code_of(supervisor: Supervisor) -> int:
     """Run and translate a start failure into a log line and code 1."""
     try:
         return supervisor.run()
-    except StartFailed as error:
+    except LogDirsUnusable as error:
         log.error("%s", error)
         return 1
     except OSError as error:

@@ -1,0 +1,63 @@
+"""The log dirs of a broker as the parent holds them: locked, identified, marked after a clean stop.
+
+Runs in: acceptor. Owner: the supervisor. The locks live as long as any process of the broker.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from kbroker.io import meta_properties
+from kbroker.io.log_dir import LogDir, LogDirInUse
+from kbroker.io.meta_properties import MetaPropertiesError
+
+log = logging.getLogger(__name__)
+
+
+class LogDirsUnusable(Exception):
+    """The broker can not start on these log dirs; the text says why."""
+
+
+class LogDirs:
+    """A log dir with an I/O error is left out, as in Kafka, while others remain.
+
+    online: absolute paths. clean: those of them whose last stop was clean. cluster_id: of meta.properties, new in
+    new log dirs.
+    """
+
+    def __init__(self, paths: Sequence[str], node_id: int) -> None:
+        self._dirs = [LogDir(path) for path in paths]
+        clean = [folder.path for folder in self._dirs if self._take(folder)]
+        self._dirs = [folder for folder in self._dirs if folder.failed is None]
+        if not self._dirs:
+            raise LogDirsUnusable("no log dir can be used: " + ", ".join(paths))
+        self.online = tuple(folder.path for folder in self._dirs)
+        self.clean = frozenset(clean)
+        try:
+            found = [meta_properties.read(path) for path in self.online]
+            self.cluster_id = next((f.cluster_id for f in found if f), None) or meta_properties.random_id()
+            for folder in self._dirs:
+                folder.identify(self.cluster_id, node_id)
+        except (MetaPropertiesError, OSError) as error:
+            raise LogDirsUnusable(str(error)) from error
+
+    def _take(self, folder: LogDir) -> bool:
+        """Lock a log dir; whether its last stop was clean."""
+        try:
+            folder.lock()
+            return folder.take_clean_marker()
+        except LogDirInUse as error:
+            raise LogDirsUnusable(str(error)) from error
+        except OSError as error:
+            folder.fail(error)
+            log.error("log dir %s is offline: %s", folder.path, error)
+            return False
+
+    def release(self, clean: bool) -> None:
+        """Give the log dirs back; clean: every log was closed, so the next start need not check them."""
+        for folder in self._dirs:
+            try:
+                if clean:
+                    folder.write_clean_marker()
+            except OSError as error:
+                log.error("no clean shutdown marker in %s: %s", folder.path, error)
+            folder.unlock()
