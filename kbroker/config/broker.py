@@ -126,6 +126,10 @@ class BrokerConfig:
         static = {**properties, **overrides}
         return cls(static), list(warnings_of(static, row_of))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled as its three layers, so that it may be handed to another process."""
+        return type(self), (dict(self.static), dict(self.cluster), dict(self.own))
+
     def with_dynamic(self, *, cluster: Mapping[str, str], own: Mapping[str, str]) -> "BrokerConfig":
         """The same file under other dynamic layers. Raises ConfigError."""
         return BrokerConfig(self.static, cluster, own)

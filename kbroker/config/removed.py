@@ -22,7 +22,6 @@ REMOVED = {
     "log.message.timestamp.difference.max.ms": (
         "use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms"
     ),
-    "max.reserved.broker.id": _ZOOKEEPER,
     "offsets.commit.required.acks": "offset commits are always acks=all",
     "reserved.broker.max.id": _ZOOKEEPER,
 }

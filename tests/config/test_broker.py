@@ -1,5 +1,9 @@
 """Effective settings: layers, listener prefixes, names that stand for each other, warnings."""
 
+import pickle
+import re
+from pathlib import Path
+
 import pytest
 
 from kbroker.config.broker import BROKER, BrokerConfig, base_name, is_dynamic, is_sensitive, synonyms
@@ -173,3 +177,17 @@ def test_keys_that_may_change_and_keys_that_may_not_be_shown() -> None:
     assert is_sensitive("listener.name.x.ssl.keystore.password")
     assert is_sensitive("no.such.key")
     assert not [name for name in BROKER if is_sensitive(name) and BROKER[name].type.name != "PASSWORD"]
+
+
+def test_it_travels_to_another_process() -> None:
+    config = BrokerConfig({"num.partitions": "2"}, {"log.retention.ms": "5"}, {"log.retention.ms": "6"})
+    copy = pickle.loads(pickle.dumps(config))
+    assert dict(copy.items()) == dict(config.items())
+    assert (copy.static, copy.cluster, copy.own) == (config.static, config.cluster, config.own)
+
+
+def test_every_setting_the_code_asks_for_exists() -> None:
+    asked = re.compile(r"""get_(?:int|bool|float|str|optional_str|list)\(\s*"([^"]+)\"""")
+    for source in (Path(__file__).parents[2] / "kbroker").rglob("*.py"):
+        unknown = [name for name in asked.findall(source.read_text(encoding="utf-8")) if name not in BROKER]
+        assert not unknown, source
