@@ -1,0 +1,15 @@
+"""Who asks: what the coordinator keeps or decides by of a request's sender."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """client_host: as Kafka shows it, with a leading slash (``/127.0.0.1``).
+
+    client_id is empty when unset.
+    """
+
+    client_id: str
+    client_host: str
+    api_version: int

@@ -1,0 +1,79 @@
+"""One member of a classic group: identity, timeouts, what it can do, and the request it waits on."""
+
+from collections.abc import Collection, Sequence
+
+from kbroker.control.machine import Deferred
+
+Protocols = Sequence[tuple[str, bytes]]
+"""(protocol name, metadata) in the member's order of preference."""
+
+
+class ClassicMember:
+    """Runs in: control. Owner: its ClassicGroup (Kafka's ClassicGroupMember)."""
+
+    __slots__ = (
+        "assignment",
+        "awaiting_join",
+        "awaiting_sync",
+        "client_host",
+        "client_id",
+        "instance_id",
+        "is_new",
+        "member_id",
+        "protocol_type",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocol_type: str,
+        protocols: Protocols,
+        assignment: bytes = b"",
+    ) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocol_type = protocol_type
+        self.protocols = protocols
+        self.assignment = assignment
+        self.awaiting_join: Deferred | None = None
+        self.awaiting_sync: Deferred | None = None
+        self.is_new = False
+
+    @property
+    def is_static(self) -> bool:
+        return self.instance_id is not None
+
+    @property
+    def heartbeat_satisfied(self) -> bool:
+        """Whether a member whose session ran out is still there: it waits for an answer of ours."""
+        return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
+
+    def protocol_names(self) -> set[str]:
+        return {name for name, _ in self.protocols}
+
+    def metadata(self, protocol_name: str | None) -> bytes:
+        """Metadata for one of the member's protocols; KeyError for another."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        raise KeyError(protocol_name)
+
+    def vote(self, candidates: Collection[str]) -> str:
+        """The member's favourite among protocols that everybody supports."""
+        return next(name for name, _ in self.protocols if name in candidates)
+
+    def matches(self, protocols: Protocols) -> bool:
+        """Whether a rejoining member says the same as before, in the same order."""
+        return list(self.protocols) == list(protocols)

@@ -1,0 +1,79 @@
+"""DescribeGroups, ListGroups and DeleteGroups."""
+
+from collections.abc import Iterable
+
+from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.classic_member import ClassicMember
+from kbroker.control.groups.group import Group
+from kbroker.control.groups.offset_expiration import delete_offsets_of_group
+from kbroker.control.groups.table import GroupTable
+from kbroker.control.machine import Outcome
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.delete_groups import DeletableGroupResult
+from kbroker.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from kbroker.protocol.messages.list_groups import ListedGroup
+
+NOT_FOUND_IS_AN_ERROR_FROM = 6
+"""DescribeGroups version in which an unknown group is an error instead of a dead group (KIP-1043)."""
+
+TYPES = {"classic": "Classic", "consumer": "Consumer", "share": "Share", "streams": "Streams"}
+
+
+def describe_group(table: GroupTable, group_id: str, api_version: int) -> DescribedGroup:
+    """A classic group as DescribeGroups shows it. Unknown or of another type: a dead group."""
+    group = table.groups.get(group_id)
+    if not isinstance(group, ClassicGroup):
+        answer = DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD)
+        if api_version >= NOT_FOUND_IS_AN_ERROR_FROM:
+            answer.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            answer.error_message = (
+                f"Group {group_id} not found."
+                if group is None
+                else f"Group {group_id} is not a classic group."
+            )
+        return answer
+    stable = group.is_in(ClassicState.STABLE)
+    protocol = group.protocol_name if stable else None
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=[_member(member, protocol) for member in group.members.values()],
+    )
+
+
+def _member(member: ClassicMember, protocol: str | None) -> DescribedGroupMember:
+    """Metadata and assignment are shown of a stable group alone."""
+    answer = DescribedGroupMember(member.member_id, member.instance_id, member.client_id, member.client_host)
+    if protocol is not None:
+        answer.member_metadata = member.metadata(protocol)
+        answer.member_assignment = member.assignment
+    return answer
+
+
+def list_groups(table: GroupTable, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
+    """Groups in one of the states and of one of the types; no filter means all. Case does not matter."""
+    wanted_states = {state.strip().lower() for state in states}
+    wanted_types = {name.strip().lower() for name in types}
+    return [
+        listed(group)
+        for group in table.groups.values()
+        if (not wanted_states or group.state_name.lower() in wanted_states)
+        and (not wanted_types or group.TYPE in wanted_types)
+    ]
+
+
+def listed(group: Group) -> ListedGroup:
+    return ListedGroup(group.group_id, group.listed_protocol_type, group.state_name, TYPES[group.TYPE])
+
+
+def delete_group(table: GroupTable, group_id: str) -> Outcome:
+    """Outcome whose response is the group's DeletableGroupResult."""
+    try:
+        group = table.group(group_id)
+        group.validate_delete()
+    except KafkaError as error:
+        return Outcome(response=DeletableGroupResult(group_id, error.code))
+    records = delete_offsets_of_group(table, group_id) + group.tombstones()
+    return Outcome(records, DeletableGroupResult(group_id))

@@ -1,0 +1,65 @@
+"""What groups of every type have in common."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from kbroker.control.machine import Record
+
+
+class Group(ABC):
+    """A group of any type. Runs in: control. Owner: the GroupTable."""
+
+    TYPE: ClassVar[str]
+    """Kafka's name of the type, in lower case."""
+
+    group_id: str
+
+    @property
+    @abstractmethod
+    def state_name(self) -> str:
+        """The state as clients see it."""
+
+    @property
+    @abstractmethod
+    def is_empty(self) -> bool:
+        """Nobody is in it."""
+
+    @property
+    @abstractmethod
+    def listed_protocol_type(self) -> str:
+        """The protocol type that ListGroups shows."""
+
+    @abstractmethod
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member reads the topic: its offsets then neither expire nor may be deleted."""
+
+    @abstractmethod
+    def validate_offset_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_epoch: int,
+        transactional: bool,
+        api_version: int,
+    ) -> None:
+        """Whether the sender may commit. Raises KafkaError."""
+
+    @abstractmethod
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Whether the sender may read offsets. Raises KafkaError."""
+
+    @abstractmethod
+    def validate_offset_delete(self) -> None:
+        """Whether offsets may be deleted now. Raises KafkaError."""
+
+    @abstractmethod
+    def validate_delete(self) -> None:
+        """Whether the group may be deleted now. Raises KafkaError."""
+
+    @abstractmethod
+    def expiry_base_ms(self, commit_timestamp: int) -> int | None:
+        """The time from which the retention of an offset counts; None while nothing expires."""
+
+    @abstractmethod
+    def tombstones(self) -> list[Record]:
+        """What deletes the group from the log, its offsets aside."""

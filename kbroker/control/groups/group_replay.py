@@ -1,0 +1,142 @@
+"""Rebuilding groups from the records of `__consumer_offsets`, and following the records of our own appends.
+
+A classic group lives ahead of its record: operations change it, the record makes it durable. So after a
+partition has been loaded, GroupMetadata of a group that is there already says nothing new.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.classic_member import ClassicMember
+from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer, join_timer, sync_timer
+from kbroker.control.groups.table import GroupTable
+from kbroker.protocol.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS
+from kbroker.protocol.coordinator_records.legacy_offset_commit import LegacyOffsetCommitKey
+from kbroker.protocol.coordinator_records.offset_commit import OffsetCommitKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.join_group import JoinGroupResponse
+from kbroker.protocol.messages.sync_group import SyncGroupResponse
+from kbroker.protocol.record_types import decode_record
+
+log = logging.getLogger(__name__)
+
+
+class GroupReplay:
+    """Runs in: control. Owner: the GroupShard."""
+
+    def __init__(self, table: GroupTable, rebalance: Rebalance) -> None:
+        self._table = table
+        self._rebalance = rebalance
+        self._loaded: set[int] = set()
+        self._groups_of: dict[int, set[str]] = {}
+        self._handlers: dict[type, Callable[[int, Any, Any], None]] = {GroupMetadataKey: self._group_metadata}
+
+    def handle(self, key_class: type, handler: Callable[[int, Any, Any], None]) -> None:
+        """handler(partition, key, value) applies records with this key."""
+        self._handlers[key_class] = handler
+
+    def is_loaded(self, partition: int) -> bool:
+        return partition in self._loaded
+
+    def replay(self, partition: int, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
+        """Apply one record. Raises ProtocolError when its type or version is unknown."""
+        parsed, content = decode_record(CONSUMER_OFFSETS, key, value)
+        if isinstance(parsed, OffsetCommitKey | LegacyOffsetCommitKey):
+            as_now = OffsetCommitKey(parsed.group, parsed.topic, parsed.partition)
+            if content is not None and parsed.group not in self._table.groups:
+                self._table.create_classic(parsed.group, None)
+            self._table.offsets.replay(as_now, content, producer_id)  # type: ignore[arg-type]
+            group_id = parsed.group
+        else:
+            group_id = getattr(parsed, "group_id", "") or getattr(parsed, "group", "")
+            handler = self._handlers.get(type(parsed))
+            if handler is not None:
+                handler(partition, parsed, content)
+        self._groups_of.setdefault(partition, set()).add(group_id)
+
+    def _group_metadata(
+        self, partition: int, key: GroupMetadataKey, value: GroupMetadataValue | None
+    ) -> None:
+        if value is None:
+            self._remove(key.group)
+            return
+        known = self._table.classic(key.group)
+        if known is not None and partition in self._loaded:
+            return
+        self._table.groups[key.group] = _group_of(key.group, value)
+
+    def _remove(self, group_id: str) -> None:
+        group = self._table.classic(group_id)
+        if group is None:
+            return
+        del self._table.groups[group_id]
+        self._cancel_timers(group)
+
+    def _cancel_timers(self, group: ClassicGroup) -> None:
+        timers = self._table.timers
+        timers.cancel(join_timer(group.group_id))
+        timers.cancel(sync_timer(group.group_id))
+        for member_id in (*group.members, *group.pending_join):
+            timers.cancel(heartbeat_timer(group.group_id, member_id))
+
+    def loaded(self, partition: int, now_ms: int) -> None:
+        """Every record has been replayed: sessions start now."""
+        self._loaded.add(partition)
+        for group_id in self._groups_of.get(partition, set()):
+            group = self._table.classic(group_id)
+            if group is None:
+                continue
+            for member in group.members.values():
+                self._rebalance.schedule_heartbeat(group, member)
+            if len(group.members) > self._table.settings.max_size:
+                # A rebalance lets the members commit before some of them are turned away.
+                self._rebalance.prepare(group, "more members than group.max.size", now_ms)
+
+    def unloaded(self, partition: int) -> None:
+        """The partition is gone: so are its groups."""
+        self._loaded.discard(partition)
+        for group_id in self._groups_of.pop(partition, set()):
+            self._table.offsets.forget_group(group_id)
+            group = self._table.groups.pop(group_id, None)
+            if isinstance(group, ClassicGroup):
+                self._cancel_timers(group)
+                for member in group.members.values():
+                    code = ErrorCode.NOT_COORDINATOR
+                    group.complete_join(
+                        member, JoinGroupResponse(error_code=code, member_id=member.member_id)
+                    )
+                    group.complete_sync(member, SyncGroupResponse(error_code=code))
+                group.state = ClassicState.DEAD
+
+
+def _group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
+    """The group that a record describes: stable with members, else empty."""
+    timestamp_ms = None if value.current_state_timestamp == -1 else value.current_state_timestamp
+    group = ClassicGroup(
+        group_id,
+        timestamp_ms,
+        ClassicState.STABLE if value.members else ClassicState.EMPTY,
+        value.generation,
+        value.protocol_type or None,
+        value.protocol,
+        value.leader,
+    )
+    for each in value.members:
+        group.add(
+            ClassicMember(
+                each.member_id,
+                each.group_instance_id,
+                each.client_id,
+                each.client_host,
+                each.session_timeout if each.rebalance_timeout == -1 else each.rebalance_timeout,
+                each.session_timeout,
+                value.protocol_type,
+                [(value.protocol or "", each.subscription)],
+                each.assignment,
+            )
+        )
+    group.refresh_subscribed_topics()
+    return group

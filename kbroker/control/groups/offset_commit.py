@@ -1,0 +1,160 @@
+"""OffsetCommit, TxnOffsetCommit and OffsetDelete."""
+
+from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.offset_store import CommittedOffset, offset_record, offset_tombstone
+from kbroker.control.groups.rebalance import Rebalance
+from kbroker.control.groups.table import GroupTable
+from kbroker.control.machine import Outcome, Record
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kbroker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kbroker.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+NEW_PROTOCOL_FROM = 9
+"""OffsetCommit version from which the generation may be a member epoch (KIP-848)."""
+
+
+class OffsetCommits:
+    """Runs in: control. Owner: the GroupShard."""
+
+    __slots__ = ("_rebalance", "_table")
+
+    def __init__(self, table: GroupTable, rebalance: Rebalance) -> None:
+        self._table = table
+        self._rebalance = rebalance
+
+    def commit(self, request: OffsetCommitRequest, api_version: int, now_ms: int) -> Outcome:
+        """Outcome whose response is the OffsetCommitResponse.
+
+        Raises KafkaError for the whole request: GROUP_ID_NOT_FOUND (v9+), ILLEGAL_GENERATION,
+        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION.
+        """
+        self._validate(request, api_version)
+        expire_ms = -1 if request.retention_time_ms == -1 else now_ms + request.retention_time_ms
+        response = OffsetCommitResponse()
+        records: list[Record] = []
+        limit = self._table.settings.offset_metadata_max_bytes
+        for topic in request.topics:
+            answers: list[OffsetCommitResponsePartition] = []
+            response.topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
+            for part in topic.partitions:
+                code = ErrorCode.NONE
+                metadata = part.committed_metadata or ""
+                if len(metadata) > limit:
+                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    offset = CommittedOffset(
+                        part.committed_offset,
+                        part.committed_leader_epoch,
+                        metadata,
+                        now_ms,
+                        expire_ms,
+                        topic.topic_id,
+                    )
+                    records.append(offset_record(request.group_id, topic.name, part.partition_index, offset))
+                answers.append(OffsetCommitResponsePartition(part.partition_index, code))
+        return Outcome(records, response)
+
+    def _validate(self, request: OffsetCommitRequest, api_version: int) -> None:
+        group = self._table.groups.get(request.group_id)
+        epoch = request.generation_id_or_member_epoch
+        if group is None:
+            if epoch < 0:
+                return  # a group of offsets alone, made by the replay of its first one
+            if api_version >= NEW_PROTOCOL_FROM:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        group.validate_offset_commit(request.member_id, request.group_instance_id, epoch, False, api_version)
+        if isinstance(group, ClassicGroup) and group.is_in(
+            ClassicState.STABLE, ClassicState.PREPARING_REBALANCE
+        ):
+            member = group.members.get(request.member_id)
+            if member is not None:
+                self._rebalance.schedule_heartbeat(group, member)
+
+    def commit_in_transaction(
+        self, request: TxnOffsetCommitRequest, api_version: int, now_ms: int
+    ) -> Outcome:
+        """Outcome whose records belong into a batch of the request's producer id and epoch.
+
+        Raises KafkaError for the whole request, as `commit` does.
+        """
+        group = self._table.groups.get(request.group_id)
+        if group is None:
+            if request.generation_id >= 0:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        else:
+            try:
+                group.validate_offset_commit(
+                    request.member_id, request.group_instance_id, request.generation_id, True, api_version
+                )
+            except KafkaError as error:
+                if error.code is ErrorCode.STALE_MEMBER_EPOCH:
+                    raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from error
+                raise
+        response = TxnOffsetCommitResponse()
+        records: list[Record] = []
+        limit = self._table.settings.offset_metadata_max_bytes
+        for topic in request.topics:
+            answers: list[TxnOffsetCommitResponsePartition] = []
+            response.topics.append(TxnOffsetCommitResponseTopic(topic.name, answers))
+            topic_id = self._table.topics.id_of(topic.name) or bytes(16)
+            for part in topic.partitions:
+                code = ErrorCode.NONE
+                metadata = part.committed_metadata or ""
+                if len(metadata) > limit:
+                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                else:
+                    offset = CommittedOffset(
+                        part.committed_offset,
+                        part.committed_leader_epoch,
+                        metadata,
+                        now_ms,
+                        topic_id=topic_id,
+                    )
+                    records.append(offset_record(request.group_id, topic.name, part.partition_index, offset))
+                answers.append(TxnOffsetCommitResponsePartition(part.partition_index, code))
+        return Outcome(records, response)
+
+    def delete(self, request: OffsetDeleteRequest) -> Outcome:
+        """Outcome whose response is the OffsetDeleteResponse.
+
+        Raises KafkaError for the whole request: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
+        """
+        group = self._table.group(request.group_id)
+        group.validate_offset_delete()
+        offsets = self._table.offsets
+        response = OffsetDeleteResponse()
+        records: list[Record] = []
+        for topic in request.topics:
+            subscribed = group.is_subscribed_to(topic.name)
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+            indexes = [part.partition_index for part in topic.partitions]
+            response.topics.append(
+                OffsetDeleteResponseTopic(
+                    topic.name, [OffsetDeleteResponsePartition(index, code) for index in indexes]
+                )
+            )
+            if subscribed:
+                continue
+            for index in dict.fromkeys(indexes):
+                if offsets.get(request.group_id, topic.name, index) is not None or offsets.is_pending(
+                    request.group_id, topic.name, index
+                ):
+                    records.append(offset_tombstone(request.group_id, topic.name, index))
+        return Outcome(records, response)

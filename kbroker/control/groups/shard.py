@@ -1,0 +1,197 @@
+"""The group coordinator as one machine over `__consumer_offsets`: the door to everything in this room.
+
+Each operation decides for one group (its key in the runtime) and returns an Outcome; KafkaError refuses the
+whole request. Reads return their answer at once. Kafka's GroupCoordinatorShard.
+"""
+
+import logging
+
+from kbroker.control.groups import describe, offset_expiration
+from kbroker.control.groups.caller import Caller
+from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.group_replay import GroupReplay
+from kbroker.control.groups.heartbeat import classic_heartbeat
+from kbroker.control.groups.join import ClassicJoin, refused
+from kbroker.control.groups.leave import ClassicLeave
+from kbroker.control.groups.offset_commit import OffsetCommits
+from kbroker.control.groups.offset_fetch import fetch_offsets
+from kbroker.control.groups.rebalance import Rebalance
+from kbroker.control.groups.settings import GroupSettings
+from kbroker.control.groups.sync import ClassicSync
+from kbroker.control.groups.sync import refused as sync_refused
+from kbroker.control.groups.table import GroupTable
+from kbroker.control.groups.topic_view import TopicView
+from kbroker.control.machine import Outcome, Timers
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.delete_groups import DeletableGroupResult
+from kbroker.protocol.messages.describe_groups import DescribedGroup
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kbroker.protocol.messages.join_group import JoinGroupRequest
+from kbroker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from kbroker.protocol.messages.list_groups import ListedGroup
+from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
+from kbroker.protocol.messages.offset_delete import OffsetDeleteRequest
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from kbroker.protocol.messages.sync_group import SyncGroupRequest
+from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+log = logging.getLogger(__name__)
+
+TOPIC = "__consumer_offsets"
+
+
+class GroupShard:
+    """Runs in: control. Owner: its Runtime. Not thread-safe.
+
+    Everything takes the group id as the runtime's key: operations of one group run one after the other.
+    """
+
+    topic = TOPIC
+
+    def __init__(self, settings: GroupSettings, timers: Timers, topics: TopicView) -> None:
+        self.table = GroupTable(settings, timers, topics)
+        self._rebalance = Rebalance(self.table)
+        self._join = ClassicJoin(self.table, self._rebalance)
+        self._sync = ClassicSync(self._rebalance)
+        self._leave = ClassicLeave(self.table, self._rebalance)
+        self._commits = OffsetCommits(self.table, self._rebalance)
+        self._replay = GroupReplay(self.table, self._rebalance)
+
+    # --- classic groups
+
+    def join(self, caller: Caller, request: JoinGroupRequest, now_ms: int) -> Outcome:
+        """Response: Deferred of a JoinGroupResponse."""
+        if not request.group_id:
+            return Outcome(response=refused(request, ErrorCode.INVALID_GROUP_ID))
+        shortest, longest = self.table.settings.session_timeout_bounds_ms
+        if not shortest <= request.session_timeout_ms <= longest:
+            return Outcome(response=refused(request, ErrorCode.INVALID_SESSION_TIMEOUT))
+        return self._join.join(caller, request, now_ms)
+
+    def sync(self, request: SyncGroupRequest, now_ms: int) -> Outcome:
+        """Response: Deferred of a SyncGroupResponse."""
+        if not request.group_id:
+            return sync_refused(ErrorCode.INVALID_GROUP_ID)
+        group = self.table.groups.get(request.group_id)
+        if group is None or group.is_empty:
+            return sync_refused(ErrorCode.UNKNOWN_MEMBER_ID)
+        if isinstance(group, ClassicGroup):
+            return self._sync.sync(group, request, now_ms)
+        return sync_refused(ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def heartbeat(self, request: HeartbeatRequest) -> Outcome:
+        """Response: HeartbeatResponse."""
+        if not request.group_id:
+            return Outcome(response=HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        group = self.table.groups.get(request.group_id)
+        try:
+            if not isinstance(group, ClassicGroup):
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+            code = classic_heartbeat(self._rebalance, group, request)
+        except KafkaError as error:
+            code = error.code
+        return Outcome(response=HeartbeatResponse(error_code=code))
+
+    def leave(self, request: LeaveGroupRequest, now_ms: int) -> Outcome:
+        """Response: LeaveGroupResponse in its batched form (v3 and later)."""
+        if not request.group_id:
+            return Outcome(response=LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        group = self.table.groups.get(request.group_id)
+        if isinstance(group, ClassicGroup):
+            return self._leave.leave(group, request, now_ms)
+        unknown = [
+            MemberResponse(each.member_id, each.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID)
+            for each in request.members
+        ]
+        return Outcome(response=LeaveGroupResponse(members=unknown))
+
+    # --- offsets
+
+    def commit_offsets(self, request: OffsetCommitRequest, api_version: int, now_ms: int) -> Outcome:
+        """Response: OffsetCommitResponse.
+
+        Topics of the request have names; their ids are stored with them.
+        """
+        return self._commits.commit(request, api_version, now_ms)
+
+    def commit_offsets_in_transaction(
+        self, request: TxnOffsetCommitRequest, api_version: int, now_ms: int
+    ) -> Outcome:
+        """Response: TxnOffsetCommitResponse. The records belong into a batch of the request's producer."""
+        if not request.group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        return self._commits.commit_in_transaction(request, api_version, now_ms)
+
+    def fetch_offsets(
+        self, request: OffsetFetchRequestGroup, require_stable: bool
+    ) -> OffsetFetchResponseGroup:
+        """One group's offsets; see `offset_fetch`."""
+        return fetch_offsets(self.table, request, require_stable)
+
+    def delete_offsets(self, request: OffsetDeleteRequest) -> Outcome:
+        """Response: OffsetDeleteResponse."""
+        if not request.group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        return self._commits.delete(request)
+
+    def expire_offsets(self, group_id: str, now_ms: int) -> Outcome:
+        """To be run for each of `group_ids` every offsets.retention.check.interval.ms."""
+        return offset_expiration.expire_offsets(self.table, group_id, now_ms)
+
+    def partitions_deleted(self, group_id: str, partitions: list[tuple[str, int]]) -> Outcome:
+        """To be run for each of `groups_with_offsets` when (topic, partition) pairs have been deleted."""
+        return offset_expiration.delete_offsets_of_partitions(self.table, group_id, partitions)
+
+    # --- groups of any type
+
+    def group_ids(self) -> list[str]:
+        return list(self.table.groups)
+
+    def groups_with_offsets(self, topic: str) -> list[str]:
+        """Groups that have an offset of the topic, committed or pending."""
+        offsets = self.table.offsets
+        return [
+            group_id
+            for group_id in self.table.groups
+            if topic in offsets.of_group(group_id)
+            or any(name == topic for name, _ in offsets.pending_partitions(group_id))
+        ]
+
+    def describe(self, group_id: str, api_version: int) -> DescribedGroup:
+        return describe.describe_group(self.table, group_id, api_version)
+
+    def list(self, states: list[str], types: list[str]) -> list[ListedGroup]:
+        return describe.list_groups(self.table, states, types)
+
+    def delete(self, group_id: str) -> Outcome:
+        """Response: DeletableGroupResult."""
+        if not group_id:
+            return Outcome(response=DeletableGroupResult(group_id, ErrorCode.INVALID_GROUP_ID))
+        return describe.delete_group(self.table, group_id)
+
+    # --- the log
+
+    def replay(self, partition: int, key: bytes, value: bytes | None, timestamp_ms: int) -> None:  # noqa: ARG002
+        """Apply one record.
+
+        Raises ProtocolError for one of a type or version that Kafka 4.3 does not have.
+        """
+        self._replay.replay(partition, key, value)
+
+    def replay_in_transaction(
+        self, partition: int, producer_id: int, key: bytes, value: bytes | None
+    ) -> None:
+        """Apply one record of a transactional batch: an offset that waits for its transaction's end."""
+        self._replay.replay(partition, key, value, producer_id)
+
+    def replay_end_of_transaction(self, producer_id: int, commit: bool) -> None:
+        """Apply a control record."""
+        self.table.offsets.end_transaction(producer_id, commit)
+
+    def loaded(self, partition: int, now_ms: int) -> None:
+        """Start the sessions of every member that was found, and drop groups above group.max.size."""
+        self._replay.loaded(partition, now_ms)
+
+    def unloaded(self, partition: int) -> None:
+        """Answer what waits with NOT_COORDINATOR and forget the groups of the partition."""
+        self._replay.unloaded(partition)

@@ -1,0 +1,51 @@
+"""The consumer protocol inside a classic group's metadata and assignments (KIP-429 and before).
+
+Versions newer than ours are read as ours, as Kafka's ConsumerProtocol does. Anything may be in there: clients
+of other languages send what they like, so what cannot be read is None, never an error.
+"""
+
+import struct
+from collections.abc import Iterable
+
+from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from kbroker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kbroker.protocol.schema import ProtocolError
+
+_VERSION = struct.Struct(">h")
+_NEWEST = 3
+
+
+def version_of(data: bytes) -> int:
+    """The version that metadata or an assignment starts with. Raises ProtocolError."""
+    if len(data) < 2:
+        raise ProtocolError("no version")
+    version: int = _VERSION.unpack_from(data)[0]
+    if version < 0:
+        raise ProtocolError(f"version {version}")
+    return version
+
+
+def parse_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
+    """A member's subscription. Raises ProtocolError."""
+    version = min(version_of(metadata), _NEWEST)
+    return decode(ConsumerProtocolSubscription, version, metadata, 2)[0]
+
+
+def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
+    """Topics of all subscriptions together; None when one cannot be read."""
+    topics: set[str] = set()
+    try:
+        for each in metadata:
+            version_of(each)
+            topics.update(decode(ConsumerProtocolSubscription, 0, each, 2)[0].topics)
+    except ProtocolError:
+        return None
+    return frozenset(topics)
+
+
+def encode_assignment(partitions: Iterable[tuple[str, list[int]]], version: int) -> bytes:
+    """An assignment by topic name, as a consumer of the classic protocol reads it."""
+    version = min(version, _NEWEST)
+    body = ConsumerProtocolAssignment([TopicPartition(topic, list(each)) for topic, each in partitions])
+    return _VERSION.pack(version) + encode(body, version)

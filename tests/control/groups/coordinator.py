@@ -1,0 +1,304 @@
+"""A group coordinator without a broker: a clock that tests move, timers, and a log in memory."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kbroker.control.groups.caller import Caller
+from kbroker.control.groups.settings import GroupSettings
+from kbroker.control.groups.shard import GroupShard
+from kbroker.control.machine import Deferred, Operation, Outcome, Record
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest
+from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from kbroker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kbroker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kbroker.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from kbroker.purgatory.timing_wheel import TimerEntry, TimingWheel
+
+START_MS = 1_700_000_000_000
+PARTITION = 0
+
+
+class Timer(TimerEntry):
+    __slots__ = ("name", "operation")
+
+    def __init__(self, expiry_ms: int, name: str, operation: Operation) -> None:
+        super().__init__(expiry_ms)
+        self.name = name
+        self.operation = operation
+
+
+class Topics:
+    """Topics by name; ids are the name in 16 bytes."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.version = 0
+
+    def put(self, name: str, partitions: int) -> None:
+        self.counts[name] = partitions
+        self.version += 1
+
+    def remove(self, name: str) -> None:
+        del self.counts[name]
+        self.version += 1
+
+    @staticmethod
+    def make_id(name: str) -> bytes:
+        return name.encode().ljust(16, b"\0")
+
+    def id_of(self, name: str) -> bytes | None:
+        return self.make_id(name) if name in self.counts else None
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        name = topic_id.rstrip(b"\0").decode()
+        return name if name in self.counts else None
+
+    def partition_count(self, name: str) -> int | None:
+        return self.counts.get(name)
+
+    def names(self) -> Iterable[str]:
+        return tuple(self.counts)
+
+
+class Coordinator:
+    """Drives a GroupShard as the runtime does: records are appended, replayed, then the rest is run."""
+
+    def __init__(
+        self, settings: GroupSettings | None = None, log: list[Record] | None = None, now_ms: int = START_MS
+    ) -> None:
+        self.now_ms = now_ms
+        self.settings = settings or GroupSettings()
+        self.wheel = TimingWheel(now_ms)
+        self.timers: dict[str, Timer] = {}
+        self.topics = Topics()
+        self.shard = GroupShard(self.settings, self, self.topics)
+        self.log: list[Record] = []
+        self.append_error = ErrorCode.NONE
+        for record in log or ():
+            self.log.append(record)
+            self.shard.replay(PARTITION, record.key, record.value, now_ms)
+        self.shard.loaded(PARTITION, now_ms)
+
+    # --- Timers
+
+    def schedule(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
+        self.cancel(name)
+        timer = self.timers[name] = Timer(self.now_ms + delay_ms, name, operation)
+        self.wheel.add(timer)
+
+    def cancel(self, name: str) -> None:
+        timer = self.timers.pop(name, None)
+        if timer is not None:
+            self.wheel.cancel(timer)
+
+    # --- runtime
+
+    def restarted(self, settings: GroupSettings | None = None) -> "Coordinator":
+        """What a successor knows: the log, compacted."""
+        compacted = {record.key: record for record in self.log}
+        again = Coordinator(settings or self.settings, list(compacted.values()), self.now_ms)
+        again.topics.counts.update(self.topics.counts)
+        return again
+
+    def run(self, outcome: Outcome) -> Any:
+        """Append, replay, complete; the response as far as it is there."""
+        code = self.append_error if outcome.records else ErrorCode.NONE
+        if code is ErrorCode.NONE:
+            for record in outcome.records:
+                self.log.append(record)
+                self.shard.replay(PARTITION, record.key, record.value, self.now_ms)
+        if outcome.then is not None:
+            outcome.then(code)
+        elif code is not ErrorCode.NONE:
+            raise KafkaError(code)
+        return outcome.response
+
+    def advance(self, ms: int) -> None:
+        """Let time pass; what comes due on the way runs at its time."""
+        end_ms = self.now_ms + ms
+        while (due := self.wheel.next_expiry_ms()) is not None and due <= end_ms:
+            self.now_ms = max(self.now_ms, due)
+            for entry in self.wheel.advance(self.now_ms):
+                assert isinstance(entry, Timer)
+                if self.timers.get(entry.name) is entry:
+                    del self.timers[entry.name]
+                    self.run(entry.operation(self.now_ms))
+        self.now_ms = end_ms
+        self.wheel.advance(end_ms)
+
+    # --- requests
+
+    def send_join(
+        self,
+        member_id: str = "",
+        group: str = "g",
+        version: int = 9,
+        instance: str | None = None,
+        protocols: tuple[tuple[str, bytes], ...] = (("range", b"meta"),),
+        protocol_type: str = "consumer",
+        session_timeout_ms: int = 10_000,
+        rebalance_timeout_ms: int = 60_000,
+        client_id: str = "client",
+    ) -> Deferred:
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name, metadata) for name, metadata in protocols],
+        )
+        caller = Caller(client_id, "/127.0.0.1", version)
+        deferred = self.run(self.shard.join(caller, request, self.now_ms))
+        assert isinstance(deferred, Deferred)
+        return deferred
+
+    def join(self, member_id: str = "", **fields: Any) -> JoinGroupResponse:
+        """A JoinGroup that is answered at once."""
+        response = answer(self.send_join(member_id, **fields))
+        assert isinstance(response, JoinGroupResponse)
+        return response
+
+    def new_member_id(self, **fields: Any) -> str:
+        """The first of the two JoinGroups of a dynamic member."""
+        response = self.join(**fields)
+        assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        return response.member_id
+
+    def stable_group(
+        self, size: int = 1, instances: tuple[str, ...] = (), **fields: Any
+    ) -> tuple[list[str], int]:
+        """A group of `size` dynamic members and the given static ones, synced. (member ids, generation)"""
+        waiting = [self.send_join(self.new_member_id(**fields), **fields) for _ in range(size)]
+        waiting += [self.send_join(instance=instance, **fields) for instance in instances]
+        self.advance(self.settings.initial_rebalance_delay_ms * 2)
+        responses = [answer(each) for each in waiting]
+        generation = responses[0].generation_id
+        members = [response.member_id for response in responses]
+        holders = [None] * size + list(instances)
+        assignment = {member_id: member_id.encode() for member_id in members}
+        group = fields.get("group", "g")
+        syncs = [
+            self.send_sync(member_id, generation, assignment, instance=instance, group=group)
+            for member_id, instance in zip(members, holders, strict=True)
+        ]
+        for member_id, sync in zip(members, syncs, strict=True):
+            assert answer(sync).assignment == member_id.encode()
+        return members, generation
+
+    def send_sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignment: dict[str, bytes] | None = None,
+        group: str = "g",
+        instance: str | None = None,
+        protocol_type: str | None = "consumer",
+        protocol_name: str | None = "range",
+    ) -> Deferred:
+        request = SyncGroupRequest(
+            group_id=group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignments=[SyncGroupRequestAssignment(*each) for each in (assignment or {}).items()],
+        )
+        deferred = self.run(self.shard.sync(request, self.now_ms))
+        assert isinstance(deferred, Deferred)
+        return deferred
+
+    def sync(self, member_id: str, generation: int, **fields: Any) -> SyncGroupResponse:
+        response = answer(self.send_sync(member_id, generation, **fields))
+        assert isinstance(response, SyncGroupResponse)
+        return response
+
+    def heartbeat(
+        self, member_id: str, generation: int, group: str = "g", instance: str | None = None
+    ) -> ErrorCode:
+        request = HeartbeatRequest(group, generation, member_id, instance)
+        return ErrorCode(self.run(self.shard.heartbeat(request)).error_code)
+
+    def leave(self, *members: MemberIdentity, group: str = "g") -> LeaveGroupResponse:
+        response = self.run(self.shard.leave(LeaveGroupRequest(group, "", list(members)), self.now_ms))
+        assert isinstance(response, LeaveGroupResponse)
+        return response
+
+    def commit(
+        self,
+        offset: int = 7,
+        member_id: str = "",
+        generation: int = -1,
+        group: str = "g",
+        topic: str = "t",
+        partition: int = 0,
+        metadata: str | None = "",
+        version: int = 9,
+        instance: str | None = None,
+        retention_ms: int = -1,
+        topic_id: bytes = bytes(16),
+    ) -> ErrorCode:
+        """The partition's code, or the request's."""
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            retention_time_ms=retention_ms,
+            topics=[
+                OffsetCommitRequestTopic(
+                    topic,
+                    topic_id,
+                    [OffsetCommitRequestPartition(partition, offset, 3, metadata)],
+                )
+            ],
+        )
+        try:
+            response = self.run(self.shard.commit_offsets(request, version, self.now_ms))
+        except KafkaError as error:
+            return error.code
+        return ErrorCode(response.topics[0].partitions[0].error_code)
+
+    def committed(
+        self,
+        topic: str = "t",
+        partition: int = 0,
+        group: str = "g",
+        stable: bool = False,
+        topic_id: bytes = bytes(16),
+    ) -> int:
+        """Committed offset, -1 when there is none."""
+        request = OffsetFetchRequestGroup(
+            group, topics=[OffsetFetchRequestTopics(topic, topic_id, [partition])]
+        )
+        found = self.shard.fetch_offsets(request, stable).topics[0].partitions[0]
+        if found.error_code:
+            raise KafkaError(ErrorCode(found.error_code))
+        return found.committed_offset
+
+    def state(self, group: str = "g") -> str:
+        return self.shard.describe(group, 5).group_state
+
+    def expire_offsets(self) -> None:
+        for group_id in self.shard.group_ids():
+            self.run(self.shard.expire_offsets(group_id, self.now_ms))
+
+
+def answer(deferred: Deferred) -> Any:
+    """What a deferred was completed with; it must have been."""
+    assert deferred.done, "no answer yet"
+    found: list[Any] = []
+    deferred.on_complete(found.append)
+    return found[0]

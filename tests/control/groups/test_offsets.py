@@ -1,0 +1,328 @@
+"""Committed offsets: who may commit, what is fetched, what is deleted, what expires."""
+
+import pytest
+
+from kbroker.control.groups.offset_store import CommittedOffset, offset_record
+from kbroker.control.groups.settings import GroupSettings
+from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS
+from kbroker.protocol.coordinator_records.offset_commit import OffsetCommitValue
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.describe_groups import DescribedGroup
+from kbroker.protocol.messages.leave_group import MemberIdentity
+from kbroker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from kbroker.protocol.record_types import decode_record
+from tests.control.groups.coordinator import PARTITION, Coordinator
+
+DAY_MS = 24 * 3600 * 1000
+SUBSCRIPTION = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\xff\xff\xff\xff"
+"""ConsumerProtocolSubscription v0 of topic t."""
+
+
+class TestCommit:
+    def test_anybody_may_commit_for_an_unknown_group(self) -> None:
+        kafka = Coordinator()
+        assert kafka.commit(42) == ErrorCode.NONE
+        assert kafka.committed() == 42
+        assert kafka.state() == "Empty"
+
+    def test_what_is_written_is_what_apache_kafka_writes(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(42, metadata=None, topic_id=b"i" * 16)
+        record = kafka.log[-1]
+        assert record.key == b"\0\1\0\1g\0\1t\0\0\0\0"
+        assert record.value is not None
+        assert record.value[:2] == b"\0\4"
+        assert decode_record(CONSUMER_OFFSETS, record.key, record.value)[1] == OffsetCommitValue(
+            42, 3, "", kafka.now_ms, -1, b"i" * 16
+        )
+
+    def test_a_retention_of_its_own_is_written_in_version_1(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(version=4, retention_ms=1000)
+        assert kafka.log[-1].value is not None
+        assert kafka.log[-1].value[:2] == b"\0\1"
+        kafka.advance(999)
+        kafka.expire_offsets()
+        assert kafka.committed() == 7
+        kafka.advance(1)
+        kafka.expire_offsets()
+        assert kafka.committed() == -1
+
+    @pytest.mark.parametrize(
+        ("version", "generation", "code"),
+        [(8, 0, ErrorCode.ILLEGAL_GENERATION), (9, 0, ErrorCode.GROUP_ID_NOT_FOUND), (9, -1, ErrorCode.NONE)],
+    )
+    def test_a_generation_of_an_unknown_group(self, version: int, generation: int, code: ErrorCode) -> None:
+        assert Coordinator().commit(generation=generation, version=version) == code
+
+    @pytest.mark.parametrize(
+        ("fields", "code"),
+        [
+            ({}, ErrorCode.NONE),
+            ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"generation": 9}, ErrorCode.ILLEGAL_GENERATION),
+            ({"member_id": "", "generation": -1}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"instance": "i1"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"metadata": "x" * 4097}, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+            ({"metadata": "x" * 4096}, ErrorCode.NONE),
+        ],
+    )
+    def test_in_a_group_in_use(self, fields: dict[str, object], code: ErrorCode) -> None:
+        kafka = Coordinator()
+        (member,), generation = kafka.stable_group()
+        given = {"member_id": member, "generation": generation} | fields
+        assert kafka.commit(**given) == code  # type: ignore[arg-type]
+
+    def test_not_while_the_assignment_is_awaited(self) -> None:
+        kafka = Coordinator()
+        member_id = kafka.new_member_id()
+        kafka.send_join(member_id)
+        kafka.advance(3000)
+        assert kafka.commit(member_id=member_id, generation=1) == ErrorCode.REBALANCE_IN_PROGRESS
+
+    def test_but_while_others_are_joining(self) -> None:
+        kafka = Coordinator()
+        (old,), generation = kafka.stable_group()
+        kafka.send_join(kafka.new_member_id())
+        assert kafka.commit(member_id=old, generation=generation) == ErrorCode.NONE
+
+    def test_offsets_survive_a_restart_and_the_last_commit_wins(self) -> None:
+        kafka = Coordinator()
+        for offset in (1, 5, 3):
+            kafka.commit(offset)
+        assert kafka.restarted().committed() == 3
+
+    def test_a_failed_append_commits_nothing(self) -> None:
+        kafka = Coordinator()
+        kafka.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+        assert kafka.commit() == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert kafka.committed() == -1
+
+
+class TestFetch:
+    def test_all_that_is_there(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(1, topic="a")
+        kafka.commit(2, topic="a", partition=3)
+        kafka.commit(3, topic="b")
+        found = kafka.shard.fetch_offsets(OffsetFetchRequestGroup("g", topics=None), False)
+        assert {
+            (topic.name, part.partition_index): part.committed_offset
+            for topic in found.topics
+            for part in topic.partitions
+        } == {("a", 0): 1, ("a", 3): 2, ("b", 0): 3}
+        assert found.topics[0].partitions[0].committed_leader_epoch == 3
+
+    def test_no_group_and_no_commit_are_no_errors(self) -> None:
+        kafka = Coordinator()
+        assert kafka.committed(group="none") == -1
+        assert kafka.shard.fetch_offsets(OffsetFetchRequestGroup("none", topics=None), False).topics == []
+
+    def test_offsets_of_an_earlier_topic_of_the_name_are_not_told_by_id(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(9, topic_id=b"1" * 16)
+        assert kafka.committed(topic_id=b"1" * 16) == 9
+        assert kafka.committed(topic_id=b"2" * 16) == -1
+        assert kafka.committed() == 9
+
+
+class TestTransactions:
+    """The records that a transaction's coordinator lets us replay."""
+
+    def pending(self, kafka: Coordinator, offset: int, producer_id: int = 5) -> None:
+        record = offset_record("g", "t", 0, CommittedOffset(offset, -1, "", kafka.now_ms))
+        kafka.shard.replay_in_transaction(PARTITION, producer_id, record.key, record.value)
+
+    def test_an_open_transaction_makes_the_offset_unstable(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(1)
+        self.pending(kafka, 2)
+        assert kafka.committed() == 1
+        with pytest.raises(KafkaError, match="UNSTABLE_OFFSET_COMMIT"):
+            kafka.committed(stable=True)
+
+    @pytest.mark.parametrize(("commit", "offset"), [(True, 2), (False, 1)])
+    def test_its_end_decides(self, commit: bool, offset: int) -> None:
+        kafka = Coordinator()
+        kafka.commit(1)
+        self.pending(kafka, 2)
+        kafka.shard.replay_end_of_transaction(5, commit)
+        assert kafka.committed(stable=True) == offset
+
+    def test_a_later_plain_commit_wins_over_an_earlier_transactional_one(self) -> None:
+        kafka = Coordinator()
+        self.pending(kafka, 2)
+        kafka.commit(3)
+        kafka.shard.replay_end_of_transaction(5, True)
+        assert kafka.committed() == 3
+
+    def test_pending_offsets_do_not_expire_and_keep_the_group(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(1)
+        self.pending(kafka, 2)
+        kafka.advance(30 * DAY_MS)
+        kafka.expire_offsets()
+        assert kafka.committed() == 1
+
+
+def delete(kafka: Coordinator, topic: str, *partitions: int, group: str = "g") -> list[int]:
+    request = OffsetDeleteRequest(
+        group, [OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(each) for each in partitions])]
+    )
+    response = kafka.run(kafka.shard.delete_offsets(request))
+    return [part.error_code for part in response.topics[0].partitions]
+
+
+class TestDelete:
+    def test_deletes_what_is_there_and_is_silent_about_the_rest(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(1)
+        assert delete(kafka, "t", 0, 1) == [0, 0]
+        assert kafka.restarted().committed() == -1
+
+    def test_not_what_the_group_reads(self) -> None:
+        kafka = Coordinator()
+        fields = {"protocols": (("range", SUBSCRIPTION),)}
+        (member,), generation = kafka.stable_group(**fields)
+        kafka.commit(1, member_id=member, generation=generation)
+        kafka.commit(2, member_id=member, generation=generation, topic="other")
+        assert delete(kafka, "t", 0) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+        assert delete(kafka, "other", 0) == [0]
+        assert (kafka.committed(), kafka.committed("other")) == (1, -1)
+
+    def test_unknown_group_and_group_of_another_protocol(self) -> None:
+        kafka = Coordinator()
+        with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"):
+            delete(kafka, "t", 0)
+        joining = kafka.new_member_id(protocol_type="connect")
+        kafka.send_join(joining, protocol_type="connect")
+        with pytest.raises(KafkaError, match="NON_EMPTY_GROUP"):
+            delete(kafka, "t", 0)
+
+    def test_a_deleted_topic_takes_its_offsets_along(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(1)
+        kafka.commit(2, topic="u")
+        assert kafka.shard.groups_with_offsets("t") == ["g"]
+        kafka.run(kafka.shard.partitions_deleted("g", [("t", 0), ("t", 1)]))
+        assert (kafka.committed(), kafka.committed("u")) == (-1, 2)
+
+
+class TestDeleteGroup:
+    def code(self, kafka: Coordinator, group: str = "g") -> int:
+        return int(kafka.run(kafka.shard.delete(group)).error_code)
+
+    def test_an_empty_group_goes_with_its_offsets(self) -> None:
+        kafka = Coordinator()
+        (member,), generation = kafka.stable_group()
+        kafka.commit(1, member_id=member, generation=generation)
+        assert self.code(kafka) == ErrorCode.NON_EMPTY_GROUP
+        kafka.leave(MemberIdentity(member))
+        assert self.code(kafka) == ErrorCode.NONE
+        assert kafka.shard.group_ids() == []
+        assert kafka.restarted().shard.group_ids() == []
+        assert kafka.committed() == -1
+
+    def test_unknown_groups(self) -> None:
+        kafka = Coordinator()
+        assert self.code(kafka) == ErrorCode.GROUP_ID_NOT_FOUND
+        assert self.code(kafka, "") == ErrorCode.INVALID_GROUP_ID
+
+
+class TestExpiration:
+    """KIP-211."""
+
+    def test_a_standalone_commit_expires_by_its_own_time_and_takes_the_group_along(self) -> None:
+        kafka = Coordinator()
+        kafka.commit(1)
+        kafka.advance(7 * DAY_MS - 1)
+        kafka.expire_offsets()
+        assert kafka.committed() == 1
+        kafka.advance(1)
+        kafka.expire_offsets()
+        assert kafka.committed() == -1
+        assert kafka.shard.group_ids() == []
+
+    def test_a_groups_offsets_expire_from_when_it_became_empty(self) -> None:
+        kafka = Coordinator(GroupSettings(offsets_retention_ms=DAY_MS))
+        (member,), generation = kafka.stable_group(session_timeout_ms=1_800_000)
+        kafka.commit(1, member_id=member, generation=generation)
+        for _ in range(100):
+            kafka.advance(1_700_000)
+            assert kafka.heartbeat(member, generation) == ErrorCode.NONE
+        kafka.leave(MemberIdentity(member))
+        kafka.advance(DAY_MS - 1)
+        kafka.expire_offsets()
+        assert kafka.committed() == 1
+        kafka.advance(1)
+        kafka.expire_offsets()
+        assert kafka.shard.group_ids() == []
+
+    def test_what_a_stable_group_reads_stays_what_it_no_longer_reads_goes(self) -> None:
+        kafka = Coordinator(GroupSettings(offsets_retention_ms=60_000))
+        fields = {"protocols": (("range", SUBSCRIPTION),), "session_timeout_ms": 1_800_000}
+        (member,), generation = kafka.stable_group(**fields)
+        kafka.commit(1, member_id=member, generation=generation)
+        kafka.commit(2, member_id=member, generation=generation, topic="old")
+        kafka.advance(60_000)
+        kafka.expire_offsets()
+        assert (kafka.committed(), kafka.committed("old")) == (1, -1)
+
+    def test_nothing_expires_of_a_group_whose_subscription_cannot_be_read(self) -> None:
+        kafka = Coordinator(GroupSettings(offsets_retention_ms=60_000))
+        (member,), generation = kafka.stable_group(session_timeout_ms=1_800_000)
+        kafka.commit(1, member_id=member, generation=generation)
+        kafka.advance(60_000)
+        kafka.expire_offsets()
+        assert kafka.committed() == 1
+
+
+class TestDescribeAndList:
+    def test_a_stable_group_shows_metadata_and_assignment(self) -> None:
+        kafka = Coordinator()
+        (member,), _ = kafka.stable_group()
+        described = kafka.shard.describe("g", 6)
+        assert (described.group_state, described.protocol_type, described.protocol_data) == (
+            "Stable",
+            "consumer",
+            "range",
+        )
+        (shown,) = described.members
+        assert (shown.member_id, shown.client_id, shown.client_host) == (member, "client", "/127.0.0.1")
+        assert (shown.member_metadata, shown.member_assignment) == (b"meta", member.encode())
+
+    def test_a_group_that_rebalances_shows_neither(self) -> None:
+        kafka = Coordinator()
+        kafka.stable_group()
+        kafka.send_join(kafka.new_member_id())
+        described = kafka.shard.describe("g", 6)
+        assert described.protocol_data == ""
+        assert {member.member_assignment for member in described.members} == {b""}
+
+    def test_an_unknown_group_is_dead_and_from_v6_an_error(self) -> None:
+        kafka = Coordinator()
+        assert kafka.shard.describe("g", 5) == DescribedGroup(group_id="g", group_state="Dead")
+        assert kafka.shard.describe("g", 6) == DescribedGroup(
+            ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found.", "g", "Dead"
+        )
+
+    def test_filters_by_state_and_type(self) -> None:
+        kafka = Coordinator()
+        kafka.stable_group(group="used")
+        kafka.commit(group="offsets")
+
+        def ids(states: list[str], types: list[str]) -> set[str]:
+            return {each.group_id for each in kafka.shard.list(states, types)}
+
+        assert ids([], []) == {"used", "offsets"}
+        assert ids(["stable"], []) == {"used"}
+        assert ids(["Empty", "Stable"], ["Classic"]) == {"used", "offsets"}
+        assert ids([], ["consumer"]) == set()
+        listed = {each.group_id: each for each in kafka.shard.list([], [])}
+        assert (listed["used"].protocol_type, listed["used"].group_type) == ("consumer", "Classic")
+        assert listed["offsets"].protocol_type == ""
