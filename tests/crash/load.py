@@ -1,0 +1,138 @@
+"""Idempotent producers that remember what was acknowledged, and the judge of what is in the log afterwards."""
+
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+PARTITIONS = 3
+
+
+def create_topic(bootstrap: str, topic: str, config: dict[str, str] | None = None) -> None:
+    """A topic with PARTITIONS partitions."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    futures = admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=config or {})])
+    futures[topic].result(timeout=30)
+
+
+@dataclass
+class Load:
+    """One producer in a thread: values are consecutive numbers per partition, as fast as acks come back.
+
+    acknowledged: partition -> offset -> value, as delivery reports said. failed: delivery errors (none is expected:
+    an idempotent producer resends until its timeout of minutes).
+    """
+
+    bootstrap: str
+    topic: str
+    settings: dict[str, str | int | bool] = field(default_factory=dict)
+    acknowledged: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    failed: list[str] = field(default_factory=list)
+    attempted: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+
+    def __post_init__(self) -> None:
+        self._stop = threading.Event()
+        self._count = 0
+        self._thread = threading.Thread(target=self._run, name="load")
+
+    @property
+    def count(self) -> int:
+        """Acknowledged records so far."""
+        return self._count
+
+    def start(self) -> None:
+        """Begin to produce."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop producing and wait until everything in flight has been acknowledged."""
+        self._stop.set()
+        self._thread.join()
+
+    def wait_for_ack(self, since: int, timeout_s: float = 60) -> float:
+        """Seconds until more than ``since`` records are acknowledged."""
+        began = time.monotonic()
+        while self._count <= since:
+            if time.monotonic() - began > timeout_s:
+                raise AssertionError(f"no acknowledgement within {timeout_s} s")
+            time.sleep(0.002)
+        return time.monotonic() - began
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+            return
+        partition, offset, value = message.partition(), message.offset(), message.value()
+        assert partition is not None and offset is not None and value is not None
+        self.acknowledged[partition][offset] = int(value)
+        self._count += 1
+
+    def _run(self) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 1,
+                "delivery.timeout.ms": 120_000,
+                "reconnect.backoff.ms": 10,
+                "reconnect.backoff.max.ms": 100,
+                "retry.backoff.ms": 10,
+                "retry.backoff.max.ms": 100,
+                "queue.buffering.max.messages": 2000,
+                **self.settings,
+            }
+        )
+        while not self._stop.is_set():
+            partition = sum(self.attempted.values()) % PARTITIONS
+            try:
+                value = self.attempted[partition]
+                producer.produce(self.topic, str(value), partition=partition, on_delivery=self._delivered)
+                self.attempted[partition] += 1
+            except BufferError:
+                producer.poll(0.01)
+            producer.poll(0)
+        left = producer.flush(120)
+        assert left == 0, f"{left} records were never acknowledged"
+
+
+def read_all(bootstrap: str, topic: str) -> dict[int, dict[int, int]]:
+    """partition -> offset -> value of the whole topic."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "enable.auto.commit": False})
+    found: dict[int, dict[int, int]] = {}
+    try:
+        for partition in range(PARTITIONS):
+            found[partition] = {}
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+            if high == low:
+                continue
+            consumer.assign([TopicPartition(topic, partition, low)])
+            deadline = time.monotonic() + 60
+            while not found[partition] or max(found[partition]) < high - 1:
+                assert time.monotonic() < deadline, f"{topic}-{partition} does not deliver up to {high}"
+                for message in consumer.consume(1000, 1.0):
+                    if message.error():
+                        raise KafkaException(message.error())
+                    offset, value = message.offset(), message.value()
+                    assert offset is not None and value is not None and offset not in found[partition]
+                    found[partition][offset] = int(value)
+    finally:
+        consumer.close()
+    return found
+
+
+def judge(load: Load, log: dict[int, dict[int, int]]) -> None:
+    """Nothing acknowledged is lost, moved, doubled or out of order."""
+    assert load.failed == []
+    assert load.count > 0
+    for partition, acknowledged in load.acknowledged.items():
+        records = log[partition]
+        wrong = {o: (v, records.get(o)) for o, v in acknowledged.items() if records.get(o) != v}
+        assert not wrong, f"partition {partition}: acknowledged but not there: {dict(list(wrong.items())[:5])}"
+        values = [records[offset] for offset in sorted(records)]
+        assert values == sorted(set(values)), f"partition {partition}: doubled or reordered"
+        assert values == list(range(load.attempted[partition])), f"partition {partition}: not what was sent"
+        assert sorted(records) == list(range(len(records))), f"partition {partition}: a hole in the offsets"

@@ -1,0 +1,86 @@
+"""kill -9 of each child and of everything, under idempotent load: what was acknowledged stays, once and in order."""
+
+import os
+import random
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from tests.crash.load import Load, create_topic, judge, read_all
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
+
+KILLS = int(os.environ.get("KBROKER_KILLS", "20"))
+SETTINGS = {"log.segment.bytes": "1048576"}  # small segments, so that kills meet rolls too
+
+
+def _run(broker: KBroker, topic: str, kill: Callable[[], None], record: Callable[[str, object], None]) -> None:
+    create_topic(broker.bootstrap, topic)
+    load = Load(broker.bootstrap, topic)
+    load.start()
+    gaps = []
+    try:
+        load.wait_for_ack(0)
+        for number in range(KILLS):
+            time.sleep(random.Random(number).uniform(0.05, 0.3))
+            kill()
+            gaps.append(load.wait_for_ack(load.count))
+    finally:
+        load.stop()
+    judge(load, read_all(broker.bootstrap, topic))
+    record("kills", KILLS)
+    record("acknowledged records", load.count)
+    record("longest gap without acknowledgement, s", round(max(gaps), 3))
+
+
+@pytest.mark.parametrize("role", ["network 0", "io 0", "control"])
+def test_child_killed_under_load(
+    role: str, broker_factory: Callable[..., KBroker], record_property: Callable[[str, object], None]
+) -> None:
+    broker = broker_factory(SETTINGS)
+    parent = broker.pid
+    _run(broker, "killed-child", lambda: _kill_running(broker, role), record_property)
+    assert broker.pid == parent
+    broker.stop()
+
+
+def _kill_running(broker: KBroker, role: str) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            broker.kill9_child(role)
+            return
+        except (LookupError, psutil.NoSuchProcess):  # the last one's successor is not there yet
+            assert time.monotonic() < deadline, f"{role} was not restarted"
+            time.sleep(0.01)
+
+
+def test_everything_killed_under_load(
+    broker_factory: Callable[..., KBroker], record_property: Callable[[str, object], None]
+) -> None:
+    broker = broker_factory(SETTINGS)
+    starts = []
+
+    def kill() -> None:
+        broker.kill9()
+        began = time.monotonic()
+        broker.start()
+        starts.append(time.monotonic() - began)
+
+    _run(broker, "killed-all", kill, record_property)
+    record_property("longest start, s", round(max(starts), 3))
+    broker.stop()
+
+
+def test_kill_of_the_parent_leaves_no_orphan(broker_factory: Callable[..., KBroker]) -> None:
+    broker = broker_factory()
+    family = broker.processes()
+    assert len(family) >= 4
+    os.kill(broker.pid, 9)
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
+    broker.kill9()
+    broker.start()
