@@ -11,6 +11,7 @@ from kbroker.config import properties
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.supervisor.logs import log_to_stderr
+from kbroker.supervisor.unsupported import unsupported
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +34,11 @@ def serve(file: Path | None, overrides: list[str]) -> int:
         return EXIT_CONFIG
     for warning in warnings:
         log.warning("%s", warning)
+    problems = unsupported(config)
+    for problem in problems:
+        log.error("%s", problem)
+    if problems:
+        return EXIT_CONFIG
     # kernels load (or compile) here, once, before the first fork
     from kbroker.supervisor.supervisor import Supervisor, exit_code_of  # noqa: PLC0415
 
