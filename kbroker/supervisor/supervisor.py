@@ -7,6 +7,7 @@ no partition slot and no ring: no child's crash can reach it. Signal handlers on
 import gc
 import logging
 import os
+import resource
 import select
 import signal
 import socket
@@ -50,6 +51,7 @@ class Supervisor:
     def run(self) -> int:
         """Start, serve until SIGTERM or SIGINT, drain; the exit code."""
         began = time.monotonic()
+        _allow_many_files()
         self._wake_on_signals()
         self._dirs = LogDirs(self.config.log_dirs, self.config.node_id)
         self._ports = self._acceptor.bind()
@@ -226,6 +228,12 @@ def _sizes(config: BrokerConfig) -> Sizes:
         ring_entries=config.get_int("kbroker.ring.entries"),
         arena_bytes=config.get_int("kbroker.arena.bytes"),
     )
+
+
+def _allow_many_files() -> None:
+    """Raise the soft limit of open files to the hard one: a partition has three, a connection one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _control_listener() -> socket.socket:
