@@ -61,6 +61,21 @@ test-full: test ## the same as test
 fuzz: venv kernels ## fuzzing alone
 	@$(BIN)/python -m tests.tiers fuzz
 
+##—— benchmarks
+.PHONY: bench bench-quick bench-profile venv-bench
+venv-bench: venv ## adds what the benchmarks' plots and profiles need
+	$(SYNC) run dev bench
+
+# BENCH holds further options, for instance BENCH='--scenario raw_50x1 --target kbroker'.
+bench: venv-bench peer kernels ## kbroker beside Apache Kafka, three rounds; writes docs/benchmarks.md (needs cc)
+	@$(BIN)/python -m bench $(BENCH)
+
+bench-quick: venv-bench peer kernels ## the same work in two minutes, as a guard while working
+	@$(BIN)/python -m bench --quick $(BENCH)
+
+bench-profile: venv-bench peer kernels ## perf and py-spy of the broker: BENCH='--scenario raw_50x1 --target kbroker'
+	@$(BIN)/python -m bench --profile --rounds 1 $(BENCH)
+
 ##—— checks
 .PHONY: check ruff format mypy imports generated fmt docs
 check: ruff format mypy imports generated ## lint, format, types, import direction, generated files fresh
@@ -99,6 +114,7 @@ lock: venv ## locks the requirements anew from pyproject.toml (UPGRADE=1 takes n
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra build --extra dev -c requirements/run.txt -o requirements/dev.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra load -c requirements/dev.txt -o requirements/load.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra spark -c requirements/load.txt -c requirements/dev.txt -o requirements/spark.txt
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra bench -c requirements/dev.txt -o requirements/bench.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra java -c requirements/dev.txt -o requirements/java.txt
 	$(SYNC) run dev
 

@@ -1,0 +1,31 @@
+/* Load generator of the benchmarks: `loadgen <command> --option value ...`. See commands.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "commands.h"
+#include "options.h"
+
+static const struct {
+    const char *name;
+    int (*run)(void);
+} commands[] = {
+    {"produce", command_produce},
+    {"fetch", command_fetch},
+    {"paced", command_paced},
+    {"connections", command_connections},
+    {"ready", command_ready},
+    {"rd-produce", command_rd_produce},
+    {"rd-consume", command_rd_consume},
+    {"bare-sendfile", command_bare_sendfile},
+    {"bare-pwrite", command_bare_pwrite},
+    {"bare-receive", command_bare_receive},
+    {"evict", command_evict},
+};
+
+int main(int argc, char **argv) {
+    if (argc < 2) die("which command?");
+    options_parse(argc - 2, argv + 2);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (!strcmp(argv[1], commands[i].name)) return commands[i].run();
+    die("unknown command %s", argv[1]);
+}

@@ -1,0 +1,104 @@
+"""Samples of a run, and the comparison computed from them. Pure: no broker, no clock."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+
+from bench.scenario import Measure, Measures, Scenario
+
+BASELINE, SUBJECT = "kafka", "kbroker"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one turn gave: figures by measure key, or why there are none."""
+
+    round: int
+    target: str
+    scenario: str
+    figures: Measures = field(default_factory=dict)
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Results:
+    """A run: where, how, and every sample."""
+
+    machine: dict[str, str]
+    setup: dict[str, str]
+    samples: list[Sample]
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1))
+
+    @classmethod
+    def load(cls, path: Path) -> "Results":
+        raw = json.loads(path.read_text())
+        return cls(raw["machine"], raw["setup"], [Sample(**sample) for sample in raw["samples"]])
+
+    @property
+    def targets(self) -> list[str]:
+        return sorted({sample.target for sample in self.samples})
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the comparison; a figure is None when that broker has no sample of it."""
+
+    scenario: str
+    title: str
+    measure: Measure
+    baseline: float | None
+    subject: float | None
+    ratio: float | None
+    """Of the medians."""
+    spread: tuple[float, float] | None
+    """Lowest and highest ratio of a round in which both have a figure."""
+
+    @property
+    def met(self) -> bool | None:
+        """None: there is no goal, or nothing to hold against it."""
+        value = self.subject if self.measure.absolute else self.ratio
+        return None if value is None else self.measure.meets(value)
+
+
+def figures(samples: Iterable[Sample], scenario: str, target: str, key: str) -> dict[int, float]:
+    """The figure of each round."""
+    return {
+        sample.round: sample.figures[key]
+        for sample in samples
+        if sample.scenario == scenario and sample.target == target and key in sample.figures
+    }
+
+
+def ratio_of(subject: float | None, baseline: float | None) -> float | None:
+    """subject / baseline; None when either is missing or the baseline is 0."""
+    return None if subject is None or not baseline else subject / baseline
+
+
+def compare(samples: Sequence[Sample], scenarios: Iterable[Scenario]) -> list[Row]:
+    """Medians over the rounds and their ratio, for every measure that has a sample."""
+    rows = []
+    for scenario in scenarios:
+        for measure in scenario.measures:
+            baseline = figures(samples, scenario.name, BASELINE, measure.key)
+            subject = figures(samples, scenario.name, SUBJECT, measure.key)
+            if not baseline and not subject:
+                continue
+            rows.append(_row(scenario, measure, baseline, subject))
+    return rows
+
+
+def _row(scenario: Scenario, measure: Measure, baseline: dict[int, float], subject: dict[int, float]) -> Row:
+    low = median(baseline.values()) if baseline else None
+    high = median(subject.values()) if subject else None
+    rounds = [subject[number] / baseline[number] for number in subject if baseline.get(number)]
+    spread = (min(rounds), max(rounds)) if rounds else None
+    return Row(scenario.name, scenario.title, measure, low, high, ratio_of(high, low), spread)
+
+
+def failures(samples: Iterable[Sample]) -> list[Sample]:
+    return [sample for sample in samples if sample.failure]

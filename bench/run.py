@@ -1,0 +1,101 @@
+"""The rounds: in each, every scenario is done by both brokers in turn; the order alternates."""
+
+import itertools
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from bench.generator import Generator, LoadFailed, compile_generator, find_librdkafka
+from bench.profiler import Profiler
+from bench.results import Sample
+from bench.scenario import Scenario, Size
+from bench.targets import KafkaTarget, KbrokerTarget, Target, TargetFailed
+from bench.turn import Turn
+
+
+@contextmanager
+def running(target: Target) -> Iterator[Target]:
+    """A launched, ready broker; stopped at the end."""
+    target.prepare()
+    target.launch()
+    try:
+        target.wait_ready()
+        yield target
+    finally:
+        target.stop()
+
+
+def make_targets(
+    names: Sequence[str], folder: Path, generator: Generator, heap: str, profiled: bool
+) -> list[Target]:
+    """The brokers by name, in folders of their own, not launched."""
+    made: list[Target] = []
+    for name in names:
+        place = folder / name
+        place.mkdir(parents=True)
+        made.append(
+            KafkaTarget(place, generator, heap, profiled)
+            if name == "kafka"
+            else KbrokerTarget(place, generator)
+        )
+    return made
+
+
+class Run:
+    """Both brokers live through the whole run, so a JVM is warm; an idle one costs next to nothing."""
+
+    def __init__(
+        self, targets: Sequence[Target], generator: Generator, size: Size, profiles: Path | None
+    ) -> None:
+        self.targets = targets
+        self.generator = generator
+        self.size = size
+        self.profiles = profiles
+        self.kept: dict[str, set[str]] = {target.name: set() for target in targets}
+        self.numbers = itertools.count(1)
+
+    def rounds(self, scenarios: Sequence[Scenario], rounds: int) -> Iterator[Sample]:
+        """Gives each sample as soon as it is there."""
+        order = list(self.targets)
+        with ExitStack() as stack:
+            for target in order:
+                stack.enter_context(running(target))
+            for number in range(1, rounds + 1):
+                for position, scenario in enumerate(scenarios):
+                    backwards = (number + position) % 2 == 0
+                    for target in reversed(order) if backwards else order:
+                        yield self._turn(number, scenario, target)
+
+    def _turn(self, number: int, scenario: Scenario, target: Target) -> Sample:
+        profiler = Profiler(self.profiles, scenario.name) if self.profiles else None
+        turn = Turn(target, self.generator, self.size, next(self.numbers), self.kept[target.name], profiler)
+        turn.sync()
+        begun = time.monotonic()
+        try:
+            figures = scenario.run(turn)
+            turn.clean_up()
+        except (LoadFailed, TargetFailed, KafkaException) as failure:
+            target.check_alive()
+            return Sample(number, target.name, scenario.name, failure=str(failure))
+        figures["turn_seconds"] = time.monotonic() - begun
+        return Sample(number, target.name, scenario.name, figures)
+
+
+@contextmanager
+def work_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder for the brokers' data, removed at the end."""
+    place = folder / "brokers"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def make_generator() -> Generator:
+    return Generator(compile_generator(), find_librdkafka())

@@ -1,0 +1,37 @@
+"""All scenarios, in the order they run and are reported."""
+
+from bench.scenario import Scenario
+from bench.scenarios import (
+    ack_latency,
+    batched_produce,
+    bulk_produce,
+    cold_reader,
+    connections,
+    consume_cached,
+    end_to_end,
+    idempotent_produce,
+    partitions,
+    raw_fetch,
+    raw_produce,
+    restart,
+    single_record_client,
+    start,
+)
+
+SCENARIOS: tuple[Scenario, ...] = (
+    # First, while the disk has no gigabytes of others to write.
+    start.SCENARIO,
+    restart.SCENARIO,
+    batched_produce.SCENARIO,
+    idempotent_produce.SCENARIO,
+    consume_cached.SCENARIO,
+    single_record_client.SCENARIO,
+    *raw_produce.SCENARIOS,
+    *raw_fetch.SCENARIOS,
+    ack_latency.SCENARIO,
+    end_to_end.SCENARIO,
+    cold_reader.SCENARIO,
+    bulk_produce.SCENARIO,
+    partitions.SCENARIO,
+    connections.SCENARIO,
+)

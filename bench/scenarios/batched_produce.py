@@ -1,0 +1,27 @@
+"""Batched 100 B produce: what a log shipper does. librdkafka fills batches as fast as it can."""
+
+from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, rate
+from bench.turn import Turn
+
+CLIENT = "acks=all,linger.ms=5,batch.num.messages=10000,queue.buffering.max.messages=500000"
+
+
+def run(turn: Turn) -> Measures:
+    topic = turn.topic("batched", partitions=4)
+    load = turn.load(
+        "rd-produce",
+        topic=topic,
+        value_bytes=100,
+        set=CLIENT,
+        max_bytes=turn.size.produced_bytes,
+        **turn.timed(),
+    )
+    return load.rate()
+
+
+SCENARIO = Scenario(
+    "batched_100b",
+    "batched 100 B produce (librdkafka)",
+    (rate(1.0), cpu_per_message(0.5), client_cpu()),
+    run,
+)

@@ -1,0 +1,28 @@
+"""1 KB records, idempotent, acks=all: what a careful application does."""
+
+from bench.scenario import Measures, Scenario, client_cpu, cpu_per_gb, megabytes
+from bench.turn import Turn
+
+CLIENT = "enable.idempotence=true,acks=all,linger.ms=5,batch.size=1000000,queue.buffering.max.messages=200000"
+
+
+def run(turn: Turn) -> Measures:
+    topic = turn.topic("idempotent", partitions=4)
+    load = turn.load(
+        "rd-produce",
+        topic=topic,
+        value_bytes=1024,
+        set=CLIENT,
+        run_length=500,
+        max_bytes=turn.size.produced_bytes,
+        **turn.timed(),
+    )
+    return load.throughput()
+
+
+SCENARIO = Scenario(
+    "idempotent_1kb",
+    "1 KB idempotent acks=all produce (librdkafka)",
+    (megabytes(1.0), cpu_per_gb(0.8), client_cpu("s/GB")),
+    run,
+)

@@ -1,0 +1,28 @@
+"""Produce over 1,000 partitions: each request carries one record for each of a tenth of them."""
+
+from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
+from bench.turn import Turn
+
+CONNECTIONS = 10
+
+
+def run(turn: Turn) -> Measures:
+    topic = turn.topic("wide", turn.size.partitions)
+    load = turn.load(
+        "produce",
+        topic=topic,
+        connections=CONNECTIONS,
+        partitions_per_request=turn.size.partitions // CONNECTIONS,
+        value_bytes=100,
+        warm_rounds=10,
+        **turn.timed(),
+    )
+    return {**load.rate(), **load.latency()}
+
+
+SCENARIO = Scenario(
+    "partitions",
+    "produce over 1,000 partitions",
+    (rate(1.0), cpu_per_message(), latency("p99"), client_cpu()),
+    run,
+)

@@ -1,0 +1,182 @@
+"""The two brokers under test, each a process tree in a folder of its own with the same settings."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from bench.generator import Generator
+from bench.measure import tree_pids
+from tests.peer.apache_kafka import free_port
+from tests.peer.artifacts import KAFKA_VERSION
+from tests.peer.tools import java_command, run_tool
+
+# Kafka's own start script gives these; the heap is added.
+JVM = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-XX:MaxInlineLevel=15",
+    "-Djava.awt.headless=true",
+)
+PROFILED_JVM = ("-XX:+PreserveFramePointer", "-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints")
+# Deleted topics give their disk space back before the next turn.
+SETTINGS = {
+    "log.segment.delete.delay.ms": "500",
+    "offsets.topic.replication.factor": "1",
+    "auto.create.topics.enable": "false",
+}
+
+
+class TargetFailed(Exception):
+    """A broker did not start or stop; the text ends with its log."""
+
+
+class Target(ABC):
+    """One broker. Whoever launches it stops it; the folder and the port outlive a restart."""
+
+    name: str
+
+    def __init__(self, folder: Path, generator: Generator) -> None:
+        self.folder = folder
+        self.generator = generator
+        self.data_dir = folder / "data"
+        self.port = free_port()
+        self.launched_at = 0.0
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """Command line that serves `self.data_dir` on `self.port`."""
+
+    @abstractmethod
+    def sibling(self, folder: Path) -> "Target":
+        """Another broker of the same kind in another folder, with empty data, not launched yet."""
+
+    def prepare(self) -> None:
+        """What is to be done once before the first launch and does not count as starting."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, f"{self.name} is not running"
+        return self.process.pid
+
+    def launch(self) -> None:
+        """Starts the process and does not wait for it."""
+        self.prepare()
+        with open(self.folder / "broker.log", "ab") as log:
+            self.launched_at = time.monotonic()
+            self.process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def wait_ready(self, topic: str = "", partitions: int = 0, timeout_s: float = 60) -> float:
+        """Seconds from the launch to the first good answer (of all `partitions` of the topic, if given)."""
+        options = {"port": self.port, "topic": topic, "partitions": partitions, "timeout": timeout_s}
+        try:
+            answer = self.generator.run("ready", options, timeout_s=timeout_s + 5)
+        except Exception as failure:
+            raise TargetFailed(f"{self.name}: {failure}\n{self.log_tail()}") from failure
+        return float(answer["ready"]) - self.launched_at
+
+    def stop(self, timeout_s: float = 60) -> None:
+        """Orderly stop; kill -9 of the whole tree, and an error, when it takes too long."""
+        if self.process is None:
+            return
+        tree = tree_pids(self.pid)
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            for pid in tree:
+                subprocess.run(["kill", "-9", str(pid)], check=False, capture_output=True)
+            self.process.wait()
+            raise TargetFailed(f"{self.name} did not stop in {timeout_s} s\n{self.log_tail()}") from None
+        finally:
+            self.process = None
+
+    def check_alive(self) -> None:
+        """Raises TargetFailed when the broker has ended by itself."""
+        if self.process is not None and self.process.poll() is not None:
+            code = self.process.returncode
+            raise TargetFailed(f"{self.name} ended with code {code}\n{self.log_tail()}")
+
+    def log_tail(self, characters: int = 3000) -> str:
+        log = self.folder / "broker.log"
+        return log.read_text(errors="replace")[-characters:] if log.exists() else ""
+
+    def write_properties(self, settings: dict[str, str]) -> Path:
+        path = self.folder / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+
+class KafkaTarget(Target):
+    """Apache Kafka in KRaft mode, broker and controller in one process."""
+
+    name = "kafka"
+
+    def __init__(self, folder: Path, generator: Generator, heap: str = "1g", profiled: bool = False) -> None:
+        super().__init__(folder, generator)
+        self.heap = heap
+        self.profiled = profiled
+        self.controller_port = free_port()
+
+    def sibling(self, folder: Path) -> Target:
+        fresh = KafkaTarget(folder, self.generator, self.heap, self.profiled)
+        shutil.copytree(self.folder / "formatted", folder / "formatted")
+        return fresh
+
+    def prepare(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        formatted = self.folder / "formatted"
+        if not formatted.exists():
+            config = self.write_properties(self._settings(formatted))
+            run_tool("kafka.tools.StorageTool", "format", "-t", "bench0000000000000000Q", "-c", str(config))
+        if not self.data_dir.exists():
+            shutil.copytree(formatted, self.data_dir)
+        self.write_properties(self._settings(self.data_dir))
+
+    def command(self) -> list[str]:
+        jvm = (f"-Xmx{self.heap}", f"-Xms{self.heap}", *JVM, *(PROFILED_JVM if self.profiled else ()))
+        return java_command("kafka.Kafka", str(self.folder / "server.properties"), jvm=jvm)
+
+    def _settings(self, data_dir: Path) -> dict[str, str]:
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(data_dir),
+            **SETTINGS,
+        }
+
+
+class KbrokerTarget(Target):
+    """kbroker as it is installed in the environment that runs the benchmarks."""
+
+    name = "kbroker"
+
+    def sibling(self, folder: Path) -> Target:
+        return KbrokerTarget(folder, self.generator)
+
+    def command(self) -> list[str]:
+        program = Path(sys.executable).parent / "kbroker"
+        return [str(program), "serve", str(self.folder / "server.properties")]
+
+    def prepare(self) -> None:
+        super().prepare()
+        listeners = f"PLAINTEXT://127.0.0.1:{self.port}"
+        self.write_properties({"listeners": listeners, "log.dirs": str(self.data_dir), **SETTINGS})
+
+
+TARGET_TITLES = {"kafka": f"Apache Kafka {KAFKA_VERSION}", "kbroker": "kbroker"}

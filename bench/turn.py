@@ -1,0 +1,167 @@
+"""One turn: one broker does the work of one scenario, and what it costs is read around the measured part."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.generator import Generator
+from bench.measure import cpu_seconds, pss_bytes
+from bench.profiler import Profiler
+from bench.scenario import Measures, Size
+from bench.targets import Target
+
+
+@dataclass(frozen=True)
+class Load:
+    """Result of one run of the load generator, with the broker's CPU between its begin and its end."""
+
+    answer: dict[str, Any]
+    broker_cpu: float
+    broker_pss: int
+    """PSS in bytes at the end of the measured part."""
+
+    @property
+    def seconds(self) -> float:
+        return float(self.answer["seconds"])
+
+    def rate(self, unit: str = "records") -> Measures:
+        """Per second, and CPU in µs per unit ("records", "requests")."""
+        count = max(float(self.answer[unit]), 1.0)
+        return {
+            "rate": count / self.seconds,
+            "cpu_us": self.broker_cpu / count * 1e6,
+            "client_cpu": float(self.answer["client_cpu"]) / count * 1e6,
+        }
+
+    def throughput(self) -> Measures:
+        """MB (10^6 bytes) per second, and CPU seconds per GB (10^9 bytes)."""
+        gigabytes = max(float(self.answer["bytes"]), 1.0) / 1e9
+        return {
+            "mb_per_s": gigabytes * 1e3 / self.seconds,
+            "cpu_s_per_gb": self.broker_cpu / gigabytes,
+            "client_cpu": float(self.answer["client_cpu"]) / gigabytes,
+        }
+
+    def latency(self, what: str = "ack", key: str = "latency_us") -> Measures:
+        """Milliseconds."""
+        return {
+            f"{what}_{quantile}_ms": float(self.answer[key][quantile]) / 1e3
+            for quantile in ("p50", "p99", "p999")
+        }
+
+    def lateness(self) -> Measures:
+        return {"late_p99_ms": float(self.answer["lateness_us"]["p99"]) / 1e3}
+
+
+@dataclass
+class Turn:
+    """Handed to a scenario. Topics made by `topic` go away with the turn, those of `kept_topic` stay."""
+
+    target: Target
+    generator: Generator
+    size: Size
+    number: int
+    """Counts the turns of the run: makes names of topics unique."""
+    kept: set[str]
+    """Names of the topics already filled on this target."""
+    profiler: Profiler | None = None
+    made: list[str] = field(default_factory=list)
+
+    def topic(self, name: str, partitions: int) -> str:
+        """A new, empty topic for this turn alone."""
+        unique = f"{name}-{self.number}"
+        self._create(unique, partitions)
+        self.made.append(unique)
+        return unique
+
+    def kept_topic(self, name: str, partitions: int, fill: Callable[[str], object]) -> str:
+        """A topic that is filled in the first round and read in all of them."""
+        if name not in self.kept:
+            self._create(name, partitions)
+            fill(name)
+            self.kept.add(name)
+        return name
+
+    def fill(self, topic: str, total_bytes: int, records: int, value_bytes: int = 1024) -> None:
+        """Produces batches of `records` records until the topic holds `total_bytes`."""
+        self.generator.run(
+            "produce",
+            {
+                "port": self.target.port,
+                "topic": topic,
+                "connections": 8,
+                "records": records,
+                "value_bytes": value_bytes,
+                "warm": 0,
+                "seconds": 240,
+                "max_bytes": total_bytes,
+            },
+        )
+
+    def load(self, command: str, **options: object) -> Load:
+        """Runs the load generator against this turn's broker."""
+        before, cpu, pss = 0.0, 0.0, 0
+
+        def on_event(event: str) -> None:
+            nonlocal before, cpu, pss
+            if event == "begin":
+                before = cpu_seconds(self.target.pid)
+                if self.profiler:
+                    self.profiler.start(self.target)
+            elif event == "end":
+                cpu = cpu_seconds(self.target.pid) - before
+                if self.profiler:
+                    self.profiler.stop(self.target)
+                pss = pss_bytes(self.target.pid)
+
+        answer = self.generator.run(command, {"port": self.target.port, **options}, on_event)
+        self.target.check_alive()
+        return Load(answer, cpu, pss)
+
+    def timed(self) -> dict[str, object]:
+        """Options of a load that runs for the size's time."""
+        return {"warm": self.size.warm_seconds, "seconds": self.size.seconds}
+
+    @contextmanager
+    def fresh_broker(self) -> Iterator[Target]:
+        """Another broker of the same kind with no data; not launched. Stopped and removed at the end."""
+        folder = self.target.folder / f"fresh-{self.number}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        broker = self.target.sibling(folder)
+        try:
+            yield broker
+        finally:
+            broker.stop()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def beside(self, broker: Target) -> "Turn":
+        """The same turn on another broker (of `fresh_broker`)."""
+        return Turn(broker, self.generator, self.size, self.number, set(), self.profiler)
+
+    def sync(self) -> None:
+        """Dirty pages of earlier turns to disk, so that their write-back is not in this one's figures."""
+        if self.size.sync:
+            os.sync()
+
+    def clean_up(self) -> None:
+        """Deletes the turn's topics."""
+        if self.made:
+            admin = self._admin()
+            for future in admin.delete_topics(self.made, operation_timeout=30).values():
+                future.result(60)
+            self.made.clear()
+
+    def _create(self, name: str, partitions: int) -> None:
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1)
+        admin = self._admin()
+        for future in admin.create_topics([topic], operation_timeout=60, request_timeout=60).values():
+            future.result(90)
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": f"127.0.0.1:{self.target.port}", "log_level": 3})

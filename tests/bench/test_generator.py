@@ -1,0 +1,161 @@
+"""The load generator compiles, checks what it is told, and refuses what is wrong."""
+
+import shutil
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from bench.generator import Generator, LoadFailed, compile_generator, find_librdkafka
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="the load generator is C: needs cc")
+
+
+@pytest.fixture(scope="module")
+def generator() -> Generator:
+    return Generator(compile_generator(), find_librdkafka())
+
+
+@contextmanager
+def server(answer: Callable[[bytes], bytes | None]) -> Iterator[int]:
+    """A port whose every frame is answered by the function; None closes the connection."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve(link: socket.socket) -> None:
+        with link, suppress(ConnectionError):
+            while head := link.recv(4, socket.MSG_WAITALL):
+                frame = link.recv(struct.unpack(">i", head)[0], socket.MSG_WAITALL)
+                reply = answer(frame)
+                if reply is None:
+                    return
+                body = frame[4:8] + reply
+                link.sendall(struct.pack(">i", len(body)) + body)
+
+    def accept() -> None:
+        while True:
+            try:
+                link, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(link,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    with listener:
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def api_versions(error: int) -> Callable[[bytes], bytes]:
+    return lambda _: struct.pack(">h", error) + b"\x01" + bytes(5)
+
+
+def test_connections_are_opened_and_each_answer_counted(generator: Generator) -> None:
+    with server(api_versions(0)) as port:
+        options = {"port": port, "connections": 20, "window": 4, "warm_connections": 2, "hold": 0}
+        events: list[str] = []
+        answer = generator.run("connections", options, events.append)
+    assert events == ["begin", "end"]
+    assert answer["connections"] == 20
+    assert answer["latency_us"]["count"] == 20
+    assert 0 < answer["latency_us"]["p50"] <= answer["latency_us"]["p99"] <= answer["latency_us"]["max"]
+
+
+def test_an_error_code_is_a_failure_and_no_figure(generator: Generator) -> None:
+    with server(api_versions(35)) as port, pytest.raises(LoadFailed, match="ApiVersions"):
+        generator.run("connections", {"port": port, "connections": 2, "warm_connections": 0})
+
+
+def test_nobody_listening_is_a_failure(generator: Generator) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(LoadFailed, match="nobody listens"):
+        generator.run("produce", {"port": port, "topic": "t"})
+
+
+def test_a_mistyped_option_is_refused(generator: Generator) -> None:
+    with pytest.raises(LoadFailed, match="unknown option --conections"):
+        generator.run("connections", {"port": 1, "conections": 5})
+
+
+class FakeBroker:
+    """Knows one topic of one partition; its Produce answers (v7) can be made wrong."""
+
+    def __init__(self, error: int = 0, step: int = 1, loses: int = 0) -> None:
+        self.error, self.step, self.loses = error, step, loses
+        self.base_offset = 0
+        self.appended = 0
+
+    def __call__(self, frame: bytes) -> bytes | None:
+        key = struct.unpack_from(">h", frame)[0]
+        return {0: self.produce, 2: self.list_offsets, 3: self.metadata}[key]()
+
+    def metadata(self) -> bytes:
+        brokers = b"\x02" + struct.pack(">i", 1) + b"\x02h" + struct.pack(">i", 9092) + b"\x00\x00"
+        partition = struct.pack(">hiii", 0, 0, 1, 0) + b"\x01\x01\x01\x00"
+        topic = b"\x00\x00" + b"\x02t" + bytes(16) + b"\x00" + b"\x02" + partition + bytes(5)
+        return b"\x00" + bytes(4) + brokers + b"\x00" + struct.pack(">i", 1) + b"\x02" + topic + b"\x00"
+
+    def list_offsets(self) -> bytes:
+        partition = struct.pack(">ihqqi", 0, 0, -1, self.appended, 0) + b"\x00"
+        return b"\x00" + bytes(4) + b"\x02" + b"\x02t" + b"\x02" + partition + b"\x00\x00"
+
+    def produce(self) -> bytes:
+        offset = self.base_offset
+        self.base_offset += self.step
+        self.appended += 1
+        if self.loses and self.appended == self.loses:
+            self.appended -= 1
+            self.loses = 0
+        partition = struct.pack(">ihqqq", 0, self.error, offset, -1, 0)
+        return struct.pack(">ih", 1, 1) + b"t" + struct.pack(">i", 1) + partition + bytes(4)
+
+
+def produce(generator: Generator, broker: FakeBroker) -> int:
+    """Requests answered in the measured part."""
+    options = {"topic": "t", "connections": 1, "produce_version": 7, "warm": 0.01, "seconds": 0.05}
+    with server(broker) as port:
+        return int(generator.run("produce", {"port": port, **options})["requests"])
+
+
+def test_produce_counts_what_a_right_broker_acknowledges(generator: Generator) -> None:
+    assert produce(generator, FakeBroker()) > 0
+
+
+@pytest.mark.parametrize(
+    ("broker", "complaint"),
+    [
+        (FakeBroker(error=3), "partition 0: error 3"),
+        (FakeBroker(step=0), "base offset 0 after 0"),
+        (FakeBroker(step=-1), "base offset -1 after 0"),
+        (FakeBroker(loses=3), "the log grew by"),
+    ],
+    ids=["error", "same offset", "falling offset", "lost record"],
+)
+def test_a_broken_broker_cannot_look_fast(generator: Generator, broker: FakeBroker, complaint: str) -> None:
+    with pytest.raises(LoadFailed, match=complaint):
+        produce(generator, broker)
+
+
+def test_an_unknown_command_is_refused(generator: Generator) -> None:
+    with pytest.raises(LoadFailed, match="unknown command"):
+        generator.run("prodcue", {})
+
+
+def test_the_bare_loops_move_the_bytes_they_report(generator: Generator, tmp_path: Path) -> None:
+    options = {"folder": tmp_path, "bytes": 8 << 20, "chunk": 1 << 16, "files": 2}
+    for loop in ("bare-pwrite", "bare-receive"):
+        assert 8 << 20 <= generator.run(loop, options)["bytes"] < 9 << 20
+    sent = generator.run(
+        "bare-sendfile",
+        {"folder": tmp_path, "file_bytes": 1 << 20, "chunk": 1 << 16, "warm": 0.01, "seconds": 0.05},
+    )
+    assert sent["bytes"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_library_is_the_one_of_the_python_client(generator: Generator) -> None:
+    assert generator.library.name.startswith("librdkafka")

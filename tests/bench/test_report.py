@@ -1,0 +1,87 @@
+"""The table and the page say what the samples say."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.report import BEGIN, END, figure, markdown_table, summary, text_table, write_page
+from bench.results import Results, Sample, compare
+from bench.scenarios import SCENARIOS
+
+SAMPLES = [
+    Sample(1, "kafka", "raw_50x1", {"rate": 44_000.0, "cpu_us": 27.0, "ack_p99_ms": 3.4}),
+    Sample(1, "kbroker", "raw_50x1", {"rate": 100_000.0, "cpu_us": 10.0, "ack_p99_ms": 3.0}),
+]
+ROWS = compare(SAMPLES, SCENARIOS)
+RESULTS = Results({"processor": "a test"}, {"rounds": "1"}, SAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0.0, "0"),
+        (0.012345, "0.0123"),
+        (3.14159, "3.14"),
+        (99.96, "100"),
+        (1234.5, "1,230"),
+        (123456.0, "123,000"),
+        (2_345_678.0, "2,350,000"),
+    ],
+)
+def test_figures_have_three_significant_digits(value: float | None, text: str) -> None:
+    assert figure(value) == text
+
+
+def test_the_text_table_shows_ratio_goal_and_verdict() -> None:
+    lines = {line.split(",")[0].strip(): line for line in text_table(ROWS).splitlines()}
+    assert lines["rate"].split()[-6:] == ["44,000", "100,000", "2.27", "≥", "1.8", "yes"]
+    assert lines["broker CPU per request"].split()[-6:] == ["27", "10", "0.37", "≤", "0.45", "yes"]
+    assert lines["ack p99"].split()[-1] == "no"
+
+
+def test_the_summary_counts_and_names_what_is_not_met() -> None:
+    assert summary(ROWS) == "2 of 3 goals met; not met: raw_50x1 ack p99"
+    assert "one broker only" in summary(compare(SAMPLES[:1], SCENARIOS))
+
+
+def test_every_line_of_the_markdown_table_has_the_same_cells() -> None:
+    assert {line.count("|") for line in markdown_table(ROWS).splitlines()} == {8}
+
+
+def test_the_page_keeps_what_was_written_by_hand(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    page.write_text(
+        f"# Title\n\nbefore\n\n{BEGIN}\nold figures\n{END}\n\nThe p99 misses its goal because ...\n"
+    )
+    write_page(RESULTS, page)
+    written = page.read_text()
+    assert written.startswith("# Title\n\nbefore\n")
+    assert written.endswith("\n\nThe p99 misses its goal because ...\n")
+    assert "old figures" not in written
+    assert "processor: a test" in written
+    write_page(RESULTS, page)
+    assert page.read_text() == written
+
+
+def test_the_page_is_begun_when_there_is_none(tmp_path: Path) -> None:
+    page = tmp_path / "docs" / "benchmarks.md"
+    write_page(RESULTS, page)
+    assert page.read_text().count(BEGIN) == 1
+    assert "2 of 3 goals met" in page.read_text()
+
+
+def test_plots_are_drawn_and_linked_where_matplotlib_is(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    page = tmp_path / "benchmarks.md"
+    files = write_page(RESULTS, page)
+    assert [file.name for file in files] == ["benchmarks.md", "ratios.svg", "latencies.svg"]
+    assert "(benchmarks/ratios.svg)" in page.read_text()
+
+
+def test_scenario_names_are_unique_and_none_is_a_prefix_that_hides_another() -> None:
+    names = [scenario.name for scenario in SCENARIOS]
+    assert len(set(names)) == len(names)
+    for scenario in SCENARIOS:
+        keys = [measure.key for measure in scenario.measures]
+        assert len(set(keys)) == len(keys)

@@ -1,0 +1,85 @@
+"""Medians, ratios and verdicts of a comparison."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.results import Results, Sample, compare, failures, ratio_of
+from bench.scenario import Measure, Measures, Scenario
+
+
+def never_run(_: object) -> Measures:
+    raise AssertionError("a comparison runs nothing")
+
+
+RATE = Measure("rate", "rate", "requests/s", "higher", 1.5)
+COST = Measure("cpu", "CPU", "µs", "lower", 0.5)
+SHARE = Measure("share", "share", "", "higher", 0.85, absolute=True)
+PLAIN = Measure("plain", "plain", "", "lower")
+SCENARIO = Scenario("work", "some work", (RATE, COST, SHARE, PLAIN), never_run)
+
+
+def sample(number: int, target: str, **figures: float) -> Sample:
+    return Sample(number, target, "work", figures)
+
+
+def test_the_ratio_is_that_of_the_medians_and_the_spread_that_of_the_rounds() -> None:
+    samples = [
+        *(sample(n, "kafka", rate=rate) for n, rate in ((1, 100.0), (2, 200.0), (3, 400.0))),
+        *(sample(n, "kbroker", rate=rate) for n, rate in ((1, 300.0), (2, 380.0), (3, 390.0))),
+    ]
+    (row,) = compare(samples, [SCENARIO])
+    assert (row.baseline, row.subject, row.ratio) == (200.0, 380.0, 1.9)
+    assert row.spread == pytest.approx((390 / 400, 3.0))
+    assert row.met is True
+
+
+@pytest.mark.parametrize(
+    ("measure", "kafka", "kbroker", "met"),
+    [
+        (RATE, 100.0, 150.0, True),
+        (RATE, 100.0, 149.0, False),
+        (COST, 10.0, 5.0, True),
+        (COST, 10.0, 5.1, False),
+        (SHARE, 0.1, 0.85, True),
+        (SHARE, 0.1, 0.84, False),
+        (PLAIN, 1.0, 100.0, None),
+    ],
+)
+def test_a_goal_bounds_the_ratio_or_the_figure_itself(
+    measure: Measure, kafka: float, kbroker: float, met: bool | None
+) -> None:
+    figures = [sample(1, "kafka", **{measure.key: kafka}), sample(1, "kbroker", **{measure.key: kbroker})]
+    (row,) = compare(figures, [SCENARIO])
+    assert row.met is met
+
+
+def test_one_broker_alone_gives_figures_and_no_verdict() -> None:
+    (row,) = compare([sample(1, "kafka", rate=7.0)], [SCENARIO])
+    assert (row.baseline, row.subject, row.ratio, row.spread, row.met) == (7.0, None, None, None, None)
+
+
+def test_a_goal_for_the_figure_itself_needs_no_peer() -> None:
+    (row,) = compare([sample(1, "kbroker", share=0.9)], [SCENARIO])
+    assert row.met is True
+
+
+def test_a_failed_turn_is_no_figure_but_is_named() -> None:
+    broken = Sample(2, "kbroker", "work", failure="offset 3 where 2 was due")
+    rows = compare([sample(1, "kafka", rate=10.0), sample(1, "kbroker", rate=30.0), broken], [SCENARIO])
+    assert [row.ratio for row in rows] == [3.0]
+    assert failures([broken, sample(1, "kafka", rate=1.0)]) == [broken]
+
+
+def test_no_ratio_to_nothing() -> None:
+    assert ratio_of(3.0, 0.0) is None
+    assert ratio_of(3.0, None) is None
+    assert ratio_of(None, 3.0) is None
+    assert ratio_of(0.0, 4.0) == 0.0
+
+
+def test_results_come_back_from_their_file(tmp_path: Path) -> None:
+    results = Results({"processor": "x"}, {"rounds": "3"}, [sample(1, "kafka", rate=1.5)])
+    results.save(tmp_path / "runs" / "one.json")
+    assert Results.load(tmp_path / "runs" / "one.json") == results
+    assert results.targets == ["kafka"]
