@@ -1,6 +1,8 @@
 """The state of one broker as control holds it, and the small steps that every change is made of."""
 
 import asyncio
+import logging
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,14 +14,19 @@ from kbroker.config.listeners import Endpoint
 from kbroker.config.topic import TopicConfig
 from kbroker.control.catalogue import Catalogue, Partition, Topic
 from kbroker.control.links import Links, bounded
+from kbroker.control.log_reading import LogReading
+from kbroker.control.machine import Coordinator, Transactions
 from kbroker.control.placement import least_loaded, workers_of_dirs
+from kbroker.control.producer_ids import ProducerIds
 from kbroker.control.resource import BROKER, TOPIC
 from kbroker.control.slots import Slots
 from kbroker.control.store import ConfigKey, Store, Stored
 from kbroker.ipc import layout
 from kbroker.ipc.messages import Image, OpenPartition, TopicImage
 from kbroker.ipc.shared import Shared
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -31,6 +38,8 @@ class Broker:
     """Runs in: control. Owner: the process's main. Everything of it is used from the event loop alone.
 
     config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource type, name).
+    coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
+    attachments: what upper rooms keep along with this broker, by its type. config_listeners: told the resource (type, name) whose dynamic configs have changed.
     announcing: topics that network processes are being told of but that clients may not see yet.
     opening: partitions that an IO worker is being told of for the first time.
     endpoints: advertised address of each listener, real ports. version: grows with everything Metadata shows.
@@ -57,9 +66,15 @@ class Broker:
         self.catalogue = Catalogue(stored.topics)
         self.slots = Slots(shared.slots, stored.next_generation)
         self.links = Links()
+        self.logs = LogReading()
+        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.transactions: Transactions | None = None
+        self.coordinators: dict[int, Coordinator] = {}
         self.changing = asyncio.Lock()
         self.announcing: dict[str, Topic] = {}
         self.opening: dict[str, tuple[Topic, list[Partition]]] = {}
+        self.attachments: dict[type, object] = {}
+        self.config_listeners: Callable[[int, str], None] = _nobody
         self._topic_configs: dict[str, TopicConfig] = {}
         self._store = store
         self._store_thread = ThreadPoolExecutor(1, "store")
@@ -78,6 +93,11 @@ class Broker:
     def now_ms(self) -> int:
         """Wall clock."""
         return time.time_ns() // 1_000_000
+
+    @property
+    def rack(self) -> str | None:
+        """broker.rack."""
+        return self.config.get_optional_str("broker.rack")
 
     def override(self, kind: int, name: str) -> dict[str, str]:
         """Dynamic configs of one resource; empty when it has none."""
@@ -103,8 +123,13 @@ class Broker:
     # --- steps of a change -----------------------------------------------------------------------------
 
     async def in_store(self, step: Callable[[Store], T]) -> T:
-        """Run a step on the store's thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._store_thread, step, self._store)
+        """Run a step on the store's thread. Raises KAFKA_STORAGE_ERROR."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._store_thread, step, self._store)
+        except sqlite3.Error as error:
+            log.error("the store failed: %s", error)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The broker's store failed: {error}") from error
 
     def settings_changed(self, config: BrokerConfig | None = None, topics: Iterable[str] = ()) -> None:
         """Forget what was resolved: of the named topics, or of all when the broker's own settings changed."""
@@ -170,7 +195,15 @@ class Broker:
         results = await bounded(OPENS_AT_ONCE, calls)
         return next((result for result in results if isinstance(result, KafkaError)), None)
 
+    async def _allocate_producer_ids(self, count: int) -> int:
+        return await self.in_store(lambda store: store.allocate_producer_ids(count))
+
     def close(self) -> None:
         """Finish what the store has been asked to do, and close it."""
+        self.logs.close()
         self._store_thread.shutdown(wait=True)
         self._store.close()
+
+
+def _nobody(kind: int, name: str) -> None:
+    """No coordinator follows config changes yet."""

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +91,24 @@ class Machine(Protocol):
 
     def unloaded(self, partition: int) -> None:
         """Forget what the partition held: it has been deleted."""
+
+
+class Coordinator(Protocol):
+    """A machine that runs, as the APIs see it: `runtime.Runtime`."""
+
+    topic: str
+
+    def partition_for(self, key: str) -> int:
+        """Partition of the internal topic that holds the key's records."""
+
+    async def ready(self) -> None:
+        """Make the internal topic if there is none. Raises KafkaError when it can not be made."""
+
+
+class Transactions(Protocol):
+    """The transaction coordinator, as InitProducerId sees it."""
+
+    async def init_producer_id(
+        self, client: ClientRequest, request: InitProducerIdRequest
+    ) -> InitProducerIdResponse:
+        """Begin or go on with a transactional id. Raises KafkaError."""

@@ -35,25 +35,8 @@ async def create_topics(
                 results[wish.name] = error
         plans = [plan for plan in results.values() if isinstance(plan, TopicPlan)]
         if plans and not validate_only:
-            for plan in plans:
-                if (collision := _collision_within(plan, plans)) is not None:
-                    results[plan.name] = collision
-            plans = [plan for plan in plans if results[plan.name] is plan]
             results.update(await _create(broker, plans))
         return results
-
-
-def _collision_within(plan: TopicPlan, plans: list[TopicPlan]) -> KafkaError | None:
-    """Two topics of one request may collide with each other as well; the first one wins."""
-    for other in plans:
-        if other is plan:
-            return None
-        if other.name.replace(".", "_") == plan.name.replace(".", "_"):
-            return KafkaError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{plan.name}' collides with existing topic: {other.name}",
-            )
-    return None
 
 
 async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaError]:

@@ -91,7 +91,8 @@ def _check_factor(wish: NewTopic, config: BrokerConfig) -> None:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot "
-            "be reached because only 1 broker(s) are registered.",
+            "be reached because only 1 broker(s) are registered or some brokers have all their log "
+            "directories cordoned.",
         )
 
 

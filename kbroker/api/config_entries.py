@@ -1,0 +1,70 @@
+"""DescribeConfigs' result of one resource: which settings, from the config tables."""
+
+import logging
+
+from kbroker.config.describe import (
+    Entry,
+    Source,
+    describe_all_brokers,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from kbroker.config.setting import Type
+from kbroker.control.broker import Broker
+from kbroker.control.loggers import levels
+from kbroker.control.resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from kbroker.control.topic_name import validate
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+
+def entries_of(broker: Broker, kind: int, name: str, keys: list[str] | None) -> list[Entry]:
+    """The settings of a resource. Raises KafkaError with Kafka's text."""
+    if kind == TOPIC:
+        validate(name)
+        if broker.catalogue.get(name) is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return describe_topic(broker.override(kind, name), broker.config, keys)
+    if kind == BROKER:
+        if not name:
+            return describe_all_brokers(broker.config, keys)
+        _check_id(broker, name, " or empty string,")
+        return describe_broker(broker.config, keys)
+    if kind == BROKER_LOGGER:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+        _check_id(broker, name, "")
+        return _loggers(keys)
+    if kind == CLIENT_METRICS:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        return describe_client_metrics(broker.override(kind, name), keys)
+    if kind == GROUP:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        return describe_group(broker.override(kind, name), broker.config, keys)
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type UNKNOWN for resource {name}")
+
+
+def _check_id(broker: Broker, name: str, or_else: str) -> None:
+    try:
+        number = int(name)
+    except ValueError:
+        why = f"Broker id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, why) from None
+    if number != broker.node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {broker.node_id}{or_else} but received {name}",
+        )
+
+
+def _loggers(keys: list[str] | None) -> list[Entry]:
+    return [
+        Entry(name, level, Source.DYNAMIC_BROKER_LOGGER, False, False, (), Type.UNKNOWN, None)
+        for name, level in levels().items()
+        if not keys or name in keys
+    ]

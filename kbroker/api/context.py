@@ -1,0 +1,30 @@
+"""What a handler is given besides the request."""
+
+from dataclasses import dataclass
+
+from kbroker.config.listeners import Endpoint
+from kbroker.control.broker import Broker
+from kbroker.ipc.messages import ClientRequest
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """One request on its way. Runs in: control. broker: the state that handlers read and change."""
+
+    broker: Broker
+    client: ClientRequest
+
+    @property
+    def version(self) -> int:
+        """Version of the request; the answer has the same."""
+        return self.client.api_version
+
+    @property
+    def client_id(self) -> str:
+        """The client's name for itself; empty when it gave none."""
+        return self.client.client_id or ""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Address that this client is told to connect to: the advertised one of the listener it came in by."""
+        return self.broker.endpoints[self.client.listener]

@@ -1,0 +1,49 @@
+"""CreatePartitions (key 37), v0-3: more partitions for a topic, never fewer.
+
+v2 flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED. The answer leaves when every process knows the partitions.
+"""
+
+from collections import Counter
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.topic_change import grow_topic
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+
+API = Api(ApiKey.CREATE_PARTITIONS, 0, 3)
+
+
+async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    """Grow each topic; each has its own result."""
+    times = Counter(topic.name for topic in request.topics)
+    results = [
+        CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        for name, count in times.items()
+        if count > 1
+    ]
+    for topic in request.topics:
+        if times[topic.name] > 1:
+            continue
+        assignments = None
+        if topic.assignments is not None:
+            assignments = [assignment.broker_ids for assignment in topic.assignments]
+        try:
+            await grow_topic(ctx.broker, topic.name, topic.count, assignments, request.validate_only)
+            results.append(CreatePartitionsTopicResult(topic.name))
+        except KafkaError as error:
+            results.append(CreatePartitionsTopicResult(topic.name, error.code, error.message))
+    return CreatePartitionsResponse(results=results)
+
+
+def refuse(request: CreatePartitionsRequest, error: KafkaError, version: int) -> CreatePartitionsResponse:
+    """The request failed as a whole: every topic carries the error."""
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreatePartitionsResponse(
+        results=[CreatePartitionsTopicResult(name, error.code, error.message) for name in names]
+    )

@@ -1,0 +1,81 @@
+"""CreateTopics (key 19), v2-7.
+
+v2 throttle time (v0-1 are gone since Kafka 4.0), validate only; v4 -1 partitions or replicas is the default; v5 flexible,
+the answer has the topic's configs; v6 may answer THROTTLING_QUOTA_EXCEEDED; v7 topic id in the answer (KIP-516).
+The answer leaves when every process knows the topic. One node: a replication factor above 1 is refused.
+"""
+
+from collections import Counter
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.config.describe import describe_topic
+from kbroker.control.broker import Broker
+from kbroker.control.topic_change import create_topics, new_topic_id
+from kbroker.control.topic_name import CLUSTER_METADATA
+from kbroker.control.topic_plan import NewTopic, TopicPlan
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+API = Api(ApiKey.CREATE_TOPICS, 2, 7)
+
+
+async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create what can be created; each topic has its own result."""
+    times = Counter(topic.name for topic in request.topics)
+    wishes = [_wish(topic) for topic in request.topics if times[topic.name] == 1]
+    results = await create_topics(ctx.broker, wishes, request.validate_only)
+    ordinary = [name for name in results if name != CLUSTER_METADATA]
+    answers = [_result(ctx.broker, name, results[name], request.validate_only) for name in ordinary]
+    for name, count in times.items():
+        if count > 1:
+            answers.append(_error(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
+        elif name == CLUSTER_METADATA:
+            answers.append(_result(ctx.broker, name, results[name], request.validate_only))
+    return CreateTopicsResponse(topics=answers)
+
+
+def refuse(request: CreateTopicsRequest, error: KafkaError, version: int) -> CreateTopicsResponse:
+    """The request failed as a whole: every topic carries the error."""
+    return CreateTopicsResponse(topics=[_error(topic.name, error) for topic in request.topics])
+
+
+def _wish(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        [(assignment.partition_index, assignment.broker_ids) for assignment in topic.assignments],
+        {config.name: config.value for config in topic.configs},
+    )
+
+
+def _error(name: str, error: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(name, error_code=error.code, error_message=error.message)
+
+
+def _result(
+    broker: Broker, name: str, result: TopicPlan | KafkaError, validate_only: bool
+) -> CreatableTopicResult:
+    if isinstance(result, KafkaError):
+        return _error(name, result)
+    topic = broker.catalogue.get(name)
+    return CreatableTopicResult(
+        name,
+        new_topic_id() if validate_only or topic is None else topic.topic_id,
+        ErrorCode.NONE,
+        None,
+        num_partitions=result.num_partitions,
+        replication_factor=1,
+        configs=[
+            CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.sensitive)
+            for entry in sorted(describe_topic(result.configs, broker.config), key=lambda entry: entry.name)
+        ],
+    )

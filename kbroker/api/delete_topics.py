@@ -1,0 +1,101 @@
+"""DeleteTopics (key 20), v1-6.
+
+v1 throttle time; v3 TOPIC_DELETION_DISABLED; v4 flexible; v5 error text; v6 by topic id as well (KIP-516).
+The answer leaves when no process knows the topics any more; their folders are removed after file.delete.delay.ms.
+"""
+
+from collections import Counter
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.catalogue import Topic
+from kbroker.control.topic_change import delete_topics
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from kbroker.protocol.schema import ZERO_UUID
+
+API = Api(ApiKey.DELETE_TOPICS, 1, 6)
+
+
+async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Delete what is named once and exists; each name or id has its own result."""
+    if not ctx.broker.config.get_bool("delete.topic.enable"):
+        code = ErrorCode.INVALID_REQUEST if ctx.version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
+        raise KafkaError(code, "Topic deletion is disabled.")
+    chosen = _Chosen(ctx, request)
+    topics = list(chosen.topics)
+    for topic, error in zip(topics, await delete_topics(ctx.broker, topics), strict=True):
+        chosen.answer(topic.name, topic.topic_id, error)
+    return DeleteTopicsResponse(responses=chosen.results)
+
+
+def refuse(request: DeleteTopicsRequest, error: KafkaError, version: int) -> DeleteTopicsResponse:
+    """The request failed as a whole: every topic carries the error."""
+    named = [(name, ZERO_UUID) for name in request.topic_names]
+    named += [(topic.name, topic.topic_id) for topic in request.topics]
+    return DeleteTopicsResponse(
+        responses=[
+            DeletableTopicResult(name, topic_id, error.code, error.message) for name, topic_id in named
+        ]
+    )
+
+
+class _Chosen:
+    """The topics that a request names well, and the results of what it names badly (ControllerApis.deleteTopics)."""
+
+    def __init__(self, ctx: RequestContext, request: DeleteTopicsRequest) -> None:
+        self.results: list[DeletableTopicResult] = []
+        self.topics: list[Topic] = []
+        self._catalogue = ctx.broker.catalogue
+        names = Counter(request.topic_names)
+        ids: Counter[bytes] = Counter()
+        for topic in request.topics:
+            if topic.name is None and topic.topic_id == ZERO_UUID:
+                self._bad(None, ZERO_UUID, "Neither topic name nor id were specified.")
+            elif topic.name is None:
+                ids[topic.topic_id] += 1
+            elif topic.topic_id == ZERO_UUID:
+                names[topic.name] += 1
+            else:
+                self._bad(topic.name, topic.topic_id, "You may not specify both topic name and topic id.")
+        self._take_ids(ids)
+        self._take_names(names, ids)
+
+    def answer(self, name: str | None, topic_id: bytes, error: KafkaError | None) -> None:
+        """Add one result."""
+        if error is None:
+            self.results.append(DeletableTopicResult(name, topic_id))
+        else:
+            self.results.append(DeletableTopicResult(name, topic_id, error.code, error.message))
+
+    def _bad(self, name: str | None, topic_id: bytes, why: str) -> None:
+        self.answer(name, topic_id, KafkaError(ErrorCode.INVALID_REQUEST, why))
+
+    def _take_ids(self, ids: Counter[bytes]) -> None:
+        for topic_id, times in ids.items():
+            topic = self._catalogue.by_id(topic_id)
+            if times > 1:
+                self._bad(None, topic_id, "Duplicate topic id.")
+            elif topic is None:
+                self.answer(None, topic_id, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID))
+            else:
+                self.topics.append(topic)
+
+    def _take_names(self, names: Counter[str], ids: Counter[bytes]) -> None:
+        for name, times in names.items():
+            topic = self._catalogue.get(name)
+            if times > 1:
+                self._bad(name, ZERO_UUID, "Duplicate topic name.")
+            elif topic is None:
+                self.answer(name, ZERO_UUID, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            elif topic.topic_id in ids:
+                self.topics = [other for other in self.topics if other is not topic]
+                why = "The provided topic name maps to an ID that was already supplied."
+                self._bad(name, topic.topic_id, why)
+            else:
+                self.topics.append(topic)

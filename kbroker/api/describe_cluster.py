@@ -1,0 +1,45 @@
+"""DescribeCluster (key 60), v0-2: the brokers, without topics (KIP-700).
+
+v1 endpoint type (KIP-919); v2 fenced brokers (KIP-1073). Controllers can not be asked for on a broker's listener.
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.operations import NOT_ASKED, ON_CLUSTER
+from kbroker.api.row import Api
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+API = Api(ApiKey.DESCRIBE_CLUSTER, 0, 2)
+BROKERS, CONTROLLERS = 1, 2
+
+
+def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """The one broker."""
+    if request.endpoint_type == CONTROLLERS:
+        raise KafkaError(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+        )
+    if request.endpoint_type != BROKERS:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}"
+        )
+    broker, endpoint = ctx.broker, ctx.endpoint
+    return DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        brokers=[DescribeClusterBroker(broker.node_id, endpoint.host, endpoint.port, broker.rack)],
+        cluster_authorized_operations=ON_CLUSTER
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
+    )
+
+
+def refuse(request: DescribeClusterRequest, error: KafkaError, version: int) -> DescribeClusterResponse:
+    """The request failed as a whole."""
+    return DescribeClusterResponse(error_code=error.code, error_message=error.message)

@@ -1,0 +1,78 @@
+"""DescribeLogDirs (key 35), v1-5: log directories, what lies in them, and how full their disks are.
+
+v1 throttle time (v0 is gone since Kafka 4.0); v2 flexible; v3 top-level error; v4 total and usable bytes (KIP-827); v5
+cordoned directories (KIP-1066).
+"""
+
+import asyncio
+import os
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition
+from kbroker.ipc import layout
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5)
+
+
+async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Every log directory; null topics are all topics."""
+    broker = ctx.broker
+    asked = _asked(broker, request)
+    takes_new = set(broker.dirs_for_new_partitions())
+    results = []
+    for log_dir in broker.config.log_dirs:
+        held = [partition for partition in broker.catalogue.partitions() if partition.log_dir == log_dir]
+        space = await asyncio.to_thread(_space, log_dir)
+        if space is None or any(broker.slots.state(p.slot) == layout.STATE_OFFLINE for p in held):
+            results.append(DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, log_dir))
+            continue
+        topics = _topics(broker, [partition for partition in held if asked is None or id(partition) in asked])
+        result = DescribeLogDirsResult(ErrorCode.NONE, log_dir, topics, *space, log_dir not in takes_new)
+        results.append(result)
+    return DescribeLogDirsResponse(results=results)
+
+
+def refuse(request: DescribeLogDirsRequest, error: KafkaError, version: int) -> DescribeLogDirsResponse:
+    """The request failed as a whole."""
+    return DescribeLogDirsResponse(error_code=error.code)
+
+
+def _asked(broker: Broker, request: DescribeLogDirsRequest) -> set[int] | None:
+    """Identities of the partitions that are asked for; None is all."""
+    if request.topics is None:
+        return None
+    found = (
+        broker.catalogue.partition(topic.topic, index)
+        for topic in request.topics
+        for index in topic.partitions
+    )
+    return {id(partition) for partition in found if partition is not None}
+
+
+def _space(log_dir: str) -> tuple[int, int] | None:
+    """(total, usable) bytes of the directory's file system; None when it can not be asked."""
+    try:
+        found = os.statvfs(log_dir)
+    except OSError:
+        return None
+    return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
+
+def _topics(broker: Broker, partitions: list[Partition]) -> list[DescribeLogDirsTopic]:
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for partition in partitions:
+        size = broker.slots.word(partition.slot, layout.SLOT_LOG_BYTES)
+        topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(partition.topic))
+        topic.partitions.append(DescribeLogDirsPartition(partition.index, size))
+    return list(topics.values())

@@ -1,0 +1,111 @@
+"""DescribeTopicPartitions (key 75), v0: topics and partitions page by page (KIP-966).
+
+An empty list is all topics. Topics come sorted; the cursor of an answer says where the next request goes on.
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.operations import ON_TOPIC
+from kbroker.api.row import Api
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.topic_name import INTERNAL, is_valid
+from kbroker.ipc import layout
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    ResponseCursor,
+)
+
+API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
+
+
+def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """One page."""
+    broker, cursor = ctx.broker, request.cursor
+    everything = not request.topics
+    first = cursor.topic_name if cursor else ""
+    names = broker.catalogue.topics if everything else {topic.name for topic in request.topics}
+    wanted = sorted(name for name in names if name >= first)
+    _check_cursor(request, wanted)
+    limit = broker.config.get_int("max.request.partition.size.limit")
+    room = max(1, min(limit, request.response_partition_limit))
+    response = DescribeTopicPartitionsResponse()
+    for name in wanted:
+        if room == 0:
+            response.next_cursor = ResponseCursor(name, 0)
+            break
+        topic = broker.catalogue.get(name)
+        if topic is None:
+            if not everything:
+                response.topics.append(_unknown(name))
+            continue
+        start = cursor.partition_index if cursor and name == first else 0
+        shown = topic.partitions[start : start + room]
+        response.topics.append(_known(broker, topic, shown))
+        if start + len(shown) < len(topic.partitions):
+            response.next_cursor = ResponseCursor(name, start + len(shown))
+            break
+        room -= len(shown)
+    return response
+
+
+def refuse(
+    request: DescribeTopicPartitionsRequest, error: KafkaError, version: int
+) -> DescribeTopicPartitionsResponse:
+    """The request failed as a whole: every topic carries the error."""
+    return DescribeTopicPartitionsResponse(
+        topics=[DescribeTopicPartitionsResponseTopic(error.code, topic.name) for topic in request.topics]
+    )
+
+
+def _check_cursor(request: DescribeTopicPartitionsRequest, wanted: list[str]) -> None:
+    cursor = request.cursor
+    if cursor is None:
+        return
+    if request.topics and cursor.topic_name not in wanted:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"DescribeTopicPartitionsRequest topic list should contain the cursor topic: {cursor.topic_name}",
+        )
+    if cursor.partition_index < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "DescribeTopicPartitionsRequest cursor partition must be valid"
+        )
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return DescribeTopicPartitionsResponseTopic(
+        code, name, is_internal=name in INTERNAL, topic_authorized_operations=ON_TOPIC
+    )
+
+
+def _known(broker: Broker, topic: Topic, shown: list[Partition]) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        ErrorCode.NONE,
+        topic.name,
+        topic.topic_id,
+        topic.internal,
+        [_partition(broker, partition) for partition in shown],
+        ON_TOPIC,
+    )
+
+
+def _partition(broker: Broker, partition: Partition) -> DescribeTopicPartitionsResponsePartition:
+    node = broker.node_id
+    offline = broker.slots.state(partition.slot) == layout.STATE_OFFLINE
+    return DescribeTopicPartitionsResponsePartition(
+        ErrorCode.LEADER_NOT_AVAILABLE if offline else ErrorCode.NONE,
+        partition.index,
+        -1 if offline else node,
+        partition.leader_epoch,
+        [node],
+        [] if offline else [node],
+        [],
+        [],
+        [node] if offline else [],
+    )

@@ -1,0 +1,82 @@
+"""FindCoordinator (key 10), v0-6: which node coordinates a group, a transactional id or a share group.
+
+v1 key type; v2 error text; v3 flexible; v4 many keys (KIP-699); v5 transaction errors (KIP-890); v6 share groups (KIP-932).
+Makes the internal topic when there is none. Differs from Kafka: the first answer waits for it, instead of
+COORDINATOR_NOT_AVAILABLE.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+API = Api(ApiKey.FIND_COORDINATOR, 0, 6)
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+NAMES: Mapping[int, str] = {GROUP: "group", TRANSACTION: "transaction", SHARE: "share"}
+NO_NODE = (-1, "", -1)
+
+
+async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    """This node, once the coordinator's topic exists."""
+    if ctx.version >= 4:
+        coordinators = []
+        for key in request.coordinator_keys:
+            error = await _error(ctx, request.key_type, key)
+            node = NO_NODE if error else _node(ctx)
+            coordinators.append(Coordinator(key, *node, error.code if error else ErrorCode.NONE, None))
+        return FindCoordinatorResponse(coordinators=coordinators)
+    error = await _error(ctx, request.key_type, request.key)
+    if error:
+        raise error
+    node_id, host, port = _node(ctx)
+    return FindCoordinatorResponse(error_message="NONE", node_id=node_id, host=host, port=port)
+
+
+def refuse(request: FindCoordinatorRequest, error: KafkaError, version: int) -> FindCoordinatorResponse:
+    """The request failed as a whole."""
+    node_id, host, port = NO_NODE
+    if version >= 4:
+        coordinators = [
+            Coordinator(key, *NO_NODE, error.code, error.message) for key in request.coordinator_keys
+        ]
+        return FindCoordinatorResponse(coordinators=coordinators)
+    return FindCoordinatorResponse(
+        error_code=error.code, error_message=error.message, node_id=node_id, host=host, port=port
+    )
+
+
+def _node(ctx: RequestContext) -> tuple[int, str, int]:
+    return ctx.broker.node_id, ctx.endpoint.host, ctx.endpoint.port
+
+
+async def _error(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:
+    coordinator = ctx.broker.coordinators.get(key_type)
+    if key_type not in NAMES or (key_type == SHARE and (ctx.version < 6 or not is_share_key(key))):
+        return KafkaError(ErrorCode.INVALID_REQUEST)
+    if coordinator is None:
+        return KafkaError(ErrorCode.INVALID_REQUEST, f"There is no {NAMES[key_type]} coordinator")
+    try:
+        await coordinator.ready()
+    except KafkaError:
+        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return None
+
+
+def is_share_key(key: str) -> bool:
+    """Share coordinators are found by "group:topic id:partition" (SharePartitionKey)."""
+    parts = key.split(":")
+    if len(parts) < 3 or not parts[0] or not parts[-1].isdigit():
+        return False
+    try:
+        return len(base64.urlsafe_b64decode(parts[-2] + "==")) == 16
+    except (binascii.Error, ValueError):
+        return False

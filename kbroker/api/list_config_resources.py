@@ -1,0 +1,46 @@
+"""ListConfigResources (key 74), v0-1: names of resources that can have configs.
+
+v0 client metrics subscriptions alone (KIP-714, as ListClientMetricsResources); v1 any types, none is all (KIP-1142).
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.broker import Broker
+from kbroker.control.resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, NAMES, TOPIC
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+API = Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1)
+
+
+def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """Topics and brokers that exist; groups and subscriptions that have configs."""
+    kinds = [CLIENT_METRICS] if ctx.version == 0 else request.resource_types or sorted(NAMES)
+    if any(kind not in NAMES for kind in kinds):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ConfigResource(name, kind) for kind in dict.fromkeys(kinds) for name in _names(ctx.broker, kind)
+        ]
+    )
+
+
+def refuse(
+    request: ListConfigResourcesRequest, error: KafkaError, version: int
+) -> ListConfigResourcesResponse:
+    """The request failed as a whole."""
+    return ListConfigResourcesResponse(error_code=error.code)
+
+
+def _names(broker: Broker, kind: int) -> list[str]:
+    if kind == TOPIC:
+        return list(broker.catalogue.topics)
+    if kind in (BROKER, BROKER_LOGGER):
+        return [str(broker.node_id)]
+    assert kind in (GROUP, CLIENT_METRICS)
+    return [name for known, name in broker.overrides if known == kind]

@@ -1,0 +1,214 @@
+"""Metadata (key 3), v0-13: brokers, topics and their partitions; creates topics that a client asks for.
+
+v0 an empty list is all topics; v1 null is all and empty is none, controller id, rack; v2 cluster id; v3 throttle time;
+v4 auto-creation may be declined; v5 offline replicas; v7 leader epoch; v8 authorized operations; v9 flexible; v10
+topic ids in the answer (KIP-516); v11 no cluster operations; v12 topics by id, null names; v13 top-level error (KIP-1102).
+Differs from Kafka: an auto-created topic is answered when it is ready, not UNKNOWN_TOPIC_OR_PARTITION first.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable
+
+from kbroker.api.context import RequestContext
+from kbroker.api.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from kbroker.api.row import Api
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Topic
+from kbroker.control.internal_topic import wish_for
+from kbroker.control.topic_change import create_topics
+from kbroker.control.topic_name import INTERNAL, is_valid
+from kbroker.ipc import layout
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.frame import encode_response
+from kbroker.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kbroker.protocol.schema import ZERO_UUID
+
+API = Api(ApiKey.METADATA, 0, 13)
+CACHED_ANSWERS = 256
+CACHED_BYTES = 1 << 20  # of one answer
+
+
+def handle(ctx: RequestContext, request: MetadataRequest) -> bytes | Awaitable[MetadataResponse]:
+    """Answer from the cache when nothing has changed since; else make the answer, creating topics first if asked."""
+    _check(request, ctx.version)
+    missing = _to_create(ctx, request)
+    if missing:
+        return _after_creating(ctx, request, missing)
+    cache = _cache_of(ctx.broker)
+    frame = cache.get(ctx)
+    if frame is None:
+        response = respond(ctx, request, {})
+        frame = encode_response(ctx.client.api_key, ctx.version, ctx.client.correlation_id, response)
+        cache.put(ctx, frame)
+    return frame
+
+
+def refuse(request: MetadataRequest, error: KafkaError, version: int) -> MetadataResponse:
+    """The request as a whole is not valid: every topic carries the error, v13 the top as well."""
+    topics = [
+        MetadataResponseTopic(error.code, topic.name or "", topic.topic_id) for topic in request.topics or ()
+    ]
+    return MetadataResponse(topics=topics, error_code=error.code)
+
+
+def _check(request: MetadataRequest, version: int) -> None:
+    for topic in request.topics or ():
+        if topic.name is None and version < 12:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
+        if topic.topic_id != ZERO_UUID and version < 12:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {version}"
+            )
+
+
+def _is_all(request: MetadataRequest, version: int) -> bool:
+    return request.topics is None or (version == 0 and not request.topics)
+
+
+def _to_create(ctx: RequestContext, request: MetadataRequest) -> list[str]:
+    """Names that shall be created: missing ones, when client and broker allow it."""
+    if _is_all(request, ctx.version) or any(topic.topic_id != ZERO_UUID for topic in request.topics or ()):
+        return []
+    allowed = ctx.version < 4 or request.allow_auto_topic_creation
+    if not allowed or not ctx.broker.config.get_bool("auto.create.topics.enable"):
+        return []
+    names = dict.fromkeys(topic.name for topic in request.topics or () if topic.name)
+    return [name for name in names if name not in ctx.broker.catalogue.topics and is_valid(name)]
+
+
+async def _after_creating(
+    ctx: RequestContext, request: MetadataRequest, missing: list[str]
+) -> MetadataResponse:
+    wishes = [wish_for(name, ctx.broker.config) for name in missing]
+    results = await create_topics(ctx.broker, wishes)
+    errors = {
+        name: result.code
+        for name, result in results.items()
+        if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS
+    }
+    return respond(ctx, request, errors)
+
+
+def respond(ctx: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]) -> MetadataResponse:
+    """The answer as things are now. errors: of topics that could not be created."""
+    broker = ctx.broker
+    endpoint = ctx.endpoint
+    operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
+    response = MetadataResponse(
+        brokers=[MetadataResponseBroker(broker.node_id, endpoint.host, endpoint.port, broker.rack)],
+        cluster_id=broker.cluster_id,
+        controller_id=broker.node_id,
+        topics=[_known(broker, topic, operations) for topic in _asked(broker, request, ctx.version)],
+    )
+    response.topics += _unknown(broker, request, errors)
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = ON_CLUSTER
+    return response
+
+
+def _asked(broker: Broker, request: MetadataRequest, version: int) -> list[Topic]:
+    """Topics that exist, each once. Any id in the request makes it a request by id."""
+    catalogue = broker.catalogue
+    if _is_all(request, version):
+        return list(catalogue.topics.values())
+    topics = request.topics or []
+    ids = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
+    if ids:
+        found = (catalogue.by_id(topic_id) for topic_id in ids)
+    else:
+        found = (catalogue.get(name) for name in dict.fromkeys(topic.name for topic in topics))
+    return [topic for topic in found if topic is not None]
+
+
+def _unknown(
+    broker: Broker, request: MetadataRequest, errors: dict[str, ErrorCode]
+) -> list[MetadataResponseTopic]:
+    topics = request.topics or []
+    ids = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
+    if ids:
+        return [
+            MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
+            for topic_id in ids
+            if broker.catalogue.by_id(topic_id) is None
+        ]
+    answers = []
+    for name in dict.fromkeys(topic.name for topic in topics):
+        if name is None or name in broker.catalogue.topics:
+            continue
+        known_bad = (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+        )
+        answers.append(MetadataResponseTopic(errors.get(name, known_bad), name, is_internal=name in INTERNAL))
+    return answers
+
+
+def _known(broker: Broker, topic: Topic, operations: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        ErrorCode.NONE,
+        topic.name,
+        topic.topic_id,
+        topic.internal,
+        [
+            _partition(broker, partition.index, partition.slot, partition.leader_epoch)
+            for partition in topic.partitions
+        ],
+        operations,
+    )
+
+
+def _partition(broker: Broker, index: int, slot: int, leader_epoch: int) -> MetadataResponsePartition:
+    node = broker.node_id
+    if broker.slots.state(slot) == layout.STATE_OFFLINE:
+        return MetadataResponsePartition(
+            ErrorCode.LEADER_NOT_AVAILABLE, index, -1, leader_epoch, [node], [], [node]
+        )
+    return MetadataResponsePartition(ErrorCode.NONE, index, node, leader_epoch, [node], [node], [])
+
+
+class AnswerCache:
+    """Encoded answers by request bytes and version, good until topics or settings change. Runs in: control.
+
+    A partition that goes offline changes the number of offline slots, which is part of what an answer is good for.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._good_for: tuple[int, int] = (-1, -1)
+        self._frames: OrderedDict[tuple[int, str, bytes], bytes] = OrderedDict()
+
+    def get(self, ctx: RequestContext) -> bytes | None:
+        """The frame for this request, with its correlation id."""
+        now = (self._broker.version, self._broker.slots.offline_count())
+        if now != self._good_for:
+            self._frames.clear()
+            self._good_for = now
+            return None
+        key = (ctx.version, ctx.client.listener, ctx.client.body)
+        frame = self._frames.get(key)
+        if frame is None:
+            return None
+        self._frames.move_to_end(key)
+        return frame[:4] + ctx.client.correlation_id.to_bytes(4, "big", signed=True) + frame[8:]
+
+    def put(self, ctx: RequestContext, frame: bytes) -> None:
+        """Keep an answer."""
+        if len(frame) > CACHED_BYTES:
+            return
+        self._frames[ctx.version, ctx.client.listener, ctx.client.body] = frame
+        if len(self._frames) > CACHED_ANSWERS:
+            self._frames.popitem(last=False)
+
+
+def _cache_of(broker: Broker) -> AnswerCache:
+    cache = broker.attachments.get(AnswerCache)
+    if cache is None:
+        cache = broker.attachments[AnswerCache] = AnswerCache(broker)
+    assert isinstance(cache, AnswerCache)
+    return cache

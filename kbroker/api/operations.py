@@ -1,0 +1,32 @@
+"""The authorized-operations fields: bit n is set for operation n of Kafka's AclOperation.
+
+Without an authorizer everyone may do everything, so the answer is every operation that the kind of resource has.
+"""
+
+from typing import Final
+
+READ: Final = 3
+WRITE: Final = 4
+CREATE: Final = 5
+DELETE: Final = 6
+ALTER: Final = 7
+DESCRIBE: Final = 8
+CLUSTER_ACTION: Final = 9
+DESCRIBE_CONFIGS: Final = 10
+ALTER_CONFIGS: Final = 11
+IDEMPOTENT_WRITE: Final = 12
+
+NOT_ASKED: Final = -(2**31)
+"""The field's value unless the client asked for it."""
+
+
+def bits(*operations: int) -> int:
+    """The field for a set of operations."""
+    return sum(1 << operation for operation in operations)
+
+
+ON_TOPIC: Final = bits(READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)
+ON_CLUSTER: Final = bits(
+    CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE
+)
+ON_GROUP: Final = bits(READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS)

@@ -1,0 +1,33 @@
+"""What must hold before a partition's log is asked: it exists, is open, and the client's view of its leader is current."""
+
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition
+from kbroker.ipc import layout
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+NO_EPOCH = -1
+
+
+def online(broker: Broker, name: str | None, index: int) -> Partition:
+    """The partition when its log is open. UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR (its directory failed),
+    NOT_LEADER_OR_FOLLOWER (being opened or recovered)."""
+    partition = broker.catalogue.partition(name, index)
+    if partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    state = broker.slots.state(partition.slot)
+    if state == layout.STATE_OFFLINE:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+    if state != layout.STATE_ONLINE:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return partition
+
+
+def check_leader_epoch(broker: Broker, partition: Partition, current_leader_epoch: int) -> None:
+    """FENCED_LEADER_EPOCH when the client knows an older leader, UNKNOWN_LEADER_EPOCH when a newer one (KIP-320)."""
+    if current_leader_epoch == NO_EPOCH:
+        return
+    epoch = broker.slots.word(partition.slot, layout.SLOT_LEADER_EPOCH)
+    if current_leader_epoch < epoch:
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
+    if current_leader_epoch > epoch:
+        raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)

@@ -1,0 +1,53 @@
+"""The row by which an API file registers."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages import request_class, response_class
+from kbroker.protocol.schema import Struct
+
+
+class Owner(Enum):
+    """The process that serves an API."""
+
+    CONTROL = "control"
+    NETWORK = "network"
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API: key, the versions that are advertised, the process that serves them.
+
+    accepted_from: lower versions are advertised but closed upon, as Kafka does for clients that look at the range.
+    """
+
+    key: ApiKey
+    min_version: int
+    max_version: int
+    owner: Owner = Owner.CONTROL
+    accepted_from: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Kafka's name in camel case, as in its documentation: ``CreateTopics``."""
+        return "".join(word.capitalize() for word in self.key.name.split("_"))
+
+    def accepts(self, version: int) -> bool:
+        """Whether a request of this version is answered."""
+        low = self.min_version if self.accepted_from is None else self.accepted_from
+        return low <= version <= self.max_version
+
+    @property
+    def request(self) -> type[Struct]:
+        """Class of the request, one shape for all versions."""
+        return request_class(self.key)
+
+    @property
+    def response(self) -> type[Struct]:
+        """Class of the response."""
+        return response_class(self.key)
+
+
+SERVED: dict[int, Api] = {}
+"""Every API that is served, by key: filled by `registry`, read where the list itself is answered."""

@@ -1,0 +1,71 @@
+"""UpdateFeatures (key 57), v0-2: raise or lower the feature levels in force (KIP-584, KIP-778).
+
+v1 upgrade type and validate only; v2 no results per feature. A level is stored and shown by ApiVersions at once.
+"""
+
+from collections import Counter
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import SERVED, Api
+from kbroker.control.features import SAFE_DOWNGRADE, UPGRADE, check_update, finalized
+from kbroker.control.store import Change
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+API = Api(ApiKey.UPDATE_FEATURES, 0, 2)
+
+
+async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    """Change all levels, or none when one is refused."""
+    broker = ctx.broker
+    async with broker.changing:
+        errors = _errors(ctx, request)
+        if not any(errors.values()) and not request.validate_only:
+            levels = {update.feature: update.max_version_level for update in request.feature_updates}
+            if levels:
+                await broker.in_store(lambda store: store.apply(Change(features=levels)))
+                broker.features |= levels
+                broker.features_epoch += 1
+    failed = next((name for name, error in errors.items() if error), None)
+    if failed is not None and (error := errors[failed]) is not None:
+        message = (
+            f"The update failed for all features since the following feature had an error: {error.message}"
+        )
+        return UpdateFeaturesResponse(error_code=error.code, error_message=message)
+    results = [UpdatableFeatureResult(update.feature, 0, None) for update in request.feature_updates]
+    return UpdateFeaturesResponse(error_message=None, results=results if ctx.version < 2 else [])
+
+
+def refuse(request: UpdateFeaturesRequest, error: KafkaError, version: int) -> UpdateFeaturesResponse:
+    """The request failed as a whole."""
+    return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+
+
+def _errors(ctx: RequestContext, request: UpdateFeaturesRequest) -> dict[str, KafkaError | None]:
+    current = finalized(ctx.broker.features, SERVED)
+    times = Counter(update.feature for update in request.feature_updates)
+    errors: dict[str, KafkaError | None] = {}
+    for update in request.feature_updates:
+        try:
+            if times[update.feature] > 1:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"Feature {update.feature} appears more than once"
+                )
+            kind = _upgrade_type(update, ctx.version)
+            check_update(update.feature, update.max_version_level, kind, current, SERVED)
+            errors[update.feature] = None
+        except KafkaError as error:
+            errors[update.feature] = error
+    return errors
+
+
+def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:
+    if version == 0:
+        return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+    return update.upgrade_type
