@@ -10,7 +10,7 @@ from bench.measure import tree_pids
 from bench.targets import Target
 
 FREQUENCY_HZ = 499
-SHOWN_LINES = 40
+SHOWN_LINES, SHOWN_COLUMNS = 40, 150
 
 
 class Profiler:
@@ -34,7 +34,8 @@ class Profiler:
         if target.name == "kbroker" and (spy := shutil.which("py-spy")):
             image = self.folder / f"{name}.pyspy.svg"
             where = ("--pid", str(target.pid), "--subprocesses", "--output", str(image))
-            self._spawn([spy, "record", *where, "--native", "--duration", "3600"])
+            # Never pausing the broker, or perf would profile the pauses; the native part is perf's.
+            self._spawn([spy, "record", *where, "--nonblocking", "--duration", "3600"])
             self.written.append(image)
 
     def stop(self, target: Target) -> None:
@@ -78,4 +79,4 @@ class Profiler:
             self.written.append(path)
         lines = [line for line in text.read_text().splitlines() if line.strip() and not line.startswith("#")]
         print(f"\n    profile of {text.stem}:")
-        print("\n".join(f"    {line.rstrip()}" for line in lines[:SHOWN_LINES]), flush=True)
+        print("\n".join(f"    {line.rstrip()[:SHOWN_COLUMNS]}" for line in lines[:SHOWN_LINES]), flush=True)

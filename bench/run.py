@@ -4,7 +4,7 @@ import itertools
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -79,10 +79,19 @@ class Run:
             figures = scenario.run(turn)
             turn.clean_up()
         except (LoadFailed, TargetFailed, KafkaException) as failure:
-            target.check_alive()
+            self._recover(turn)
             return Sample(number, target.name, scenario.name, failure=str(failure))
         figures["turn_seconds"] = time.monotonic() - begun
         return Sample(number, target.name, scenario.name, figures)
+
+    def _recover(self, turn: Turn) -> None:
+        """After a failed turn: the broker runs (again), and what the turn left is gone as far as possible."""
+        if turn.target.has_ended:
+            turn.target.process = None
+            turn.target.launch()
+            turn.target.wait_ready()
+        with suppress(KafkaException):
+            turn.clean_up()
 
 
 @contextmanager

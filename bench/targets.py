@@ -101,11 +101,16 @@ class Target(ABC):
         finally:
             self.process = None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the broker was launched and has ended by itself."""
+        return self.process is not None and self.process.poll() is not None
+
     def check_alive(self) -> None:
         """Raises TargetFailed when the broker has ended by itself."""
-        if self.process is not None and self.process.poll() is not None:
-            code = self.process.returncode
-            raise TargetFailed(f"{self.name} ended with code {code}\n{self.log_tail()}")
+        if self.has_ended:
+            assert self.process is not None
+            raise TargetFailed(f"{self.name} ended with code {self.process.returncode}\n{self.log_tail()}")
 
     def log_tail(self, characters: int = 3000) -> str:
         log = self.folder / "broker.log"
