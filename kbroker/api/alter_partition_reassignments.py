@@ -1,7 +1,7 @@
 """AlterPartitionReassignments (key 45), v0-1: move replicas between nodes.
 
-v1 the replication factor may be kept. One node: a target that is this node alone changes nothing and succeeds, any other
-is INVALID_REPLICA_ASSIGNMENT; there is never a reassignment to cancel.
+v1 the replication factor may be kept. One node: a target that is this node alone changes nothing and succeeds, any
+other is INVALID_REPLICA_ASSIGNMENT; there is never a reassignment to cancel.
 """
 
 from kbroker.api.context import RequestContext

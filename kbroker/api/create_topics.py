@@ -1,7 +1,8 @@
 """CreateTopics (key 19), v2-7.
 
-v2 throttle time (v0-1 are gone since Kafka 4.0), validate only; v4 -1 partitions or replicas is the default; v5 flexible,
-the answer has the topic's configs; v6 may answer THROTTLING_QUOTA_EXCEEDED; v7 topic id in the answer (KIP-516).
+v2 throttle time (v0-1 are gone since Kafka 4.0), validate only; v4 -1 partitions or replicas is the default; v5
+flexible, the answer has the topic's configs; v6 may answer THROTTLING_QUOTA_EXCEEDED; v7 topic id in the answer
+(KIP-516).
 The answer leaves when every process knows the topic. One node: a replication factor above 1 is refused.
 """
 

@@ -36,7 +36,7 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
 
 def refuse(request: DeleteTopicsRequest, error: KafkaError, version: int) -> DeleteTopicsResponse:
     """The request failed as a whole: every topic carries the error."""
-    named = [(name, ZERO_UUID) for name in request.topic_names]
+    named: list[tuple[str | None, bytes]] = [(name, ZERO_UUID) for name in request.topic_names]
     named += [(topic.name, topic.topic_id) for topic in request.topics]
     return DeleteTopicsResponse(
         responses=[

@@ -31,10 +31,14 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
     asked = _asked(broker, request)
     takes_new = set(broker.dirs_for_new_partitions())
     results = []
-    for log_dir in broker.config.log_dirs:
+    for log_dir in broker.log_dirs:
         held = [partition for partition in broker.catalogue.partitions() if partition.log_dir == log_dir]
         space = await asyncio.to_thread(_space, log_dir)
-        if space is None or any(broker.slots.state(p.slot) == layout.STATE_OFFLINE for p in held):
+        if (
+            log_dir not in broker.online_dirs
+            or space is None
+            or any(broker.slots.state(p.slot) == layout.STATE_OFFLINE for p in held)
+        ):
             results.append(DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, log_dir))
             continue
         topics = _topics(broker, [partition for partition in held if asked is None or id(partition) in asked])

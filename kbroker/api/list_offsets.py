@@ -1,8 +1,9 @@
 """ListOffsets (key 2), v1-11: offsets by position or by time.
 
-v1 one offset per partition (v0 is gone since Kafka 4.0); v2 isolation level; v4 leader epochs; v6 flexible; v7 -3 is the
-record with the largest timestamp; v8 -4 the earliest local offset; v9 -5 the last tiered offset (KIP-1005); v10 timeout; v11
--6 the earliest offset that waits for tiering (KIP-1023). Without tiered storage -4 equals -2, and -5 and -6 find nothing.
+v1 one offset per partition (v0 is gone since Kafka 4.0); v2 isolation level; v4 leader epochs; v6 flexible; v7 -3 is
+the record with the largest timestamp; v8 -4 the earliest local offset; v9 -5 the last tiered offset (KIP-1005); v10
+timeout; v11 -6 the earliest offset that waits for tiering (KIP-1023). Without tiered storage -4 equals -2, and -5 and
+-6 find nothing.
 Nothing found is offset -1, timestamp -1, no error. The leader epoch is that of the record.
 """
 
@@ -111,7 +112,8 @@ async def _offset(
 async def _find(
     broker: Broker, partition: Partition, timestamp: int, consumer: bool, committed: bool
 ) -> Found:
-    """The offset of a timestamp or position below what the reader may see: high watermark, last stable offset, log end."""
+    """The offset of a timestamp or position, below what the reader may see: high watermark, last stable offset or
+    log end."""
     words = broker.slots.group(partition.slot)
     start = int(words[layout.SLOT_LOG_START])
     if committed:

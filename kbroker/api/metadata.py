@@ -2,7 +2,8 @@
 
 v0 an empty list is all topics; v1 null is all and empty is none, controller id, rack; v2 cluster id; v3 throttle time;
 v4 auto-creation may be declined; v5 offline replicas; v7 leader epoch; v8 authorized operations; v9 flexible; v10
-topic ids in the answer (KIP-516); v11 no cluster operations; v12 topics by id, null names; v13 top-level error (KIP-1102).
+topic ids in the answer (KIP-516); v11 no cluster operations; v12 topics by id, null names; v13 top-level error
+(KIP-1102).
 Differs from Kafka: an auto-created topic is answered when it is ready, not UNKNOWN_TOPIC_OR_PARTITION first.
 """
 
@@ -88,7 +89,7 @@ async def _after_creating(
 ) -> MetadataResponse:
     wishes = [wish_for(name, ctx.broker.config) for name in missing]
     results = await create_topics(ctx.broker, wishes)
-    errors = {
+    errors: dict[str, ErrorCode] = {
         name: result.code
         for name, result in results.items()
         if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS

@@ -6,9 +6,9 @@ topic's config overrides lay in Kafka's metadata log and are not known here, but
 
 import base64
 import logging
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from kbroker.control.catalogue import Catalogue
 from kbroker.control.topic_name import CLUSTER_METADATA
@@ -34,7 +34,7 @@ def scan(log_dirs: Iterable[str]) -> list[FoundPartition]:
     found = []
     for log_dir in log_dirs:
         try:
-            names = sorted(os.listdir(log_dir))
+            names = sorted(path.name for path in Path(log_dir).iterdir())
         except OSError as error:
             log.warning("log directory %s can not be read: %s", log_dir, error)
             continue

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -39,8 +40,10 @@ class Broker:
 
     config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource type, name).
     coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
-    attachments: what upper rooms keep along with this broker, by its type. config_listeners: told the resource (type, name) whose dynamic configs have changed.
+    attachments: what upper rooms keep along with this broker, by its type.
+    config_listeners: told the resource (type, name) whose dynamic configs have changed.
     announcing: topics that network processes are being told of but that clients may not see yet.
+    log_dirs: absolute paths of all log directories; online_dirs: of those that could be used at start.
     opening: partitions that an IO worker is being told of for the first time.
     endpoints: advertised address of each listener, real ports. version: grows with everything Metadata shows.
     """
@@ -81,7 +84,9 @@ class Broker:
         self._image_version = 0
         self._config_version = 0
         self._load: dict[int, int] = dict.fromkeys(range(shared.sizes.workers), 0)
-        self._workers_of = workers_of_dirs(self.config.log_dirs, shared.sizes.workers)
+        self.log_dirs = tuple(os.path.abspath(log_dir) for log_dir in self.config.log_dirs)
+        self.online_dirs = self.log_dirs
+        self._workers_of = workers_of_dirs(self.log_dirs, shared.sizes.workers)
 
     # --- what is known ---------------------------------------------------------------------------------
 
@@ -115,10 +120,17 @@ class Broker:
         return self.slots.state(partition.slot) == layout.STATE_ONLINE
 
     def dirs_for_new_partitions(self) -> list[str]:
-        """Log directories that take new partitions: not cordoned (KIP-1066)."""
+        """Log directories that take new partitions: online and not cordoned (KIP-1066)."""
         cordoned = self.config.value("cordoned.log.dirs")
         names = cordoned if isinstance(cordoned, tuple) else ()
-        return [] if "*" in names else [log_dir for log_dir in self.config.log_dirs if log_dir not in names]
+        closed = {os.path.abspath(name) for name in names}
+        return [] if "*" in names else [log_dir for log_dir in self.online_dirs if log_dir not in closed]
+
+    def partitions_of(self, worker: int) -> list[tuple[Topic, Partition]]:
+        """Partitions that an IO worker writes, those that are being made included."""
+        known = [(topic, p) for topic in self.catalogue.topics.values() for p in topic.partitions]
+        coming = [(topic, p) for topic, partitions in self.opening.values() for p in partitions]
+        return [(topic, p) for topic, p in known + coming if p.worker == worker]
 
     # --- steps of a change -----------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.schema import ProtocolError
 
 T = TypeVar("T")
 MOST_FILES = 512
@@ -28,7 +29,7 @@ class LogReading:
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self._thread, self._run, folder, step)
-        except (OSError, CorruptLog) as error:
+        except (OSError, CorruptLog, ProtocolError) as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def _run(self, folder: str, step: Callable[[LogReader], T]) -> T:

@@ -7,7 +7,7 @@ restart. Kafka's CoordinatorShard and CoordinatorRuntime split the work the same
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.errors import ErrorCode
@@ -91,6 +91,19 @@ class Machine(Protocol):
 
     def unloaded(self, partition: int) -> None:
         """Forget what the partition held: it has been deleted."""
+
+
+@runtime_checkable
+class TransactionalMachine(Protocol):
+    """What a machine has whose topic may hold transactions of clients (offsets committed in a transaction)."""
+
+    def replay_in_transaction(
+        self, partition: int, producer_id: int, key: bytes, value: bytes | None
+    ) -> None:
+        """Apply one record of a transactional batch: pending until its transaction ends."""
+
+    def replay_end_of_transaction(self, producer_id: int, commit: bool) -> None:
+        """Apply a transaction marker."""
 
 
 class Coordinator(Protocol):

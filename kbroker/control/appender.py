@@ -1,0 +1,160 @@
+"""Appends to internal topics: control's own arena and rings, like a network process's, with futures at the end."""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbroker.control.arena_queue import ArenaQueue, Space
+from kbroker.control.catalogue import Partition
+from kbroker.ipc import layout
+from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_process
+from kbroker.ipc.shared import Shared
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+TAKEN_AT_ONCE = 256
+RETRY_S = 0.01
+FULL_S = 0.001
+TOKEN_MASK = (1 << layout.TOKEN_EPOCH_SHIFT) - 1
+DEFAULT_TIMEOUT_MS = 30_000
+
+
+@dataclass(slots=True)
+class Pending:
+    """A batch that an IO worker has been given. number: how many entries its ring had been given before."""
+
+    future: "asyncio.Future[int]"
+    space: Space
+    worker: int
+    number: int = -1
+
+
+class Appender:
+    """Runs in: control. Owner: the process's main. One loop; nothing here blocks.
+
+    An append that an IO worker refuses because it does not have the partition (it restarts) is made again until its
+    timeout; one that a worker took before it died may thus be in the log twice, which replaying records bears.
+    """
+
+    def __init__(self, shared: Shared, epoch: int) -> None:
+        self._shared = shared
+        self._client = shared.control_client
+        self._region = shared.arenas[self._client]
+        self._arena = memoryview(self._region.map)
+        self._space = ArenaQueue(self._region.size)
+        self._sleeper = Sleeper(shared, self._client)
+        self._epoch = (epoch & 0xFFFF) << layout.TOKEN_EPOCH_SHIFT
+        self._next_token = 0
+        self._pending: dict[int, Pending] = {}
+        self._pushed = [0] * shared.sizes.workers
+        self._out = np.zeros((TAKEN_AT_ONCE, layout.ENTRY_WORDS), np.int64)
+        self._entry = np.zeros(layout.ENTRY_WORDS, np.int64)
+
+    async def start(self) -> None:
+        """Take over from a dead predecessor, whose batches may still be read from the arena, then listen."""
+        while any(self._unread(worker) for worker in range(self._shared.sizes.workers)):
+            self._drain()
+            await asyncio.sleep(FULL_S)
+        asyncio.get_running_loop().add_reader(self._sleeper.event_fd, self._on_event)
+        self._on_event()
+
+    def _unread(self, worker: int) -> bool:
+        return bool(ring_length(self._shared.append_ring(self._client, worker)))
+
+    def stop(self) -> None:
+        """Stop listening; appends under way fail."""
+        asyncio.get_running_loop().remove_reader(self._sleeper.event_fd)
+        for pending in self._pending.values():
+            pending.future.cancel()
+        self._pending.clear()
+
+    async def append(
+        self, partition: Partition, batch: bytes, acks: int = -1, timeout_ms: int = DEFAULT_TIMEOUT_MS
+    ) -> int:
+        """Append one batch; its base offset. Raises KafkaError, NOT_LEADER_OR_FOLLOWER only after the timeout."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            left_ms = int((deadline - time.monotonic()) * 1000)
+            try:
+                return await self._append_once(partition, batch, acks, max(1, left_ms))
+            except KafkaError as error:
+                if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER or left_ms <= 0:
+                    raise
+            await asyncio.sleep(RETRY_S)
+
+    async def _append_once(self, partition: Partition, batch: bytes, acks: int, timeout_ms: int) -> int:
+        while (space := self._space.take(len(batch))) is None:
+            await asyncio.sleep(FULL_S)
+        self._arena[space.start : space.start + len(batch)] = batch
+        token = self._epoch | self._next_token
+        self._next_token = (self._next_token + 1) & TOKEN_MASK
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        pending = self._pending[_signed(token)] = Pending(future, space, partition.worker)
+        entry = self._entry
+        while True:
+            entry[layout.REQUEST_OPERATION] = layout.OPERATION_APPEND
+            entry[layout.REQUEST_SLOT] = partition.slot
+            entry[layout.REQUEST_GENERATION] = partition.generation
+            entry[layout.REQUEST_ADDRESS] = space.start
+            entry[layout.REQUEST_LENGTH] = len(batch)
+            entry[layout.REQUEST_TOKEN] = _signed(token)
+            entry[layout.REQUEST_ACKS] = (acks & 0xFFFF) | (timeout_ms << 16)
+            entry[layout.REQUEST_NANOSECONDS] = time.monotonic_ns()
+            ring = self._shared.append_ring(self._client, partition.worker)
+            if ring_push(ring, self._shared.sizes.ring_entries, entry):
+                pending.number = self._pushed[partition.worker]
+                self._pushed[partition.worker] += 1
+                break
+            await asyncio.sleep(FULL_S)
+        wake_process(self._shared, self._shared.worker_process(partition.worker))
+        return await future
+
+    def worker_restarted(self, worker: int) -> None:
+        """An IO worker says Hello: what its predecessor took and did not answer is lost.
+
+        To be called before the successor is told to open a partition: until then it refuses what it takes without
+        looking at it, so no space that is given back here is still being read.
+        """
+        unread = int(ring_length(self._shared.append_ring(self._client, worker)))
+        taken = self._pushed[worker] - unread
+        self._drain()
+        for token, pending in list(self._pending.items()):
+            if pending.worker == worker and 0 <= pending.number < taken:
+                self._settle(token, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+    def _on_event(self) -> None:
+        self._sleeper.clear()
+        self._drain()
+        self._sleeper.announce()
+        self._drain()
+
+    def _drain(self) -> None:
+        for worker in range(self._shared.sizes.workers):
+            ring = self._shared.completion_ring(self._client, worker)
+            while count := ring_take(ring, self._shared.sizes.ring_entries, self._out):
+                for row in self._out[:count].tolist():
+                    self._settle(
+                        row[layout.COMPLETION_TOKEN],
+                        row[layout.COMPLETION_ERROR],
+                        row[layout.COMPLETION_BASE_OFFSET],
+                    )
+
+    def _settle(self, token: int, error: int, base_offset: int) -> None:
+        pending = self._pending.pop(token, None)
+        if pending is None:
+            return  # of a predecessor, or answered already
+        self._space.give(pending.space)
+        if pending.future.done():
+            return
+        if error:
+            pending.future.set_exception(KafkaError(ErrorCode(error)))
+        else:
+            pending.future.set_result(base_offset)
+
+
+def _signed(token: int) -> int:
+    return token - (1 << 64) if token >= 1 << 63 else token

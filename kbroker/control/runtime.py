@@ -1,0 +1,225 @@
+"""Runs a coordinator: decides by the machine, appends what it wants remembered, replays that, answers.
+
+As Kafka's CoordinatorRuntime, with one difference: operations of one key run one after the other, each seeing the
+replayed records of the one before, so nothing ever has to be rolled back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from kbroker.control.appender import Appender
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.internal_topic import ensure
+from kbroker.control.machine import Deferred, Machine, Operation, Outcome, Record, TransactionalMachine
+from kbroker.control.replay import load_partition
+from kbroker.control.timers import WheelTimers
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.records import build_batch
+
+log = logging.getLogger(__name__)
+
+
+class Runtime:
+    """One coordinator at work. Runs in: control. Owner: the process's main. It is the Timers of its machine.
+
+    loaded: partitions of the topic whose records have been replayed; others answer COORDINATOR_LOAD_IN_PROGRESS.
+    """
+
+    def __init__(
+        self, broker: Broker, appender: Appender, topic: str, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.topic = topic
+        self.loaded: set[int] = set()
+        self._broker = broker
+        self._appender = appender
+        self._machine: Machine | None = None
+        self._timers = WheelTimers(loop)
+        self._tails: dict[str, asyncio.Future[None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._loop = loop
+        self._making = asyncio.Lock()
+
+    def attach(self, machine: Machine) -> None:
+        """Give it the machine, which needs this runtime for its timers."""
+        assert machine.topic == self.topic
+        self._machine = machine
+
+    @property
+    def machine(self) -> Machine:
+        """The machine; `attach` must have been called."""
+        assert self._machine is not None
+        return self._machine
+
+    # --- where keys live --------------------------------------------------------------------------------
+
+    def partition_for(self, key: str) -> int:
+        """Partition of the topic for a key: absolute hash modulo the number of partitions."""
+        topic = self._broker.catalogue.get(self.topic)
+        if topic is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return positive_hash(key) % len(topic.partitions)
+
+    async def ready(self) -> None:
+        """Make the topic if there is none, load what is new of it. Raises KafkaError."""
+        async with self._making:
+            topic = self._broker.catalogue.get(self.topic) or await ensure(self._broker, self.topic)
+            await self.load(topic)
+
+    async def load(self, topic: Topic) -> None:
+        """Replay every partition that has not been loaded yet."""
+        for partition in topic.partitions:
+            if partition.index not in self.loaded:
+                await load_partition(self._broker, partition, self.machine)
+                self.loaded.add(partition.index)
+                self.machine.loaded(partition.index, self._broker.now_ms())
+
+    # --- operations -------------------------------------------------------------------------------------
+
+    async def run(self, key: str, operation: Operation, producer: tuple[int, int] | None = None) -> Any:
+        """Run an operation in turn with the key's others and give its response, after waiting for a Deferred.
+
+        producer: (id, epoch) of the transaction that the records belong to.
+        Raises KafkaError: the machine's refusal, or an append's error when the outcome has no `then`.
+        """
+        response = await self._in_turn(key, operation, producer)
+        if isinstance(response, Deferred):
+            return await self._wait(response)
+        return response
+
+    async def _in_turn(self, key: str, operation: Operation, producer: tuple[int, int] | None = None) -> Any:
+        before = self._tails.get(key)
+        mine: asyncio.Future[None] = self._loop.create_future()
+        self._tails[key] = mine
+        try:
+            if before is not None:
+                await before
+            partition = self._partition(key)
+            outcome = operation(self._broker.now_ms())
+            if outcome.records:
+                await self._write(partition, outcome, producer)
+            elif outcome.then is not None:
+                outcome.then(ErrorCode.NONE)
+            return outcome.response
+        finally:
+            mine.set_result(None)
+            if self._tails.get(key) is mine:
+                del self._tails[key]
+
+    def _partition(self, key: str) -> Partition:
+        number = self.partition_for(key)
+        if number not in self.loaded:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self._broker.catalogue.topics[self.topic].partitions[number]
+
+    async def _write(self, partition: Partition, outcome: Outcome, producer: tuple[int, int] | None) -> None:
+        now_ms = self._broker.now_ms()
+        try:
+            await self._append(partition, outcome.records, now_ms, producer)
+        except KafkaError as error:
+            coordinators = coordinator_error(error.code)
+            log.warning("%s-%d: append failed: %s", self.topic, partition.index, error)
+            if outcome.then is None:
+                raise KafkaError(coordinators) from error
+            outcome.then(coordinators)
+            return
+        for record in outcome.records:
+            self._replay(partition.index, record, now_ms, producer)
+        if outcome.then is not None:
+            outcome.then(ErrorCode.NONE)
+
+    def _replay(self, index: int, record: Record, now_ms: int, producer: tuple[int, int] | None) -> None:
+        if producer is None:
+            self.machine.replay(index, record.key, record.value, now_ms)
+        else:
+            assert isinstance(self.machine, TransactionalMachine)
+            self.machine.replay_in_transaction(index, producer[0], record.key, record.value)
+
+    async def _append(
+        self, partition: Partition, records: list[Record], now_ms: int, producer: tuple[int, int] | None
+    ) -> None:
+        content = [(record.key, record.value, (), now_ms) for record in records]
+        if producer is None:
+            batch = build_batch(content)
+        else:
+            batch = build_batch(content, producer=(*producer, -1), transactional=True)
+        if len(batch) > self._broker.topic_config(self.topic).max_message_bytes:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+        await self._appender.append(partition, batch)
+
+    async def _wait(self, deferred: Deferred) -> Any:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        deferred.on_complete(lambda response: None if future.done() else future.set_result(response))
+        return await future
+
+    # --- timers -----------------------------------------------------------------------------------------
+
+    def schedule(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
+        """Run an operation of a key after a delay; replaces the timer of that name."""
+        self._timers.schedule(name, delay_ms, lambda: self.start(key, operation))
+
+    def cancel(self, name: str) -> None:
+        """Forget a timer."""
+        self._timers.cancel(name)
+
+    def start(self, key: str, operation: Operation) -> None:
+        """Run an operation whose response nobody waits for."""
+
+        async def run() -> None:
+            try:
+                await self._in_turn(key, operation)
+            except KafkaError as error:
+                log.warning("%s: a timer's operation on %s failed: %s", self.topic, key, error)
+
+        task = self._loop.create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s: an operation failed", self.topic, exc_info=error)
+
+    def every(self, interval_ms: int, name: str, action: Callable[[], None]) -> None:
+        """Call something again and again."""
+
+        def again() -> None:
+            action()
+            self._timers.schedule(name, interval_ms, again)
+
+        self._timers.schedule(name, interval_ms, again)
+
+    def close(self) -> None:
+        """No timer and no operation goes on."""
+        self._timers.close()
+        for task in self._tasks:
+            task.cancel()
+
+
+def positive_hash(key: str) -> int:
+    """Absolute value of Java's String.hashCode, which goes over UTF-16 units; its minimum is 0 (Utils.abs)."""
+    number = 0
+    units = key.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(units), 2):
+        number = (number * 31 + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    if number == 1 << 31:
+        return 0
+    return number if number < 1 << 31 else (1 << 32) - number
+
+
+def coordinator_error(code: ErrorCode) -> ErrorCode:
+    """What a client is told when its coordinator's append fails (CoordinatorOperationExceptionHelper)."""
+    if code in (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
+        return ErrorCode.NOT_COORDINATOR
+    if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return code

@@ -1,0 +1,108 @@
+"""Control's state at start: what the store knows, what lies on disk, and slots for all of it."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.listeners import Endpoint
+from kbroker.control import adoption
+from kbroker.control import store as stores
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.internal_topic import wish_for
+from kbroker.control.placement import place
+from kbroker.control.resource import TOPIC
+from kbroker.control.store import Change, Store
+from kbroker.control.topic_name import INTERNAL
+from kbroker.ipc.shared import Shared
+
+log = logging.getLogger(__name__)
+
+
+def open_store(log_dirs: Sequence[str]) -> Store:
+    """The store in the first log directory that has one; a new one in the first."""
+    for log_dir in log_dirs:
+        path = Path(log_dir, stores.FILE_NAME)
+        if path.exists():
+            return Store(path)
+    return Store(Path(log_dirs[0], stores.FILE_NAME))
+
+
+def build(
+    shared: Shared,
+    static: BrokerConfig,
+    log_dirs: Sequence[str],
+    endpoints: Mapping[str, Endpoint],
+    cluster_id: str,
+) -> Broker:
+    """The broker's state, slots assigned and published. Blocks; nothing else runs yet.
+
+    log_dirs: those that are online. Partitions of others keep their slots and stay offline.
+    """
+    store = open_store(log_dirs)
+    store.put_meta("cluster_id", cluster_id)
+    broker = Broker(shared, static, store, store.load(), endpoints, cluster_id)
+    broker.online_dirs = tuple(log_dirs)
+    new_run = not broker.slots.in_use
+    if new_run:
+        store.advance_leader_epochs()
+        for partition in broker.catalogue.partitions():
+            partition.leader_epoch += 1
+    moved = broker.slots.claim(broker.catalogue.partitions())
+    if moved:
+        store.apply(Change(moved_partitions=moved))
+    _adopt(broker, store)
+    for partition in broker.catalogue.partitions():
+        broker.assign_worker(partition, partition.log_dir)
+        topic = broker.catalogue.topics[partition.topic]
+        broker.slots.write(partition, broker.topic_config(partition.topic), topic.internal)
+    log.info(
+        "%d topics, %d partitions%s",
+        len(broker.catalogue.topics),
+        sum(1 for _ in broker.catalogue.partitions()),
+        "" if new_run else "; took over from a control process that died",
+    )
+    return broker
+
+
+def _adopt(broker: Broker, store: Store) -> None:
+    """Take over partition folders that the store does not know."""
+    found = adoption.unknown(adoption.scan(broker.online_dirs), broker.catalogue)
+    for name, partitions in found.items():
+        change = Change()
+        topic = broker.catalogue.get(name)
+        if topic is None:
+            topic = Topic(name, partitions[0].topic_id)
+            change.new_topics.append(topic)
+            if name in INTERNAL:
+                configs = wish_for(name, broker.config).configs
+                change.configs[TOPIC, name] = dict(configs)
+                broker.overrides[TOPIC, name] = {
+                    key: value for key, value in configs.items() if value is not None
+                }
+        added = _partitions(broker, topic, partitions)
+        if not change.new_topics:
+            change.new_partitions = added
+        topic.partitions.extend(added)
+        store.apply(change)
+        broker.catalogue.put(topic)
+        log.info("topic %s taken over with %d partitions found on disk", name, len(partitions))
+
+
+def _partitions(broker: Broker, topic: Topic, found: list[adoption.FoundPartition]) -> list[Partition]:
+    """Partitions for what was found; holes between them (other brokers had those) become empty ones."""
+    by_index = {one.index: one for one in found}
+    wanted = range(len(topic.partitions), max(by_index) + 1)
+    occupied = [partition.log_dir for partition in broker.catalogue.partitions()]
+    added = []
+    for index, (slot, generation) in zip(wanted, broker.slots.take(len(wanted)), strict=True):
+        one = by_index.get(index)
+        if one is None:
+            log.warning("%s-%d was not found on disk and starts empty", topic.name, index)
+            (log_dir,) = place(1, broker.online_dirs, occupied)
+            added.append(Partition(topic.name, index, log_dir, slot, generation))
+        else:
+            epoch = one.leader_epoch + 1
+            added.append(Partition(topic.name, index, one.log_dir, slot, generation, epoch))
+    return added

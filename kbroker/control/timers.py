@@ -1,0 +1,75 @@
+"""Timers of coordinators: names on a timing wheel, driven by one call of the loop, without polling."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from kbroker.purgatory.timing_wheel import TimerEntry, TimingWheel
+
+
+class NamedTimer(TimerEntry):
+    """A timer and what it runs."""
+
+    __slots__ = ("action", "name")
+
+    def __init__(self, expiry_ms: int, name: str, action: Callable[[], None]) -> None:
+        super().__init__(expiry_ms)
+        self.name = name
+        self.action = action
+
+
+class WheelTimers:
+    """Runs in: control. Owner: a Runtime. Times are CLOCK_MONOTONIC, so a set clock does not fire them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock_ms: Callable[[], int] | None = None) -> None:
+        self._loop = loop
+        self._clock_ms = clock_ms or (lambda: time.monotonic_ns() // 1_000_000)
+        self._wheel = TimingWheel(self._clock_ms())
+        self._timers: dict[str, NamedTimer] = {}
+        self._wake: asyncio.TimerHandle | None = None
+        self._wake_ms = 0
+
+    def schedule(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
+        """Run the action after delay_ms; replaces a timer of the same name."""
+        self.cancel(name)
+        timer = NamedTimer(self._clock_ms() + delay_ms, name, action)
+        self._timers[name] = timer
+        self._wheel.add(timer)
+        self._arm()
+
+    def cancel(self, name: str) -> None:
+        """Forget a timer; nothing when there is none."""
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            self._wheel.cancel(timer)
+
+    def advance(self) -> None:
+        """Run what is due."""
+        self._wake = None
+        for timer in self._wheel.advance(self._clock_ms()):
+            assert isinstance(timer, NamedTimer)
+            if self._timers.get(timer.name) is timer:
+                del self._timers[timer.name]
+                timer.action()
+        self._arm()
+
+    def _arm(self) -> None:
+        due_ms = self._wheel.next_expiry_ms()
+        if due_ms is None:
+            return
+        if self._wake is not None:
+            if self._wake_ms <= due_ms:
+                return
+            self._wake.cancel()
+        self._wake_ms = due_ms
+        self._wake = self._loop.call_later(max(0, due_ms - self._clock_ms()) / 1000, self.advance)
+
+    def close(self) -> None:
+        """No timer fires any more."""
+        if self._wake is not None:
+            self._wake.cancel()
+        self._timers.clear()
+        self._wheel = TimingWheel(self._clock_ms())
+
+    def __len__(self) -> int:
+        return len(self._timers)

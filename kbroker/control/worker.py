@@ -1,0 +1,212 @@
+"""The control process: builds its state, serves links, runs coordinators, and says when it is ready.
+
+Runs in: control. One uvloop; disks are touched on threads only (store, log reader) once the loop runs.
+"""
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+import uvloop
+
+from kbroker.config.listeners import Endpoint
+from kbroker.control import state
+from kbroker.control.appender import Appender
+from kbroker.control.broker import OPENS_AT_ONCE, Broker
+from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.endpoint import advertised_endpoint
+from kbroker.control.links import bounded
+from kbroker.control.runtime import Runtime
+from kbroker.ipc import layout
+from kbroker.ipc.child import ChildContext
+from kbroker.ipc.link import AsyncLink, LinkClosed
+from kbroker.ipc.messages import ClientRequest, Hello, Settings
+from kbroker.protocol.errors import KafkaError
+
+log = logging.getLogger(__name__)
+
+Dispatch = Callable[[Broker, ClientRequest], bytes | None | Awaitable[bytes | None]]
+Coordinators = Callable[[Broker, Appender], Sequence[Runtime]]
+"""Makes the coordinators and enters them into the broker."""
+
+HEARTBEAT_S = 0.5
+
+
+class Control:
+    """Serves one broker's links until it is told to stop. Owner: `main`."""
+
+    def __init__(
+        self, context: ChildContext, broker: Broker, dispatch: Dispatch, coordinators: Coordinators
+    ) -> None:
+        self._context = context
+        self._broker = broker
+        self._dispatch = dispatch
+        self._appender = Appender(context.shared, context.epoch)
+        self._make_coordinators = coordinators
+        self._runtimes: Sequence[Runtime] = ()
+        self._links: set[AsyncLink] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._opened: set[int] = set()
+        self._all_opened = asyncio.Event()
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until SIGTERM."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
+        self._heartbeat(loop)
+        await self._appender.start()
+        self._context.control_listener.setblocking(False)
+        server = await loop.create_unix_server(self._new_link, sock=self._context.control_listener)
+        self._runtimes = self._make_coordinators(self._broker, self._appender)
+        await self._until_stop(self._all_opened.wait())
+        if not self._stop.is_set():
+            await self._until_stop(self._load())
+        if not self._stop.is_set():
+            self._context.shared.processes[self._context.process, layout.PROCESS_READY] = self._context.epoch
+            log.info("control is ready")
+            await self._stop.wait()
+        server.close()
+        for runtime in self._runtimes:
+            runtime.close()
+        for link in list(self._links):
+            link.close()
+        self._appender.stop()
+        self._broker.close()
+
+    async def _until_stop(self, work: Awaitable[Any]) -> None:
+        """Wait for the work or for SIGTERM, whichever is first."""
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if working.done():
+            working.result()
+        else:
+            working.cancel()
+
+    async def _load(self) -> None:
+        """Replay the internal topics that exist."""
+        for runtime in self._runtimes:
+            topic = self._broker.catalogue.get(runtime.topic)
+            if topic is not None:
+                await runtime.load(topic)
+
+    def _heartbeat(self, loop: asyncio.AbstractEventLoop) -> None:
+        line = self._context.shared.processes[self._context.process]
+        line[layout.PROCESS_HEARTBEAT_NS] = time.monotonic_ns()
+        loop.call_later(HEARTBEAT_S, self._heartbeat, loop)
+
+    # --- links ------------------------------------------------------------------------------------------
+
+    def _new_link(self) -> AsyncLink:
+        link = AsyncLink(self._on_message, self._on_lost)
+        self._links.add(link)
+        return link
+
+    def _on_lost(self, link: AsyncLink) -> None:
+        self._links.discard(link)
+        self._broker.links.lost(link)
+
+    def _on_message(self, link: AsyncLink, call_id: int, body: Any) -> None:
+        if isinstance(body, ClientRequest):
+            self._serve(link, call_id, body)
+        elif isinstance(body, Hello):
+            link.peer = body
+            if body.role == "network":
+                self._greet_network(link, body)
+            else:
+                self._start(self._greet_worker(link, body))
+        else:
+            log.error("a message that control does not know: %s", type(body).__name__)
+
+    def _serve(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
+        try:
+            answer = self._dispatch(self._broker, client)
+        except Exception:
+            log.exception("API %d version %d failed", client.api_key, client.api_version)
+            answer = None
+        if answer is None or isinstance(answer, bytes):
+            link.reply(call_id, answer)
+        else:
+            self._start(self._reply_later(link, call_id, client, answer))
+
+    async def _reply_later(
+        self, link: AsyncLink, call_id: int, client: ClientRequest, answer: Awaitable[bytes | None]
+    ) -> None:
+        try:
+            frame = await answer
+        except Exception:
+            log.exception("API %d version %d failed", client.api_key, client.api_version)
+            frame = None
+        link.reply(call_id, frame)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a task of control failed", exc_info=error)
+
+    def _greet_network(self, link: AsyncLink, hello: Hello) -> None:
+        """A network process has started: everything there is, then deltas, in the order of the link."""
+        self._broker.links.add_network(hello.index, link)
+        self._start(self._confirmed(link))
+
+    async def _confirmed(self, link: AsyncLink) -> None:
+        try:
+            await link.call(self._broker.full_image())
+        except LinkClosed:
+            return
+
+    async def _greet_worker(self, link: AsyncLink, hello: Hello) -> None:
+        """An IO worker has started, or has found control again: its settings, then all its partitions."""
+        began = time.monotonic()
+        self._appender.worker_restarted(hello.index)
+        broker = self._broker
+        try:
+            if settings := broker.dynamic_settings():
+                await link.call(Settings(settings))
+            mine = broker.partitions_of(hello.index)
+            calls = [partial(self._open, link, topic, partition) for topic, partition in mine]
+            await bounded(OPENS_AT_ONCE, calls)
+        except LinkClosed:
+            return
+        broker.links.add_worker(hello.index, link)
+        self._opened.add(hello.index)
+        log.info("io %d: %d partitions open in %.2f s", hello.index, len(mine), time.monotonic() - began)
+        if len(self._opened) == self._context.shared.sizes.workers:
+            self._all_opened.set()
+
+    async def _open(self, link: AsyncLink, topic: Topic, partition: Partition) -> None:
+        try:
+            await link.call(self._broker.open_call(topic, partition))
+        except KafkaError as error:
+            log.error("%s could not be opened: %s", partition.folder, error)
+
+
+def main(context: ChildContext, dispatch: Dispatch, coordinators: Coordinators) -> None:
+    """Entry of the role "control". dispatch answers clients' requests; coordinators makes the machines that run."""
+    endpoints = {endpoint.listener: endpoint for endpoint in _advertised(context)}
+    broker = state.build(context.shared, context.config, context.log_dirs, endpoints, context.cluster_id)
+
+    async def serve() -> None:
+        await Control(context, broker, dispatch, coordinators).run()
+
+    uvloop.run(serve())
+
+
+def _advertised(context: ChildContext) -> list[Endpoint]:
+    """What clients are told: port 0 and an empty host stand for what the listener was bound to."""
+    named = {endpoint.listener: endpoint for endpoint in context.config.advertised_listeners}
+    return [
+        advertised_endpoint(named.get(endpoint.listener, endpoint), context.ports.get(endpoint.listener, 0))
+        for endpoint in context.config.listeners
+    ]
