@@ -34,11 +34,8 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
     for log_dir in broker.log_dirs:
         held = [partition for partition in broker.catalogue.partitions() if partition.log_dir == log_dir]
         space = await asyncio.to_thread(_space, log_dir)
-        if (
-            log_dir not in broker.online_dirs
-            or space is None
-            or any(broker.slots.state(p.slot) == layout.STATE_OFFLINE for p in held)
-        ):
+        failed = any(broker.slots.state(p.slot) == layout.STATE_OFFLINE for p in held)
+        if space is None or failed or log_dir not in broker.online_dirs:
             results.append(DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, log_dir))
             continue
         topics = _topics(broker, [partition for partition in held if asked is None or id(partition) in asked])

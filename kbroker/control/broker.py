@@ -84,7 +84,7 @@ class Broker:
         self._image_version = 0
         self._config_version = 0
         self._load: dict[int, int] = dict.fromkeys(range(shared.sizes.workers), 0)
-        self.log_dirs = tuple(os.path.abspath(log_dir) for log_dir in self.config.log_dirs)
+        self.log_dirs = tuple(absolute(log_dir) for log_dir in self.config.log_dirs)
         self.online_dirs = self.log_dirs
         self._workers_of = workers_of_dirs(self.log_dirs, shared.sizes.workers)
 
@@ -123,7 +123,7 @@ class Broker:
         """Log directories that take new partitions: online and not cordoned (KIP-1066)."""
         cordoned = self.config.value("cordoned.log.dirs")
         names = cordoned if isinstance(cordoned, tuple) else ()
-        closed = {os.path.abspath(name) for name in names}
+        closed = {absolute(name) for name in names}
         return [] if "*" in names else [log_dir for log_dir in self.online_dirs if log_dir not in closed]
 
     def partitions_of(self, worker: int) -> list[tuple[Topic, Partition]]:
@@ -215,6 +215,11 @@ class Broker:
         self.logs.close()
         self._store_thread.shutdown(wait=True)
         self._store.close()
+
+
+def absolute(log_dir: str) -> str:
+    """Absolute path, symbolic links kept: the name that partitions are stored with."""
+    return os.path.abspath(log_dir)  # noqa: PTH100 Path.resolve would follow links
 
 
 def _nobody(kind: int, name: str) -> None:

@@ -29,7 +29,7 @@ from kbroker.protocol.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
-Dispatch = Callable[[Broker, ClientRequest], bytes | None | Awaitable[bytes | None]]
+Dispatch = Callable[[Broker, ClientRequest], bytes | Awaitable[bytes | None] | None]
 Coordinators = Callable[[Broker, Appender], Sequence[Runtime]]
 """Makes the coordinators and enters them into the broker."""
 
