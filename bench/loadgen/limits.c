@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,49 +74,79 @@ struct stream {
     off_t at;
 };
 
-static uint64_t send_until(int epoll_fd, int file, off_t file_bytes, size_t chunk, uint64_t deadline) {
+/* One sending thread with its share of the connections. */
+struct sender {
+    pthread_t thread;
+    int file, epoll_fd;
+    off_t file_bytes;
+    size_t chunk;
+    atomic_int *stops;
+    _Atomic uint64_t sent;
+};
+
+static void *keep_sending(void *argument) {
+    struct sender *sender = argument;
     struct epoll_event events[64];
-    uint64_t sent = 0;
-    while (now_ns() < deadline)
-        for (int ready = epoll_wait(epoll_fd, events, 64, 100), i = 0; i < ready; i++) {
+    while (!*sender->stops)
+        for (int ready = epoll_wait(sender->epoll_fd, events, 64, 100), i = 0; i < ready; i++) {
             struct stream *stream = events[i].data.ptr;
-            if (stream->at >= file_bytes) stream->at = 0;
-            ssize_t n = sendfile(stream->fd, file, &stream->at, chunk - (size_t)stream->at % chunk);
+            if (stream->at >= sender->file_bytes) stream->at = 0;
+            size_t piece = sender->chunk - (size_t)stream->at % sender->chunk;
+            ssize_t n = sendfile(stream->fd, sender->file, &stream->at, piece);
             if (n < 0 && errno != EAGAIN) die("sendfile: %s", strerror(errno));
-            if (n > 0) sent += (uint64_t)n;
+            if (n > 0) sender->sent += (uint64_t)n;
         }
-    return sent;
+    return NULL;
+}
+
+static uint64_t sent_by(struct sender *senders, int count) {
+    uint64_t sum = 0;
+    for (int i = 0; i < count; i++) sum += senders[i].sent;
+    return sum;
 }
 
 int command_bare_sendfile(void) {
     const char *folder = option_text("folder", NULL);
-    int connections = (int)option_int("connections", 8), port;
+    int connections = (int)option_int("connections", 8), threads = (int)option_int("threads", 1), port;
     off_t file_bytes = (off_t)option_int("file-bytes", 512 << 20);
     size_t chunk = (size_t)option_int("chunk", 1 << 20);
     int send_buffer = (int)option_int("send-buffer", 0); /* 0: the kernel's own tuning */
     double warm_seconds = option_number("warm", 0.3), seconds = option_number("seconds", 3);
     options_done();
     int file = temporary_file(folder, "bare-sendfile"), listener = listen_on_loopback(&port);
+    atomic_int stops = 0;
     fill(file, (uint64_t)file_bytes);
     signal(SIGPIPE, SIG_IGN);
     pid_t child = fork();
     if (!child) discard_all(port, connections);
-    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct sender *senders = calloc((size_t)threads, sizeof *senders);
     struct stream *streams = calloc((size_t)connections, sizeof *streams);
+    for (int i = 0; i < threads; i++) {
+        senders[i].epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        senders[i].file = file;
+        senders[i].file_bytes = file_bytes;
+        senders[i].chunk = chunk;
+        senders[i].stops = &stops;
+    }
     for (int i = 0; i < connections; i++) {
         streams[i].fd = accept(listener, NULL, NULL);
         streams[i].at = file_bytes / connections * i / (off_t)chunk * (off_t)chunk;
         make_nonblocking(streams[i].fd);
         if (send_buffer) setsockopt(streams[i].fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
-        epoll_ctl(epoll_fd, EPOLL_CTL_ADD, streams[i].fd,
+        epoll_ctl(senders[i % threads].epoll_fd, EPOLL_CTL_ADD, streams[i].fd,
                   &(struct epoll_event){.events = EPOLLOUT, .data.ptr = &streams[i]});
     }
-    send_until(epoll_fd, file, file_bytes, chunk, now_ns() + (uint64_t)(warm_seconds * 1e9));
+    for (int i = 0; i < threads; i++)
+        if (pthread_create(&senders[i].thread, NULL, keep_sending, &senders[i])) die("no thread");
+    usleep((useconds_t)(warm_seconds * 1e6));
     double cpu = own_cpu_seconds();
-    uint64_t begin = now_ns();
-    uint64_t sent = send_until(epoll_fd, file, file_bytes, chunk, begin + (uint64_t)(seconds * 1e9));
+    uint64_t begin = now_ns(), before = sent_by(senders, threads);
+    usleep((useconds_t)(seconds * 1e6));
+    uint64_t sent = sent_by(senders, threads) - before;
     double elapsed = (double)(now_ns() - begin) / 1e9;
     cpu = own_cpu_seconds() - cpu;
+    stops = 1;
+    for (int i = 0; i < threads; i++) pthread_join(senders[i].thread, NULL);
     for (int i = 0; i < connections; i++) close(streams[i].fd);
     waitpid(child, NULL, 0);
     printf("{\"bytes\": %llu, \"seconds\": %.6f, \"client_cpu\": %.4f}\n", (unsigned long long)sent, elapsed, cpu);

@@ -4,6 +4,8 @@ from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, late
 from bench.turn import Turn
 
 CONNECTIONS = 10
+WARM_ROUNDS = 200
+"""Apache Kafka flushes several small files of a partition after its first append; this waits until it is through."""
 
 
 def run(turn: Turn) -> Measures:
@@ -14,7 +16,7 @@ def run(turn: Turn) -> Measures:
         connections=CONNECTIONS,
         partitions_per_request=turn.size.partitions // CONNECTIONS,
         value_bytes=100,
-        warm_rounds=10,
+        warm_rounds=WARM_ROUNDS,
         **turn.timed(),
     )
     return {**load.rate(), **load.latency()}
