@@ -1,0 +1,43 @@
+"""What the machine needs of the world, and what it asks the world to do."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kbroker.control.transactions.metadata import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerOrder:
+    """Write a transaction marker to each partition, then run `TransactionShard.complete` with this order.
+
+    producer_epoch: the epoch of the markers, already bumped under transactions v2. coordinator_epoch: leader
+    epoch of the id's partition of the transaction log.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    commit: bool
+    partitions: frozenset[TopicPartition]
+    client_version: int
+
+
+class Markers(Protocol):
+    """Carries out orders; never gives up by itself, because a prepared transaction must end."""
+
+    def send(self, order: MarkerOrder) -> None:
+        """Begin. An order of the same transactional id that is under way is replaced."""
+
+    def forget(self, transactional_id: str) -> None:
+        """The id's partition of the transaction log is gone."""
+
+
+class View(Protocol):
+    """The broker around the coordinator, as it is now."""
+
+    def transaction_version(self) -> int:
+        """Finalized level of the feature transaction.version."""
+
+    def coordinator_epoch(self, transactional_id: str) -> int:
+        """Leader epoch of the id's partition of the transaction log."""

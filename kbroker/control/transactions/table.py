@@ -1,0 +1,92 @@
+"""All transactional ids of this broker, and which of them have a change under way."""
+
+from collections.abc import Callable, Iterator
+
+from kbroker.control.machine import Deferred, Outcome
+from kbroker.control.transactions.metadata import TransactionMetadata
+from kbroker.control.transactions.ports import Markers, View
+from kbroker.control.transactions.settings import TransactionSettings
+from kbroker.control.transactions.transaction_records import state_record
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+Answer = Callable[[ErrorCode], object]
+"""The response, given the outcome of the append."""
+
+
+class TransactionTable:
+    """Runs in: control. Owner: the TransactionShard. Not thread-safe."""
+
+    def __init__(self, settings: TransactionSettings, markers: Markers, view: View) -> None:
+        self.settings = settings
+        self.markers = markers
+        self.view = view
+        self._known: dict[str, TransactionMetadata] = {}
+        self._changing: set[str] = set()
+
+    def get(self, transactional_id: str) -> TransactionMetadata | None:
+        """State of an id as the log has it."""
+        return self._known.get(transactional_id)
+
+    def put(self, metadata: TransactionMetadata) -> None:
+        """What a record says."""
+        self._known[metadata.transactional_id] = metadata
+
+    def drop(self, transactional_id: str) -> None:
+        """The id is unknown from now on."""
+        self._known.pop(transactional_id, None)
+        self._changing.discard(transactional_id)
+
+    def all(self) -> Iterator[TransactionMetadata]:
+        """Every id; the table may change meanwhile."""
+        return iter(tuple(self._known.values()))
+
+    def is_changing(self, transactional_id: str) -> bool:
+        """Whether a record of the id is on its way to the log."""
+        return transactional_id in self._changing
+
+    def required(self, transactional_id: str, producer_id: int) -> TransactionMetadata:
+        """The id's state for a producer that claims it. INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS."""
+        known = self._known.get(transactional_id)
+        if known is None:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if transactional_id in self._changing:
+            raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if known.producer_id != producer_id:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return known
+
+    def change(
+        self, target: TransactionMetadata, answer: Answer, then: Callable[[], None] | None = None
+    ) -> Outcome:
+        """Outcome that stores the target. answer: makes the response once the append has ended, which is a Deferred
+        until then; `then` runs after a successful one. Until the end others get CONCURRENT_TRANSACTIONS."""
+        transactional_id = target.transactional_id
+        response = Deferred()
+        self._changing.add(transactional_id)
+
+        def appended(code: ErrorCode) -> None:
+            self._changing.discard(transactional_id)
+            if code is ErrorCode.NONE:
+                self._known[transactional_id] = target  # the record lacks last_producer_epoch
+                if then is not None:
+                    then()
+            response.complete(answer(code))
+
+        record = state_record(target, self.view.transaction_version())
+        return Outcome([record], response, appended)
+
+
+def coordinator_error(code: ErrorCode) -> ErrorCode:
+    """What a failed append to the transaction log means to a client (TransactionStateManager)."""
+    if code in (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+    ):
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
+        return ErrorCode.NOT_COORDINATOR
+    if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return code
