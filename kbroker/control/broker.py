@@ -42,6 +42,7 @@ class Broker:
     coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
     attachments: what upper rooms keep along with this broker, by its type.
     config_listeners: told the resource (type, name) whose dynamic configs have changed.
+    deletion_listeners: told each topic that has been deleted.
     announcing: topics that network processes are being told of but that clients may not see yet.
     log_dirs: absolute paths of all log directories; online_dirs: of those that could be used at start.
     opening: partitions that an IO worker is being told of for the first time.
@@ -78,6 +79,7 @@ class Broker:
         self.opening: dict[str, tuple[Topic, list[Partition]]] = {}
         self.attachments: dict[type, object] = {}
         self.config_listeners: Callable[[int, str], None] = _nobody
+        self.deletion_listeners: list[Callable[[Topic], None]] = []
         self._topic_configs: dict[str, TopicConfig] = {}
         self._store = store
         self._store_thread = ThreadPoolExecutor(1, "store")

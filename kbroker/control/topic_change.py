@@ -139,6 +139,9 @@ async def delete_topics(broker: Broker, topics: Sequence[Topic]) -> list[KafkaEr
             broker.settings_changed(topics=[topic.name for topic in gone])
             await broker.links.announce(broker.next_image(deleted=tuple(topic.name for topic in gone)))
             await _close(broker, [p for topic in gone for p in topic.partitions])
+            for listener in broker.deletion_listeners:
+                for topic in gone:
+                    listener(topic)
         return [None if topic in gone else KafkaError(ErrorCode.UNKNOWN_TOPIC_ID) for topic in topics]
 
 

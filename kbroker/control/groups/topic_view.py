@@ -7,6 +7,10 @@ from typing import Protocol
 class TopicView(Protocol):
     """Topics as they are now. Answers may change between two operations, never within one."""
 
+    @property
+    def version(self) -> int:
+        """Grows with every change of topics."""
+
     def id_of(self, name: str) -> bytes | None:
         """Topic id of a name, None when there is no such topic."""
 

@@ -1,0 +1,34 @@
+"""DeleteGroups (key 42), v0-2: delete empty groups of any type with their offsets. v1 throttle time; v2 flexible."""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.groups.service import GroupService, each
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+API = Api(ApiKey.DELETE_GROUPS, 0, 2)
+
+
+async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    """One result per group, each on its own; a name given twice is deleted once."""
+    service = GroupService.of(ctx.broker)
+
+    async def delete(group_id: str) -> DeletableGroupResult:
+        result: DeletableGroupResult = await service.run(group_id, lambda _: service.shard.delete(group_id))
+        return result
+
+    return DeleteGroupsResponse(results=await each(dict.fromkeys(request.groups_names), delete, _failed))
+
+
+def refuse(request: DeleteGroupsRequest, error: KafkaError, version: int) -> DeleteGroupsResponse:
+    """The request failed as a whole: every group carries the error."""
+    return DeleteGroupsResponse(results=[_failed(name, error) for name in request.groups_names])
+
+
+def _failed(group_id: str, error: KafkaError) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id, error.code)

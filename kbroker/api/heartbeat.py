@@ -1,0 +1,32 @@
+"""Heartbeat (key 12), v0-4: a member of a classic group is alive; the answer tells it of a rebalance.
+
+v1 throttle time; v2 none; v3 group instance id (KIP-345); v4 flexible.
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.groups.service import GroupService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+API = Api(ApiKey.HEARTBEAT, 0, 4)
+
+
+async def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    """While the group is being loaded every heartbeat is welcome, as in Kafka."""
+    service = GroupService.of(ctx.broker)
+    try:
+        response: HeartbeatResponse = await service.run(
+            request.group_id, lambda _: service.shard.heartbeat(request)
+        )
+    except KafkaError as error:
+        if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return HeartbeatResponse()
+        raise
+    return response
+
+
+def refuse(request: HeartbeatRequest, error: KafkaError, version: int) -> HeartbeatResponse:
+    """The request failed as a whole."""
+    return HeartbeatResponse(error_code=error.code)

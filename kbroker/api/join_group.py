@@ -1,0 +1,40 @@
+"""JoinGroup (key 11), v0-9: become a member of a classic group, or take part in its rebalance.
+
+v1 rebalance timeout (v0 uses the session timeout); v2 throttle time; v3 none; v4 MEMBER_ID_REQUIRED (KIP-394);
+v5 group instance id (KIP-345); v6 flexible; v7 protocol type in the answer; v8 reason (KIP-800); v9 skip_assignment
+(KIP-814). Waits until the group's join phase ends.
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.group_caller import caller
+from kbroker.api.row import Api
+from kbroker.control.groups.service import GroupService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+API = Api(ApiKey.JOIN_GROUP, 0, 9)
+NULL_PROTOCOL_FROM = 7
+
+
+async def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
+    """The group's answer, when the join phase is over."""
+    if ctx.version == 0:
+        request.rebalance_timeout_ms = request.session_timeout_ms
+    service = GroupService.of(ctx.broker)
+    who = caller(ctx)
+    response: JoinGroupResponse = await service.run(
+        request.group_id, lambda now_ms: service.shard.join(who, request, now_ms)
+    )
+    if response.protocol_name is None and ctx.version < NULL_PROTOCOL_FROM:
+        response.protocol_name = ""
+    return response
+
+
+def refuse(request: JoinGroupRequest, error: KafkaError, version: int) -> JoinGroupResponse:
+    """The request failed as a whole."""
+    return JoinGroupResponse(
+        error_code=error.code,
+        protocol_name=None if version >= NULL_PROTOCOL_FROM else "",
+        member_id=request.member_id,
+    )

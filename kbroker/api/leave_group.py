@@ -1,0 +1,35 @@
+"""LeaveGroup (key 13), v0-5: members leave a classic group, or are removed by an administrator.
+
+v1 throttle time; v2 none; v3 many members, by instance id too (KIP-345); v4 flexible; v5 reason (KIP-800).
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.groups.service import GroupService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+
+API = Api(ApiKey.LEAVE_GROUP, 0, 5)
+BATCHED_FROM = 3
+
+
+async def handle(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """A code per member; below v3 the one member's code is the answer's."""
+    batched = ctx.version >= BATCHED_FROM
+    if not batched:
+        request.members = [MemberIdentity(request.member_id)]
+    service = GroupService.of(ctx.broker)
+    response: LeaveGroupResponse = await service.run(
+        request.group_id, lambda now_ms: service.shard.leave(request, now_ms)
+    )
+    if not batched:
+        if response.error_code == ErrorCode.NONE and response.members:
+            response.error_code = response.members[0].error_code
+        response.members = []
+    return response
+
+
+def refuse(request: LeaveGroupRequest, error: KafkaError, version: int) -> LeaveGroupResponse:
+    """The request failed as a whole."""
+    return LeaveGroupResponse(error_code=error.code)

@@ -1,0 +1,24 @@
+"""ListGroups (key 16), v0-5: the groups of this broker.
+
+v1 throttle time; v3 flexible; v4 filter by state (KIP-518); v5 filter by type (KIP-848).
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.groups.service import GroupService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+API = Api(ApiKey.LIST_GROUPS, 0, 5)
+
+
+def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    """All that pass the filters."""
+    shard = GroupService.of(ctx.broker).read_all()
+    return ListGroupsResponse(groups=shard.list(request.states_filter, request.types_filter))
+
+
+def refuse(request: ListGroupsRequest, error: KafkaError, version: int) -> ListGroupsResponse:
+    """The request failed as a whole."""
+    return ListGroupsResponse(error_code=error.code)

@@ -1,0 +1,100 @@
+"""OffsetCommit (key 8), v2-10: store how far a group has read.
+
+v2-4 retention of its own; v3 throttle time; v6 leader epoch; v7 group instance id (KIP-345); v8 flexible;
+v9 member epochs and GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848); v10 topic ids (v0-1 are gone since Kafka 4.0).
+"""
+
+from collections.abc import Iterable
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.groups.service import GroupService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+API = Api(ApiKey.OFFSET_COMMIT, 2, 10)
+TOPIC_IDS_FROM = 10
+
+
+async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    """A code per partition; topics and partitions that do not exist are not asked of the group."""
+    response = OffsetCommitResponse()
+    known = _known_topics(ctx, request, response)
+    if not known:
+        return response
+    asked = OffsetCommitRequest(
+        request.group_id,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        request.retention_time_ms,
+        request.group_instance_id,
+        known,
+    )
+    service = GroupService.of(ctx.broker)
+    try:
+        answer: OffsetCommitResponse = await service.run(
+            request.group_id, lambda now_ms: service.shard.commit_offsets(asked, ctx.version, now_ms)
+        )
+    except KafkaError as error:
+        answer = refuse(asked, error, ctx.version)
+    _merge(response, answer)
+    return response
+
+
+def refuse(request: OffsetCommitRequest, error: KafkaError, version: int) -> OffsetCommitResponse:
+    """The request failed as a whole: every partition carries the error."""
+    return OffsetCommitResponse(
+        topics=[_failed(topic, topic.partitions, error.code) for topic in request.topics]
+    )
+
+
+def _known_topics(
+    ctx: RequestContext, request: OffsetCommitRequest, response: OffsetCommitResponse
+) -> list[OffsetCommitRequestTopic]:
+    """What can be committed, with name and id; the rest is answered in `response`."""
+    catalogue = ctx.broker.catalogue
+    by_id = ctx.version >= TOPIC_IDS_FROM
+    known = []
+    for topic in request.topics:
+        found = catalogue.by_id(topic.topic_id) if by_id else catalogue.get(topic.name)
+        if found is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            response.topics.append(_failed(topic, topic.partitions, code))
+            continue
+        count = len(found.partitions)
+        there = [part for part in topic.partitions if 0 <= part.partition_index < count]
+        if len(there) < len(topic.partitions):
+            missing = [part for part in topic.partitions if not 0 <= part.partition_index < count]
+            response.topics.append(_failed(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        if there:
+            known.append(OffsetCommitRequestTopic(found.name, found.topic_id, there))
+    return known
+
+
+def _failed(
+    topic: OffsetCommitRequestTopic, partitions: Iterable[OffsetCommitRequestPartition], code: ErrorCode
+) -> OffsetCommitResponseTopic:
+    parts = [OffsetCommitResponsePartition(part.partition_index, code) for part in partitions]
+    return OffsetCommitResponseTopic(topic.name, topic.topic_id, parts)
+
+
+def _merge(response: OffsetCommitResponse, answer: OffsetCommitResponse) -> None:
+    """Add the group's answer to what was answered before it, topic by topic."""
+    if not response.topics:
+        response.topics = answer.topics
+        return
+    seen = {(topic.name, topic.topic_id): topic for topic in response.topics}
+    for topic in answer.topics:
+        mine = seen.get((topic.name, topic.topic_id)) or seen.get(("", topic.topic_id))
+        if mine is None:
+            response.topics.append(topic)
+        else:
+            mine.partitions += topic.partitions

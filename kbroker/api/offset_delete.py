@@ -1,0 +1,52 @@
+"""OffsetDelete (key 47), v0: forget offsets of a group that does not read the topic (KIP-496)."""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.groups.service import GroupService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+API = Api(ApiKey.OFFSET_DELETE, 0, 0)
+
+
+async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """A code per partition; those that do not exist are not asked of the group."""
+    catalogue = ctx.broker.catalogue
+    failed: dict[str, OffsetDeleteResponseTopic] = {}
+    known = []
+    for topic in request.topics:
+        there = []
+        for part in topic.partitions:
+            if catalogue.partition(topic.name, part.partition_index) is not None:
+                there.append(part)
+                continue
+            mine = failed.setdefault(topic.name, OffsetDeleteResponseTopic(topic.name))
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            mine.partitions.append(OffsetDeleteResponsePartition(part.partition_index, code))
+        if there:
+            known.append(OffsetDeleteRequestTopic(topic.name, there))
+    service = GroupService.of(ctx.broker)
+    asked = OffsetDeleteRequest(request.group_id, known)
+    response = OffsetDeleteResponse(topics=list(failed.values()))
+    answer: OffsetDeleteResponse = await service.run(
+        request.group_id, lambda _: service.shard.delete_offsets(asked)
+    )
+    for topic_answer in answer.topics:
+        mine_or_none = failed.get(topic_answer.name)
+        if mine_or_none is None:
+            response.topics.append(topic_answer)
+        else:
+            mine_or_none.partitions += topic_answer.partitions
+    return response
+
+
+def refuse(request: OffsetDeleteRequest, error: KafkaError, version: int) -> OffsetDeleteResponse:
+    """The request failed as a whole."""
+    return OffsetDeleteResponse(error_code=error.code)

@@ -1,0 +1,149 @@
+"""OffsetFetch (key 9), v1-10: how far groups have read.
+
+v2 all partitions (null topics) and a code for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
+require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch (KIP-848); v10 topic ids (v0 is gone).
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.groups.offset_fetch import failed_group, failed_partition
+from kbroker.control.groups.service import GroupService, each
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+API = Api(ApiKey.OFFSET_FETCH, 1, 10)
+MANY_GROUPS_FROM = 8
+GROUP_CODE_FROM = 2
+TOPIC_IDS_FROM = 10
+
+
+async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """One answer per group; below v8 the request is about one group."""
+    groups = _groups(request, ctx.version)
+
+    async def ask(index: str) -> OffsetFetchResponseGroup:
+        return await _fetch(ctx, groups[int(index)], request.require_stable)
+
+    answers: list[OffsetFetchResponseGroup] = await each(
+        map(str, range(len(groups))),
+        ask,
+        lambda index, error: _failed(groups[int(index)], error.code, ctx.version),
+    )
+    if ctx.version >= MANY_GROUPS_FROM:
+        return OffsetFetchResponse(groups=answers)
+    return _single(answers[0], ctx.version)
+
+
+def refuse(request: OffsetFetchRequest, error: KafkaError, version: int) -> OffsetFetchResponse:
+    """The request failed as a whole."""
+    answers = [_failed(group, error.code, version) for group in _groups(request, version)]
+    if version >= MANY_GROUPS_FROM:
+        return OffsetFetchResponse(groups=answers)
+    return _single(answers[0], version)
+
+
+def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
+    if version >= MANY_GROUPS_FROM:
+        return request.groups
+    topics = request.topics
+    return [
+        OffsetFetchRequestGroup(
+            request.group_id,
+            topics=None
+            if topics is None
+            else [
+                OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes)
+                for topic in topics
+            ],
+        )
+    ]
+
+
+def _failed(group: OffsetFetchRequestGroup, code: ErrorCode, version: int) -> OffsetFetchResponseGroup:
+    """A group's code, and before v2, which has none, the code of each partition."""
+    answer = failed_group(group.group_id, code)
+    if version < GROUP_CODE_FROM:
+        answer.topics = [
+            OffsetFetchResponseTopics(
+                topic.name,
+                topic.topic_id,
+                [failed_partition(index, code) for index in topic.partition_indexes],
+            )
+            for topic in group.topics or ()
+        ]
+    return answer
+
+
+def _single(answer: OffsetFetchResponseGroup, version: int) -> OffsetFetchResponse:
+    return OffsetFetchResponse(
+        error_code=answer.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                topic.name,
+                [
+                    OffsetFetchResponsePartition(
+                        part.partition_index,
+                        part.committed_offset,
+                        part.committed_leader_epoch,
+                        part.metadata,
+                        part.error_code,
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in answer.topics
+        ],
+    )
+
+
+async def _fetch(
+    ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    service = GroupService.of(ctx.broker)
+    by_id = ctx.version >= TOPIC_IDS_FROM
+    unknown = _name_topics(ctx, group) if by_id else []
+    answer = service.read(group.group_id).fetch_offsets(group, require_stable)
+    if by_id and group.topics is None:
+        _add_ids(ctx, answer)
+    answer.topics += unknown
+    return answer
+
+
+def _name_topics(ctx: RequestContext, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+    """Give the asked topics their names; the answers for those whose id nobody knows."""
+    if group.topics is None:
+        return []
+    unknown = []
+    known = []
+    for topic in group.topics:
+        found = ctx.broker.catalogue.by_id(topic.topic_id)
+        if found is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+            parts = [failed_partition(index, code) for index in topic.partition_indexes]
+            unknown.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, parts))
+        else:
+            topic.name = found.name
+            known.append(topic)
+    group.topics = known
+    return unknown
+
+
+def _add_ids(ctx: RequestContext, answer: OffsetFetchResponseGroup) -> None:
+    """Topics by id; those that exist no more have none and are left out."""
+    named = []
+    for topic in answer.topics:
+        found = ctx.broker.catalogue.get(topic.name)
+        if found is not None:
+            topic.topic_id = found.topic_id
+            named.append(topic)
+    answer.topics = named

@@ -1,0 +1,31 @@
+"""SyncGroup (key 14), v0-5: hand in (leader) and get the assignment of a generation.
+
+v1 throttle time; v2 none; v3 group instance id (KIP-345); v4 flexible; v5 protocol type and name, mandatory in
+the request (KIP-559). Waits until the leader's assignment is stored.
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.groups.service import GroupService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+API = Api(ApiKey.SYNC_GROUP, 0, 5)
+PROTOCOL_MANDATORY_FROM = 5
+
+
+async def handle(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+    """The member's part, when the leader has assigned."""
+    if ctx.version >= PROTOCOL_MANDATORY_FROM and None in (request.protocol_type, request.protocol_name):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    service = GroupService.of(ctx.broker)
+    response: SyncGroupResponse = await service.run(
+        request.group_id, lambda now_ms: service.shard.sync(request, now_ms)
+    )
+    return response
+
+
+def refuse(request: SyncGroupRequest, error: KafkaError, version: int) -> SyncGroupResponse:
+    """The request failed as a whole."""
+    return SyncGroupResponse(error_code=error.code)

@@ -1,0 +1,1 @@
+"""Consumer groups of KIP-848: the broker assigns, members reconcile by their heartbeats."""

@@ -1,0 +1,36 @@
+"""The assignors of the broker: who shall read which partitions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kbroker.control.groups.consumer_group.member import Partitions
+
+Counts = Mapping[bytes, int]
+"""Topic id -> number of partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """One member as an assignor sees it. topics: what it subscribes to and exists. current: its target so far."""
+
+    member_id: str
+    instance_id: str | None
+    topics: frozenset[bytes]
+    current: Partitions
+
+
+Assignor = Callable[[Sequence[Subscriber], Counts], dict[str, Partitions]]
+"""member id -> partitions; a member may be missing when it gets nothing."""
+
+
+def is_homogeneous(members: Sequence[Subscriber]) -> bool:
+    """Whether all subscribe to the same topics."""
+    return all(member.topics == members[0].topics for member in members)
+
+
+def frozen(assignment: Mapping[str, Mapping[bytes, set[int]]]) -> dict[str, Partitions]:
+    """The assignment in its final form, without empty sets."""
+    return {
+        member_id: {topic_id: frozenset(each) for topic_id, each in topics.items() if each}
+        for member_id, topics in assignment.items()
+    }

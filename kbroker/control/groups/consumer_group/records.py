@@ -1,0 +1,135 @@
+"""The records of consumer groups, as Apache Kafka 4.3 writes them. All values have version 0."""
+
+from collections.abc import Iterable
+
+from kbroker.control.groups.consumer_group.member import ConsumerMember, EpochPartitions, Partitions
+from kbroker.control.machine import Record
+from kbroker.protocol.coordinator_records import (
+    consumer_group_current_member_assignment as current,
+)
+from kbroker.protocol.coordinator_records import consumer_group_target_assignment_member as target
+from kbroker.protocol.coordinator_records.consumer_group_member_metadata import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+)
+from kbroker.protocol.coordinator_records.consumer_group_metadata import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+)
+from kbroker.protocol.coordinator_records.consumer_group_partition_metadata import (
+    ConsumerGroupPartitionMetadataKey,
+)
+from kbroker.protocol.coordinator_records.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+)
+from kbroker.protocol.coordinator_records.consumer_group_target_assignment_metadata import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from kbroker.protocol.record_types import encode_key, encode_value
+from kbroker.protocol.schema import Struct
+
+
+def _record(key: Struct, value: Struct | None) -> Record:
+    return Record(encode_key(key), None if value is None else encode_value(value, 0))
+
+
+def member_metadata(group_id: str, member: ConsumerMember) -> Record:
+    """Who the member is and what it subscribes to."""
+    classic = None
+    if member.classic is not None:
+        protocols = [ClassicProtocol(name, metadata) for name, metadata in member.classic.protocols]
+        classic = ClassicMemberMetadata(member.classic.session_timeout_ms, protocols)
+    value = ConsumerGroupMemberMetadataValue(
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.subscribed_topics),
+        subscribed_topic_regex=member.regex,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=member.server_assignor,
+        classic_member_metadata=classic,
+    )
+    return _record(ConsumerGroupMemberMetadataKey(group_id, member.member_id), value)
+
+
+def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
+    """The group's epoch and the hash of the topics it was made for."""
+    return _record(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch, metadata_hash))
+
+
+def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> Record:
+    """What a member shall have."""
+    topics = [target.TopicPartition(topic_id, sorted(each)) for topic_id, each in partitions.items()]
+    return _record(
+        target.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id),
+        target.ConsumerGroupTargetAssignmentMemberValue(topics),
+    )
+
+
+def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Record:
+    """The group epoch that the target assignment was computed for, and when."""
+    return _record(
+        ConsumerGroupTargetAssignmentMetadataKey(group_id),
+        ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp_ms),
+    )
+
+
+def current_assignment(group_id: str, member: ConsumerMember) -> Record:
+    """What a member has, and how far it is."""
+    return _record(
+        current.ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id),
+        current.ConsumerGroupCurrentMemberAssignmentValue(
+            member.member_epoch,
+            member.previous_member_epoch,
+            int(member.state),
+            _with_epochs(member.assigned),
+            _with_epochs(member.pending_revocation),
+        ),
+    )
+
+
+def _with_epochs(partitions: EpochPartitions) -> list[current.TopicPartitions]:
+    return [
+        current.TopicPartitions(topic_id, sorted(epochs), [epochs[partition] for partition in sorted(epochs)])
+        for topic_id, epochs in partitions.items()
+    ]
+
+
+def resolved_regex(
+    group_id: str, regex: str, topics: Iterable[str], version: int, timestamp_ms: int
+) -> Record:
+    """The topics that a regular expression stands for."""
+    return _record(
+        ConsumerGroupRegularExpressionKey(group_id, regex),
+        ConsumerGroupRegularExpressionValue(sorted(topics), version, timestamp_ms),
+    )
+
+
+def regex_tombstone(group_id: str, regex: str) -> Record:
+    return _record(ConsumerGroupRegularExpressionKey(group_id, regex), None)
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[Record]:
+    """Removes a member. The order matters to Apache Kafka's replay."""
+    return [
+        _record(current.ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
+        _record(target.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
+        _record(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
+    ]
+
+
+def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Iterable[str]) -> list[Record]:
+    """Removes a group. The order matters to Apache Kafka's replay."""
+    members = list(member_ids)
+    keys: list[Struct] = [current.ConsumerGroupCurrentMemberAssignmentKey(group_id, each) for each in members]
+    keys += [target.ConsumerGroupTargetAssignmentMemberKey(group_id, each) for each in members]
+    keys.append(ConsumerGroupTargetAssignmentMetadataKey(group_id))
+    keys += [ConsumerGroupMemberMetadataKey(group_id, each) for each in members]
+    keys += [ConsumerGroupRegularExpressionKey(group_id, regex) for regex in regexes]
+    keys += [ConsumerGroupPartitionMetadataKey(group_id), ConsumerGroupMetadataKey(group_id)]
+    return [_record(key, None) for key in keys]

@@ -1,0 +1,264 @@
+"""State of a consumer group: members, target assignment, who owns which partition, resolved expressions."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+from typing import ClassVar
+
+from kbroker.control.groups.consumer_group.member import (
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+    EpochPartitions,
+    MemberState,
+    Partitions,
+)
+from kbroker.control.groups.consumer_group.records import group_tombstones
+from kbroker.control.groups.group import Group
+from kbroker.control.groups.topic_view import TopicView
+from kbroker.control.machine import Record
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+NEW_PROTOCOL_FROM = 9
+"""OffsetCommit version that a member of the new protocol must use."""
+
+
+class ConsumerState(StrEnum):
+    """States, named as clients see them."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedRegex:
+    """The topics a regular expression matched, at a version of the topics and a time."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+class ConsumerGroup(Group):
+    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's ConsumerGroup).
+
+    topics_seen: version of the topics for which metadata_hash was last compared; not in the log.
+    """
+
+    TYPE: ClassVar[str] = "consumer"
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.group_epoch = 0
+        self.metadata_hash = 0
+        self.assignment_epoch = 0
+        self.assignment_timestamp_ms = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        self.target: dict[str, Partitions] = {}
+        self.regexes: dict[str, ResolvedRegex] = {}
+        self.has_partition_metadata = False
+        self.topics_seen = -1
+        self._owner_epochs: dict[bytes, dict[int, int]] = {}
+
+    # --- what follows from the members
+
+    @property
+    def state(self) -> ConsumerState:
+        if not self.members:
+            return ConsumerState.EMPTY
+        if self.group_epoch > self.assignment_epoch:
+            return ConsumerState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return ConsumerState.STABLE
+        return ConsumerState.RECONCILING
+
+    @property
+    def state_name(self) -> str:
+        return self.state
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def listed_protocol_type(self) -> str:
+        return "consumer"
+
+    def member(self, member_id: str) -> ConsumerMember:
+        """Raises UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        member_id = self.static_members.get(instance_id) if instance_id is not None else None
+        return None if member_id is None else self.members.get(member_id)
+
+    def subscribers_of(self, regex: str) -> int:
+        return sum(member.regex == regex for member in self.members.values())
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """Topics a member subscribes to, by name or expression. One not resolved yet matches nothing."""
+        resolved = self.regexes.get(member.regex or "")
+        return member.subscribed_topics if resolved is None else member.subscribed_topics | resolved.topics
+
+    def topics_with(self, members: Iterable[ConsumerMember]) -> set[str]:
+        topics: set[str] = set()
+        for member in members:
+            topics |= self.topics_of(member)
+        return topics
+
+    def owner_epoch(self, topic_id: bytes, partition: int) -> int:
+        """Epoch of the member that has the partition, or -1 when nobody has it."""
+        return self._owner_epochs.get(topic_id, {}).get(partition, -1)
+
+    def target_of(self, member: ConsumerMember) -> Partitions:
+        """What the member, or the one before it under its instance id, shall have."""
+        found = self.target.get(member.member_id)
+        if found is None and member.instance_id is not None:
+            found = self.target.get(self.static_members.get(member.instance_id, ""))
+        return found if found is not None else {}
+
+    def waits_for_unreleased(self, member: ConsumerMember) -> bool:
+        """Whether what the member still lacks is held by others."""
+        if member.state is not MemberState.UNRELEASED_PARTITIONS:
+            return False
+        return any(
+            partition not in member.assigned.get(topic_id, {}) and self.owner_epoch(topic_id, partition) != -1
+            for topic_id, partitions in self.target_of(member).items()
+            for partition in partitions
+        )
+
+    # --- changes (replay)
+
+    def put_member(self, member: ConsumerMember) -> None:
+        old = self.members.get(member.member_id)
+        if old is not None:
+            self._release(old)
+            if old.instance_id is not None and old.instance_id != member.instance_id:
+                self._forget_instance(old)
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        if member.member_epoch != STATIC_LEAVE_EPOCH or member.assigned:
+            self._claim(member)
+
+    def remove_member(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._release(member)
+            self._forget_instance(member)
+
+    def _forget_instance(self, member: ConsumerMember) -> None:
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            del self.static_members[member.instance_id]
+
+    def _claim(self, member: ConsumerMember) -> None:
+        for partitions in (member.assigned, member.pending_revocation):
+            for topic_id, epochs in partitions.items():
+                self._owner_epochs.setdefault(topic_id, {}).update(dict.fromkeys(epochs, member.member_epoch))
+
+    def _release(self, member: ConsumerMember) -> None:
+        """Give up the member's partitions, unless another has claimed them since."""
+        for partitions in (member.assigned, member.pending_revocation):
+            self._release_each(partitions, member.member_epoch)
+
+    def _release_each(self, partitions: EpochPartitions, epoch: int) -> None:
+        for topic_id, epochs in partitions.items():
+            owners = self._owner_epochs.get(topic_id, {})
+            for partition in epochs:
+                if owners.get(partition) == epoch:
+                    del owners[partition]
+            if not owners:
+                self._owner_epochs.pop(topic_id, None)
+
+    # --- offsets and deletion
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return any(topic in self.topics_of(member) for member in self.members.values())
+
+    def validate_offset_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation_or_epoch: int,
+        transactional: bool,
+        api_version: int,
+    ) -> None:
+        """An older epoch may pass here; `validate_partition_commit` then looks at each partition."""
+        if generation_or_epoch < 0 and not self.members:
+            return
+        if transactional and generation_or_epoch == -1 and not member_id and instance_id is None:
+            return
+        member = self.member(member_id)
+        if not transactional and not member.uses_classic and api_version < NEW_PROTOCOL_FROM:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        if generation_or_epoch > member.member_epoch:
+            raise _stale(member)
+
+    def validate_partition_commit(
+        self, member_id: str, generation_or_epoch: int, topic_id: bytes | None, partition: int
+    ) -> None:
+        """Whether the partition was the member's in the epoch it commits with (KIP-1251)."""
+        member = self.members.get(member_id)
+        if member is None or generation_or_epoch == member.member_epoch:
+            return
+        epoch = None
+        if topic_id is not None:
+            epoch = member.assigned.get(topic_id, {}).get(partition)
+            if epoch is None:
+                epoch = member.pending_revocation.get(topic_id, {}).get(partition)
+        if epoch is None or generation_or_epoch < epoch:
+            raise _stale(member)
+
+    def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        if member_id is None and member_epoch < 0:
+            return
+        member = self.member(member_id or "")
+        if member_epoch != member.member_epoch:
+            raise _stale(member)
+
+    def validate_offset_delete(self) -> None:
+        pass
+
+    def validate_delete(self) -> None:
+        if self.members:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+    def expiry_base_ms(self, commit_timestamp: int) -> int | None:
+        return commit_timestamp
+
+    def tombstones(self) -> list[Record]:
+        return group_tombstones(self.group_id, self.members, self.regexes)
+
+
+def _stale(member: ConsumerMember) -> KafkaError:
+    return KafkaError(ErrorCode.ILLEGAL_GENERATION if member.uses_classic else ErrorCode.STALE_MEMBER_EPOCH)
+
+
+def metadata_hash(topics: Iterable[str], view: TopicView) -> int:
+    """A number that changes when a subscribed topic appears, vanishes, is made anew or grows. 0: no topic."""
+    digest = blake2b(digest_size=8)
+    found = False
+    for name in sorted(topics):
+        topic_id, count = view.id_of(name), view.partition_count(name)
+        if topic_id is not None and count is not None:
+            found = True
+            digest.update(f"{name}\0{count}\0".encode() + topic_id)
+    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
+
+
+def topic_ids(topics: Iterable[str], view: TopicView) -> Mapping[bytes, int]:
+    """Topic id -> number of partitions, of those topics that exist."""
+    found: dict[bytes, int] = {}
+    for name in sorted(topics):
+        topic_id, count = view.id_of(name), view.partition_count(name)
+        if topic_id is not None and count is not None:
+            found[topic_id] = count
+    return found

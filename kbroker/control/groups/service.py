@@ -1,0 +1,135 @@
+"""The group coordinator at work: the shard, the runtime that runs it, and what drives it besides requests."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Catalogue, Topic
+from kbroker.control.groups.settings import GroupSettings
+from kbroker.control.groups.shard import GroupShard
+from kbroker.control.machine import Operation
+from kbroker.control.resource import GROUP
+from kbroker.control.runtime import Runtime
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+COORDINATOR_TYPE = 0
+"""FindCoordinator's key type."""
+
+
+class CatalogueView:
+    """The catalogue as the shard sees it (TopicView)."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    @property
+    def version(self) -> int:
+        return self._catalogue.version
+
+    def id_of(self, name: str) -> bytes | None:
+        topic = self._catalogue.get(name)
+        return None if topic is None else topic.topic_id
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        topic = self._catalogue.by_id(topic_id)
+        return None if topic is None else topic.name
+
+    def partition_count(self, name: str) -> int | None:
+        topic = self._catalogue.get(name)
+        return None if topic is None else len(topic.partitions)
+
+    def names(self) -> Iterable[str]:
+        return tuple(self._catalogue.topics)
+
+
+class GroupService:
+    """Runs in: control. Owner: the process's main. API handlers reach it by `of`."""
+
+    def __init__(self, broker: Broker, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.shard = GroupShard(GroupSettings.of(broker.config), runtime, CatalogueView(broker.catalogue))
+        self._broker = broker
+        runtime.attach(self.shard)
+        broker.coordinators[COORDINATOR_TYPE] = runtime
+        broker.attachments[GroupService] = self
+        broker.deletion_listeners.append(self.topic_deleted)
+        for kind, name in broker.overrides:
+            self.config_changed(kind, name)
+
+    @staticmethod
+    def of(broker: Broker) -> "GroupService":
+        """The broker's group coordinator. Raises COORDINATOR_NOT_AVAILABLE while there is none."""
+        found = broker.attachments.get(GroupService)
+        if not isinstance(found, GroupService):
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return found
+
+    def start(self) -> None:
+        """Look for expired offsets from now on."""
+        interval_ms = self.shard.table.settings.offsets_retention_check_interval_ms
+        self.runtime.every(interval_ms, "expire-offsets", self._expire_offsets)
+
+    def _expire_offsets(self) -> None:
+        for group_id in self.shard.group_ids():
+            self.runtime.start(group_id, self._expiry_of(group_id))
+
+    def _expiry_of(self, group_id: str) -> Operation:
+        return lambda now_ms: self.shard.expire_offsets(group_id, now_ms)
+
+    async def run(self, group_id: str, operation: Operation) -> Any:
+        """Run an operation of a group and wait for its response. Raises KafkaError."""
+        self._check_topic()
+        return await self.runtime.run(group_id, operation)
+
+    def read(self, group_id: str) -> GroupShard:
+        """The shard, for a question about one group. Raises KafkaError while its partition is being loaded."""
+        self._check_topic()
+        if self.runtime.partition_for(group_id) not in self.runtime.loaded:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self.shard
+
+    def read_all(self) -> GroupShard:
+        """The shard, for a question about all groups. Raises KafkaError while any partition is being loaded."""
+        topic = self._broker.catalogue.get(self.runtime.topic)
+        if topic is not None and len(self.runtime.loaded) < len(topic.partitions):
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self.shard
+
+    def _check_topic(self) -> None:
+        """Before somebody looked for a coordinator there is no topic, and so nothing that we coordinate."""
+        if self._broker.catalogue.get(self.runtime.topic) is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """Forget the offsets of a topic that is gone."""
+        pairs = [(topic.name, partition.index) for partition in topic.partitions]
+        for group_id in self.shard.groups_with_offsets(topic.name):
+            self.runtime.start(group_id, self._deletion(group_id, pairs))
+
+    def _deletion(self, group_id: str, pairs: list[tuple[str, int]]) -> Operation:
+        return lambda _: self.shard.partitions_deleted(group_id, pairs)
+
+    def config_changed(self, kind: int, name: str) -> None:
+        """Take over the dynamic settings of one group."""
+        if kind == GROUP:
+            self.shard.table.overrides.put(name, self._broker.override(GROUP, name))
+
+
+async def each(
+    group_ids: Iterable[str],
+    ask: Callable[[str], Awaitable[Any]],
+    failed: Callable[[str, KafkaError], Any],
+) -> list[Any]:
+    """Ask about several groups at once; the answers in the order of the ids, errors by `failed`."""
+
+    async def one(group_id: str) -> Any:
+        try:
+            return await ask(group_id)
+        except KafkaError as error:
+            return failed(group_id, error)
+
+    return list(await asyncio.gather(*map(one, group_ids)))
