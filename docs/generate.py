@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 GENERATED: dict[str, str] = {
     "docs/config.md": "kbroker.config.docs:page",
+    "docs/metrics.md": "kbroker.metrics.docs:page",
 }
 
 

@@ -24,6 +24,8 @@ LAYOUT_SOURCES = (
     "ipc/ring.py",
     "io/append_row.py",
     "io/drain_layout.py",
+    "metrics/layout.py",
+    "net/layout.py",
 )
 
 

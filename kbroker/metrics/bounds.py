@@ -1,0 +1,45 @@
+"""Bounds of histogram buckets, and quantiles from bucket counts. Pure."""
+
+from collections.abc import Sequence
+
+from kbroker.metrics.layout import (
+    HISTOGRAM_BUCKETS,
+    SUB_BUCKET_BITS,
+    UNIT_DENOMINATOR,
+    UNIT_NUMERATOR,
+)
+
+SUB_BUCKETS = 1 << SUB_BUCKET_BITS
+
+
+def upper_bound_ns(bucket: int) -> float:
+    """Largest time that the bucket holds; infinity for the last."""
+    if bucket >= HISTOGRAM_BUCKETS - 1:
+        return float("inf")
+    shift = max(0, bucket // SUB_BUCKETS - 1)
+    units = (bucket - (shift << SUB_BUCKET_BITS) + 1) << shift
+    return units * UNIT_DENOMINATOR / UNIT_NUMERATOR
+
+
+UPPER_NS = tuple(upper_bound_ns(bucket) for bucket in range(HISTOGRAM_BUCKETS))
+
+EXPORTED = tuple((1e-4 * 2**octave, UPPER_NS.index(100_000.0 * 2**octave) + 1) for octave in range(20))
+"""(bound in seconds, number of buckets at or below it) of the exported buckets: 100 us * 2^k."""
+
+
+def quantile_ns(counts: Sequence[int], quantile: float) -> float:
+    """The time that a share of the counted times do not exceed, interpolated inside its bucket; NaN for none."""
+    total = sum(counts)
+    if total == 0:
+        return float("nan")
+    rank = quantile * total
+    below = 0
+    for bucket, count in enumerate(counts):
+        if count and below + count >= rank:
+            lower = UPPER_NS[bucket - 1] if bucket else 0.0
+            upper = UPPER_NS[bucket]
+            if upper == float("inf"):
+                return lower
+            return lower + (upper - lower) * max(0.0, rank - below) / count
+        below += count
+    return UPPER_NS[HISTOGRAM_BUCKETS - 2]

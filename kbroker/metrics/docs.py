@@ -1,0 +1,70 @@
+"""docs/metrics.md, from the catalogue: ``python -m kbroker.metrics.docs`` prints it."""
+
+import sys
+from collections.abc import Iterable
+
+from kbroker.metrics.bounds import EXPORTED
+from kbroker.metrics.catalog import CATALOG
+from kbroker.metrics.kafka import KAFKA
+from kbroker.metrics.labels import VALUES
+from kbroker.metrics.metric import Metric, Source
+
+SECTIONS = {
+    Source.ROW: "Counted by the processes of the broker",
+    Source.PARTITION: "Topics and partitions",
+    Source.BROKER: "The broker as a whole",
+    Source.HOST: "Processes and host",
+    Source.GROUP: "Groups",
+}
+
+HEAD = f"""# Metrics
+
+The http process serves them at `http://127.0.0.1:9404/metrics` (setting `kbroker.http.listen`) in Prometheus' text format
+or OpenMetrics, as the scraper asks; `/healthz` and `/readyz` beside it answer 200 or 503 with the reason.
+
+Each process counts in slots of shared memory; a scrape sums them. Counters survive the restart of a process, not of the
+broker. Histograms have the bounds 100 µs · 2^k up to {EXPORTED[-1][0]:.1f} s. Series that have counted nothing yet are left out.
+
+`kbroker.metrics.kafka.names=true` (the default) adds the names that dashboards for Kafka use: the third column, and
+the last table. Above `kbroker.metrics.partitions.max` partitions only the busiest have series of their own;
+`kbroker_partitions_left_out` tells how many have none, and sums by topic always hold all.
+"""
+
+
+def page() -> str:
+    """The whole text."""
+    parts = [HEAD]
+    for source, title in SECTIONS.items():
+        parts.append(f"## {title}\n\n| metric | type | also as | meaning |\n|---|---|---|---|")
+        parts.append("\n".join(_line(metric) for metric in CATALOG if metric.source is source) + "\n")
+    parts.append("## Values of labels\n\n| label | values |\n|---|---|")
+    parts.append("\n".join(_values()) + "\n")
+    parts.append(
+        "## Names of Kafka's dashboards that are more than another name\n\n| metric | type | meaning |\n|---|---|---|"
+    )
+    parts.append("\n".join(f"| `{shown(row)}` | {row.kind.value} | {row.help} |" for row in KAFKA) + "\n")
+    return "\n".join(parts)
+
+
+def shown(metric: Metric) -> str:
+    """Name and labels."""
+    labels = ", ".join(metric.shown_labels)
+    return f"{metric.name}{{{labels}}}" if labels else metric.name
+
+
+def _line(metric: Metric) -> str:
+    alias = f"`{metric.kafka}`" if metric.kafka else ""
+    return f"| `{shown(metric)}` | {metric.kind.value} | {alias} | {metric.help} |"
+
+
+def _values() -> Iterable[str]:
+    yield "| api | names of Kafka's API keys: Produce, Fetch, ... |"
+    yield "| error | names of Kafka's error codes: NONE, OFFSET_OUT_OF_RANGE, ... |"
+    yield "| listener | name of the listener |"
+    yield "| process | acceptor, control, http, io-N, network-N |"
+    for label in ("phase", "operation", "role", "why", "path", "batch_error"):
+        yield f"| {label} | {', '.join(VALUES[label])} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

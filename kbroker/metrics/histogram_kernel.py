@@ -1,0 +1,68 @@
+"""Counting one time into a histogram of slots, for kernels and for Python."""
+
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.memory import load_i64, store_i64
+from kbroker.metrics.layout import (
+    HISTOGRAM_BUCKETS,
+    HISTOGRAM_SUM,
+    SUB_BUCKET_BITS,
+    UNIT_DENOMINATOR,
+    UNIT_NUMERATOR,
+)
+
+LAST = HISTOGRAM_BUCKETS - 1
+SUB_BUCKETS = 1 << SUB_BUCKET_BITS
+
+
+@intrinsic
+def leading_zeros(typingctx, value):  # type: ignore[no-untyped-def]  # noqa: ARG001
+    """Zero bits above the highest one of a positive int64."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ARG001
+        return builder.ctlz(args[0], cgutils.true_bit)
+
+    return types.int64(types.int64), codegen
+
+
+@inlined
+def bucket(nanoseconds: int) -> int:
+    """Index of the bucket that holds a time; 0 for negative ones (clocks of two processors)."""
+    if nanoseconds <= 1:
+        return 0
+    units = (min(nanoseconds, 1 << 40) - 1) * UNIT_NUMERATOR // UNIT_DENOMINATOR
+    if units < SUB_BUCKETS:
+        return units
+    shift = 63 - leading_zeros(units) - SUB_BUCKET_BITS
+    return min(LAST, (shift << SUB_BUCKET_BITS) + (units >> shift))
+
+
+@inlined
+def add(address: int, amount: int) -> None:
+    """Add to the slot at an address; the caller is its only writer."""
+    store_i64(address, load_i64(address) + amount)
+
+
+@inlined
+def observe(address: int, nanoseconds: int) -> None:
+    """Count one time into the histogram at an address."""
+    add(address + 8 * bucket(nanoseconds), 1)
+    add(address + 8 * HISTOGRAM_SUM, max(nanoseconds, 0))
+
+
+@kernel("void(int64, int64)")
+def observe_one(address: int, nanoseconds: int) -> None:
+    """``observe`` from Python."""
+    observe(address, nanoseconds)
+
+
+@kernel("int64(int64)")
+def bucket_of(nanoseconds: int) -> int:
+    """``bucket`` from Python."""
+    return bucket(nanoseconds)
+
+
+__all__ = ["add", "bucket", "bucket_of", "observe", "observe_one"]
