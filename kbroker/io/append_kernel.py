@@ -128,8 +128,8 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
     address = batch[ds.BATCH_ADDRESS]
     length = batch[ds.BATCH_LENGTH]
     row = rows[slot]
-    if slots[slot, sm.SLOT_GENERATION] != batch[ds.BATCH_GENERATION] or row[ar.ROW_OPEN] == 0:
-        offline = slots[slot, sm.SLOT_STATE] == sm.STATE_OFFLINE
+    if slots[slot, sm.SLOT_GENERATION] != batch[ds.BATCH_GENERATION] or row[ar.ROW_OPEN] != ar.OPEN:
+        offline = slots[slot, sm.SLOT_STATE] == sm.STATE_OFFLINE or row[ar.ROW_OPEN] == ar.DISK_FULL
         batch[ds.BATCH_ERROR] = KAFKA_STORAGE_ERROR if offline else NOT_LEADER_OR_FOLLOWER
         return ds.STOP_NONE
     attributes = load_i16_be(address + rb.ATTRIBUTES)

@@ -6,9 +6,12 @@ the row, not a Python attribute, is the truth for position, next offset and inde
 """
 
 ROW_WORDS = 32
+CLOSED = 0
+OPEN = 1
+DISK_FULL = 2
 NEVER = 1 << 62  # a limit that nothing reaches
 
-ROW_OPEN = 0  # 1: the kernel may append; 0: entries get NOT_LEADER_OR_FOLLOWER (or KAFKA_STORAGE_ERROR by slot state)
+ROW_OPEN = 0  # CLOSED: entries get NOT_LEADER_OR_FOLLOWER; OPEN; DISK_FULL: entries get KAFKA_STORAGE_ERROR
 ROW_LOG_FD = 1
 ROW_INDEX_FD = 2
 ROW_TIME_INDEX_FD = 3
@@ -34,4 +37,4 @@ ROW_LAST_TXN_END = 22
 ROW_FIRST_UNSTABLE = 23  # first offset of the earliest open transaction, -1 if none: LSO = that, else HW
 ROW_SEGMENT_MS = 24  # segment.ms minus this segment's jitter
 ROW_LAST_APPEND_MS = 25
-ROW_MAX_SEQUENCE_AGE = 26
+ROW_LAST_FLUSH_MS = 26  # when flush.ms last asked for a sync

@@ -218,7 +218,7 @@ def drain(
             failed[out[ds.OUT_FAILED], 0] = slot
             failed[out[ds.OUT_FAILED], 1] = error
             out[ds.OUT_FAILED] += 1
-            row[ar.ROW_OPEN] = 0  # until Python has cut the torn tail
+            row[ar.ROW_OPEN] = ar.CLOSED  # until Python has cut the torn tail
             touched[t] = -1
             n = head
             while n >= 0:

@@ -4,15 +4,12 @@ A held append is a DelayedProduce watched by its slot: it completes when the slo
 and expires with REQUEST_TIMED_OUT after the request's timeout (the records stay in the log, as in Kafka).
 """
 
-import errno
-import logging
-import os
 import time
 from collections.abc import Callable, Iterable
 
 from kbroker.io import append_row as ar
 from kbroker.io.drain import Drain, HeldAppend
-from kbroker.io.group_commit import Flushed, FlushMark, GroupCommit
+from kbroker.io.group_commit import Commit, GroupCommit
 from kbroker.io.logs import Logs
 from kbroker.ipc import layout
 from kbroker.ipc.shared import Shared
@@ -20,18 +17,21 @@ from kbroker.protocol.errors import ErrorCode
 from kbroker.purgatory.delayed_produce import DelayedProduce
 from kbroker.purgatory.purgatory import Purgatory
 
-log = logging.getLogger(__name__)
-
 
 class Durability:
     """Held appends and group commits of one IO worker. Runs in: io. Not thread-safe (the commit thread is inside)."""
 
-    def __init__(self, shared: Shared, drain: Drain, logs: Logs, notify: Callable[[], None], now_ms: int) -> None:
+    def __init__(
+        self, shared: Shared, drain: Drain, logs: Logs, notify: Callable[[], None], now_ms: int
+    ) -> None:
         self._shared = shared
         self._drain = drain
         self._logs = logs
         self._purgatory: Purgatory[int] = Purgatory(now_ms)
         self._commit = GroupCommit(notify, time.monotonic_ns)
+        self._held: dict[int, dict[DelayedProduce, HeldAppend]] = {}
+        self._under_way: set[int] = set()
+        self._again: set[int] = set()
         self._unanswered: list[tuple[HeldAppend, int]] = []
 
     @property
@@ -50,61 +50,72 @@ class Durability:
             now_ms + held.timeout_ms,
             {held.slot: held.last_offset + 1},
             self._durable_offset,
-            lambda _, expired: self._answer(held, ErrorCode.REQUEST_TIMED_OUT if expired else 0),
+            lambda produce, expired: self._finish(
+                produce, held, ErrorCode.REQUEST_TIMED_OUT if expired else 0
+            ),
         )
+        self._held.setdefault(held.slot, {})[produce] = held
         self._purgatory.try_complete_else_watch(produce, (held.slot,))
+
+    def _finish(self, produce: DelayedProduce, held: HeldAppend, error: int) -> None:
+        del self._held[held.slot][produce]
+        self._answer(held, error)
 
     def flush(self, slots: Iterable[int]) -> None:
         """Ask for a sync of those slots that want one now."""
-        self._commit.ask([mark for slot in slots if (mark := self._mark(slot)) is not None])
+        self._ask(slot for slot in slots if self._wants_flush(slot))
 
-    def flush_now(self, slot: int) -> None:
-        """Ask for a sync of a slot whatever its settings say (flush.ms)."""
-        mark = self._mark(slot, forced=True)
-        if mark is not None:
-            self._commit.ask([mark])
+    def flush_now(self, slots: Iterable[int]) -> None:
+        """Ask for a sync of slots whatever their settings say (flush.ms)."""
+        self._ask(slots)
 
-    def _mark(self, slot: int, forced: bool = False) -> FlushMark | None:
+    def _wants_flush(self, slot: int) -> bool:
         row = self._drain.rows[slot]
         durable = self._shared.slots[slot, layout.SLOT_FLAGS] & layout.FLAG_DURABLE
-        if row[ar.ROW_OPEN] == 0:
-            return None
-        if not forced and not durable and row[ar.ROW_UNFLUSHED_RECORDS] < row[ar.ROW_FLUSH_RECORDS]:
-            return None
-        records = int(row[ar.ROW_UNFLUSHED_RECORDS])
-        row[ar.ROW_UNFLUSHED_RECORDS] = 0
-        return FlushMark(
-            slot=slot,
-            generation=int(self._shared.slots[slot, layout.SLOT_GENERATION]),
-            fd=os.dup(int(row[ar.ROW_LOG_FD])),
-            next_offset=int(row[ar.ROW_NEXT_OFFSET]),
-            segment_base=int(row[ar.ROW_BASE_OFFSET]),
-            position=int(row[ar.ROW_POSITION]),
-            records=records,
-        )
+        return bool(durable or row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS])
+
+    def _ask(self, slots: Iterable[int]) -> None:
+        """One commit a slot at a time: what is appended during it waits for the next."""
+        commits = []
+        for slot in slots:
+            partition = self._logs.get(slot)
+            if partition is None:
+                continue
+            if slot in self._under_way:
+                self._again.add(slot)
+                continue
+            self._under_way.add(slot)
+            generation = int(self._shared.slots[slot, layout.SLOT_GENERATION])
+            commits.append(Commit(slot, generation, partition.begin_flush()))
+        if commits:
+            self._commit.ask(commits)
 
     def take_flushed(self) -> None:
         """Publish finished syncs and answer what waited for them."""
-        for flushed in self._commit.take():
-            mark = flushed.mark
-            if self._shared.slots[mark.slot, layout.SLOT_GENERATION] != mark.generation:
+        for committed in self._commit.take():
+            slot = committed.commit.slot
+            self._under_way.discard(slot)
+            partition = self._logs.get(slot)
+            if (
+                partition is None
+                or self._shared.slots[slot, layout.SLOT_GENERATION] != committed.commit.generation
+            ):
+                self._again.discard(slot)
                 continue
-            if flushed.errno:
-                self._failed(flushed)
+            if committed.errno:
+                self._logs.sync_failed(slot, committed.errno)
                 continue
-            self._logs.publish_durable(mark.slot, mark.next_offset, mark.segment_base, mark.position)
-            self._drain.counters[mark.slot, layout.COUNTER_FLUSHES] += 1
-            self._drain.notify(mark.slot)
-            self._purgatory.check_and_complete(mark.slot)
+            partition.finish_flush(committed.commit.job)
+            self._drain.counters[slot, layout.COUNTER_FLUSHES] += 1
+            self._drain.notify(slot)
+            self._purgatory.check_and_complete(slot)
+        if self._again:
+            again, self._again = self._again, set()
+            self._ask(again)
         if self._unanswered:
-            again, self._unanswered = self._unanswered, []
-            for held, error in again:
+            unanswered, self._unanswered = self._unanswered, []
+            for held, error in unanswered:
                 self._answer(held, error)
-
-    def _failed(self, flushed: Flushed) -> None:
-        """After a failed fdatasync the kernel may have dropped dirty pages: the log dir can not be trusted."""
-        log.error("sync failed: %s", errno.errorcode.get(flushed.errno, str(flushed.errno)))
-        self._logs.dir_failed_of(flushed.mark.slot, flushed.errno)
 
     def _durable_offset(self, slot: int) -> int:
         return int(self._shared.slots[slot, layout.SLOT_DURABLE])
@@ -114,6 +125,12 @@ class Durability:
             self._drain.wake()
         else:  # the client's ring is full; it is drained soon
             self._unanswered.append((held, error))
+
+    def forget(self, slot: int) -> None:
+        """The slot is closed: what waits for it gets NOT_LEADER_OR_FOLLOWER, as after a change of leader."""
+        for produce, held in self._held.pop(slot, {}).items():
+            self._purgatory.cancel(produce)
+            self._answer(held, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def next_expiry_ms(self) -> int | None:
         """When ``expire`` is due next."""
@@ -125,5 +142,7 @@ class Durability:
 
     def close(self) -> None:
         """Finish the syncs under way, answer what waited for them."""
+        while self._under_way or self._again:
+            self._commit.drain()
+            self.take_flushed()
         self._commit.close()
-        self.take_flushed()

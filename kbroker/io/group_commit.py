@@ -1,78 +1,78 @@
-"""Group commit: one fdatasync for all appends that wait on a log, in a thread beside the drain.
+"""Group commit: one sync for all appends that wait on a log, in a thread beside the drain.
 
 While a sync runs the drain goes on; whatever was appended meanwhile shares the next sync. That is what makes
 durable acks cheap: their number per second is the group's size over the time of a sync.
 """
 
+import errno
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+from kbroker.io.flush_job import FlushJob
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class FlushMark:
-    """How far a slot's log reached when the sync was asked for. fd: a duplicate that the commit closes, so that a
-    roll meanwhile does no harm. records: unflushed records that the sync covers."""
+class Commit:
+    """A sync of one slot's log in one incarnation."""
 
     slot: int
     generation: int
-    fd: int
-    next_offset: int
-    segment_base: int
-    position: int
-    records: int
+    job: FlushJob
 
 
 @dataclass(frozen=True, slots=True)
-class Flushed:
-    """A mark that is on disk (errno 0), or the error of its fdatasync."""
+class Committed:
+    """A commit that is on disk (errno 0), or the error of its sync, and how long it took."""
 
-    mark: FlushMark
+    commit: Commit
     errno: int
     nanoseconds: int
 
 
 class GroupCommit:
-    """A thread that syncs marks. Runs in: io. Owner: the IO worker.
+    """A thread that runs commits. Runs in: io. Owner: the IO worker.
 
-    ``notify`` is called from the thread when results are there; ``take`` gives them to the worker.
+    ``notify`` is called from the thread when results are there; ``take`` gives them to the worker. A slot has at most
+    one commit under way: the owner asks again when it has taken the result.
     """
 
     def __init__(self, notify: Callable[[], None], clock_ns: Callable[[], int]) -> None:
         self._notify = notify
         self._clock_ns = clock_ns
         self._condition = threading.Condition()
-        self._wanted: dict[int, FlushMark] = {}
-        self._results: list[Flushed] = []
+        self._wanted: list[Commit] = []
+        self._results: list[Committed] = []
+        self._running = False
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="group-commit", daemon=True)
         self._thread.start()
 
-    def ask(self, marks: Iterable[FlushMark]) -> None:
-        """Sync these; a mark replaces an older one of the same slot that has not been started."""
+    def ask(self, commits: Iterable[Commit]) -> None:
+        """Sync these, in this order."""
         with self._condition:
-            for mark in marks:
-                older = self._wanted.get(mark.slot)
-                if older is not None:
-                    os.close(older.fd)
-                self._wanted[mark.slot] = mark
-            self._condition.notify()
+            self._wanted += commits
+            self._condition.notify_all()
 
-    def take(self) -> list[Flushed]:
+    def take(self) -> list[Committed]:
         """Results since the last call."""
         with self._condition:
             results, self._results = self._results, []
         return results
 
+    def drain(self) -> None:
+        """Wait until everything asked for has a result."""
+        with self._condition:
+            self._condition.wait_for(lambda: not self._wanted and not self._running)
+
     def close(self) -> None:
         """Finish what was asked for and end the thread."""
         with self._condition:
             self._closed = True
-            self._condition.notify()
+            self._condition.notify_all()
         self._thread.join()
 
     def _run(self) -> None:
@@ -82,19 +82,21 @@ class GroupCommit:
                     self._condition.wait()
                 if not self._wanted:
                     return
-                marks, self._wanted = list(self._wanted.values()), {}
-            results = [self._sync(mark) for mark in marks]
+                commits, self._wanted = self._wanted, []
+                self._running = True
+            results = [self._sync(commit) for commit in commits]
             with self._condition:
                 self._results += results
+                self._running = False
+                self._condition.notify_all()
             self._notify()
 
-    def _sync(self, mark: FlushMark) -> Flushed:
+    def _sync(self, commit: Commit) -> Committed:
         began = self._clock_ns()
         error = 0
         try:
-            os.fdatasync(mark.fd)
+            commit.job.run()
         except OSError as failure:
-            error = failure.errno or 5
-            log.error("fdatasync of slot %d failed: %s", mark.slot, failure)
-        os.close(mark.fd)
-        return Flushed(mark, error, self._clock_ns() - began)
+            error = failure.errno or errno.EIO
+            log.error("sync of %s failed: %s", commit.job.folder, failure)
+        return Committed(commit, error, self._clock_ns() - began)

@@ -1,0 +1,98 @@
+"""What control asks of an IO worker: one method for each message of ``kbroker.ipc.messages``."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from kbroker.io.durability import Durability
+from kbroker.io.housekeeping import Housekeeping
+from kbroker.io.logs import Logs
+from kbroker.io.producer_entry import ProducerEntry
+from kbroker.io.producer_table import ProducerTable
+from kbroker.ipc.link import PolledLink
+from kbroker.ipc.messages import (
+    ClosePartition,
+    ConfigurePartition,
+    DeleteRecords,
+    DescribeProducers,
+    EpochEndOffset,
+    OpenPartition,
+    ProducerState,
+    SetLeaderEpoch,
+    Settings,
+)
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+
+class Commands:
+    """Runs in: io. Owner: the IO worker. Every call is answered, with an error code where it fails."""
+
+    def __init__(
+        self, logs: Logs, durability: Durability, housekeeping: Housekeeping, producers: ProducerTable
+    ) -> None:
+        self._logs = logs
+        self._durability = durability
+        self._housekeeping = housekeeping
+        self._producers = producers
+        self._handlers: dict[type, Callable[[Any], object]] = {
+            ClosePartition: self._close,
+            ConfigurePartition: self._configure,
+            DeleteRecords: self._delete_records,
+            EpochEndOffset: self._epoch_end_offset,
+            DescribeProducers: self._describe_producers,
+            SetLeaderEpoch: self._set_leader_epoch,
+            Settings: self._settings,
+        }
+
+    def handle(self, link: PolledLink, call_id: int, body: Any) -> None:
+        """Do what a message says and reply. OpenPartition is replied to when a thread has loaded the log."""
+        if isinstance(body, OpenPartition):
+            self._logs.open(body, call_id)
+            return
+        handler = self._handlers.get(type(body))
+        if handler is None:
+            link.reply(call_id, error=ErrorCode.UNKNOWN_SERVER_ERROR, message=f"unknown message {body!r}")
+            return
+        try:
+            link.reply(call_id, handler(body))
+        except KafkaError as error:
+            link.reply(call_id, error=int(error.code), message=str(error))
+        except OSError as error:
+            log.error("%s failed: %s", type(body).__name__, error)
+            link.reply(call_id, error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
+
+    def _close(self, body: ClosePartition) -> None:
+        self._logs.close(body.slot, body.delete)
+        self._durability.forget(body.slot)
+
+    def _configure(self, body: ConfigurePartition) -> None:
+        self._logs.require(body.slot).configure(body.config)
+
+    def _delete_records(self, body: DeleteRecords) -> int:
+        return self._logs.require(body.slot).delete_records(body.offset)
+
+    def _epoch_end_offset(self, body: EpochEndOffset) -> tuple[int, int]:
+        return self._logs.require(body.slot).end_offset_for(body.leader_epoch)
+
+    def _describe_producers(self, body: DescribeProducers) -> tuple[ProducerState, ...]:
+        self._logs.require(body.slot)
+        return tuple(_producer_state(entry) for entry in self._producers.entries(body.slot))
+
+    def _set_leader_epoch(self, body: SetLeaderEpoch) -> None:
+        self._logs.require(body.slot).set_leader_epoch(body.leader_epoch)
+
+    def _settings(self, body: Settings) -> None:
+        self._housekeeping.configure(body.values)
+
+
+def _producer_state(entry: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.current_txn_first_offset,
+    )

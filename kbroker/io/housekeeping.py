@@ -1,0 +1,96 @@
+"""What an IO worker does by the clock: retention, flush.ms, checkpoints, deletions, producer expiry, healing.
+
+Runs in: io. Times of the loop are monotonic ms and passed in; records' ages are wall clock.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.io import append_row as ar
+from kbroker.io import deletions
+from kbroker.io.durability import Durability
+from kbroker.io.logs import Logs
+from kbroker.io.logs import now_ms as wall_clock_ms
+from kbroker.io.producer_table import ProducerTable
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_MS = 1000  # flush.ms, deletions and healing are looked at this often
+
+
+@dataclass(slots=True)
+class Task:
+    """Something to do every ``interval_ms``; due_ms is on the loop's clock."""
+
+    run: Callable[[], None]
+    interval_ms: int
+    due_ms: int
+
+
+class Housekeeping:
+    """Owner: the IO worker."""
+
+    def __init__(
+        self, config: BrokerConfig, logs: Logs, producers: ProducerTable, durability: Durability, now_ms: int
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self._producers = producers
+        self._durability = durability
+        start = now_ms + config.get_int("log.initial.task.delay.ms")
+        checkpoint_ms = min(
+            config.get_int("log.flush.offset.checkpoint.interval.ms"),
+            config.get_int("log.flush.start.offset.checkpoint.interval.ms"),
+        )
+        self._tasks = [
+            Task(self._retain, config.get_int("log.retention.check.interval.ms"), start),
+            Task(logs.checkpoint, checkpoint_ms, now_ms + checkpoint_ms),
+            Task(self._expire_producers, config.get_int("producer.id.expiration.check.interval.ms"), start),
+            Task(self._look, LOOK_EVERY_MS, now_ms + LOOK_EVERY_MS),
+        ]
+
+    @property
+    def next_due_ms(self) -> int:
+        """When ``run`` has something to do."""
+        return min(task.due_ms for task in self._tasks)
+
+    def run(self, now_ms: int) -> None:
+        """Do what is due."""
+        for task in self._tasks:
+            if task.due_ms <= now_ms:
+                task.due_ms = now_ms + task.interval_ms
+                task.run()
+
+    def configure(self, values: Mapping[str, str]) -> None:
+        """New dynamic broker settings by Kafka name."""
+        self._config = self._config.with_dynamic(cluster=values, own={})
+
+    def _retain(self) -> None:
+        now = wall_clock_ms()
+        for partition in self._logs:
+            try:
+                if partition.retention(now):
+                    self._logs.checkpoint()
+            except OSError as error:
+                self._logs.failed(partition.slot, error)
+
+    def _expire_producers(self) -> None:
+        before = wall_clock_ms() - self._config.get_int("producer.id.expiration.ms")
+        count = self._producers.expire(before)
+        if count:
+            log.debug("%d idle producers forgotten", count)
+
+    def _look(self) -> None:
+        now = wall_clock_ms()
+        deletions.remove(self._logs.deletions.take_due(now))
+        self._logs.heal()
+        due = []
+        for partition in self._logs:
+            flush_ms = partition.config.flush_ms
+            waited = now - int(partition.row[ar.ROW_LAST_FLUSH_MS])
+            if flush_ms < ar.NEVER and waited >= flush_ms and not partition.is_synced:
+                partition.row[ar.ROW_LAST_FLUSH_MS] = now
+                due.append(partition.slot)
+        self._durability.flush_now(due)

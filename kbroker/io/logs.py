@@ -1,0 +1,333 @@
+"""The logs of one IO worker: opened in threads, rolled, taken offline with their log dir, closed."""
+
+import errno
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io import append_row as ar
+from kbroker.io.deletions import Deletions
+from kbroker.io.drain import Drain
+from kbroker.io.log_dir import LogDir
+from kbroker.io.partition import Partition
+from kbroker.io.recovery import LoadedLog, TrustedEnd
+from kbroker.ipc import layout
+from kbroker.ipc.child import ChildContext
+from kbroker.ipc.messages import OpenPartition
+from kbroker.kernels.sequence import write_group
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
+ROOM_TO_HEAL = 32 << 20  # bytes; less would be full again at once
+
+
+@dataclass(slots=True)
+class Opening:
+    """A partition whose log is being loaded by a thread. call_ids: of control's calls that wait for it."""
+
+    message: OpenPartition
+    partition: Partition
+    call_ids: list[int] = field(default_factory=list)
+    loaded: LoadedLog | None = None
+    error: Exception | None = None
+
+
+class Logs:
+    """Runs in: io. Owner: the IO worker. Not thread-safe; threads only load.
+
+    Iterating gives the open partitions.
+    """
+
+    def __init__(self, context: ChildContext, drain: Drain, notify: Callable[[], None]) -> None:
+        self._config = context.config
+        self._shared = context.shared
+        self._first_start = context.first_start
+        self._clean_dirs = context.clean_dirs
+        self._drain = drain
+        self._notify = notify
+        self._partitions: dict[int, Partition] = {}
+        self._openings: dict[int, Opening] = {}
+        self._dirs: dict[str, LogDir] = {path: LogDir(path) for path in context.log_dirs}
+        self._checkpoints: dict[str, tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
+        self._done: deque[Opening] = deque()
+        self._full: set[int] = set()
+        self.deletions = Deletions()
+        threads = self._config.get_int("num.recovery.threads.per.data.dir") * max(1, len(self._dirs))
+        self._executor = ThreadPoolExecutor(threads, "recovery")
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(list(self._partitions.values()))
+
+    @property
+    def count(self) -> int:
+        """Open partitions."""
+        return len(self._partitions)
+
+    def get(self, slot: int) -> Partition | None:
+        """The open partition of a slot."""
+        return self._partitions.get(slot)
+
+    def require(self, slot: int) -> Partition:
+        """The open partition of a slot. Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
+        partition = self._partitions.get(slot)
+        if partition is None:
+            offline = self._shared.slots[slot, layout.SLOT_STATE] == layout.STATE_OFFLINE
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return partition
+
+    # --- opening -------------------------------------------------------------------------------------
+
+    def open(self, message: OpenPartition, call_id: int) -> None:
+        """Begin to open a partition; ``take_opened`` answers when it is online."""
+        slot = message.slot
+        if slot in self._openings:
+            self._openings[slot].call_ids.append(call_id)
+            return
+        words = self._shared.slots[slot]
+        partition = Partition(
+            slot, words, self._drain.rows[slot], message.log_dir, message.topic, message.partition,
+            message.config, self._drain.producers, self.deletions,
+        )  # fmt: skip
+        opening = Opening(message, partition, [call_id])
+        if slot in self._partitions:  # control restarted and asks again
+            opening.partition = self._partitions[slot]
+            opening.partition.configure(message.config)
+            self._done.append(opening)
+            self._notify()
+            return
+        trusted = self._trusted_end(message)
+        self._openings[slot] = opening
+        _set_state(words, layout.STATE_RECOVERING)
+        self._executor.submit(self._load, opening, trusted)
+
+    def _trusted_end(self, message: OpenPartition) -> TrustedEnd | None:
+        """What a predecessor in this place published of the log, in this run of the broker."""
+        words = self._shared.slots[message.slot]
+        served = words[layout.SLOT_STATE] in (layout.STATE_ONLINE, layout.STATE_RECOVERING)
+        if self._first_start or not served or words[layout.SLOT_GENERATION] != message.generation:
+            return None
+        if words[layout.SLOT_SEQUENCE] % 2 or words[layout.SLOT_SEGMENT_COUNT] == 0:
+            return None  # it died while it wrote the group: check the files instead
+        return _published_end(words)
+
+    def _load(self, opening: Opening, trusted: TrustedEnd | None) -> None:
+        """In a thread: nothing shared is touched."""
+        message = opening.message
+        key = (message.topic, message.partition)
+        try:
+            points, starts = self._offsets_of(message.log_dir)
+            opening.partition.create_folder(message.topic_id)
+            opening.loaded = opening.partition.recover(
+                clean=message.log_dir in self._clean_dirs and self._first_start,
+                recovery_point=points.get(key, 0),
+                log_start=starts.get(key, 0),
+                now_ms=now_ms(),
+                trusted_end=trusted,
+            )
+        except Exception as error:
+            opening.error = error
+        self._done.append(opening)
+        self._notify()
+
+    def _offsets_of(self, log_dir: str) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
+        """Recovery points and log starts of a log dir as they were when this process began."""
+        if log_dir not in self._checkpoints:
+            folder = LogDir(log_dir)
+            self._checkpoints[log_dir] = (folder.recovery_points(), folder.log_start_offsets())
+        return self._checkpoints[log_dir]
+
+    def take_opened(self, reply: Callable[[int, int, str], None]) -> None:
+        """Bring online what threads have loaded; reply(call_id, error, message)."""
+        while self._done:
+            opening = self._done.popleft()
+            self._openings.pop(opening.message.slot, None)
+            error, text = self._bring_online(opening)
+            for call_id in opening.call_ids:
+                reply(call_id, error, text)
+
+    def _bring_online(self, opening: Opening) -> tuple[int, str]:
+        slot = opening.message.slot
+        if opening.loaded is not None:
+            opening.partition.bring_online(opening.loaded, opening.message.leader_epoch, now_ms())
+            self._partitions[slot] = opening.partition
+            self._drain.notify(slot)
+        if opening.error is None:
+            return 0, ""
+        log.error("%s can not be opened: %s", opening.partition.folder, opening.error)
+        _set_state(self._shared.slots[slot], layout.STATE_OFFLINE)
+        if isinstance(opening.error, KafkaError):
+            return int(opening.error.code), str(opening.error)
+        if isinstance(opening.error, OSError):
+            self._dir_failed(opening.message.log_dir, opening.error)
+        return ErrorCode.KAFKA_STORAGE_ERROR, str(opening.error)
+
+    # --- while open ----------------------------------------------------------------------------------
+
+    def roll(self, slot: int) -> None:
+        """The next batch of a slot needs a new segment."""
+        partition = self._partitions[slot]
+        try:
+            partition.roll(now_ms())
+        except OSError as error:
+            self.failed(slot, error)
+
+    def write_failed(self, slot: int, number: int) -> None:
+        """The drain could not write a slot's batches; its row is closed."""
+        folder = self._partitions[slot].folder
+        self.failed(slot, OSError(number, errno.errorcode.get(number, str(number)), folder))
+
+    def failed(self, slot: int, error: OSError) -> None:
+        """A full disk turns produce away until there is room; any other error takes the log dir offline."""
+        partition = self._partitions[slot]
+        if error.errno not in FULL_DISK:
+            self._dir_failed(str(Path(partition.folder).parent), error)
+            return
+        self._drain.rows[slot, ar.ROW_OPEN] = ar.DISK_FULL
+        if slot not in self._full:
+            log.error("%s: no space left, produce is refused until there is", partition.folder)
+            self._full.add(slot)
+
+    def heal(self) -> None:
+        """Let partitions append again whose disk has room: cut what was half written, forget what was not."""
+        for slot in list(self._full):
+            partition = self._partitions.get(slot)
+            if partition is None:
+                self._full.discard(slot)
+                continue
+            try:
+                _, usable = self._dirs[str(Path(partition.folder).parent)].space()
+                if usable >= ROOM_TO_HEAL:
+                    self._reopen(slot, partition)
+            except OSError as error:
+                self._full.discard(slot)
+                self.failed(slot, error)
+
+    def _reopen(self, slot: int, partition: Partition) -> None:
+        words = self._shared.slots[slot]
+        end = TrustedEnd(
+            *(int(words[n]) for n in (layout.SLOT_ACTIVE_BASE, layout.SLOT_ACTIVE_END, layout.SLOT_LOG_END))
+        )
+        partition.abandon(layout.STATE_RECOVERING)
+        loaded = partition.recover(
+            clean=False,
+            recovery_point=partition.recovery_point,
+            log_start=partition.log_start,
+            now_ms=now_ms(),
+            trusted_end=end,
+        )
+        partition.bring_online(loaded, int(words[layout.SLOT_LEADER_EPOCH]), now_ms())
+        self._full.discard(slot)
+        log.info("%s: there is room again, produce goes on", partition.folder)
+
+    def _dir_failed(self, log_dir: str, error: OSError) -> None:
+        """Every partition of a failed log dir answers KAFKA_STORAGE_ERROR from now on; the others go on."""
+        folder = self._dirs.get(log_dir)
+        if folder is not None:
+            folder.fail(error)
+        log.error("log dir %s goes offline: %s", log_dir, error)
+        for slot, partition in list(self._partitions.items()):
+            if Path(partition.folder).parent == Path(log_dir):
+                partition.abandon()
+                del self._partitions[slot]
+                self._drain.notify(slot)
+
+    def sync_failed(self, slot: int, number: int) -> None:
+        """After a failed sync the kernel may have dropped dirty pages: the log dir can not be trusted any more."""
+        partition = self._partitions.get(slot)
+        if partition is not None:
+            self._dir_failed(
+                str(Path(partition.folder).parent), OSError(number, "sync failed", partition.folder)
+            )
+
+    def segment_file(self, slot: int, base_offset: int) -> Path | None:
+        """A segment's .log, None when it is gone."""
+        partition = self._partitions.get(slot)
+        path = partition.segment_path(base_offset) if partition is not None else None
+        return None if path is None else Path(path)
+
+    # --- closing -------------------------------------------------------------------------------------
+
+    def close(self, slot: int, delete: bool) -> None:
+        """Close one partition; delete: rename its folder for removal."""
+        partition = self._partitions.pop(slot, None)
+        if partition is None:
+            return
+        if delete:
+            partition.delete(now_ms())
+            self.forget_checkpoints([partition])
+        else:
+            partition.close()
+
+    def checkpoint(self) -> None:
+        """Write recovery points and log starts of every log dir."""
+        by_dir: dict[str, list[Partition]] = {path: [] for path in self._dirs}
+        for partition in self._partitions.values():
+            by_dir.setdefault(str(Path(partition.folder).parent), []).append(partition)
+        for path, partitions in by_dir.items():
+            folder = self._dirs[path]
+            if folder.failed is None and partitions:
+                self._checkpoint_dir(folder, partitions)
+
+    def _checkpoint_dir(self, folder: LogDir, partitions: Iterable[Partition]) -> None:
+        points, starts, plain = {}, {}, []
+        for partition in partitions:
+            key = (partition.topic, partition.partition)
+            points[key] = partition.recovery_point
+            start = partition.checkpointed_log_start
+            if start is None:
+                plain.append(key)
+            else:
+                starts[key] = start
+        try:
+            folder.update_recovery_points(points)
+            folder.update_log_start_offsets(starts, tuple(plain))
+        except OSError as error:
+            if error.errno in FULL_DISK:
+                log.error("checkpoints of %s are not written: %s", folder.path, error)
+            else:
+                self._dir_failed(folder.path, error)
+
+    def forget_checkpoints(self, partitions: Iterable[Partition]) -> None:
+        """Drop deleted partitions from the checkpoints."""
+        for partition in partitions:
+            folder = self._dirs[str(Path(partition.folder).parent)]
+            key = (partition.topic, partition.partition)
+            try:
+                folder.update_recovery_points({}, (key,))
+                folder.update_log_start_offsets({}, (key,))
+            except OSError as error:
+                log.warning("checkpoints of %s: %s", folder.path, error)
+
+    def close_all(self) -> None:
+        """Orderly stop: sync and close every log, then write the checkpoints. Raises OSError."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+        self.take_opened(lambda *_: None)
+        for partition in self._partitions.values():
+            partition.close()
+        self.checkpoint()
+
+
+def _published_end(words: NDArray[np.int64]) -> TrustedEnd:
+    return TrustedEnd(
+        int(words[layout.SLOT_ACTIVE_BASE]),
+        int(words[layout.SLOT_ACTIVE_END]),
+        int(words[layout.SLOT_LOG_END]),
+    )
+
+
+def _set_state(words: NDArray[np.int64], state: int) -> None:
+    write_group(words, np.array([layout.SLOT_STATE]), np.array([state]))
+
+
+def now_ms() -> int:
+    """Wall clock in ms."""
+    return time.time_ns() // 1_000_000

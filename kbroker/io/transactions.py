@@ -1,0 +1,44 @@
+"""The end of a transaction on one partition, once its marker is in the log (ProducerStateManager.completeTxn)."""
+
+from kbroker.io import append_row as ar
+from kbroker.io.drain import Marker
+from kbroker.io.partition import Partition
+from kbroker.io.producer_entry import ProducerEntry
+from kbroker.io.producer_table import ProducerTable
+from kbroker.io.slot_group import publish
+from kbroker.log.aborted_transactions import AbortedTransaction
+
+
+def finish_transaction(partition: Partition, producers: ProducerTable, marker: Marker) -> None:
+    """Close the producer's open transaction, note it when aborted, and let the last stable offset go on.
+
+    The producer keeps its sequences unless the marker carries a newer epoch, which starts them anew. Raises OSError.
+    """
+    slot = partition.slot
+    known = producers.get(slot, marker.producer_id)
+    first_offset = known.current_txn_first_offset if known is not None else -1
+    newer = known is None or marker.producer_epoch > known.producer_epoch
+    producers.put(
+        slot,
+        ProducerEntry(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            coordinator_epoch=marker.coordinator_epoch,
+            last_timestamp=marker.timestamp_ms,
+            current_txn_first_offset=-1,
+            batches=() if newer or known is None else known.batches,
+        ),
+    )
+    open_since = [
+        entry.current_txn_first_offset
+        for entry in producers.entries(slot)
+        if entry.current_txn_first_offset >= 0
+    ]
+    first_unstable = min(open_since, default=-1)
+    if not marker.commit and first_offset >= 0:
+        end = marker.append.last_offset
+        stable = first_unstable if first_unstable >= 0 else end + 1
+        partition.index_aborted(AbortedTransaction(marker.producer_id, first_offset, end, stable))
+    partition.row[ar.ROW_FIRST_UNSTABLE] = first_unstable
+    partition.row[ar.ROW_LAST_TXN_END] = marker.append.last_offset
+    publish(partition.words, partition.row, partition.log_start, len(partition.base_offsets))

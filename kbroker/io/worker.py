@@ -1,0 +1,215 @@
+"""The IO worker process: owns the logs of its partitions and is the only one that writes them.
+
+Loop: drain the rings while there is anything in them; otherwise look at control's messages, at results of threads
+(recovery, syncs, read-ahead) and at timers, announce sleep, look once more, and block in epoll.
+"""
+
+import logging
+import select
+import signal
+import time
+
+from kbroker.io import drain_layout as dl
+from kbroker.io.commands import Commands
+from kbroker.io.drain import Drain, HeldAppend, Marker, ReadAhead
+from kbroker.io.durability import Durability
+from kbroker.io.housekeeping import Housekeeping
+from kbroker.io.logs import Logs
+from kbroker.io.producer_table import ProducerTable
+from kbroker.io.read_ahead import ReadAheadPool
+from kbroker.io.transactions import finish_transaction
+from kbroker.ipc import layout
+from kbroker.ipc.child import ChildContext
+from kbroker.ipc.link import LinkClosed, PolledLink
+from kbroker.ipc.messages import Hello
+from kbroker.ipc.ring import Sleeper
+from kbroker.protocol.errors import ErrorCode
+
+log = logging.getLogger(__name__)
+
+RECONNECT_MS = 20
+BUSY_TURNS = 32  # drains between two looks at everything else
+
+
+class Worker:
+    """One IO worker. Runs in: io. Owner: main. Single-threaded but for the helpers' own threads."""
+
+    def __init__(self, context: ChildContext) -> None:
+        self.context = context
+        self.shared = context.shared
+        self.producers = ProducerTable()
+        self.drain = Drain(self.shared, context.index, self.producers)
+        self.sleeper = Sleeper(self.shared, context.process)
+        self.logs = Logs(context, self.drain, self.sleeper.ring)
+        self.durability = Durability(self.shared, self.drain, self.logs, self.sleeper.ring, now_ms())
+        self.read_ahead = ReadAheadPool(self.sleeper.ring)
+        self.housekeeping = Housekeeping(context.config, self.logs, self.producers, self.durability, now_ms())
+        self.commands = Commands(self.logs, self.durability, self.housekeeping, self.producers)
+        self.link: PolledLink | None = None
+        self.stopping = False
+        self._poll = select.epoll()
+        self._poll.register(self.sleeper.event_fd, select.EPOLLIN)
+        self._notify_again: set[int] = set()
+
+    def run(self) -> None:
+        """Serve until SIGTERM, then flush and close every log."""
+        signal.signal(signal.SIGTERM, self._stop)
+        self._refuse_old_entries()
+        self._connect()
+        while not self.stopping:
+            self._turn()
+        self._drain_and_close()
+
+    def _stop(self, *_: object) -> None:
+        self.stopping = True
+        self.sleeper.ring()
+
+    def _refuse_old_entries(self) -> None:
+        """Answer what a predecessor left in the rings: its fate is unknown, retriable says just that."""
+        while self.drain.run():  # no row is open yet, so everything is NOT_LEADER_OR_FOLLOWER
+            self._finish_held()
+        self.shared.processes[self.context.process, layout.PROCESS_READY] = self.context.epoch
+
+    def _connect(self) -> bool:
+        try:
+            self.link = PolledLink(self.context.control_address)
+            self.link.send(Hello("io", self.context.index, self.context.epoch))
+        except OSError:
+            self.link = None
+            return False
+        self._poll.register(self.link.fileno(), select.EPOLLIN)
+        return True
+
+    # --- loop --------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        for _ in range(BUSY_TURNS):
+            if not self._append():
+                break
+        else:
+            self._rest(0)
+            return
+        self.sleeper.announce()
+        if self.drain.waiting and not self._blocked():
+            self.sleeper.awake()
+            return
+        self._rest(self._timeout_ms())
+        self.sleeper.awake()
+
+    def _blocked(self) -> bool:
+        """Whether entries wait only because a completion ring is full (its reader will drain it soon)."""
+        return bool(self.drain.out[dl.OUT_COUNT] == 0 and self.drain.out[dl.OUT_STOP] == dl.STOP_NONE)
+
+    def _timeout_ms(self) -> int:
+        now = now_ms()
+        due = [self.housekeeping.next_due_ms, now + 1000]
+        expiry = self.durability.next_expiry_ms()
+        if expiry is not None:
+            due.append(expiry)
+        if self._notify_again or self.link is None or self.drain.waiting:
+            due.append(now + RECONNECT_MS if self.link is None else now + 1)
+        return max(0, min(due) - now)
+
+    def _rest(self, timeout_ms: int) -> None:
+        """Everything but appends."""
+        for fd, _ in self._poll.poll(timeout_ms / 1000):
+            if fd == self.sleeper.event_fd:
+                self.sleeper.clear()
+        if self.link is None and not self._connect():
+            log.debug("control is not there yet")
+        self._take_messages()
+        self.logs.take_opened(self._reply)
+        for request in self.read_ahead.take():
+            self.drain.complete_token(request.client, request.token, request.slot, 0)
+        self.durability.take_flushed()
+        self.drain.wake()
+        now = now_ms()
+        self.durability.expire(now)
+        self.housekeeping.run(now)
+        for slot in list(self._notify_again):
+            if not self.drain.notify(slot):
+                self._notify_again.discard(slot)
+
+    def _take_messages(self) -> None:
+        if self.link is None:
+            return
+        try:
+            for call_id, body in self.link.receive():
+                self.commands.handle(self.link, call_id, body)
+        except LinkClosed:
+            self._poll.unregister(self.link.fileno())
+            self.link.close()
+            self.link = None
+
+    def _reply(self, call_id: int, error: int, message: str) -> None:
+        if self.link is not None:
+            try:
+                self.link.reply(call_id, error=error, message=message)
+            except LinkClosed:
+                log.debug("control went away before a reply")
+
+    # --- appends -----------------------------------------------------------------------------------
+
+    def _append(self) -> bool:
+        """One drain and what it leaves to Python; whether there may be more."""
+        taken = self.drain.run()
+        out = self.drain.out
+        if out[dl.OUT_FAILED]:
+            for slot, errno in self.drain.failures():
+                self.logs.write_failed(slot, errno)
+        if out[dl.OUT_HELD]:
+            self._finish_held()
+        if out[dl.OUT_DURABLE]:
+            self.durability.flush(self.drain.touched_slots())
+        if out[dl.OUT_NOTIFY_AGAIN]:
+            self._notify_again.update(self.drain.touched_slots())
+        if out[dl.OUT_STOP] == dl.STOP_ROLL:
+            self.logs.roll(int(out[dl.OUT_STOP_SLOT]))
+            return True
+        if out[dl.OUT_STOP] == dl.STOP_PRODUCERS:
+            self.producers.make_room(dl.MAX_BATCHES)
+            return True
+        return taken > 0
+
+    def _finish_held(self) -> None:
+        for entry in self.drain.held():
+            if isinstance(entry, HeldAppend):
+                self.durability.hold(entry, now_ms())
+            elif isinstance(entry, Marker):
+                self._finish_marker(entry)
+            elif isinstance(entry, ReadAhead):
+                file = self.logs.segment_file(entry.slot, entry.segment_base)
+                if file is None:
+                    self.drain.complete_token(
+                        entry.client, entry.token, entry.slot, ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    )
+                else:
+                    self.read_ahead.ask(entry, file)
+
+    def _finish_marker(self, marker: Marker) -> None:
+        log_ = self.logs.get(marker.append.slot)
+        if log_ is not None:
+            finish_transaction(log_, self.producers, marker)
+            self.drain.notify(marker.append.slot)
+        self.durability.hold(marker.append, now_ms())
+
+    # --- stop --------------------------------------------------------------------------------------
+
+    def _drain_and_close(self) -> None:
+        """Orderly stop: nothing new arrives (network and control have stopped), so empty the rings and close."""
+        while self._append():
+            pass
+        self.read_ahead.close()
+        self.durability.close()
+        self.logs.close_all()
+        log.info("io %d stopped, %d partitions closed", self.context.index, self.logs.count)
+
+
+def now_ms() -> int:
+    """CLOCK_MONOTONIC in ms: the loop's timers."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def main(context: ChildContext) -> None:
+    """Entry of the role "io"."""
+    Worker(context).run()
