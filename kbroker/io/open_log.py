@@ -1,0 +1,333 @@
+"""The files, append row and slot of one log while it is open: opening, rolling, syncing, closing.
+
+Appending itself is the drain kernel's; deletion, truncation and what is asked about a log are in partition.py.
+"""
+
+import logging
+import os
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.config.topic import TopicConfig
+from kbroker.io import active_row, checkpoint, producer_snapshot, recovery
+from kbroker.io import append_row as ar
+from kbroker.io.deletions import Deletions
+from kbroker.io.flush_job import FlushJob, Unsynced
+from kbroker.io.leader_epochs import LeaderEpochs
+from kbroker.io.producer_entry import ProducerEntry
+from kbroker.io.recovery import LoadedLog, LoadRequest, TrustedEnd
+from kbroker.io.segment import (
+    ActiveState,
+    Segment,
+    SegmentFds,
+    finish,
+    open_files,
+)
+from kbroker.io.segment_scan import Progress
+from kbroker.io.slot_group import publish
+from kbroker.ipc import layout
+from kbroker.log import files
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+Words = NDArray[np.int64]
+
+
+class Producers(Protocol):
+    """The part of ProducerTable that a partition uses."""
+
+    def entries(self, slot: int) -> list[ProducerEntry]: ...
+    def put(self, slot: int, entry: ProducerEntry) -> None: ...
+    def drop(self, slot: int) -> None: ...
+
+
+class OpenLog:
+    """Log of one partition. Runs in: io. Owner: the IO worker. Not thread-safe, but for `recover` and FlushJob.run.
+
+    slot: its slot number; words: the shared slot row (SLOT_WORDS), of which this writes the IO worker's group; row: the
+    worker's append row (ROW_WORDS), the truth about the active segment while the log is open. Times are wall clock ms.
+    OSError out of any method means that the log dir can not be trusted any more.
+    """
+
+    def __init__(
+        self,
+        slot: int,
+        words: Words,
+        row: Words,
+        log_dir: str,
+        topic: str,
+        partition: int,
+        config: TopicConfig,
+        producers: Producers,
+        deletions: Deletions,
+        producer_expiration_ms: int = 86_400_000,
+    ) -> None:
+        self.slot = slot
+        self.words = words
+        self.row = row
+        self.topic = topic
+        self.partition = partition
+        self.folder = f"{log_dir}/{files.folder_name(topic, partition)}"
+        self.config = config
+        self.log_start = 0
+        self.epochs = LeaderEpochs(self.folder)
+        self._producers = producers
+        self._deletions = deletions
+        self._producer_expiration_ms = producer_expiration_ms
+        self._closed: list[Segment] = []  # oldest first, without the active one
+        self._unsynced = Unsynced()
+        self._fds: SegmentFds | None = None
+        self._created_ms = 0
+        self._jitter_ms = 0
+
+    # --- opening -----------------------------------------------------------------------------------------
+
+    def create_folder(self, topic_id: bytes) -> None:
+        """Make the folder and its partition.metadata where they are missing. Raises OSError, CorruptCheckpoint, and
+        KafkaError(INCONSISTENT_TOPIC_ID) when the folder is of another topic of that name."""
+        if not Path(self.folder).exists():
+            Path(self.folder).mkdir(parents=True)
+            checkpoint.sync_folder(str(Path(self.folder).parent))
+        found = checkpoint.read_topic_id(self.folder)
+        if found is None:
+            checkpoint.write_topic_id(self.folder, topic_id)
+        elif found != topic_id:
+            here, wanted = checkpoint.format_uuid(found), checkpoint.format_uuid(topic_id)
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.folder} is of topic id {here}, not {wanted}"
+            )
+
+    def recover(
+        self,
+        clean: bool,
+        recovery_point: int,
+        log_start: int,
+        now_ms: int,
+        trusted_end: TrustedEnd | None = None,
+        progress: Progress | None = None,
+    ) -> LoadedLog:
+        """Load the files; touches nothing shared, so it may run in any thread. Then `bring_online`.
+
+        Raises OSError, CorruptLog."""
+        request = LoadRequest(
+            folder=self.folder,
+            clean=clean,
+            recovery_point=recovery_point,
+            log_start=log_start,
+            index_interval=self.config.index_interval_bytes,
+            index_limit=self.config.segment_index_bytes,
+            now_ms=now_ms,
+            trusted_end=trusted_end,
+            sync=not self.config.write_caching,
+            producer_expiration_ms=self._producer_expiration_ms,
+            progress=progress,
+        )
+        return recovery.load(request)
+
+    def bring_online(self, loaded: LoadedLog, leader_epoch: int, now_ms: int) -> None:
+        """Take a loaded log over, lead it with an epoch, and let the drain kernel append."""
+        self._closed = loaded.closed
+        self._fds = loaded.fds
+        self.log_start = loaded.log_start
+        self.epochs = loaded.epochs
+        self._deletions.add(loaded.deleted, now_ms + self.config.file_delete_delay_ms)
+        self._producers.drop(self.slot)
+        for entry in loaded.producers:
+            self._producers.put(self.slot, entry)
+        self.row[:] = 0
+        self.row[ar.ROW_FIRST_UNSTABLE] = loaded.first_unstable
+        self.row[ar.ROW_LAST_TXN_END] = -1
+        active_row.fill(self.row, loaded.active, loaded.fds)
+        self._start_segment(now_ms)
+        self._lead(max(leader_epoch, self.epochs.latest))
+        self.row[ar.ROW_OPEN] = 1
+        self.words[layout.SLOT_MAX_TIMESTAMP] = -1
+        end = loaded.active.next_offset
+        self._publish(layout.STATE_ONLINE, high_watermark=end, durable=loaded.recovery_point, changed=True)
+
+    def open(self, clean: bool, recovery_point: int, log_start: int, leader_epoch: int, now_ms: int) -> None:
+        """`recover` and `bring_online` in one, for a single log."""
+        self.bring_online(self.recover(clean, recovery_point, log_start, now_ms), leader_epoch, now_ms)
+
+    @property
+    def is_open(self) -> bool:
+        return self._fds is not None
+
+    # --- offsets -----------------------------------------------------------------------------------------
+
+    @property
+    def log_end(self) -> int:
+        return int(self.row[ar.ROW_NEXT_OFFSET])
+
+    @property
+    def high_watermark(self) -> int:
+        return int(self.words[layout.SLOT_HIGH_WATERMARK])
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on disk; what recovery-point-offset-checkpoint is to hold."""
+        return int(self.words[layout.SLOT_DURABLE])
+
+    @property
+    def base_offsets(self) -> list[int]:
+        return [*(segment.base_offset for segment in self._closed), int(self.row[ar.ROW_BASE_OFFSET])]
+
+    @property
+    def size(self) -> int:
+        return int(self.row[ar.ROW_OTHER_BYTES] + self.row[ar.ROW_POSITION])
+
+    def _lead(self, leader_epoch: int) -> None:
+        if leader_epoch >= 0:
+            self.epochs.assign(leader_epoch, self.log_end)
+        self.row[ar.ROW_LEADER_EPOCH] = leader_epoch
+
+    # --- segments ----------------------------------------------------------------------------------------
+
+    def roll(self, now_ms: int) -> None:
+        """Close the active segment and begin a new one at the log's end. An empty active segment stays, its age
+        begins anew."""
+        state = active_row.state_of(self.row)
+        fds = self._open_fds()
+        if state.position > 0:
+            finish(fds, state)
+            following = open_files(self.folder, state.next_offset, self._preallocate_bytes)
+            producer_snapshot.write(
+                self.folder, state.next_offset, self._producers.entries(self.slot), sync=False
+            )
+            self._closed.append(Segment(state.base_offset, state.position, now_ms, state.max_timestamp))
+            self._unsynced.add(state.base_offset, fds)
+            self._fds = following
+            base = state.next_offset
+            active_row.fill(self.row, ActiveState(base, 0, base, max_timestamp_offset=base), following)
+        self._start_segment(now_ms)
+        if not self.config.write_caching:
+            self.flush()
+        self._publish(changed=True)
+
+    def _start_segment(self, now_ms: int) -> None:
+        self._created_ms = now_ms
+        self._jitter_ms = active_row.new_jitter(self.config)
+        self.row[ar.ROW_OTHER_BYTES] = sum(segment.size for segment in self._closed)
+        active_row.apply_config(self.row, self.config, self._created_ms, self._jitter_ms)
+
+    def configure(self, config: TopicConfig) -> None:
+        """New settings, from the next append or retention run on."""
+        self.config = config
+        active_row.apply_config(self.row, config, self._created_ms, self._jitter_ms)
+
+    @property
+    def _preallocate_bytes(self) -> int:
+        return self.config.segment_bytes if self.config.preallocate else 0
+
+    def _open_fds(self) -> SegmentFds:
+        if self._fds is None:
+            raise ValueError(f"{self.folder} is not open")
+        return self._fds
+
+    # --- syncing -----------------------------------------------------------------------------------------
+
+    def begin_flush(self) -> FlushJob:
+        """A sync of everything appended so far; run it in any thread, then `finish_flush`."""
+        state = active_row.state_of(self.row)
+        records = int(self.row[ar.ROW_UNFLUSHED_RECORDS])
+        self.row[ar.ROW_UNFLUSHED_RECORDS] = 0
+        return FlushJob(
+            folder=self.folder,
+            closed=self._unsynced.duplicates(),
+            active=os.dup(self._open_fds().log),
+            next_offset=state.next_offset,
+            segment_base=state.base_offset,
+            position=state.position,
+            records=records,
+        )
+
+    def finish_flush(self, job: FlushJob) -> None:
+        """Publish what a job that has run made durable."""
+        if self.is_open:
+            self._unsynced.drop(below=job.segment_base)
+            self.publish_durable(job.next_offset, job.segment_base, job.position)
+
+    def flush(self) -> None:
+        """Sync everything appended so far and publish it."""
+        job = self.begin_flush()
+        job.run()
+        self.finish_flush(job)
+
+    def publish_durable(self, next_offset: int, segment_base: int, position: int) -> None:
+        """The active segment is synced up to a position, the place of next_offset. Counts only as far as older segments
+        are synced, too. With write.caching=false this moves the high watermark."""
+        pending = self._unsynced.first_base
+        if pending is not None and pending < segment_base:
+            self._publish(durable=max(self.recovery_point, min(pending, next_offset)))
+            return
+        mark, place = None, None
+        if self.words[layout.SLOT_FLAGS] & layout.FLAG_DURABLE and next_offset > self.high_watermark:
+            mark, place = next_offset, (segment_base, position)
+        self._publish(high_watermark=mark, place=place, durable=max(self.recovery_point, next_offset))
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether nothing was appended since the last sync."""
+        return self._unsynced.first_base is None and self.recovery_point >= self.log_end
+
+    # --- closing -----------------------------------------------------------------------------------------
+
+    def close(self, sync: bool = True) -> None:
+        """Orderly close: all on disk, last index entry, producer snapshot; the slot is free afterwards.
+
+        sync=False leaves the syncing to the caller, who syncs the file system once for many logs before it says
+        that the stop was clean."""
+        if self._fds is None:
+            return
+        self.row[ar.ROW_OPEN] = 0
+        state = active_row.state_of(self.row)
+        changed = not self.is_synced
+        finish(self._fds, state)
+        snapshots = files.list_snapshots(self.folder)
+        if state.next_offset > (snapshots[-1] if snapshots else 0):
+            producer_snapshot.write(self.folder, state.next_offset, self._producers.entries(self.slot), sync)
+        if sync and changed:
+            self._unsynced.add(state.base_offset, self._fds)
+            job = self.begin_flush()
+            job.run()
+        else:
+            self._unsynced.add(state.base_offset, self._fds)
+        self._release(layout.STATE_FREE, durable=state.next_offset)
+
+    def abandon(self, state: int = layout.STATE_OFFLINE) -> None:
+        """Let go of the files as they are: the log dir failed, or the partition is being deleted."""
+        if self._fds is not None:
+            self.row[ar.ROW_OPEN] = 0
+            self._unsynced.add(int(self.row[ar.ROW_BASE_OFFSET]), self._fds)
+            self._release(state)
+
+    def _release(self, state: int, durable: int | None = None) -> None:
+        self._publish(state, durable=durable)
+        self._unsynced.drop()
+        self._fds = None
+        self._producers.drop(self.slot)
+
+    def _publish(
+        self,
+        state: int | None = None,
+        *,
+        high_watermark: int | None = None,
+        place: tuple[int, int] | None = None,
+        durable: int | None = None,
+        changed: bool = False,
+    ) -> None:
+        publish(
+            self.words,
+            self.row,
+            self.log_start,
+            len(self._closed) + 1,
+            state=state,
+            high_watermark=high_watermark,
+            high_watermark_place=place,
+            durable=durable,
+            changed=changed,
+        )

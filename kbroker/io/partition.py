@@ -1,0 +1,219 @@
+"""The log of one partition as its IO worker owns it: everything but the append itself, which is the drain kernel's."""
+
+import logging
+import os
+import uuid
+from bisect import bisect_right
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from kbroker.io import active_row, checkpoint, index, transaction_index
+from kbroker.io import append_row as ar
+from kbroker.io.open_log import OpenLog
+from kbroker.io.producer_replay import ProducerReplay
+from kbroker.io.retention import LogShape, above_size, below_log_start, too_old
+from kbroker.io.segment import ActiveState, exists, largest_timestamp, mark_deleted, open_files
+from kbroker.io.segment_scan import Scan, rebuild_indexes, resume
+from kbroker.ipc import layout
+from kbroker.kernels import search
+from kbroker.log import files
+from kbroker.log.aborted_transactions import AbortedTransaction
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+
+class Description(NamedTuple):
+    """One partition's log for DescribeLogDirs, metrics and people."""
+
+    folder: str
+    log_start: int
+    high_watermark: int
+    log_end: int
+    recovery_point: int
+    size: int
+    segments: int
+    leader_epochs: tuple[tuple[int, int], ...]
+
+
+class Partition(OpenLog):
+    """Log of one partition. Runs in: io. Owner: the IO worker. See OpenLog for what it holds."""
+
+    # --- asked about the log -----------------------------------------------------------------------------
+
+    @property
+    def checkpointed_log_start(self) -> int | None:
+        """What log-start-offset-checkpoint is to hold; None when the first segment's name says it."""
+        return self.log_start if self.log_start > self.base_offsets[0] else None
+
+    def describe(self) -> Description:
+        """A snapshot of the log's numbers."""
+        return Description(
+            folder=self.folder,
+            log_start=self.log_start,
+            high_watermark=self.high_watermark,
+            log_end=self.log_end,
+            recovery_point=self.recovery_point,
+            size=self.size,
+            segments=len(self._closed) + 1,
+            leader_epochs=self.epochs.entries,
+        )
+
+    def end_offset_for(self, leader_epoch: int) -> tuple[int, int]:
+        """OffsetForLeaderEpoch: (epoch, end offset), (-1, -1) when unknown."""
+        return self.epochs.end_offset_for(leader_epoch, self.log_end)
+
+    def segment_path(self, base_offset: int) -> str | None:
+        """Path of a segment's .log, None when there is no such segment (any more)."""
+        return files.path(self.folder, base_offset, files.LOG) if exists(self.folder, base_offset) else None
+
+    def set_leader_epoch(self, leader_epoch: int) -> None:
+        """Stamp appends with a newer epoch, which begins at the log's end."""
+        self._lead(leader_epoch)
+        self._publish()
+
+    def index_aborted(self, aborted: AbortedTransaction) -> None:
+        """Note an aborted transaction whose marker was appended to the active segment."""
+        transaction_index.append(self.folder, int(self.row[ar.ROW_BASE_OFFSET]), aborted)
+
+    # --- deleting ----------------------------------------------------------------------------------------
+
+    def delete_records(self, offset: int) -> int:
+        """Advance the log start (-1: to the high watermark); returns it. Segments below go with the next retention
+        run. Raises KafkaError(OFFSET_OUT_OF_RANGE) beyond the high watermark."""
+        target = self.high_watermark if offset == -1 else offset
+        if not 0 <= target <= self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset}, the high watermark is {self.high_watermark}"
+            )
+        self._advance_log_start(target)
+        return self.log_start
+
+    def retention(self, now_ms: int) -> int:
+        """Delete segments below the log start and, with cleanup.policy=delete, by size and age; returns the number."""
+        deleted = self._delete_oldest(below_log_start(self._shape()), now_ms)
+        if self.config.delete:
+            deleted += self._delete_oldest(above_size(self._shape(), self.config.retention_bytes), now_ms)
+            old = too_old(self._shape(), self.config.retention_ms, now_ms, self._largest_timestamp)
+            deleted += self._delete_oldest(old, now_ms)
+        return deleted
+
+    def _shape(self) -> LogShape:
+        sizes = [*(segment.size for segment in self._closed), int(self.row[ar.ROW_POSITION])]
+        return LogShape(self.base_offsets, sizes, self.log_start, self.log_end, self.high_watermark)
+
+    def _largest_timestamp(self, n: int) -> int:
+        if n < len(self._closed):
+            return largest_timestamp(self.folder, self._closed[n])
+        largest = int(self.row[ar.ROW_MAX_TIMESTAMP])
+        return largest if largest >= 0 else int(self.row[ar.ROW_LAST_APPEND_MS]) or self._created_ms
+
+    def _delete_oldest(self, count: int, now_ms: int) -> int:
+        if count == 0:
+            return 0
+        if count > len(self._closed):
+            self.roll(now_ms)
+        gone, self._closed = self._closed[:count], self._closed[count:]
+        # the log start goes ahead of the files, so that no reader is sent to a segment that is being renamed
+        self._advance_log_start(self.base_offsets[0])
+        self._unsynced.drop(below=self.base_offsets[0])
+        paths = [path for segment in gone for path in mark_deleted(self.folder, segment.base_offset)]
+        self._deletions.add(paths, now_ms + self.config.file_delete_delay_ms)
+        self.row[ar.ROW_OTHER_BYTES] = sum(segment.size for segment in self._closed)
+        self._publish(changed=True)
+        log.info(
+            "%s: deleted %d segments, the log starts at offset %d", self.folder, len(gone), self.log_start
+        )
+        return len(gone)
+
+    def _advance_log_start(self, offset: int) -> None:
+        if offset > self.log_start:
+            self.log_start = offset
+            if self.epochs.truncate_from_start(offset):
+                self.epochs.write()
+            self._publish()
+
+    # --- truncating --------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Remove every batch that holds or follows an offset; the log ends there then (LocalLog.truncateTo)."""
+        if offset >= self.log_end:
+            return
+        self.row[ar.ROW_OPEN] = 0
+        bases = self.base_offsets
+        kept = bisect_right(bases, offset) - 1  # number of the segment that becomes active
+        self._unsynced.add(bases[-1], self._open_fds())
+        self._unsynced.drop(above=bases[kept] - 1 if kept >= 0 else -1)
+        paths = [path for base in bases[kept + 1 :] for path in mark_deleted(self.folder, base)]
+        self._deletions.add(paths, now_ms + self.config.file_delete_delay_ms)
+        self._closed = self._closed[: max(kept, 0)]
+        if kept < 0:
+            self._fds, state = (
+                open_files(self.folder, offset),
+                ActiveState(offset, 0, offset, max_timestamp_offset=offset),
+            )
+        else:
+            state = self._cut(bases[kept], offset)
+        self.log_start = min(self.log_start, offset)
+        if self.epochs.truncate_from_end(offset):
+            self.epochs.write()
+        active_row.fill(self.row, state, self._open_fds())
+        self._start_segment(now_ms)
+        self._reload_producers(now_ms)
+        self.row[ar.ROW_OPEN] = 1
+        mark = min(self.high_watermark, offset)
+        self._publish(high_watermark=mark, durable=min(self.recovery_point, offset), changed=True)
+
+    def _cut(self, base: int, offset: int) -> ActiveState:
+        """Open a segment as the active one and cut it before the batch that holds an offset."""
+        fds = self._fds = open_files(self.folder, base)
+        size = os.fstat(fds.log).st_size
+        place = np.zeros(search.PLACE_WORDS, np.int64)
+        if search.locate(fds.log, -1, 0, base, offset, 0, size, place) == search.FOUND:
+            size = int(place[search.PLACE_POSITION])
+        os.ftruncate(fds.log, size)
+        index.cut_behind(fds.index, fds.time_index, offset - base)
+        transaction_index.truncate(self.folder, base, offset)
+        state = resume(fds, base, size)
+        if state is None:
+            scan = Scan(fds.log, size, base, crc_from=None)
+            state = rebuild_indexes(
+                fds, scan, base, self.config.index_interval_bytes, self.config.segment_index_bytes
+            )
+        state.next_offset = offset
+        return state
+
+    def repair(self, now_ms: int) -> None:
+        """After a failed append: cut what it left behind the published end, forget the producers' state of it, and
+        let the drain kernel append again. Raises OSError when the files do not even take that."""
+        fds, state = self._open_fds(), active_row.state_of(self.row)
+        os.ftruncate(fds.log, state.position)
+        os.ftruncate(fds.index, state.index_bytes)
+        os.ftruncate(fds.time_index, state.time_index_bytes)
+        self._reload_producers(now_ms)
+        self.row[ar.ROW_OPEN] = 1
+        self._publish()
+
+    def _reload_producers(self, now_ms: int) -> None:
+        replay = ProducerReplay(self.folder, self.log_start, now_ms - self._producer_expiration_ms)
+        replay.load_snapshot(self.log_end)
+        shape = self._shape()
+        replay.segments(list(zip(shape.bases, shape.sizes, strict=True)), self.log_end)
+        self._producers.drop(self.slot)
+        for entry in replay.entries():
+            self._producers.put(self.slot, entry)
+        self.row[ar.ROW_FIRST_UNSTABLE] = replay.first_unstable_offset
+
+    # --- the end -----------------------------------------------------------------------------------------
+
+    def delete(self, now_ms: int) -> str:
+        """Close the log and rename its folder for removal after file.delete.delay.ms; returns the new path."""
+        self.abandon(layout.STATE_DELETED)
+        name = files.dated_folder_name(self.topic, self.partition, uuid.uuid4().hex, files.DELETE_FOLDER)
+        folder = Path(self.folder)
+        target = str(folder.rename(folder.with_name(name)))
+        checkpoint.sync_folder(str(folder.parent))
+        self._deletions.add([target], now_ms + self.config.file_delete_delay_ms)
+        return target

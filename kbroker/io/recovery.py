@@ -1,0 +1,348 @@
+"""Loading a partition's log: by its files alone after a clean stop, by scanning what may be torn after any other.
+
+Kafka's LogLoader. Works on files only (no shared memory, no worker state), so logs load in parallel threads.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io import index, producer_snapshot, segment_scan, transaction_index
+from kbroker.io.checkpoint import sync_folder
+from kbroker.io.leader_epochs import LeaderEpochs
+from kbroker.io.leftovers import clear_leftovers
+from kbroker.io.producer_entry import ProducerEntry
+from kbroker.io.producer_replay import ProducerReplay
+from kbroker.io.segment import ActiveState, Segment, SegmentFds, finish, mark_deleted, open_files
+from kbroker.io.segment_scan import Scan
+from kbroker.kernels import batches as bt
+from kbroker.log import files
+
+log = logging.getLogger(__name__)
+
+Rows = NDArray[np.int64]
+
+
+class TrustedEnd(NamedTuple):
+    """Where a log ended when its last writer published it, in the same run of the machine: every byte before it is
+    whole (in the page cache, if not on disk). From SLOT_ACTIVE_BASE, SLOT_ACTIVE_END, SLOT_LOG_END."""
+
+    active_base: int
+    position: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """What loading needs to know. index_interval: index.interval.bytes, index_limit: segment.index.bytes.
+
+    clean: the last stop was orderly. recovery_point: everything below is on disk. log_start: checkpointed log start.
+    sync: have everything on disk before anybody sees it (write.caching=false). progress: called with scanned bytes.
+    """
+
+    folder: str
+    clean: bool
+    recovery_point: int
+    log_start: int
+    index_interval: int
+    index_limit: int
+    now_ms: int
+    trusted_end: TrustedEnd | None = None
+    sync: bool = False
+    producer_expiration_ms: int = 86_400_000
+    progress: Callable[[int], None] | None = None
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """A log ready to be served: closed segments by base offset, the open active one, and the state around them.
+
+    deleted: renamed files that are due for removal after file.delete.delay.ms. truncated_bytes: cut from a torn tail.
+    """
+
+    closed: list[Segment]
+    fds: SegmentFds
+    active: ActiveState
+    log_start: int
+    recovery_point: int
+    epochs: LeaderEpochs
+    producers: list[ProducerEntry] = field(default_factory=list)
+    first_unstable: int = -1
+    deleted: list[str] = field(default_factory=list)
+    truncated_bytes: int = 0
+    scanned_bytes: int = 0
+
+
+class LogLoader:
+    """Loads one log, once. Runs in: io, in any thread. Owner: the caller of `load`."""
+
+    def __init__(self, request: LoadRequest) -> None:
+        self.request = request
+        self.folder = request.folder
+        self.epochs = LeaderEpochs.load(self.folder)
+        self._segments: list[Segment] = []
+        self._names: set[str] = set()
+        self._indexed_anew: set[int] = set()  # segments whose .txnindex the replay writes
+        self._deleted: list[str] = []
+        self._truncated = 0
+        self._scanned = 0
+        self._states: dict[int, tuple[SegmentFds, ActiveState]] = {}
+
+    def load(self) -> LoadedLog:
+        """Raises OSError, CorruptLog (a log that is damaged where a clean stop had been, or of an old format)."""
+        try:
+            return self._load()
+        except BaseException:
+            for fds, _ in self._states.values():
+                fds.close()
+            raise
+
+    def _load(self) -> LoadedLog:
+        request = self.request
+        for line in clear_leftovers(self.folder):
+            log.info("%s: %s", self.folder, line)
+        self._list()
+        before = self.epochs.entries
+        if self._segments and request.trusted_end is not None:
+            self._trust(request.trusted_end)
+        elif self._segments:
+            self._scan_where_needed()
+        active_fds, active = self._open_active()
+        if active.next_offset < request.log_start:
+            active_fds, active = self._start_over(active_fds)
+        log_start = max(request.log_start, self._segments[0].base_offset)
+        self.epochs.truncate_from_end(active.next_offset)
+        self.epochs.truncate_from_start(log_start)
+        if self.epochs.entries != before:
+            self.epochs.write()
+        replay = self._replay(log_start, active.next_offset)
+        recovery_point = (
+            active.next_offset if request.clean else min(request.recovery_point, active.next_offset)
+        )
+        if request.sync:
+            recovery_point = self._sync_all(active)
+        return LoadedLog(
+            closed=self._segments[:-1],
+            fds=active_fds,
+            active=active,
+            log_start=log_start,
+            recovery_point=recovery_point,
+            epochs=self.epochs,
+            producers=replay.entries(),
+            first_unstable=replay.first_unstable_offset,
+            deleted=self._deleted,
+            truncated_bytes=self._truncated,
+            scanned_bytes=self._scanned,
+        )
+
+    def _list(self) -> None:
+        found = []
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                self._names.add(entry.name)
+                if entry.name.endswith(files.LOG) and (base := files.base_offset_of(entry.name)) is not None:
+                    status = entry.stat()
+                    found.append(Segment(base, status.st_size, status.st_mtime_ns // 1_000_000))
+        self._segments = sorted(found, key=lambda segment: segment.base_offset)
+
+    # --- which segments are scanned ---------------------------------------------------------------------
+
+    def _scan_where_needed(self) -> None:
+        """After an unclean stop every segment from the recovery point's on; after any, those without an index."""
+        first_dirty = len(self._segments)
+        if not self.request.clean:
+            point = self.request.recovery_point
+            behind = [n for n, segment in enumerate(self._segments) if segment.base_offset <= point]
+            first_dirty = behind[-1] if behind else 0
+        for n, segment in enumerate(list(self._segments)):
+            if n >= first_dirty:
+                if self._scan(segment, check_crc=True):
+                    self._drop_from(n + 1)
+                    return
+            elif self._lacks_index(segment.base_offset):
+                log.warning("%s: segment %d lacks an index, rebuilding it", self.folder, segment.base_offset)
+                if self._scan(segment, check_crc=not self.request.clean):
+                    self._drop_from(n + 1)
+                    return
+
+    def _lacks_index(self, base: int) -> bool:
+        wanted = (files.INDEX, files.TIME_INDEX)
+        return any(files.file_name(base, suffix) not in self._names for suffix in wanted)
+
+    def _scan(self, segment: Segment, check_crc: bool) -> bool:
+        """Check a segment, rebuild its indexes, cut it at the first fault; True when something was cut."""
+        base, request = segment.base_offset, self.request
+        self._forget(base)
+        fds = open_files(self.folder, base)
+        size = os.fstat(fds.log).st_size
+        crc_from = self._flushed_position(fds, base, size) if check_crc else None
+        scan = Scan(fds.log, size, base, crc_from=crc_from, progress=self._count)
+        try:
+            active = segment_scan.rebuild_indexes(
+                fds, scan, base, request.index_interval, request.index_limit, self._note_epochs
+            )
+        except BaseException:
+            fds.close()
+            raise
+        self._states[base] = (fds, active)
+        self._indexed_anew.add(base)
+        segment.size = active.position
+        cut = size - active.position
+        if cut:
+            log.warning(
+                "%s: segment %d: %s at byte %d, %d bytes cut, the log ends at offset %d",
+                *(self.folder, base, scan.result.fault, active.position, cut, active.next_offset),
+            )
+            os.ftruncate(fds.log, active.position)
+            self._truncated += cut
+        if base != self._segments[-1].base_offset:
+            segment.max_timestamp = active.max_timestamp
+            finish(fds, active)
+            if cut == 0:
+                self._forget(base)
+        return cut > 0
+
+    def _flushed_position(self, fds: SegmentFds, base: int, size: int) -> int:
+        """Byte up to which the recovery point vouches for the contents: their headers are read, their CRC is not."""
+        point = self.request.recovery_point
+        if point <= base:
+            return 0
+        scan = Scan(fds.log, size, base, crc_from=None)
+        position = 0
+        for rows, count in scan:
+            below = int(np.searchsorted(rows[:count, bt.LAST_OFFSET], point))
+            if below < count:
+                return int(rows[below, bt.POSITION])
+            position = scan.result.position
+        return position
+
+    def _note_epochs(self, rows: Rows, count: int) -> None:
+        epochs = rows[:count, bt.LEADER_EPOCH]
+        if int(epochs.max()) > self.epochs.latest:
+            for epoch, offset in zip(epochs.tolist(), rows[:count, bt.BASE_OFFSET].tolist(), strict=True):
+                self.epochs.note(epoch, offset)
+
+    def _count(self, scanned: int) -> None:
+        self._scanned += scanned
+        if self.request.progress:
+            self.request.progress(scanned)
+
+    # --- after the crash of a writer --------------------------------------------------------------------
+
+    def _trust(self, end: TrustedEnd) -> None:
+        """Cut to a published end without looking at what lies before it; scan when the files do not fit it."""
+        bases = [segment.base_offset for segment in self._segments]
+        if end.active_base in bases:
+            n = bases.index(end.active_base)
+            segment = self._segments[n]
+            fds = open_files(self.folder, end.active_base)
+            state = None
+            if os.fstat(fds.log).st_size >= end.position:
+                os.ftruncate(fds.log, end.position)
+                index.cut_behind(fds.index, fds.time_index, end.next_offset - end.active_base)
+                state = segment_scan.resume(fds, end.active_base, end.position)
+            if state is not None and state.next_offset == end.next_offset:
+                segment.size = end.position
+                self._states[end.active_base] = (fds, state)
+                self._indexed_anew.add(end.active_base)  # an end marker's index entry may be missing
+                self._drop_from(n + 1)
+                return
+            fds.close()
+        log.warning("%s: the published end %s does not fit the files, scanning them", self.folder, end)
+        self._scan_where_needed()
+
+    # --- the active segment -----------------------------------------------------------------------------
+
+    def _open_active(self) -> tuple[SegmentFds, ActiveState]:
+        if not self._segments:
+            return self._create(self.request.log_start)
+        segment = self._segments[-1]
+        base = segment.base_offset
+        if base not in self._states:
+            fds = open_files(self.folder, base)
+            size = os.fstat(fds.log).st_size
+            state = segment_scan.resume(fds, base, size)
+            if state is None:
+                fds.close()
+                log.warning(
+                    "%s: the active segment %d does not fit its indexes, scanning it", self.folder, base
+                )
+                self._scan(segment, check_crc=True)
+            else:
+                self._states[base] = (fds, state)
+        return self._states.pop(base)
+
+    def _create(self, base: int) -> tuple[SegmentFds, ActiveState]:
+        fds = open_files(self.folder, base)
+        self._segments.append(Segment(base, 0, self.request.now_ms))
+        return fds, ActiveState(base, 0, base, max_timestamp_offset=base)
+
+    def _start_over(self, fds: SegmentFds) -> tuple[SegmentFds, ActiveState]:
+        """The log ends below its start: files were lost, what is left is of no use (Kafka deletes it, too)."""
+        log.warning(
+            "%s: the log ends before its start offset %d, starting over", self.folder, self.request.log_start
+        )
+        fds.close()
+        self._drop_from(0)
+        self.epochs.clear()
+        return self._create(self.request.log_start)
+
+    def _drop_from(self, n: int) -> None:
+        for segment in self._segments[n:]:
+            self._forget(segment.base_offset)
+            self._indexed_anew.discard(segment.base_offset)
+            self._deleted += mark_deleted(self.folder, segment.base_offset)
+        del self._segments[n:]
+
+    def _forget(self, base: int) -> None:
+        if base in self._states:
+            self._states.pop(base)[0].close()
+
+    # --- producers --------------------------------------------------------------------------------------
+
+    def _replay(self, log_start: int, end_offset: int) -> ProducerReplay:
+        request = self.request
+        bases = [segment.base_offset for segment in self._segments]
+        snapshots = files.list_snapshots(self.folder)
+        for offset in producer_snapshot.strays(snapshots, bases):
+            Path(files.path(self.folder, offset, files.SNAPSHOT)).unlink(missing_ok=True)
+        replay = ProducerReplay(self.folder, log_start, request.now_ms - request.producer_expiration_ms)
+        if request.clean and not snapshots and not self._indexed_anew:
+            replay.offset = end_offset  # written before there were snapshots: nobody to remember (as Kafka)
+        else:
+            replay.load_snapshot(
+                min(self._indexed_anew, default=end_offset) if self._indexed_anew else end_offset
+            )
+        at_snapshot = replay.offset
+        for base in self._indexed_anew:
+            transaction_index.truncate(self.folder, base, 0)
+        shapes = [(segment.base_offset, segment.size) for segment in self._segments]
+        replay.segments(shapes, end_offset, aborted_in=self._indexed_anew, snapshot_at=bases[-2:])
+        if end_offset > at_snapshot or (end_offset > 0 and request.clean and not snapshots):
+            replay.snapshot(end_offset)
+        return replay
+
+    def _sync_all(self, active: ActiveState) -> int:
+        for segment in self._segments:
+            if segment.base_offset in self._indexed_anew or segment is self._segments[-1]:
+                for suffix in (files.LOG, files.INDEX, files.TIME_INDEX):
+                    fd = os.open(
+                        files.path(self.folder, segment.base_offset, suffix), os.O_RDONLY | os.O_CLOEXEC
+                    )
+                    try:
+                        os.fsync(fd)
+                    finally:
+                        os.close(fd)
+        sync_folder(self.folder)
+        return active.next_offset
+
+
+def load(request: LoadRequest) -> LoadedLog:
+    """Load one log. Raises OSError, CorruptLog."""
+    return LogLoader(request).load()

@@ -1,0 +1,61 @@
+"""Which of a log's oldest segments go: pure decisions (Kafka's UnifiedLog.deleteOldSegments), oldest first.
+
+Each function gives a number of segments from the oldest on. All segments of a log may be named; the active one is then
+rolled first. An empty active segment is never named.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LogShape:
+    """Base offset and size of every segment, oldest first, the active one last, and the offsets that bound deletion."""
+
+    bases: Sequence[int]
+    sizes: Sequence[int]
+    log_start: int
+    log_end: int
+    high_watermark: int
+
+    def allowed(self) -> int:
+        """How many may go at all: nothing at or behind the high watermark, no empty active segment."""
+        uppers = [*self.bases[1:], self.log_end]
+        count = 0
+        while count < len(uppers) and self.high_watermark >= uppers[count]:
+            count += 1
+        if count == len(self.bases) and self.sizes[-1] == 0:
+            count -= 1
+        return max(count, 0)
+
+
+def below_log_start(shape: LogShape) -> int:
+    """Segments whose every offset lies below the log start (DeleteRecords); whatever the cleanup policy."""
+    count = 0
+    while count + 1 < len(shape.bases) and shape.bases[count + 1] <= shape.log_start:
+        count += 1
+    return min(count, shape.allowed())
+
+
+def above_size(shape: LogShape, retention_bytes: int) -> int:
+    """Segments without which the log is still at least retention.bytes; -1 keeps all."""
+    surplus = sum(shape.sizes) - retention_bytes
+    if retention_bytes < 0 or surplus < 0:
+        return 0
+    count, allowed = 0, shape.allowed()
+    while count < allowed and surplus >= shape.sizes[count]:
+        surplus -= shape.sizes[count]
+        count += 1
+    return count
+
+
+def too_old(shape: LogShape, retention_ms: int, now_ms: int, largest_timestamp: Callable[[int], int]) -> int:
+    """Leading segments whose largest timestamp is more than retention.ms ago; -1 keeps all.
+
+    largest_timestamp(n) is asked only as far as needed."""
+    if retention_ms < 0:
+        return 0
+    count, allowed = 0, shape.allowed()
+    while count < allowed and now_ms - largest_timestamp(count) > retention_ms:
+        count += 1
+    return count
