@@ -77,6 +77,10 @@ class Purgatory(Generic[Key]):
         self._wheel.add(operation)
         return False
 
+    def waits_for(self, key: Key) -> bool:
+        """Whether an operation watches the key (it may have completed by another one meanwhile)."""
+        return key in self._lists
+
     def check_and_complete(self, key: Key) -> int:
         """Complete what waits for `key` and can be completed now; how many were."""
         # The list is taken out so that operations completed here may watch the same key again.

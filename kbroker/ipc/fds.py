@@ -1,0 +1,86 @@
+"""Client sockets from the acceptor to a network process by SCM_RIGHTS, and news of their end back.
+
+One SOCK_SEQPACKET pair a network process. Acceptor -> network: one message a connection, ``Accepted`` with the
+descriptor. Network -> acceptor: the ids of closed connections, int64 each; ``RESTARTED`` first of all.
+"""
+
+import array
+import socket
+import struct
+from dataclasses import dataclass
+
+_HEAD = struct.Struct("<qHH")
+_ID = struct.Struct("<q")
+IDS_PER_MESSAGE = 512
+RESTARTED = -1  # among the ids: a new network process; its predecessor's connections are gone
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A client's connection: id unique within the broker's run, index of its listener, the peer's address."""
+
+    connection_id: int
+    listener: int
+    host: str
+    port: int
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """(acceptor's end, network process's end), both non-blocking."""
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        end.setblocking(False)
+    return ends
+
+
+def send_connection(channel: socket.socket, fd: int, accepted: Accepted) -> bool:
+    """Pass a descriptor on; the caller then closes its own. False: the channel is full. OSError: it is broken."""
+    body = _HEAD.pack(accepted.connection_id, accepted.listener, accepted.port) + accepted.host.encode()
+    rights = array.array("i", [fd])
+    try:
+        channel.sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+    except BlockingIOError:
+        return False
+    return True
+
+
+def receive_connection(channel: socket.socket) -> tuple[Accepted, int] | None:
+    """The next connection and its descriptor; None when there is none now. EOFError: the acceptor has gone."""
+    try:
+        body, ancillary, _, _ = channel.recvmsg(512, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+    except BlockingIOError:
+        return None
+    if not body:
+        raise EOFError("the acceptor has closed its end")
+    connection_id, listener, port = _HEAD.unpack_from(body)
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            (fd,) = array.array("i", data)
+            return Accepted(connection_id, listener, body[_HEAD.size :].decode(), port), fd
+    raise OSError("a connection without its descriptor: too many open files?")
+
+
+def send_closed(channel: socket.socket, ids: list[int]) -> int:
+    """Tell the acceptor which connections have ended; returns how many of them were sent."""
+    sent = 0
+    while sent < len(ids):
+        part = ids[sent : sent + IDS_PER_MESSAGE]
+        try:
+            channel.send(b"".join(map(_ID.pack, part)))
+        except BlockingIOError:
+            break
+        sent += len(part)
+    return sent
+
+
+def receive_closed(channel: socket.socket) -> list[int] | None:
+    """Ids of connections that have ended; None when there is nothing now. EOFError: the process has gone."""
+    try:
+        body = channel.recv(IDS_PER_MESSAGE * _ID.size)
+    except BlockingIOError:
+        return None
+    except ConnectionError as error:
+        raise EOFError(str(error)) from error
+    if not body:
+        raise EOFError("the network process has closed its end")
+    return [connection_id for (connection_id,) in _ID.iter_unpack(body)]

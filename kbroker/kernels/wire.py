@@ -1,0 +1,82 @@
+"""Reading Kafka's wire types from raw memory, with bounds. A position of -1 says: malformed."""
+
+from kbroker.kernels.jit import inlined
+from kbroker.kernels.memory import load_i16_be, load_i32_be, load_u8
+
+BAD = -1
+
+
+@inlined
+def read_uvarint(position: int, end: int) -> tuple[int, int]:
+    """Unsigned varint of up to 32 bits: (value, position behind it)."""
+    value = 0
+    shift = 0
+    while position < end and shift < 35:
+        byte = load_u8(position)
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value, position) if value < 1 << 32 else (0, BAD)
+        shift += 7
+    return 0, BAD
+
+
+@inlined
+def read_varint(position: int, end: int) -> tuple[int, int]:
+    """Zigzag varint of up to 64 bits: (value, position behind it)."""
+    value = 0
+    shift = 0
+    while position < end and shift < 70:
+        byte = load_u8(position)
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return ((value >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1), position
+        shift += 7
+    return 0, BAD
+
+
+@inlined
+def read_length(position: int, end: int, compact: bool, wide: bool) -> tuple[int, int]:
+    """Length of a string (int16), or with ``wide`` of bytes or an array (int32), -1 for null; compact: uvarint - 1."""
+    if compact:
+        value, position = read_uvarint(position, end)
+        return value - 1, position
+    if wide:
+        if position + 4 > end:
+            return 0, BAD
+        return load_i32_be(position), position + 4
+    if position + 2 > end:
+        return 0, BAD
+    return load_i16_be(position), position + 2
+
+
+@inlined
+def skip_tags(position: int, end: int) -> int:
+    """Position behind a tag section."""
+    count, position = read_uvarint(position, end)
+    if position < 0 or count > end - position:
+        return BAD
+    for _ in range(count):
+        _, position = read_uvarint(position, end)
+        if position < 0:
+            return BAD
+        size, position = read_uvarint(position, end)
+        if position < 0 or size > end - position:
+            return BAD
+        position += size
+    return position
+
+
+@inlined
+def skip_request_header(position: int, end: int, compact: bool) -> int:
+    """Position of a request's body, given that of its header (the API key)."""
+    if end - position < 10:
+        return BAD
+    length = load_i16_be(position + 8)
+    position += 10
+    if length > end - position or length < -1:
+        return BAD
+    if length > 0:
+        position += length
+    return skip_tags(position, end) if compact else position

@@ -1,0 +1,1 @@
+"""Network processes and the acceptor: sockets, frames, the produce and the fetch path."""

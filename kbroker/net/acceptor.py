@@ -1,0 +1,196 @@
+"""The acceptor: listening sockets, connection limits, and each connection's way to a network process.
+
+Runs in: acceptor (the supervisor's own loop, which calls ``on_readable``). Single-threaded, no event loop of its own,
+blocks on nothing.
+"""
+
+import errno
+import logging
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.listeners import Endpoint
+from kbroker.ipc.fds import RESTARTED, Accepted, receive_closed, send_connection
+from kbroker.net.complaints import Complaints
+from kbroker.net.connection_limits import ConnectionLimits
+
+log = logging.getLogger(__name__)
+
+ACCEPTS_PER_TURN = 64
+FULL_SECONDS = 0.005
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Acceptor:
+    """Owner: the supervisor. handoffs: the acceptor's ends of the pairs, one a network process."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        handoffs: Sequence[socket.socket],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._config = config
+        self._handoffs = list(handoffs)
+        self._limits = ConnectionLimits(config, clock)
+        self._complain = Complaints(log, clock)
+        self._listening: list[socket.socket] = []
+        self._endpoints: list[Endpoint] = []
+        self._next_id = 1
+        self._open: dict[int, tuple[int, int, str]] = {}  # id -> network process, listener, host
+        self._load = Counter(dict.fromkeys(range(len(self._handoffs)), 0))
+        for handoff in self._handoffs:
+            handoff.setblocking(False)
+
+    # --- listening ----------------------------------------------------------------------------------
+
+    def bind(self) -> dict[str, int]:
+        """Listen on every listener; the bound port by listener name. OSError names the address."""
+        backlog = self._config.get_int("socket.listen.backlog.size")
+        for endpoint in self._config.listeners:
+            self._listening.append(_listen(endpoint, self._config, backlog))
+            self._endpoints.append(endpoint)
+        return {e.listener: s.getsockname()[1] for e, s in zip(self._endpoints, self._listening, strict=True)}
+
+    def addresses(self) -> list[str]:
+        """host:port of each listener, as a client on this host would say it."""
+        found = []
+        for endpoint, listening in zip(self._endpoints, self._listening, strict=True):
+            host = endpoint.host or "localhost"
+            found.append(f"[{host}]:{_port(listening)}" if ":" in host else f"{host}:{_port(listening)}")
+        return found
+
+    def fds(self) -> list[int]:
+        """Descriptors to watch for reading."""
+        return [*self.listening_fds(), *(handoff.fileno() for handoff in self._handoffs)]
+
+    def listening_fds(self) -> list[int]:
+        """The listening sockets: no child may keep them."""
+        return [listening.fileno() for listening in self._listening]
+
+    def close(self) -> None:
+        """Stop listening; connections that were accepted live on."""
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
+
+    # --- connections --------------------------------------------------------------------------------
+
+    def on_readable(self, fd: int) -> None:
+        """A descriptor of ``fds`` is readable."""
+        for number, listening in enumerate(self._listening):
+            if listening.fileno() == fd:
+                self._accept(number, listening)
+                return
+        for process, handoff in enumerate(self._handoffs):
+            if handoff.fileno() == fd:
+                self._take_closed(process, handoff)
+                return
+
+    def _accept(self, number: int, listening: socket.socket) -> None:
+        listener = self._endpoints[number].listener
+        for _ in range(ACCEPTS_PER_TURN):
+            if not self._limits.may_accept(listener):
+                time.sleep(FULL_SECONDS)  # the backlog holds them, and the loop comes right back
+                return
+            try:
+                client, address = listening.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS:
+                    raise
+                self._complain("can not accept a connection: %s", error.strerror)
+                return
+            with client:
+                self._admit(number, listener, client, _plain(address[0]), address[1])
+
+    def _admit(self, number: int, listener: str, client: socket.socket, host: str, port: int) -> None:
+        refusal = self._limits.refusal(host)
+        if refusal:
+            self._complain("closing connection from %s:%d on %s: %s", host, port, listener, refusal)
+            return
+        _prepare(client, self._config.get_int("socket.send.buffer.bytes"))
+        accepted = Accepted(self._next_id, number, host, port)
+        for process, _ in sorted(self._load.items(), key=lambda item: item[1]):
+            try:
+                if send_connection(self._handoffs[process], client.fileno(), accepted):
+                    break
+            except OSError as error:
+                self._complain("network process %d takes no connections: %s", process, error)
+        else:
+            self._complain(
+                "closing connection from %s:%d on %s: no network process takes it", host, port, listener
+            )
+            return
+        self._open[self._next_id] = (process, number, host)
+        self._load[process] += 1
+        self._limits.opened(listener, host)
+        self._next_id += 1
+
+    def _take_closed(self, process: int, handoff: socket.socket) -> None:
+        while True:
+            try:
+                ids = receive_closed(handoff)
+            except EOFError:
+                return
+            if ids is None:
+                return
+            for connection_id in ids:
+                if connection_id == RESTARTED:
+                    for old in [i for i, (owner, _, _) in self._open.items() if owner == process]:
+                        self._forget(old)
+                else:
+                    self._forget(connection_id)
+
+    def _forget(self, connection_id: int) -> None:
+        found = self._open.pop(connection_id, None)
+        if found is not None:
+            process, number, host = found
+            self._load[process] -= 1
+            self._limits.closed(self._endpoints[number].listener, host)
+
+
+def _listen(endpoint: Endpoint, config: BrokerConfig, backlog: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+    if not endpoint.host and socket.has_dualstack_ipv6():
+        family = socket.AF_INET6
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not endpoint.host else 1)
+        receive = config.get_int("socket.receive.buffer.bytes")
+        if receive != -1:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
+        host = endpoint.host
+        if host:
+            host = str(socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)[0][4][0])
+        listening.bind((host, endpoint.port))
+        listening.listen(backlog)
+        listening.setblocking(False)
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, f"{endpoint}: {error.strerror or error}") from error
+    return listening
+
+
+def _prepare(client: socket.socket, send_buffer: int) -> None:
+    client.setblocking(False)
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if send_buffer != -1:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+
+
+def _port(listening: socket.socket) -> int:
+    port: int = listening.getsockname()[1]
+    return port
+
+
+def _plain(host: str) -> str:
+    """An IPv4 address as such, though it came through a socket for both."""
+    return host.removeprefix("::ffff:")

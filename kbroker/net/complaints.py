@@ -1,0 +1,32 @@
+"""Log lines about clients, limited in number: one misbehaving client must not fill the log."""
+
+import logging
+from collections.abc import Callable
+
+BURST = 10
+PER_SECOND = 1.0
+
+
+class Complaints:
+    """A token bucket in front of a logger. Runs in: network, acceptor. clock: seconds, monotonic."""
+
+    def __init__(self, logger: logging.Logger, clock: Callable[[], float]) -> None:
+        self._logger = logger
+        self._clock = clock
+        self._tokens = float(BURST)
+        self._at = clock()
+        self._left_out = 0
+
+    def __call__(self, text: str, *values: object) -> None:
+        """Log a warning, or count it as left out."""
+        now = self._clock()
+        self._tokens = min(BURST, self._tokens + (now - self._at) * PER_SECOND)
+        self._at = now
+        if self._tokens < 1:
+            self._left_out += 1
+            return
+        self._tokens -= 1
+        if self._left_out:
+            self._logger.warning("%d lines about clients were left out", self._left_out)
+            self._left_out = 0
+        self._logger.warning(text, *values)

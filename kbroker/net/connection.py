@@ -1,0 +1,143 @@
+"""One client connection on the Python side: who it is, what state it is in, what it still has to be sent.
+
+The kernels' side of it is a row of the connection table; a connection that is idle or only produces never touches this
+object.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Protocol
+
+from kbroker.config.listeners import Endpoint
+from kbroker.ipc.fds import Accepted
+
+GATHER = 64  # buffers of one writev
+
+
+class State(Enum):
+    """What the next bytes of a connection are."""
+
+    HANDSHAKE = "TLS handshake"
+    AUTHENTICATING = "SASL exchange"
+    READY = "requests"
+    CLOSED = "closed"
+
+
+class FileSource(Protocol):
+    """An open file that stays open while something refers to it."""
+
+    fd: int
+
+
+class FilePart:
+    """Bytes of a file in an answer, sent by sendfile."""
+
+    __slots__ = ("length", "position", "source")
+
+    def __init__(self, source: FileSource, position: int, length: int) -> None:
+        self.source = source
+        self.position = position
+        self.length = length
+
+
+Part = bytes | bytearray | memoryview | FilePart
+
+
+class Connection:
+    """Runs in: network. Owner: the process that got the descriptor; closed by it alone."""
+
+    __slots__ = (
+        "accepted",
+        "api_key",
+        "end",
+        "fd",
+        "listener",
+        "on_close",
+        "on_sent",
+        "principal",
+        "row",
+        "state",
+        "unsent",
+    )
+
+    def __init__(self, accepted: Accepted, fd: int, row: int, listener: Endpoint) -> None:
+        self.accepted = accepted
+        self.fd = fd
+        self.row = row
+        self.listener = listener
+        self.state = State.READY
+        self.principal = "User:ANONYMOUS"
+        self.unsent: deque[Part] = deque()
+        self.on_sent: Callable[[], None] | None = None  # once, when unsent has become empty
+        self.on_close: Callable[[], None] | None = None  # what waits on behalf of this client is cancelled
+        self.api_key = -1  # of the request that Python is answering
+        self.end = ""  # why it was closed
+
+    @property
+    def peer(self) -> str:
+        """Address for log lines."""
+        return f"{self.accepted.host}:{self.accepted.port}"
+
+    def send(self, parts: Sequence[Part]) -> int:
+        """Send in order, behind what is unsent; returns bytes that left now. OSError when the peer has gone."""
+        self.unsent += parts
+        return self.flush()
+
+    def flush(self) -> int:
+        """Send what the socket takes; returns bytes that left. OSError when the peer has gone."""
+        unsent = self.unsent
+        total = 0
+        while unsent:
+            first = unsent[0]
+            if isinstance(first, FilePart):
+                sent = self._send_file(first)
+                if first.length:
+                    return total + sent
+                unsent.popleft()
+            else:
+                sent = self._send_buffers()
+                if sent < 0:
+                    return total
+            total += sent
+        return total
+
+    def _send_file(self, part: FilePart) -> int:
+        total = 0
+        while part.length:
+            try:
+                sent = os.sendfile(self.fd, part.source.fd, part.position, part.length)
+            except BlockingIOError:
+                break
+            if sent == 0:
+                raise OSError(
+                    f"a segment file became shorter while it was sent ({part.length} bytes missing)"
+                )
+            part.position += sent
+            part.length -= sent
+            total += sent
+        return total
+
+    def _send_buffers(self) -> int:
+        """One writev of the leading buffers; -1 when the socket is full."""
+        unsent = self.unsent
+        buffers: list[bytes | bytearray | memoryview] = []
+        for part in unsent:
+            if isinstance(part, FilePart) or len(buffers) == GATHER:
+                break
+            buffers.append(part)
+        try:
+            sent = os.writev(self.fd, buffers)
+        except BlockingIOError:
+            return -1
+        left = sent
+        while left or (unsent and not isinstance(unsent[0], FilePart) and len(unsent[0]) == 0):
+            first = unsent[0]
+            assert not isinstance(first, FilePart)
+            if len(first) > left:
+                unsent[0] = memoryview(first)[left:]
+                break
+            left -= len(first)
+            unsent.popleft()
+        return sent

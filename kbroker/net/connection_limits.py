@@ -1,0 +1,78 @@
+"""How many connections there may be: max.connections, per listener, per address, and new ones a second.
+
+Kafka's ConnectionQuotas: above max.connections the listener stops accepting, above the limit of an address the new
+connection is closed. Runs in: acceptor. Pure but for the clock.
+"""
+
+import socket
+from collections import Counter
+from collections.abc import Callable
+
+from kbroker.config.broker import BrokerConfig
+
+UNLIMITED = (1 << 31) - 1
+
+
+class ConnectionLimits:
+    """Counts by listener and address. clock: seconds, monotonic."""
+
+    def __init__(self, config: BrokerConfig, clock: Callable[[], float]) -> None:
+        self._config = config
+        self._clock = clock
+        self._total = 0
+        self._by_listener: Counter[str] = Counter()
+        self._by_host: Counter[str] = Counter()
+        self._per_host = config.get_int("max.connections.per.ip")
+        self._overrides = parse_overrides(config.get_str("max.connections.per.ip.overrides"))
+        self._rate = config.get_int("max.connection.creation.rate")
+        self._allowance = float(self._rate)
+        self._at = clock()
+
+    def may_accept(self, listener: str) -> bool:
+        """Whether the listener may take a connection now; a later call may say yes."""
+        if self._total >= self._config.get_int("max.connections"):
+            return False
+        limit = self._config.of_listener(listener, "max.connections")
+        if isinstance(limit, int) and self._by_listener[listener] >= limit:
+            return False
+        if self._rate == UNLIMITED:
+            return True
+        now = self._clock()
+        self._allowance = min(float(self._rate), self._allowance + (now - self._at) * self._rate)
+        self._at = now
+        return self._allowance >= 1
+
+    def refusal(self, host: str) -> str:
+        """Why a connection from this address is closed at once; empty when it is not."""
+        limit = self._overrides.get(host, self._per_host)
+        if self._by_host[host] < limit:
+            return ""
+        return f"too many connections from {host} (maximum = {limit})"
+
+    def opened(self, listener: str, host: str) -> None:
+        """Count a connection."""
+        self._total += 1
+        self._by_listener[listener] += 1
+        self._by_host[host] += 1
+        self._allowance -= 1
+
+    def closed(self, listener: str, host: str) -> None:
+        """Count it out."""
+        self._total -= 1
+        self._by_listener[listener] -= 1
+        self._by_host[host] -= 1
+        if not self._by_host[host]:
+            del self._by_host[host]
+
+
+def parse_overrides(text: str) -> dict[str, int]:
+    """host:count pairs; a name stands for its addresses."""
+    found: dict[str, int] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        host, _, count = entry.rpartition(":")
+        try:
+            addresses = {str(info[4][0]) for info in socket.getaddrinfo(host.strip("[]"), None)}
+        except OSError:
+            addresses = {host}
+        found.update(dict.fromkeys(addresses, int(count)))
+    return found

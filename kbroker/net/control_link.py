@@ -1,0 +1,90 @@
+"""The network process's link to control: hello, topic images, client requests; made anew when control restarts."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kbroker.ipc.link import AsyncLink, LinkClosed
+from kbroker.ipc.messages import ClientRequest, Hello, Image
+
+RETRY_SECONDS = 0.02
+log = logging.getLogger(__name__)
+
+
+class ControlLink:
+    """Runs in: network. Owner: the process's main.
+
+    on_image(image): make it visible to every later request; control is answered right after it returns.
+    """
+
+    def __init__(self, address: str, hello: Hello, on_image: Callable[[Image], None]) -> None:
+        self._address = address
+        self._hello = hello
+        self._on_image = on_image
+        self._link: AsyncLink | None = None
+        self._closed = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.first_image = asyncio.Event()
+
+    async def connect(self) -> None:
+        """Connect and say hello, trying until it works."""
+        loop = asyncio.get_running_loop()
+        while not self._closed:
+            link = AsyncLink(self._on_message, self._on_lost)
+            end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            end.setblocking(False)
+            try:
+                await loop.sock_connect(end, self._address)
+                await loop.create_connection(partial(_same, link), sock=end)
+            except OSError:
+                end.close()
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            self._link = link
+            link.send(self._hello)
+            return
+
+    def _on_message(self, link: AsyncLink, call_id: int, body: Any) -> None:
+        if isinstance(body, Image):
+            self._on_image(body)
+            link.reply(call_id)
+            if body.full:
+                self.first_image.set()
+        else:
+            log.error("control sent a message that a network process does not know: %s", type(body).__name__)
+
+    def _on_lost(self, link: AsyncLink) -> None:
+        if link is not self._link:
+            return
+        self._link = None
+        if not self._closed:
+            log.warning("the link to control is lost, connecting again")
+            task = asyncio.get_running_loop().create_task(self.connect())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    @property
+    def connected(self) -> bool:
+        """Whether a request would reach control."""
+        return self._link is not None and not self._link.closed
+
+    def request(self, request: ClientRequest) -> "asyncio.Future[bytes | None]":
+        """Control's framed answer, None to close the connection; fails with LinkClosed when control goes away."""
+        if self._link is None:
+            failed: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+            failed.set_exception(LinkClosed("control is not there"))
+            return failed
+        return asyncio.ensure_future(self._link.call(request))
+
+    def close(self) -> None:
+        """Close for good."""
+        self._closed = True
+        if self._link is not None:
+            self._link.close()
+
+
+def _same(link: AsyncLink) -> AsyncLink:
+    return link

@@ -1,0 +1,117 @@
+"""Where a request goes that the kernel left to Python: answered here, by a local handler, or by control.
+
+Runs in: network. Owner: the process. Kafka's own rule for what it does not serve is to close the connection.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from kbroker.ipc.link import LinkClosed
+from kbroker.ipc.messages import ClientRequest
+from kbroker.net.connection import Connection, State
+from kbroker.net.control_link import ControlLink
+from kbroker.net.fetches import Fetches
+from kbroker.net.process import NetworkProcess
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.frame import RequestHeader, parse_request
+from kbroker.protocol.schema import ProtocolError
+
+log = logging.getLogger(__name__)
+
+LocalHandler = Callable[[ClientRequest], bytes | None]
+Versions = Mapping[int, tuple[int, int]]  # API key -> (lowest, highest) version that is answered
+
+CONTROL_RETRY_SECONDS = 0.05
+CONTROL_PATIENCE = 60  # retries: a restart of control is not the clients' business
+
+
+class Dispatch:
+    """local_handlers: ClientRequest -> framed answer, or None to close. The others go to control as they are."""
+
+    def __init__(
+        self,
+        process: NetworkProcess,
+        control: ControlLink,
+        fetches: Fetches,
+        local_handlers: Mapping[int, LocalHandler],
+        served: Versions,
+    ) -> None:
+        self._process = process
+        self._control = control
+        self.fetches = fetches
+        self._local = local_handlers
+        self._served = served
+
+    def take(self, connection: Connection, frame: bytes) -> None:
+        """Serve one request: a frame without its size. Its connection reads no further until it is answered."""
+        try:
+            header, body = parse_request(frame)
+            connection.api_key = header.api_key
+            if not self._serves(header):
+                text = f"API key {header.api_key} version {header.api_version} is not served"
+                self._process.refuse(connection, text)
+            elif header.api_key == ApiKey.FETCH:
+                self.fetches.take(connection, header, frame, body)
+            else:
+                self._hand_on(connection, _client_request(connection, header, frame[body:]))
+        except ProtocolError as error:
+            self._process.refuse(connection, str(error))
+
+    def _serves(self, header: RequestHeader) -> bool:
+        if header.api_key == ApiKey.API_VERSIONS:
+            return True  # its handler answers unknown versions, too (KIP-511)
+        lowest, highest = self._served.get(header.api_key, (1, 0))
+        return lowest <= header.api_version <= highest
+
+    def _hand_on(self, connection: Connection, request: ClientRequest) -> None:
+        handler = self._local.get(request.api_key)
+        if handler is None:
+            self._ask_control(connection, request, CONTROL_PATIENCE)
+            return
+        self._answered(connection, handler(request))
+
+    def _ask_control(self, connection: Connection, request: ClientRequest, patience: int) -> None:
+        if connection.state is State.CLOSED:
+            return
+        if not self._control.connected:
+            if patience <= 0:
+                self._process.close(connection, "control is not there")
+                return
+            loop = asyncio.get_running_loop()
+            loop.call_later(CONTROL_RETRY_SECONDS, self._ask_control, connection, request, patience - 1)
+            return
+        self._control.request(request).add_done_callback(
+            lambda done: self._control_answered(connection, done)
+        )
+
+    def _control_answered(self, connection: Connection, done: "asyncio.Future[bytes | None]") -> None:
+        try:
+            self._answered(connection, done.result())
+        except LinkClosed:
+            self._process.close(connection, "control went away before it answered")
+        except KafkaError as error:
+            log.error("control could not serve API key %d: %s", connection.api_key, error)
+            self._process.close(connection, "control failed")
+
+    def _answered(self, connection: Connection, answer: bytes | None) -> None:
+        if answer is None:
+            self._process.close(connection, f"no answer to API key {connection.api_key}")
+        else:
+            self._process.reply(connection, [answer] if answer else [])
+
+
+def _client_request(connection: Connection, header: RequestHeader, body: bytes) -> ClientRequest:
+    return ClientRequest(
+        connection_id=connection.accepted.connection_id,
+        api_key=header.api_key,
+        api_version=header.api_version,
+        correlation_id=header.correlation_id,
+        client_id=header.client_id,
+        listener=connection.listener.listener,
+        client_host=connection.accepted.host,
+        client_port=connection.accepted.port,
+        principal=connection.principal,
+        body=body,
+    )

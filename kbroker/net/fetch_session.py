@@ -1,0 +1,154 @@
+"""Incremental fetch sessions (KIP-227, Kafka's FetchSession): what a consumer fetches, without saying it again.
+
+Runs in: network. Owner: the process; a session is only known to the process that made it, and a client that comes back
+through another one starts anew (FETCH_SESSION_ID_NOT_FOUND). No clock: times are passed in.
+"""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest
+from kbroker.protocol.schema import ZERO_UUID
+
+EVICTION_MS = 120_000  # Kafka's MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+FIRST_TOPIC_ID_VERSION = 13
+INT32_MAX = (1 << 31) - 1
+
+Key = tuple[str | bytes, int]  # topic name or id, partition
+
+
+@dataclass(slots=True)
+class Wanted:
+    """One partition of a fetch: what was asked, and what the last answer of the session said."""
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    fetch_offset: int
+    max_bytes: int
+    leader_epoch: int
+    last_fetched_epoch: int
+    told_high_watermark: int = -1
+    told_log_start: int = -1
+
+    def ask(self, part: FetchPartition) -> None:
+        """Take what a request says."""
+        self.fetch_offset = part.fetch_offset
+        self.max_bytes = part.partition_max_bytes
+        self.leader_epoch = part.current_leader_epoch
+        self.last_fetched_epoch = part.last_fetched_epoch
+
+    def changed(self, error: int, high_watermark: int, log_start: int, length: int, diverging: bool) -> bool:
+        """Whether an incremental answer must hold this partition; notes what it is told."""
+        news = length > 0 or error != 0 or diverging
+        news |= high_watermark != self.told_high_watermark or log_start != self.told_log_start
+        self.told_high_watermark = -1 if error else high_watermark
+        self.told_log_start = log_start
+        return news
+
+
+class Session:
+    """Partitions of one session in the order in which they are read; epoch: the next that the client must send."""
+
+    __slots__ = ("created_ms", "epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
+
+    def __init__(self, number: int, partitions: dict[Key, Wanted], uses_topic_ids: bool, now_ms: int) -> None:
+        self.id = number
+        self.epoch = INITIAL_EPOCH + 1
+        self.partitions = partitions
+        self.uses_topic_ids = uses_topic_ids
+        self.created_ms = self.last_used_ms = now_ms
+
+
+class Sessions:
+    """The session cache of one process, of ``slots`` sessions."""
+
+    def __init__(self, slots: int, seed: int | None = None) -> None:
+        self._slots = slots
+        self._random = random.Random(seed)
+        self._sessions: dict[int, Session] = {}  # least recently used first
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """Partitions in all sessions (NumIncrementalFetchPartitionsCached)."""
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def close(self, number: int) -> None:
+        """Forget a session."""
+        self._sessions.pop(number, None)
+
+    def create(self, partitions: dict[Key, Wanted], uses_topic_ids: bool, now_ms: int) -> Session | None:
+        """A session over partitions, None when the cache has no room for it."""
+        if len(self._sessions) >= self._slots and not self._evict(len(partitions), now_ms):
+            return None
+        number = NO_SESSION
+        while number == NO_SESSION or number in self._sessions:
+            number = self._random.randint(1, INT32_MAX)
+        session = self._sessions[number] = Session(number, partitions, uses_topic_ids, now_ms)
+        return session
+
+    def _evict(self, size: int, now_ms: int) -> bool:
+        """Drop the one unused for long, else a smaller one that is not new (FetchSessionCacheShard.tryEvict)."""
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is None:
+            return False
+        if now_ms - oldest.last_used_ms <= EVICTION_MS:
+            old = (s for s in self._sessions.values() if now_ms - s.created_ms > EVICTION_MS)
+            oldest = min(old, key=lambda s: len(s.partitions), default=None)
+            if oldest is None or size < len(oldest.partitions):
+                return False
+        del self._sessions[oldest.id]
+        self.evictions += 1
+        return True
+
+    def use(self, request: FetchRequest, version: int, now_ms: int) -> "Session | ErrorCode":
+        """The session of an incremental request, updated by it; its epoch moves on."""
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != request.session_epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.uses_topic_ids != (version >= FIRST_TOPIC_ID_VERSION):
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        for key, wanted, part in wanted_partitions(request):
+            known = session.partitions.get(key)
+            if known is None:
+                session.partitions[key] = wanted
+            else:
+                known.ask(part)
+        for topic in request.forgotten_topics_data:
+            name = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id
+            for partition in topic.partitions:
+                session.partitions.pop((name, partition), None)
+        del self._sessions[session.id]
+        if session.partitions:
+            self._sessions[session.id] = session  # now the most recently used
+            session.last_used_ms = now_ms
+            session.epoch = 1 if session.epoch == INT32_MAX else session.epoch + 1
+        return session
+
+
+def wanted_partitions(request: FetchRequest) -> Iterable[tuple[Key, Wanted, FetchPartition]]:
+    """What a request names, with its key in a session."""
+    for topic in request.topics:
+        name: str | bytes = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id
+        for part in topic.partitions:
+            wanted = Wanted(
+                topic.topic,
+                topic.topic_id,
+                part.partition,
+                part.fetch_offset,
+                part.partition_max_bytes,
+                part.current_leader_epoch,
+                part.last_fetched_epoch,
+            )
+            yield (name, part.partition), wanted, part

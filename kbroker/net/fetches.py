@@ -1,0 +1,314 @@
+"""Fetch requests that the kernel does not answer itself: sessions, waiting for bytes, cold data.
+
+Runs in: network. Owner: the process. One request of a connection at a time, so a delayed fetch belongs to a connection.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc import layout as sm
+from kbroker.ipc.ring import ring_push, wake_process
+from kbroker.ipc.shared import Shared
+from kbroker.net import layout as nl
+from kbroker.net.connection import Connection, FilePart, Part
+from kbroker.net.fetch_answer import FetchAnswer, Selected
+from kbroker.net.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    Key,
+    Session,
+    Sessions,
+    Wanted,
+    wanted_partitions,
+)
+from kbroker.net.partition_reader import Limits, PartitionReader, Reading
+from kbroker.net.residency import Probe
+from kbroker.net.slot_kernel import announce_waiter
+from kbroker.net.topics import Topics
+from kbroker.protocol.codec import decode_exact
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import RequestHeader
+from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.purgatory.delayed_fetch import DelayedFetch
+from kbroker.purgatory.purgatory import Purgatory
+
+FIRST_SESSION_VERSION = 7
+FIRST_TOPIC_ID_VERSION = 13
+Reply = Callable[[Connection, Sequence[Part]], None]
+
+
+@dataclass(slots=True)
+class Fetch:
+    """One request under way. sessionless: the answer names every partition and no session.
+
+    create: make a session of what was read."""
+
+    connection: Connection
+    header: RequestHeader
+    partitions: dict[Key, Wanted]
+    isolation: int
+    min_bytes: int
+    max_bytes: int
+    session: Session | None = None
+    create: bool = False
+
+
+class Fetches:
+    """reply(connection, parts) sends an answer and lets the connection go on."""
+
+    def __init__(
+        self, shared: Shared, client: int, config: BrokerConfig, topics: Topics, probe: Probe, reply: Reply
+    ) -> None:
+        self._shared = shared
+        self._client = client
+        self._reply = reply
+        self._node_id = config.node_id
+        self._max_bytes = config.get_int("fetch.max.bytes")
+        self._sendfile_min = config.get_int("kbroker.sendfile.min.bytes")
+        slots = config.get_int("max.incremental.fetch.session.cache.slots")
+        self.sessions = Sessions(-(-slots // max(1, shared.sizes.clients - 1)))
+        self.reader = PartitionReader(shared, topics)
+        self._probe = probe
+        interval = config.get_int("fetch.purgatory.purge.interval.requests")
+        self.purgatory: Purgatory[int] = Purgatory(_now_ms(), interval, self._announce)
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._cold: dict[int, Callable[[], None]] = {}  # read-ahead token -> what goes on then
+        self._next_token = 0
+        self._counters = shared.counters[client]
+        self._entry = np.zeros(sm.ENTRY_WORDS, np.int64)
+
+    # --- requests -----------------------------------------------------------------------------------
+
+    def take(self, connection: Connection, header: RequestHeader, frame: bytes, body: int) -> None:
+        """Serve a request. Raises ProtocolError when it can not be read."""
+        request = decode_exact(FetchRequest, header.api_version, frame, body)
+        found = self._context(connection, header, request)
+        if isinstance(found, ErrorCode):
+            self._reply(connection, FetchAnswer(header, self._node_id).build([], found))
+            return
+        interesting = [w for w in found.partitions.values() if not isinstance(self.reader.find(w), ErrorCode)]
+        readings = self._read(found, interesting)
+        enough = sum(reading.length for reading in readings) >= found.min_bytes
+        refused = any(reading.error or reading.diverging for reading in readings)
+        if request.max_wait_ms <= 0 or not interesting or enough or refused:
+            self._answer(found, list(zip(interesting, readings, strict=True)))
+        else:
+            self._wait(found, interesting, request.max_wait_ms)
+
+    def _context(
+        self, connection: Connection, header: RequestHeader, request: FetchRequest
+    ) -> Fetch | ErrorCode:
+        max_bytes = min(request.max_bytes, self._max_bytes)
+        fetch = Fetch(
+            connection, header, {}, request.isolation_level, min(request.min_bytes, max_bytes), max_bytes
+        )
+        with_session = header.api_version >= FIRST_SESSION_VERSION
+        if with_session and request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            session = self.sessions.use(request, header.api_version, _now_ms())
+            if isinstance(session, ErrorCode):
+                return session
+            if session.partitions:
+                fetch.session = session
+                fetch.partitions = session.partitions
+            return fetch
+        if with_session and request.session_id != NO_SESSION:
+            self.sessions.close(request.session_id)
+        fetch.create = with_session and request.session_epoch == INITIAL_EPOCH
+        fetch.partitions = {key: wanted for key, wanted, _ in wanted_partitions(request)}
+        return fetch
+
+    def _read(self, fetch: Fetch, wanted: Sequence[Wanted]) -> list[Reading]:
+        """Read in order; the first partition with bytes gets a whole batch, the limits hold from then on."""
+        left = fetch.max_bytes
+        min_one = True
+        readings = []
+        for each in wanted:
+            reading = self.reader.read(each, Limits(left, min_one, fetch.isolation))
+            if reading.length:
+                min_one = False
+                left = max(0, left - reading.length)
+            readings.append(reading)
+        return readings
+
+    def _answer(self, fetch: Fetch, readings: Selected) -> None:
+        """Select what the session has not been told, build, and send once all of it is in memory."""
+        seen = {id(wanted) for wanted, _ in readings}
+        for wanted in fetch.partitions.values():
+            if id(wanted) not in seen:  # unknown topics and partitions come last
+                readings.append((wanted, self.reader.read(wanted, Limits(0, False, fetch.isolation))))
+        session_id = NO_SESSION
+        if fetch.session is not None:
+            session_id = fetch.session.id
+            readings = self._select(fetch.session, readings)
+        elif fetch.create:
+            uses_ids = fetch.header.api_version >= FIRST_TOPIC_ID_VERSION
+            for wanted, reading in readings:
+                wanted.changed(*_told(reading))
+            made = self.sessions.create(fetch.partitions, uses_ids, _now_ms()) if readings else None
+            session_id = made.id if made is not None else NO_SESSION
+        self._count(readings)
+        parts = FetchAnswer(fetch.header, self._node_id).build(readings, 0, session_id)
+        self._when_warm(readings, lambda: self._send(fetch.connection, parts))
+
+    @staticmethod
+    def _select(session: Session, readings: Selected) -> Selected:
+        """What changed since the last answer; partitions with bytes go to the end of the session's order."""
+        selected = [(w, reading) for w, reading in readings if w.changed(*_told(reading))]
+        moved = {id(wanted) for wanted, reading in selected if reading.length}
+        if moved and len(session.partitions) > 1:
+            for key in [key for key, wanted in session.partitions.items() if id(wanted) in moved]:
+                session.partitions[key] = session.partitions.pop(key)
+        return selected
+
+    def _send(self, connection: Connection, parts: list[Part]) -> None:
+        for i, part in enumerate(parts):
+            if isinstance(part, FilePart) and part.length < self._sendfile_min:
+                data = os.pread(part.source.fd, part.length, part.position)
+                if len(data) < part.length:  # it was cut meanwhile: the frame's size can not be kept
+                    data += bytes(part.length - len(data))
+                parts[i] = data
+        self._reply(connection, parts)
+
+    def _count(self, readings: Selected) -> None:
+        for _, reading in readings:
+            if reading.slot >= 0:
+                self._counters[reading.slot, sm.COUNTER_FETCHES] += 1
+                self._counters[reading.slot, sm.COUNTER_BYTES_OUT] += reading.length
+
+    # --- waiting ------------------------------------------------------------------------------------
+
+    def _wait(self, fetch: Fetch, wanted: list[Wanted], max_wait_ms: int) -> None:
+        operation = DelayedFetch(
+            _now_ms() + max_wait_ms,
+            fetch.min_bytes,
+            wanted,
+            lambda each: self.reader.available(each, fetch.isolation),
+            lambda _operation, _expired: self._finish(fetch, wanted),
+        )
+        keys = []
+        for each in wanted:
+            found = self.reader.find(each)
+            if not isinstance(found, ErrorCode):
+                keys.append(found[1].slot)
+        if not self.purgatory.watch(operation, keys):
+            fetch.connection.on_close = lambda: self._cancel(operation)
+            self._set_timer()
+
+    def _cancel(self, operation: DelayedFetch[Wanted]) -> None:
+        self.purgatory.cancel(operation)
+
+    def _finish(self, fetch: Fetch, wanted: list[Wanted]) -> None:
+        fetch.connection.on_close = None
+        known = [each for each in wanted if not isinstance(self.reader.find(each), ErrorCode)]
+        self._answer(fetch, list(zip(known, self._read(fetch, known), strict=True)))
+
+    def _announce(self, slot: int) -> None:
+        announce_waiter(self._shared.slots[slot].ctypes.data, self._client)
+
+    def on_advanced(self, slot: int) -> None:
+        """The IO worker took our waiter bit: complete what can be, and wait on for the rest."""
+        self.purgatory.check_and_complete(slot)
+        if self.purgatory.waits_for(slot):
+            self._announce(slot)
+            self.purgatory.check_and_complete(slot)
+
+    def on_gone(self, slots: Sequence[int]) -> None:
+        """Slots that are no topic's any more: their fetches can only answer an error."""
+        for slot in slots:
+            self.purgatory.check_and_complete(slot)
+            self.reader.forget(slot)
+
+    def _set_timer(self) -> None:
+        due = self.purgatory.next_expiry_ms()
+        if due is None or (self._timer is not None and self._timer_ms <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay = max(0, due - _now_ms()) / 1000
+        self._timer_ms = due
+        self._timer = asyncio.get_running_loop().call_later(delay, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self.purgatory.expire(_now_ms())
+        self._set_timer()
+
+    def finish_all(self) -> None:
+        """The broker stops: whoever waits is answered with what there is."""
+        self.purgatory.expire(1 << 62)
+
+    # --- cold data ----------------------------------------------------------------------------------
+
+    def _when_warm(self, readings: Selected, then: Callable[[], None]) -> None:
+        """Call ``then`` when every byte is in the page cache: now, or after the IO workers have read it."""
+        cold = [
+            reading
+            for _, reading in readings
+            if reading.range is not None
+            and not self._probe(reading.range.file.fd, reading.range.position, reading.range.length)
+        ]
+        left = [len(cold)]
+        if not cold:
+            then()
+            return
+
+        def one_less() -> None:
+            left[0] -= 1
+            if not left[0]:
+                then()
+
+        for reading in cold:
+            if not self._read_ahead(reading, one_less):
+                one_less()
+
+    def _read_ahead(self, reading: Reading, then: Callable[[], None]) -> bool:
+        found, place = reading.range, reading.place
+        assert found is not None
+        assert place is not None
+        worker = int(self._shared.slots[reading.slot, sm.SLOT_OWNER])
+        number = self._next_token
+        self._next_token = (number + 1) & 0xFFFFFFFF
+        epoch = int(self._shared.processes[self._client, sm.PROCESS_EPOCH]) & 0xFFFF
+        entry = self._entry
+        entry[sm.REQUEST_OPERATION] = sm.OPERATION_READ_AHEAD
+        entry[sm.REQUEST_SLOT] = reading.slot
+        entry[sm.REQUEST_GENERATION] = place.segment_base
+        entry[sm.REQUEST_ADDRESS] = found.position
+        entry[sm.REQUEST_LENGTH] = found.length
+        entry[sm.REQUEST_TOKEN] = nl.signed(epoch << sm.TOKEN_EPOCH_SHIFT | nl.TOKEN_READ_AHEAD | number)
+        entry[sm.REQUEST_NANOSECONDS] = time.monotonic_ns()
+        ring = self._shared.append_ring(self._client, worker)
+        if not ring_push(ring, self._shared.sizes.ring_entries, entry):
+            return False
+        self._cold[number] = then
+        self._counters[reading.slot, sm.COUNTER_COLD_BYTES_OUT] += found.length
+        wake_process(self._shared, self._shared.worker_process(worker))
+        return True
+
+    def on_read_ahead(self, token: int) -> None:
+        """An IO worker has read a range."""
+        then = self._cold.pop(token & (nl.TOKEN_READ_AHEAD - 1), None)
+        if then is not None:
+            then()
+
+
+def _told(reading: Reading) -> tuple[int, int, int, int, bool]:
+    return (
+        reading.error,
+        reading.high_watermark,
+        reading.log_start,
+        reading.length,
+        reading.diverging is not None,
+    )
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,351 @@
+"""The network process: one event loop around the pump.
+
+Runs in: network. Owner of its connections, its arena and its fetch sessions. The nested epoll (all sockets and the
+process's eventfd) is one reader of the loop; what the pump can not finish comes as events and is served here.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc import layout as sm
+from kbroker.ipc.fds import RESTARTED, Accepted, receive_connection, send_closed
+from kbroker.ipc.shared import Shared
+from kbroker.net import layout as nl
+from kbroker.net.chunk_kernel import release_chunk
+from kbroker.net.complaints import Complaints
+from kbroker.net.connection import Connection, Part, State
+from kbroker.net.context import Context
+from kbroker.net.dispatch import Dispatch
+from kbroker.net.produce_checks import ProduceChecks
+from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, arm_row, close_row, pump, register, resume
+from kbroker.net.queue_kernel import pop_answered
+from kbroker.net.topics import Topics
+
+log = logging.getLogger(__name__)
+
+PUMPS_PER_TURN = 4
+ACCEPTS_PER_TURN = 256
+STALLED_SECONDS = 5
+
+
+class NetworkProcess:
+    """Connections and turns. `dispatch` is set before the first connection arrives."""
+
+    def __init__(self, shared: Shared, client: int, config: BrokerConfig, handoff: socket.socket) -> None:
+        self.config = config
+        self.context = Context(shared, client, config)
+        self.topics = Topics(self.context)
+        self.connections: dict[int, Connection] = {}
+        self.complain = Complaints(log, time.monotonic)
+        self.checks = ProduceChecks(self.context, self.topics, self.unbusy)
+        self.dispatch: Dispatch
+        self._process_line = shared.processes[client]
+        self._handoff = handoff
+        self._closed_ids: list[int] = [RESTARTED]
+        self._listeners = config.listeners
+        self._idle_ns = config.get_int("connections.max.idle.ms") * 1_000_000
+        self._loop: asyncio.AbstractEventLoop
+        self._turn_asked = False
+        self._stopping = False
+        self._handlers: dict[int, Callable[[int, int, int, int], None]] = {
+            nl.EVENT_REQUEST: self._on_request,
+            nl.EVENT_FETCH: self._on_request,
+            nl.EVENT_CLOSED: self._on_closed,
+            nl.EVENT_BAD_SIZE: self._on_bad_size,
+            nl.EVENT_BAD_REQUEST: self._on_bad_request,
+            nl.EVENT_DEEP: self._on_deep,
+            nl.EVENT_ANSWER: self._on_answer,
+            nl.EVENT_UNSENT: self._on_unsent,
+            nl.EVENT_WRITABLE: self._on_writable,
+            nl.EVENT_FAILED: self._on_failed,
+            nl.EVENT_ADVANCED: self._on_advanced,
+            nl.EVENT_READ_AHEAD: self._on_read_ahead,
+        }
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Listen to the acceptor and to the sockets it passes on."""
+        self._loop = loop
+        self._handoff.setblocking(False)
+        event_fd = int(self.context.words[nl.CX_EVENT_FD])
+        self._register(event_fd, nl.EPOLLIN, OWN_EVENT_FD)
+        loop.add_reader(self.context.epoll.fileno(), self.turn)
+        loop.add_reader(self._handoff.fileno(), self._take_connections)
+        self._tell_closed()
+        self.turn()
+
+    def _register(self, fd: int, mask: int, data: int) -> None:
+        if register(self.context.address, fd, mask, data) != 0:
+            raise OSError(f"epoll refused descriptor {fd}")
+
+    # --- turns ------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Pump and serve its events, a few times; then let the loop look at everything else."""
+        self._turn_asked = False
+        words = self.context.words
+        for _ in range(PUMPS_PER_TURN):
+            count = pump(self.context.address)
+            if count:
+                for event in self.context.events[:count, :5].tolist():
+                    self._handlers[event[0]](*event[1:])
+            if self.checks.waiting:
+                self.checks.push_waiting()
+            if not words[nl.CX_MORE] and words[nl.CX_DIRTY] < 0 and not (count and words[nl.CX_STALLED] >= 0):
+                break
+        else:
+            self.ask_turn()
+        if self._closed_ids:
+            self._tell_closed()
+
+    def pump_only(self) -> None:
+        """Take completions and nothing else: there is no connection yet."""
+        pump(self.context.address)
+
+    def ask_turn(self) -> None:
+        """Have a turn soon."""
+        if not self._turn_asked:
+            self._turn_asked = True
+            self._loop.call_soon(self.turn)
+
+    # --- connections ------------------------------------------------------------------------------
+
+    def _take_connections(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                found = receive_connection(self._handoff)
+            except EOFError:
+                self._loop.remove_reader(self._handoff.fileno())
+                return
+            except OSError as error:
+                self.complain("a connection was lost on its way from the acceptor: %s", error)
+                continue
+            if found is None:
+                return
+            self._open(*found)
+
+    def _open(self, accepted: Accepted, fd: int) -> None:
+        listener = self._listeners[accepted.listener]
+        os.set_blocking(fd, False)
+        row = self.context.take_row(fd, nl.FLAG_HOT | nl.FLAG_FETCH, time.monotonic_ns())
+        self.connections[row] = Connection(accepted, fd, row, listener)
+        self.context.connections[row, nl.CN_ARMED] = READING
+        self._register(fd, READING, row)
+        self._process_line[sm.PROCESS_CONNECTIONS] = len(self.connections)
+
+    def close(self, connection: Connection, reason: str = "") -> None:
+        """Close the socket; whatever waits on behalf of the client is cancelled."""
+        if connection.state is State.CLOSED:
+            return
+        connection.state = State.CLOSED
+        connection.end = reason
+        close_row(self.context.address, connection.row)
+        os.close(connection.fd)
+        connection.unsent.clear()
+        del self.connections[connection.row]
+        self.context.give_row(connection.row)
+        self._closed_ids.append(connection.accepted.connection_id)
+        self._process_line[sm.PROCESS_CONNECTIONS] = len(self.connections)
+        if connection.on_close is not None:
+            connection.on_close()
+        log.debug("closed %s: %s", connection.peer, reason)
+
+    def _tell_closed(self) -> None:
+        sent = send_closed(self._handoff, self._closed_ids)
+        del self._closed_ids[:sent]
+
+    def refuse(self, connection: Connection, why: str) -> None:
+        """Close for a client's fault, with one log line."""
+        self.complain(
+            "closing connection from %s on %s: %s", connection.peer, connection.listener.listener, why
+        )
+        self.close(connection, why)
+
+    # --- answers ------------------------------------------------------------------------------------
+
+    def reply(self, connection: Connection, parts: Sequence[Part]) -> None:
+        """Send the answer to the request that Python was serving, then go on with the connection."""
+        if connection.state is State.CLOSED:
+            return
+        if not self._send(connection, parts):
+            return
+        if connection.unsent:
+            self._block(connection)
+            connection.on_sent = lambda: self.unbusy(connection.row)
+        else:
+            self.unbusy(connection.row)
+
+    def _send(self, connection: Connection, parts: Sequence[Part]) -> bool:
+        """False: the peer has gone, and the connection is closed."""
+        row = self.context.connections[connection.row]
+        try:
+            sent = connection.send(parts) if parts else connection.flush()
+        except OSError as error:
+            self.close(connection, f"send: {error}")
+            return False
+        if sent:
+            row[nl.CN_BYTES_OUT] += sent
+            row[nl.CN_LAST_NS] = time.monotonic_ns()
+        return True
+
+    def _block(self, connection: Connection) -> None:
+        self.context.connections[connection.row, nl.CN_FLAGS] |= nl.FLAG_OUT_BLOCKED
+        arm_row(self.context.address, connection.row, nl.EPOLLOUT)
+
+    def unbusy(self, row: int) -> None:
+        """The connection may read on: its request is answered and sent."""
+        words = self.context.connections[row]
+        if not words[nl.CN_FLAGS] & nl.FLAG_OPEN:
+            return
+        words[nl.CN_FLAGS] &= ~nl.FLAG_BUSY
+        self._unblock(row)
+
+    def _unblock(self, row: int) -> None:
+        """Let the kernel send again, unless older bytes still wait here."""
+        if not self.connections[row].unsent:
+            self.context.connections[row, nl.CN_FLAGS] &= ~nl.FLAG_OUT_BLOCKED
+        resume(self.context.address, row)
+        self.ask_turn()
+
+    # --- events: (connection row, a, b, c) -----------------------------------------------------------
+
+    def _on_request(self, row: int, offset: int, length: int, chunk: int) -> None:
+        frame = bytes(self.context.arena_bytes[offset : offset + length])
+        release_chunk(self.context.address, chunk)
+        connection = self.connections.get(row)
+        if connection is not None:
+            self.dispatch.take(connection, frame)
+
+    def _on_closed(self, row: int, error: int, *_: int) -> None:
+        connection = self.connections.get(row)
+        if connection is not None:
+            self.close(connection, os.strerror(error) if error else "closed by the client")
+
+    def _on_bad_size(self, row: int, size: int, *_: int) -> None:
+        connection = self.connections.get(row)
+        if connection is not None:
+            self.refuse(connection, bad_size(size, int(self.context.words[nl.CX_MAX_FRAME])))
+
+    def _on_bad_request(self, row: int, offset: int, length: int, chunk: int) -> None:
+        head = bytes(self.context.arena_bytes[offset : offset + min(length, 16)])
+        release_chunk(self.context.address, chunk)
+        connection = self.connections.get(row)
+        if connection is not None:
+            version = int.from_bytes(head[2:4], "big", signed=True)
+            self.refuse(connection, f"a Produce request v{version} of {length} bytes can not be parsed")
+
+    def _on_deep(self, row: int, result: int, reason: int, _: int) -> None:
+        self.checks.take(row, result, reason, time.time_ns() // 1_000_000)
+
+    def _on_answer(self, row: int, request: int, *_: int) -> None:
+        connection = self.connections.get(row)
+        if connection is None:
+            return
+        answer = self.checks.answer(request)
+        pop_answered(self.context.address, row)
+        if not self._send(connection, [] if answer is None else [answer]):
+            return
+        if connection.unsent:
+            self._block(connection)
+            connection.on_sent = lambda: self._unblock(row)
+        else:
+            self._unblock(row)
+
+    def _on_unsent(self, row: int, address: int, length: int, _: int) -> None:
+        connection = self.connections.get(row)
+        if connection is None:
+            return
+        start = address - int(self.context.words[nl.CX_OUT])
+        connection.unsent.append(self.context.out[start : start + length].tobytes())
+        self._block(connection)
+        connection.on_sent = lambda: self._unblock(row)
+
+    def _on_writable(self, row: int, *_: int) -> None:
+        connection = self.connections.get(row)
+        if connection is None:
+            return
+        if self._send(connection, []) and not connection.unsent:
+            then, connection.on_sent = connection.on_sent, None
+            if then is not None:
+                then()
+
+    def _on_failed(self, row: int, *_: int) -> None:
+        connection = self.connections.get(row)
+        if connection is not None:
+            self.close(connection, "an error with acks=0")
+
+    def _on_advanced(self, _: int, slot: int, *__: int) -> None:
+        self.dispatch.fetches.on_advanced(slot)
+
+    def _on_read_ahead(self, _: int, token: int, *__: int) -> None:
+        self.dispatch.fetches.on_read_ahead(token)
+
+    # --- housekeeping ---------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Once a second: idle connections, memory of the arena, connections that keep others from receiving."""
+        now = time.monotonic_ns()
+        if self._idle_ns >= 0:
+            for row in self._quiet_since(now - self._idle_ns):
+                self.close(self.connections[row], "idle")
+        self.context.trim()
+        words = self.context.words
+        if words[nl.CX_STALLED] >= 0:
+            if not words[nl.CX_FREE_CHUNK_COUNT]:
+                self._free_room(now - STALLED_SECONDS * 1_000_000_000)
+            self.turn()
+
+    def _quiet_since(self, before_ns: int) -> list[int]:
+        table = self.context.connections
+        flags = table[:, nl.CN_FLAGS]
+        quiet = (flags & nl.FLAG_OPEN != 0) & (flags & nl.FLAG_BUSY == 0)
+        quiet &= (table[:, nl.CN_LAST_NS] < before_ns) & (table[:, nl.CN_HEAD] < 0)
+        found: list[int] = np.flatnonzero(quiet).tolist()
+        return [row for row in found if row in self.connections]
+
+    def _free_room(self, before_ns: int) -> None:
+        """The arena is full: who has left a frame half sent for long gives its room to those who send."""
+        holders = [r for r in self._quiet_since(before_ns) if self.context.connections[r, nl.CN_CHUNK] >= 0]
+        for row in holders:
+            self.refuse(
+                self.connections[row], "half a request for too long while memory for requests is short"
+            )
+
+    # --- stop -------------------------------------------------------------------------------------------
+
+    def stop_reading(self) -> None:
+        """Take no new connections and no new requests."""
+        self._stopping = True
+        self._loop.remove_reader(self._handoff.fileno())
+        for row in list(self.connections):
+            self.context.connections[row, nl.CN_FLAGS] |= nl.FLAG_MUTED
+
+    def unanswered(self) -> int:
+        """Connections that still wait for an answer."""
+        table = self.context.connections
+        flags = table[:, nl.CN_FLAGS]
+        waiting = (table[:, nl.CN_HEAD] >= 0) | (flags & (nl.FLAG_BUSY | nl.FLAG_OUT_BLOCKED) != 0)
+        return int(np.count_nonzero(waiting & (flags & nl.FLAG_OPEN != 0)))
+
+    def close_all(self) -> None:
+        """Close every connection."""
+        for connection in list(self.connections.values()):
+            self.close(connection, "the broker stops")
+
+
+def bad_size(size: int, limit: int) -> str:
+    """What an impossible frame size means."""
+    first = size & 0xFFFFFFFF
+    text = f"request size {size} is not in 0..{limit}"
+    if first >> 16 == 0x1603:
+        return text + " (a TLS hello: this listener is not encrypted)"
+    letters = first.to_bytes(4, "big")
+    if letters in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN"):
+        return text + f" (an HTTP request: {letters.decode().strip()})"
+    return text

@@ -1,0 +1,139 @@
+"""Produce requests that need Python: batches with records to look at, entries for a full ring, answers with texts.
+
+Runs in: network. Owner: the process. While a batch is looked at, its connection takes no further request, so that a
+later batch of the same producer can not overtake it.
+"""
+
+from collections.abc import Callable
+
+from kbroker.ipc import layout as sm
+from kbroker.net import layout as nl
+from kbroker.net.admit_kernel import push_checked
+from kbroker.net.chunk_kernel import reserve_bytes
+from kbroker.net.context import CHUNK_BYTES, Context
+from kbroker.net.pump_kernel import wake_workers
+from kbroker.net.queue_kernel import settle_checked
+from kbroker.net.record_checks import Rules, Verdict, check
+from kbroker.net.topics import Topics
+from kbroker.protocol.codec import decode
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import encode_response, parse_request
+from kbroker.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+CHECKED = 0  # EV_B of a batch that only found no room in its ring
+
+
+class ProduceChecks:
+    """on_settled(row): every batch of the connection's request has been decided; it may go on."""
+
+    def __init__(self, context: Context, topics: Topics, on_settled: Callable[[int], None]) -> None:
+        self._context = context
+        self._topics = topics
+        self._on_settled = on_settled
+        self._waiting: list[tuple[int, int]] = []  # (connection row, result) without room in ring or arena
+        self._rewritten: dict[int, bytes] = {}  # result -> batch that has no place in the arena yet
+        self._left: dict[int, int] = {}  # connection row -> results not decided
+        self._verdicts: dict[int, Verdict] = {}  # refused results, for their answers
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something waits for room."""
+        return bool(self._waiting)
+
+    def take(self, row: int, result: int, reason: int, now_ms: int) -> None:
+        """A batch that the kernel left to us."""
+        self._left[row] = self._left.get(row, 0) + 1
+        if reason != CHECKED:
+            words = self._context.results[result]
+            address, length, slot = (int(words[i]) for i in (nl.RS_ADDRESS, nl.RS_LENGTH, nl.RS_SLOT))
+            data = bytes(self._context.arena_bytes[address : address + length])
+            known = self._topics.by_slot.get(slot)
+            name = f"{known[0].name}-{known[1].index}" if known else "?"
+            verdict = check(data, Rules.of_slot(name, self._context.shared.slots[slot].tolist()), now_ms)
+            if verdict.error:
+                self._refuse(row, result, verdict)
+                return
+            if verdict.data is not None:
+                self._rewritten[result] = verdict.data
+        self._waiting.append((row, result))
+
+    def push_waiting(self) -> None:
+        """Push what has room now."""
+        waiting, self._waiting = self._waiting, []
+        for row, result in waiting:
+            if not self._placed(result) or not push_checked(self._context.address, result):
+                self._waiting.append((row, result))
+            else:
+                self._decided(row)
+        wake_workers(self._context.address)
+
+    def _placed(self, result: int) -> bool:
+        """Whether the batch is in the arena, where the IO worker reads it."""
+        data = self._rewritten.get(result)
+        if data is None:
+            return True
+        offset = reserve_bytes(self._context.address, len(data))
+        if offset < 0:
+            return False
+        self._context.arena_bytes[offset : offset + len(data)] = data
+        words = self._context.results[result]
+        words[nl.RS_ADDRESS] = offset
+        words[nl.RS_LENGTH] = len(data)
+        words[nl.RS_CHUNK] = offset // CHUNK_BYTES
+        del self._rewritten[result]
+        return True
+
+    def _refuse(self, row: int, result: int, verdict: Verdict) -> None:
+        words = self._context.results[result]
+        if verdict.message is not None:
+            self._verdicts[result] = verdict
+            self._context.requests[words[nl.RS_REQUEST], nl.RQ_PYTHON] = 1
+        slot = int(words[nl.RS_SLOT])
+        known = verdict.error is not ErrorCode.MESSAGE_TOO_LARGE
+        log_start = int(self._context.shared.slots[slot, sm.SLOT_LOG_START]) if known else -1
+        settle_checked(self._context.address, result, int(verdict.error), log_start)
+        self._decided(row)
+
+    def _decided(self, row: int) -> None:
+        self._left[row] -= 1
+        if not self._left[row]:
+            del self._left[row]
+            self._on_settled(row)
+
+    def answer(self, number: int) -> bytes | None:
+        """The framed answer to a complete request; None for acks=0."""
+        request = self._context.requests[number]
+        if request[nl.RQ_ACKS] == 0:
+            return None
+        start, size = int(request[nl.RQ_FRAME]), int(request[nl.RQ_BYTES])
+        frame = bytes(self._context.arena_bytes[start : start + size])
+        header, body = parse_request(frame)
+        asked, _ = decode(ProduceRequest, header.api_version, frame, body)
+        response = ProduceResponse()
+        result = int(request[nl.RQ_RESULT])
+        for topic in asked.topic_data:
+            told = TopicProduceResponse(topic.name, topic.topic_id)
+            for part in topic.partition_data:
+                told.partition_responses.append(self._partition(result, part.index))
+                result = int(self._context.results[result, nl.RS_NEXT])
+            response.responses.append(told)
+        return encode_response(header.api_key, header.api_version, header.correlation_id, response)
+
+    def _partition(self, result: int, index: int) -> PartitionProduceResponse:
+        words = self._context.results[result].tolist()
+        verdict = self._verdicts.pop(result, Verdict())
+        return PartitionProduceResponse(
+            index,
+            words[nl.RS_ERROR],
+            words[nl.RS_BASE_OFFSET],
+            words[nl.RS_APPEND_TIME],
+            words[nl.RS_LOG_START],
+            [BatchIndexAndErrorMessage(at, text) for at, text in verdict.record_errors],
+            verdict.message,
+        )

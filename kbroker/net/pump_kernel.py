@@ -1,0 +1,227 @@
+"""The turn of a network process: completions, answers, readable sockets, appends, wake-ups, in one compiled call."""
+
+from kbroker.ipc import layout as sm
+from kbroker.ipc.ring import ring_ready, wake
+from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.libc import clock_gettime, epoll_ctl, epoll_wait, read
+from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64
+from kbroker.net.layout import (
+    CN_CHUNK,
+    CN_FLAGS,
+    CN_STALLED_NEXT,
+    CX_EPOLL_CAPACITY,
+    CX_EPOLL_EVENTS,
+    CX_EPOLL_FD,
+    CX_EVENT_COUNT,
+    CX_EVENT_FD,
+    CX_MORE,
+    CX_NOW_MS,
+    CX_NOW_NS,
+    CX_ONE,
+    CX_OUT_USED,
+    CX_PROCESS_LINE,
+    CX_SCRATCH,
+    CX_STALLED,
+    CX_STAT_TURNS,
+    CX_WORKER_COUNT,
+    CX_WORKERS,
+    EPOLL_ADD,
+    EPOLLERR,
+    EPOLLHUP,
+    EPOLLIN,
+    EPOLLOUT,
+    EPOLLRDHUP,
+    EVENT_CLOSED,
+    EVENT_WRITABLE,
+    FLAG_BUSY,
+    FLAG_CLOSING,
+    FLAG_OPEN,
+    FLAG_STALLED,
+    FLAGS_NOT_READING,
+    WK_COMPLETION,
+    WK_EVENT_FD,
+    WK_LINE,
+    WK_PUSHED,
+    WORKER_WORDS,
+    get,
+    put,
+)
+from kbroker.net.queue_kernel import (
+    answer_dirty,
+    connection_row,
+    events_left,
+    mark_dirty,
+    mark_stalled,
+    take_completions,
+    tell,
+)
+from kbroker.net.receive_kernel import (
+    EPOLL_DATA,
+    EPOLL_STRIDE,
+    arm,
+    drop_region,
+    forget_requests,
+    handle_region,
+    receive,
+)
+
+ROUNDS = 4  # of one call, before Python gets its turn
+OWN_EVENT_FD = -1  # epoll data of the process's own eventfd
+READING = EPOLLIN | EPOLLRDHUP
+
+
+@inlined
+def _take_stalled(cx: int) -> None:
+    """Look again at connections that waited for room."""
+    connection = get(cx, CX_STALLED)
+    put(cx, CX_STALLED, -1)
+    while connection >= 0:
+        row = connection_row(cx, connection)
+        following = get(row, CN_STALLED_NEXT)
+        flags = get(row, CN_FLAGS) & ~FLAG_STALLED
+        put(row, CN_FLAGS, flags)
+        if flags & FLAG_OPEN != 0:
+            read_again(cx, connection)
+        connection = following
+
+
+@inlined
+def read_again(cx: int, connection: int) -> None:
+    """Go on with received bytes, and have epoll report the connection again."""
+    row = connection_row(cx, connection)
+    if get(row, CN_FLAGS) & FLAGS_NOT_READING != 0:
+        return
+    if get(row, CN_CHUNK) >= 0:
+        handle_region(cx, connection)
+    if get(row, CN_FLAGS) & FLAGS_NOT_READING == 0:
+        arm(cx, connection, READING)
+
+
+@inlined
+def _poll(cx: int) -> int:
+    """Serve up to CX_EPOLL_CAPACITY ready sockets; returns how many there were."""
+    events = get(cx, CX_EPOLL_EVENTS)
+    ready = epoll_wait(get(cx, CX_EPOLL_FD), events, get(cx, CX_EPOLL_CAPACITY), 0)
+    for i in range(ready):
+        event = events + i * EPOLL_STRIDE
+        mask = load_i32(event)
+        connection = load_i64(event + EPOLL_DATA)
+        if connection == OWN_EVENT_FD:
+            read(get(cx, CX_EVENT_FD), get(cx, CX_SCRATCH), 8)
+            continue
+        row = connection_row(cx, connection)
+        flags = get(row, CN_FLAGS)
+        if flags & FLAG_OPEN == 0 or flags & FLAG_CLOSING != 0 or events_left(cx) < 64:
+            continue
+        if mask & EPOLLOUT != 0:
+            tell(cx, EVENT_WRITABLE, connection, 0, 0)
+        if mask & (EPOLLERR | EPOLLHUP) != 0 or (mask & EPOLLRDHUP != 0 and flags & FLAG_BUSY != 0):
+            if flags & FLAGS_NOT_READING != 0:
+                put(row, CN_FLAGS, flags | FLAG_CLOSING)
+                tell(cx, EVENT_CLOSED, connection, 0, 0)
+                continue
+        if mask & (EPOLLIN | EPOLLERR | EPOLLHUP | EPOLLRDHUP) != 0:
+            receive(cx, connection)
+    return ready
+
+
+@inlined
+def _wake_workers(cx: int) -> None:
+    for worker in range(get(cx, CX_WORKER_COUNT)):
+        row = get(cx, CX_WORKERS) + worker * WORKER_WORDS * 8
+        if get(row, WK_PUSHED) > 0:
+            put(row, WK_PUSHED, 0)
+            wake(get(row, WK_LINE), get(row, WK_EVENT_FD), get(cx, CX_ONE))
+
+
+@inlined
+def _completions_wait(cx: int) -> bool:
+    for worker in range(get(cx, CX_WORKER_COUNT)):
+        row = get(cx, CX_WORKERS) + worker * WORKER_WORDS * 8
+        if ring_ready(get(row, WK_COMPLETION)) > 0:
+            return True
+    return False
+
+
+@inlined
+def _read_clocks(cx: int) -> None:
+    scratch = get(cx, CX_SCRATCH)
+    clock_gettime(0, scratch)
+    put(cx, CX_NOW_MS, load_i64(scratch) * 1000 + load_i64(scratch + 8) // 1_000_000)
+    clock_gettime(1, scratch)
+    now = load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8)
+    put(cx, CX_NOW_NS, now)
+    store_i64(get(cx, CX_PROCESS_LINE) + 8 * sm.PROCESS_HEARTBEAT_NS, now)
+
+
+@kernel("int64(int64)")
+def pump(cx: int) -> int:
+    """Serve everything that is ready. Returns the number of events for Python; sets CX_MORE if work is left.
+
+    At the end the process announces that it sleeps, unless work is left: a worker that completes something
+    later writes the eventfd, which the nested epoll reports.
+    """
+    put(cx, CX_EVENT_COUNT, 0)
+    put(cx, CX_OUT_USED, 0)
+    put(cx, CX_STAT_TURNS, get(cx, CX_STAT_TURNS) + 1)
+    line = get(cx, CX_PROCESS_LINE)
+    if load_i64(line) != 0:
+        exchange(line, 0)
+    more = 1
+    for _ in range(ROUNDS):
+        _read_clocks(cx)
+        taken = take_completions(cx)
+        left = answer_dirty(cx)
+        if get(cx, CX_STALLED) >= 0:
+            _take_stalled(cx)
+        ready = _poll(cx)
+        _wake_workers(cx)
+        if events_left(cx) < 1024 or left > 0:
+            break
+        if taken + ready == 0:
+            left = answer_dirty(cx)
+            store_i64(line, 1)
+            fence()
+            if left == 0 and not _completions_wait(cx):
+                more = 0
+                break
+            exchange(line, 0)
+    put(cx, CX_MORE, more)
+    return get(cx, CX_EVENT_COUNT)
+
+
+@kernel("void(int64, int64)")
+def resume(cx: int, connection: int) -> None:
+    """What kept the connection from reading or answering is gone: the next turn goes on with it."""
+    mark_dirty(cx, connection)
+    mark_stalled(cx, connection)
+
+
+@kernel("void(int64, int64)")
+def close_row(cx: int, connection: int) -> None:
+    """Forget a connection whose socket Python is about to close."""
+    row = connection_row(cx, connection)
+    drop_region(cx, row)
+    put(row, CN_FLAGS, get(row, CN_FLAGS) & ~FLAG_OPEN)
+    forget_requests(cx, connection)
+
+
+@kernel("void(int64, int64, int64)")
+def arm_row(cx: int, connection: int, mask: int) -> None:
+    """Set what epoll reports of a connection, from Python."""
+    arm(cx, connection, mask)
+
+
+@kernel("void(int64)")
+def wake_workers(cx: int) -> None:
+    """Wake the workers that Python pushed to."""
+    _wake_workers(cx)
+
+
+@kernel("int64(int64, int64, int64, int64)")
+def register(cx: int, fd: int, mask: int, data: int) -> int:
+    """Add a descriptor to the nested epoll under a connection row or OWN_EVENT_FD; 0 on success."""
+    event = get(cx, CX_SCRATCH)
+    store_i32(event, mask)
+    store_i64(event + EPOLL_DATA, data)
+    return epoll_ctl(get(cx, CX_EPOLL_FD), EPOLL_ADD, fd, event)

@@ -1,0 +1,83 @@
+"""Whether bytes of a file are in the page cache: cachestat(2), else preadv2 with RWF_NOWAIT, else assumed.
+
+Runs in: network. A fetch of cold bytes would block the event loop, so they are read ahead by an IO worker first.
+"""
+
+import ctypes
+import errno
+import mmap
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+CACHESTAT = 451  # system call number, the same on all architectures
+PAGE = mmap.PAGESIZE
+Probe = Callable[[int, int, int], bool]
+
+
+class _Range(ctypes.Structure):
+    _fields_ = (("offset", ctypes.c_uint64), ("length", ctypes.c_uint64))
+
+
+class _CacheStat(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_uint64) for name in ("cached", "dirty", "writeback", "evicted", "recent")
+    )
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def by_cachestat(fd: int, position: int, length: int) -> bool:
+    """Whether all pages of the range are cached. OSError where the kernel has no cachestat or refuses it."""
+    asked, told = _Range(position, length), _CacheStat()
+    if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(told), 0):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    first, last = position // PAGE, (position + length - 1) // PAGE
+    return int(told.cached) >= last - first + 1
+
+
+def by_nowait(fd: int, position: int, length: int) -> bool:
+    """Whether the first and the last byte can be read without blocking: a sample, for older kernels."""
+    byte = bytearray(1)
+    try:
+        for at in (position, position + length - 1):
+            os.preadv(fd, [byte], at, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def always(_fd: int, _position: int, _length: int) -> bool:
+    """For systems that can not tell."""
+    return True
+
+
+def choose(folder: str) -> Probe:
+    """The best probe that works for files in a folder."""
+    name = os.path.join(folder, ".kbroker-residency")
+    try:
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return always
+    try:
+        os.write(fd, b"x")
+        for probe in (by_cachestat, by_nowait):
+            try:
+                probe(fd, 0, 1)
+            except OSError as error:
+                if error.errno not in (
+                    errno.ENOSYS,
+                    errno.EPERM,
+                    errno.EOPNOTSUPP,
+                    errno.EINVAL,
+                    errno.EACCES,
+                ):
+                    raise
+                continue
+            return probe
+        return always
+    finally:
+        os.close(fd)
+        Path(name).unlink()

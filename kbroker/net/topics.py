@@ -1,0 +1,134 @@
+"""The network process's copy of the topics: for Python by name and id, for kernels as open-addressing tables.
+
+Runs in: network. Filled from control's Image messages alone; between two images it does not change.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.ipc.messages import PartitionImage, TopicImage
+from kbroker.kernels.crc32c import crc32c
+from kbroker.net import layout as nl
+from kbroker.net.context import Context
+
+Words = NDArray[np.int64]
+DELETED = -1
+
+
+class Topics:
+    """Topics by name and by id. Lookups by kernels go through the tables that this class keeps."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.by_name: dict[str, TopicImage] = {}
+        self.by_id: dict[bytes, TopicImage] = {}
+        self.by_slot: dict[int, tuple[TopicImage, PartitionImage]] = {}
+        self._rows: dict[str, int] = {}
+        self.version = -1
+        self._rebuild(())
+
+    def apply(
+        self, topics: Iterable[TopicImage], deleted: Iterable[str], full: bool, version: int
+    ) -> list[int]:
+        """Take an image in; returns the slots that no topic has any more."""
+        before = (
+            {part.slot for topic in self.by_name.values() for part in topic.partitions} if full else set()
+        )
+        gone: list[int] = []
+        if full:
+            self.by_name.clear()
+            self.by_id.clear()
+            self.by_slot.clear()
+        for name in deleted:
+            gone += self._forget(name)
+        for topic in topics:
+            old = self.by_name.get(topic.name)
+            if old is not None:
+                kept = {(part.slot, part.generation) for part in topic.partitions}
+                gone += [part.slot for part in old.partitions if (part.slot, part.generation) not in kept]
+                self._forget(topic.name)
+            self.by_name[topic.name] = topic
+            self.by_id[topic.topic_id] = topic
+            self.by_slot.update((part.slot, (topic, part)) for part in topic.partitions)
+            if not full:
+                self._insert(topic)
+        if full:
+            self._rebuild(self.by_name.values())
+            gone += before - {part.slot for topic in self.by_name.values() for part in topic.partitions}
+        self.version = version
+        return gone
+
+    def _forget(self, name: str) -> list[int]:
+        topic = self.by_name.pop(name, None)
+        if topic is None:
+            return []
+        if self.by_id.get(topic.topic_id) is topic:
+            del self.by_id[topic.topic_id]
+        row = self._rows.pop(name, None)
+        if row is not None:
+            for index in (self._name_index, self._id_index):
+                index[index == row + 1] = DELETED
+            self._rows_live -= 1
+        slots = [part.slot for part in topic.partitions]
+        for slot in slots:
+            self.by_slot.pop(slot, None)
+        return slots
+
+    def _rebuild(self, topics: Iterable[TopicImage]) -> None:
+        """Fresh tables with room for twice the topics and partitions."""
+        every = list(topics)
+        self._table: Words = np.zeros((max(64, 2 * len(every)), nl.TOPIC_WORDS), np.int64)
+        count = sum(len(topic.partitions) for topic in every)
+        self._partitions: Words = np.zeros((max(256, 2 * count), nl.PARTITION_WORDS), np.int64)
+        self._names: NDArray[np.uint8] = np.zeros(len(self._table) * 256, np.uint8)
+        size = 1 << (4 * len(self._table) - 1).bit_length()
+        self._name_index: Words = np.zeros(size, np.int64)
+        self._id_index: Words = np.zeros(size, np.int64)
+        self._rows = {}
+        self._rows_used = self._rows_live = self._partitions_used = 0
+        words = self._context.words
+        words[nl.CX_TOPICS] = self._table.ctypes.data
+        words[nl.CX_PARTITIONS] = self._partitions.ctypes.data
+        words[nl.CX_NAME_INDEX] = self._name_index.ctypes.data
+        words[nl.CX_ID_INDEX] = self._id_index.ctypes.data
+        words[nl.CX_INDEX_MASK] = size - 1
+        for topic in every:
+            self._insert(topic)
+
+    def _insert(self, topic: TopicImage) -> None:
+        full = self._rows_used == len(self._table)
+        if full or self._partitions_used + len(topic.partitions) > len(self._partitions):
+            self._rebuild(self.by_name.values())
+            return
+        number = self._rows_used
+        self._rows_used += 1
+        self._rows_live += 1
+        self._rows[topic.name] = number
+        first = self._partitions_used
+        self._partitions_used += len(topic.partitions)
+        for at, part in enumerate(topic.partitions, first):
+            self._partitions[at] = part.slot, part.generation
+        name = topic.name.encode()
+        start = number * 256
+        self._names[start : start + len(name)] = np.frombuffer(name, np.uint8)
+        high, low = np.frombuffer(topic.topic_id, np.int64).tolist()
+        row = self._table[number]
+        row[nl.TP_NAME] = self._names.ctypes.data + start
+        row[nl.TP_NAME_LENGTH] = len(name)
+        row[nl.TP_ID_HIGH] = high
+        row[nl.TP_ID_LOW] = low
+        row[nl.TP_PARTITIONS] = first
+        row[nl.TP_COUNT] = len(topic.partitions)
+        row[nl.TP_INTERNAL] = topic.internal
+        _put(self._name_index, crc32c(name), number)
+        _put(self._id_index, high ^ low, number)
+
+
+def _put(index: Words, hashed: int, number: int) -> None:
+    mask = len(index) - 1
+    at = hashed & mask
+    while index[at] > 0:
+        at = (at + 1) & mask
+    index[at] = number + 1

@@ -1,0 +1,85 @@
+"""Main of a network process: loop, link to control, connections from the acceptor, orderly end."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Mapping
+
+import uvloop
+
+from kbroker.ipc import layout as sm
+from kbroker.ipc.child import ChildContext
+from kbroker.ipc.messages import Hello, Image
+from kbroker.ipc.ring import ring_length
+from kbroker.net import residency
+from kbroker.net.control_link import ControlLink
+from kbroker.net.dispatch import Dispatch, LocalHandler, Versions
+from kbroker.net.fetches import Fetches
+from kbroker.net.process import NetworkProcess
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS = 1.0
+OLD_ENTRIES_SECONDS = 0.001
+DRAIN_SECONDS = 5.0
+
+
+def main(context: ChildContext, local_handlers: Mapping[int, LocalHandler], served: Versions) -> None:
+    """Serve until SIGTERM. Runs in: network.
+
+    local_handlers: by API key, ClientRequest -> framed answer or None to close; they must not block.
+    served: the versions answered of every API; control gets what has no local handler (and is not Produce or Fetch).
+    """
+    uvloop.run(_serve(context, local_handlers, served))
+
+
+async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandler], served: Versions) -> None:
+    assert context.handoff is not None
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    process = NetworkProcess(context.shared, context.process, context.config, context.handoff)
+    await _old_entries_gone(context, process)
+    probe = residency.choose(context.config.log_dirs[0])
+    fetches = Fetches(context.shared, context.process, context.config, process.topics, probe, process.reply)
+
+    def on_image(image: Image) -> None:
+        gone = process.topics.apply(image.topics, image.deleted, image.full, image.version)
+        fetches.on_gone(gone)
+
+    control = ControlLink(context.control_address, Hello("network", context.index, context.epoch), on_image)
+    process.dispatch = Dispatch(process, control, fetches, local_handlers, served)
+    await control.connect()
+    await control.first_image.wait()
+    process.start(loop)
+    context.shared.processes[context.process, sm.PROCESS_READY] = context.epoch
+    ticking = loop.create_task(_tick(process))
+    await stop.wait()
+    ticking.cancel()
+    await _drain(process, fetches)
+    control.close()
+
+
+async def _old_entries_gone(context: ChildContext, process: NetworkProcess) -> None:
+    """A predecessor's appends still point into the arena: receive nothing before the workers have taken them."""
+    rings = [context.shared.append_ring(context.process, w) for w in range(context.shared.sizes.workers)]
+    while any(ring_length(ring) for ring in rings):
+        process.pump_only()
+        await asyncio.sleep(OLD_ENTRIES_SECONDS)
+
+
+async def _tick(process: NetworkProcess) -> None:
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        process.tick()
+
+
+async def _drain(process: NetworkProcess, fetches: Fetches) -> None:
+    """Answer what was received, then close every connection."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + DRAIN_SECONDS
+    process.stop_reading()
+    fetches.finish_all()
+    while process.unanswered() and loop.time() < deadline:
+        await asyncio.sleep(0.005)
+    process.close_all()
