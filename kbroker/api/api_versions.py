@@ -14,7 +14,7 @@ from kbroker.api.row import SERVED, Api
 from kbroker.control.features import finalized, offered
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.codec import decode_exact
+from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.frame import encode_response
 from kbroker.protocol.messages.api_versions import (
@@ -69,7 +69,7 @@ def answer(client: ClientRequest, features: Mapping[str, int], epoch: int) -> by
     """The whole frame, for a network process. Raises ProtocolError for a body that can not be read."""
     if not API.accepts(client.api_version):
         return unsupported(client)
-    request = decode_exact(ApiVersionsRequest, client.api_version, client.body)
+    request, _ = decode(ApiVersionsRequest, client.api_version, client.body)
     response = respond(request, client.api_version, features, epoch)
     return encode_response(API.key, client.api_version, client.correlation_id, response)
 

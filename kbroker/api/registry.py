@@ -49,7 +49,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.row import SERVED, Api, Owner
 from kbroker.control.broker import Broker
 from kbroker.ipc.messages import ClientRequest
-from kbroker.protocol.codec import decode_exact
+from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.frame import encode_response
 from kbroker.protocol.schema import ProtocolError, Struct
@@ -115,7 +115,7 @@ def dispatch(broker: Broker, client: ClientRequest) -> Answer | Awaitable[Answer
         _complain(client, f"asked for API {client.api_key} version {client.api_version}, which is not served")
         return None
     try:
-        request = decode_exact(api.request, client.api_version, client.body)
+        request, _ = decode(api.request, client.api_version, client.body)  # trailing bytes are legal: librdkafka sends some
     except ProtocolError as error:
         _complain(client, f"sent a bad {api.name}: {error}")
         return None

@@ -10,7 +10,7 @@ import pickle
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from kbroker.ipc.messages import Reply
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -73,8 +73,7 @@ class AsyncLink(asyncio.Protocol):
         return self._transport is None or self._transport.is_closing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
 
     def data_received(self, data: bytes) -> None:
         for call_id, body in self._reader.feed(data):
