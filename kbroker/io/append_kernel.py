@@ -29,6 +29,9 @@ Table = NDArray[np.int64]
 NOT_LEADER_OR_FOLLOWER = 6
 RECORD_LIST_TOO_LARGE = 18
 KAFKA_STORAGE_ERROR = 56
+# Where a marker's coordinator epoch lies: control builds these batches, so every varint before it is one byte: length,
+# attributes, two deltas, key length, key (2 int16), value length, value's version (int16).
+MARKER_COORDINATOR_EPOCH = rb.RECORDS + 4 + 1 + 4 + 1 + 2
 INT32_MAX = (1 << 31) - 1
 
 
@@ -53,24 +56,61 @@ def must_roll(row: Words, position: int, next_offset: int, batch: int, length: i
 
 
 @inlined
-def check_producer(producers: Table, batch: Words, address: int) -> int:
-    """Idempotence of a batch with a producer id: IN_SEQUENCE, DUPLICATE (offsets filled in) or an error code.
+def check_producer(producers: Table, batch: Words, row: Words, transactional: bool) -> int:
+    """Idempotence of a batch with a producer id: IN_SEQUENCE, DUPLICATE (offsets filled in), UNVERIFIED or an error.
 
-    Leaves the producer's row, -1 when unknown, in BATCH_PRODUCER_ROW."""
-    row = pr.find_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
-    batch[ds.BATCH_PRODUCER_ROW] = row
-    if row < 0:
-        return pr.IN_SEQUENCE
+    Leaves the producer's row, -1 when unknown, in BATCH_PRODUCER_ROW. A transactional batch goes into an open
+    transaction of its producer and epoch without further ado; the one that begins it wants control's consent
+    (KIP-890), which the log alone can not tell from a late batch of a transaction that is over."""
+    address = batch[ds.BATCH_ADDRESS]
+    by_control = batch[ds.BATCH_OPERATION] == ds.OPERATION_APPEND_BY_CONTROL
+    known = pr.find_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
+    batch[ds.BATCH_PRODUCER_ROW] = known
     epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
     first = load_i32_be(address + rb.BASE_SEQUENCE)
-    last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
-    known = pr.duplicate_of(producers, row, epoch, first, last)
+    open_since = -1
     if known >= 0:
-        base = pr.BATCHES + known * pr.BATCH_WORDS
-        batch[ds.BATCH_BASE_OFFSET] = producers[row, base + pr.BATCH_BASE_OFFSET]
-        batch[ds.BATCH_LAST_OFFSET] = producers[row, base + pr.BATCH_LAST_OFFSET]
-        return pr.DUPLICATE
-    return pr.check_sequence(producers, row, epoch, first)
+        last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
+        same = -1 if by_control else pr.duplicate_of(producers, known, epoch, first, last)
+        if same >= 0:
+            base = pr.BATCHES + same * pr.BATCH_WORDS
+            batch[ds.BATCH_BASE_OFFSET] = producers[known, base + pr.BATCH_BASE_OFFSET]
+            batch[ds.BATCH_LAST_OFFSET] = producers[known, base + pr.BATCH_LAST_OFFSET]
+            return pr.DUPLICATE
+        if epoch < producers[known, pr.EPOCH]:
+            return pr.INVALID_PRODUCER_EPOCH
+        open_since = producers[known, pr.TXN_FIRST_OFFSET]
+        if open_since >= 0 and not transactional:
+            return pr.INVALID_TXN_STATE
+        if epoch > producers[known, pr.EPOCH]:
+            open_since = -1
+    if by_control:
+        return pr.IN_SEQUENCE
+    operation = batch[ds.BATCH_OPERATION]
+    if transactional and open_since < 0:
+        verified_at = load_i64_be(address + rb.BASE_OFFSET)
+        consent = operation == sm.OPERATION_APPEND_VERIFIED or operation == sm.OPERATION_APPEND_ADDED
+        if not consent or (verified_at != row[ar.ROW_LAST_TXN_END] and verified_at != sm.ANY_TRANSACTION):
+            batch[ds.BATCH_LAST_OFFSET] = row[ar.ROW_LAST_TXN_END]
+            return sm.UNVERIFIED
+    if known < 0:
+        strict = operation == sm.OPERATION_APPEND_ADDED and first != 0
+        return pr.OUT_OF_ORDER_SEQUENCE_NUMBER if strict else pr.IN_SEQUENCE
+    return pr.check_sequence(producers, known, epoch, first)
+
+
+@inlined
+def check_marker(producers: Table, batch: Words) -> int:
+    """Whether a transaction marker may be appended: 0, or an error (ProducerAppendInfo.appendEndTxnMarker)."""
+    address = batch[ds.BATCH_ADDRESS]
+    known = pr.find_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
+    if known < 0:
+        return 0
+    if load_i16_be(address + rb.PRODUCER_EPOCH) < producers[known, pr.EPOCH]:
+        return pr.INVALID_PRODUCER_EPOCH
+    if load_i32_be(address + MARKER_COORDINATOR_EPOCH) < producers[known, pr.COORDINATOR_EPOCH]:
+        return pr.TRANSACTION_COORDINATOR_FENCED
+    return 0
 
 
 @inlined
@@ -101,7 +141,9 @@ def remember(producers: Table, batch: Words, row: Words, transactional: bool) ->
         producer = pr.claim_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
         producers[producer, pr.EPOCH] = epoch
     first = load_i32_be(address + rb.BASE_SEQUENCE)
-    last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
+    last = pr.NO_SEQUENCE
+    if first != pr.NO_SEQUENCE:
+        last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
     base_offset = batch[ds.BATCH_BASE_OFFSET]
     pr.remember_batch(
         producers,
@@ -142,10 +184,15 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
     if flags & sm.FLAG_DURABLE and acks == -1:
         batch[ds.BATCH_HELD] = ds.HELD_APPEND
     idempotent = load_i64_be(address + rb.PRODUCER_ID) >= 0 and not control
+    transactional = (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0
     if control:  # only the control process sends these; Python ends the transaction after the write
         batch[ds.BATCH_HELD] = ds.HELD_CONTROL
+        batch[ds.BATCH_ERROR] = check_marker(producers, batch)
+        if batch[ds.BATCH_ERROR] != 0:
+            batch[ds.BATCH_HELD] = 0
+            return ds.STOP_NONE
     if idempotent:
-        outcome = check_producer(producers, batch, address)
+        outcome = check_producer(producers, batch, row, transactional)
         if outcome == pr.DUPLICATE:
             return ds.STOP_NONE
         if outcome != pr.IN_SEQUENCE:
@@ -165,7 +212,6 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
     if position == 0:
         row[ar.ROW_FIRST_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
     if idempotent:
-        transactional = (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0
         out[ds.OUT_PRODUCERS] += remember(producers, batch, row, transactional)
     row[ar.ROW_UNFLUSHED_RECORDS] += batch[ds.BATCH_RECORDS]
     if row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS] and acks != 0 and not control:

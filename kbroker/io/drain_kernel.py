@@ -80,6 +80,8 @@ def plan(
                 client[ds.CLIENT_CONSUMED] += 1
                 continue
             batch[ds.BATCH_ADDRESS] = client[ds.CLIENT_ARENA] + address
+            if c == clients.shape[0] - 1:
+                batch[ds.BATCH_OPERATION] = ds.OPERATION_APPEND_BY_CONTROL
             if out[ds.OUT_PRODUCERS] >= producer_room:
                 out[ds.OUT_STOP] = ds.STOP_PRODUCERS
                 break
@@ -100,6 +102,9 @@ def plan(
                 chain[ds.CHAIN_TAIL] = count
             count += 1
             client[ds.CLIENT_CONSUMED] += 1
+            if batch[ds.BATCH_HELD] == ds.HELD_CONTROL:
+                out[ds.OUT_STOP] = ds.STOP_MARKER
+                break
     out[ds.OUT_COUNT] = count
 
 

@@ -74,17 +74,25 @@ REQUEST_NANOSECONDS = 7  # CLOCK_MONOTONIC when enqueued
 
 OPERATION_APPEND = 1
 OPERATION_READ_AHEAD = 2  # ADDRESS: byte position, LENGTH: bytes, GENERATION: segment base offset
+OPERATION_APPEND_VERIFIED = 3  # an append that was answered UNVERIFIED and that control has allowed since
+OPERATION_APPEND_ADDED = 4  # the same under transactions v2: control has added the partition to the transaction
+# The batch of a verified or added append carries in its base offset (which the IO worker overwrites) the LAST_OFFSET
+# of the UNVERIFIED completion, so that a transaction that has ended meanwhile is noticed; ANY_TRANSACTION: no matter.
+ANY_TRANSACTION = -2
 TOKEN_EPOCH_SHIFT = 48
 
 # completion ring, IO worker -> client process
 COMPLETION_TOKEN = 0
-COMPLETION_ERROR = 1  # Kafka error code
+COMPLETION_ERROR = 1  # Kafka error code, or UNVERIFIED
 COMPLETION_BASE_OFFSET = 2  # -1 on error (or the original offset of a duplicate, with error 0)
 COMPLETION_APPEND_TIME_MS = 3  # -1 for CreateTime
 COMPLETION_LOG_START = 4
 COMPLETION_SLOT = 5
 COMPLETION_NANOSECONDS = 6  # CLOCK_MONOTONIC when the write finished
 COMPLETION_LAST_OFFSET = 7
+# COMPLETION_ERROR of a transactional batch that would begin its producer's transaction on this partition: the sender
+# asks control (messages.VerifyTransaction) and appends again. No client ever sees it.
+UNVERIFIED = -1000
 
 # --- per-partition counters: one writer process each, summed by the http process ------------------------
 COUNTER_WORDS = 8

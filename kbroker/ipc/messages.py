@@ -52,6 +52,23 @@ class ClientRequest:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class VerifyTransaction:
+    """A Produce request's transactional batch was answered layout.UNVERIFIED by an IO worker: it would begin its
+    producer's transaction on these partitions. Called; control looks the partitions up in the transaction, or from
+    Produce v12 on adds them to it (KIP-890). The reply's value is one error code for each partition, ready for the
+    Produce answer. For 0 the batch is appended again, as OPERATION_APPEND_VERIFIED, or from v12 on as
+    OPERATION_APPEND_ADDED, with the completion's LAST_OFFSET in its base offset; that may be answered UNVERIFIED again.
+
+    partitions: (topic, index) pairs. produce_version: of the request."""
+
+    transactional_id: str | None
+    producer_id: int
+    producer_epoch: int
+    partitions: tuple[tuple[str, int], ...]
+    produce_version: int
+
+
 # --- control -> network ----------------------------------------------------------------------------
 
 

@@ -34,6 +34,9 @@ IN_SEQUENCE = 0
 DUPLICATE = -2
 OUT_OF_ORDER_SEQUENCE_NUMBER = 45
 INVALID_PRODUCER_EPOCH = 47
+INVALID_TXN_STATE = 48
+TRANSACTION_COORDINATOR_FENCED = 52
+NO_SEQUENCE = -1  # of batches that a coordinator appends for a producer
 
 Table = NDArray[np.int64]
 

@@ -91,7 +91,9 @@ def replay_producers(
             found = pr.claim_producer(table, 0, producer_id)
             table[found, pr.EPOCH] = epoch
         first = row[bt.BASE_SEQUENCE]
-        last = (first + row[bt.LAST_OFFSET] - row[bt.BASE_OFFSET]) & (pr.SEQUENCE_LIMIT - 1)
+        last = pr.NO_SEQUENCE
+        if first != pr.NO_SEQUENCE:
+            last = (first + row[bt.LAST_OFFSET] - row[bt.BASE_OFFSET]) & (pr.SEQUENCE_LIMIT - 1)
         pr.remember_batch(
             table, found, epoch, first, last, row[bt.BASE_OFFSET], row[bt.LAST_OFFSET], row[bt.MAX_TIMESTAMP]
         )

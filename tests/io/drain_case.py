@@ -27,9 +27,9 @@ def batch(
     attributes: int = 0,
 ) -> bytes:
     """A batch whose records section is opaque; producer is (id, epoch, base sequence)."""
-    tail = struct.pack(
-        ">hiqqqhii", attributes, records - 1, timestamp, timestamp, *producer, records
-    ) + payload
+    tail = (
+        struct.pack(">hiqqqhii", attributes, records - 1, timestamp, timestamp, *producer, records) + payload
+    )
     head = struct.pack(">qiib", 0, 9 + len(tail), -1, 2)
     return head + struct.pack(">I", crc32c(tail)) + tail
 
@@ -40,7 +40,9 @@ class DrainCase:
     slot = 3
 
     def __init__(self, folder: Path, **row_words: int) -> None:
-        self.shared = Shared(Sizes(clients=2, workers=1, max_partitions=16, ring_entries=CAPACITY, arena_bytes=1 << 20))
+        self.shared = Shared(
+            Sizes(clients=2, workers=1, max_partitions=16, ring_entries=CAPACITY, arena_bytes=1 << 20)
+        )
         self.drain = Drain(self.shared, 0, ProducerTable(16))
         self.folder = folder
         self.row = self.drain.rows[self.slot]
@@ -83,7 +85,9 @@ class DrainCase:
 
     def outcomes(self, client: int = 0) -> list[tuple[int, int, int]]:
         """(token, error, base offset) of each completion."""
-        return [(a[0], a[layout.COMPLETION_ERROR], a[layout.COMPLETION_BASE_OFFSET]) for a in self.answers(client)]
+        return [
+            (a[0], a[layout.COMPLETION_ERROR], a[layout.COMPLETION_BASE_OFFSET]) for a in self.answers(client)
+        ]
 
     def file(self, name: str) -> bytes:
         """What was written to log, index or timeindex."""

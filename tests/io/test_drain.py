@@ -143,7 +143,7 @@ def test_producer_table_grows_without_losing_anyone(case: DrainCase) -> None:
 
 
 def test_full_segment_stops_before_the_batch_that_does_not_fit(tmp_path: Path) -> None:
-    case = DrainCase(tmp_path, **{})
+    case = DrainCase(tmp_path)
     size = len(batch())
     case.row[ar.ROW_SEGMENT_BYTES] = 2 * size
     for _ in range(3):
@@ -260,7 +260,9 @@ def test_sleeping_client_is_woken_and_a_busy_one_is_not(case: DrainCase) -> None
 
 def test_transactional_batch_holds_back_the_last_stable_offset(case: DrainCase) -> None:
     case.push(batch(records=2))
-    case.push(batch(records=2, producer=(77, 0, 0), attributes=rb.ATTRIBUTE_TRANSACTIONAL))
+    case.drain.run()
+    case.push(batch(records=2, producer=(77, 0, -1), attributes=rb.ATTRIBUTE_TRANSACTIONAL), client=1)
+    case.drain.run()
     case.push(batch())
     case.drain.run()
     assert case.words[layout.SLOT_HIGH_WATERMARK] == 5
@@ -269,14 +271,26 @@ def test_transactional_batch_holds_back_the_last_stable_offset(case: DrainCase) 
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_transaction_marker_is_written_and_left_for_python_to_finish(case: DrainCase, commit: bool) -> None:
-    record = bytes([0, 0, 0]) + b"\x08" + struct.pack(">hh", 0, int(commit)) + b"\x0c" + struct.pack(">hi", 0, 5) + b"\0"
+    record = (
+        bytes([0, 0, 0])
+        + b"\x08"
+        + struct.pack(">hh", 0, int(commit))
+        + b"\x0c"
+        + struct.pack(">hi", 0, 5)
+        + b"\0"
+    )
     payload = bytes([2 * len(record)]) + record
     attributes = rb.ATTRIBUTE_CONTROL | rb.ATTRIBUTE_TRANSACTIONAL
     token = case.push(batch(attributes=attributes, producer=(7, 3, -1), payload=payload), client=1, acks=-1)
     case.drain.run()
     (marker,) = case.drain.held()
     assert isinstance(marker, Marker)
-    assert (marker.producer_id, marker.producer_epoch, marker.commit, marker.coordinator_epoch) == (7, 3, commit, 5)
+    assert (marker.producer_id, marker.producer_epoch, marker.commit, marker.coordinator_epoch) == (
+        7,
+        3,
+        commit,
+        5,
+    )
     assert (marker.append.token, marker.append.base_offset) == (token, 0)
     assert case.outcomes(client=1) == []
     assert case.words[layout.SLOT_LOG_END] == 1
