@@ -1,0 +1,71 @@
+"""Producers and transactions come back from snapshot and batch headers."""
+
+from pathlib import Path
+
+from kbroker.io import append_row as ar
+from kbroker.io import transaction_index
+from kbroker.log.aborted_transactions import AbortedTransaction
+from tests.io.plain_append import NOW, Log, topic_config
+from tests.io.torn_log import filled, load
+from tests.log.batch_bytes import batch, end_marker
+
+
+def test_transactions_are_replayed_with_their_aborts(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(segment_bytes=100000))
+    log.open()
+
+    def data(producer: int, sequence: int) -> bytes:
+        return batch(
+            0, [b"v"], attributes=0x10, producer_id=producer, producer_epoch=1, base_sequence=sequence
+        )
+
+    log.append(data(1, 0))  # 0
+    log.append(data(2, 0))  # 1
+    log.append(end_marker(0, 1, 1, commit=False, coordinator_epoch=9))  # 2: 2 is open from 1
+    log.append(data(1, 1))  # 3
+    log.append(end_marker(0, 2, 1, commit=True))  # 4
+    log.append(end_marker(0, 1, 1, commit=False))  # 5
+    log.append(data(3, 0))  # 6
+    log.append(end_marker(0, 4, 1, commit=False))  # 7: without data
+    log.partition.abandon()
+    loaded = load(log)
+    assert loaded.first_unstable == 6
+    assert transaction_index.read(str(log.folder), 0) == [
+        AbortedTransaction(1, 0, 2, 1),
+        AbortedTransaction(1, 3, 5, 6),
+    ]
+    state = {entry.producer_id: entry for entry in loaded.producers}
+    assert state[3].current_txn_first_offset == 6
+    assert state[1].current_txn_first_offset == -1
+    assert (state[4].batches, state[4].last_timestamp) == ((), NOW)
+    log.reopen(clean=False)
+    assert log.row[ar.ROW_FIRST_UNSTABLE] == 6
+    assert log.words[6] == 6  # last stable offset
+    assert transaction_index.read(str(log.folder), 0) == [
+        AbortedTransaction(1, 0, 2, 1),
+        AbortedTransaction(1, 3, 5, 6),
+    ]
+
+
+def test_expired_producers_are_not_loaded_but_open_transactions_are(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch(0, [b"v"], [NOW], producer_id=1, producer_epoch=0, base_sequence=0))
+    log.append(batch(0, [b"v"], [NOW], attributes=0x10, producer_id=2, producer_epoch=0, base_sequence=0))
+    log.append(batch(0, [b"v"], [NOW + 1], producer_id=3, producer_epoch=0, base_sequence=0))
+    log.partition.close()
+    loaded = log.partition.recover(True, 3, 0, NOW + 86_400_000)
+    loaded.fds.close()
+    assert [entry.producer_id for entry in loaded.producers] == [2, 3]
+
+
+def test_a_corrupt_snapshot_is_replaced_by_replay(tmp_path: Path) -> None:
+    log = filled(tmp_path / "log")
+    log.reopen(clean=False)
+    log.partition.close()
+    newest = sorted(log.folder.glob("*.snapshot"))[-1]
+    data = bytearray(newest.read_bytes())
+    data[-1] ^= 1
+    newest.write_bytes(data)
+    loaded = load(log, clean=True)
+    assert [entry.last_offset for entry in loaded.producers] == [18, 19]
