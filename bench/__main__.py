@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.generator import CACHE, LoadFailed
 from bench.machine import describe
-from bench.report import PAGE, figure, summary, text_table, write_page
+from bench.report import PAGE, figure, generator_note, summary, text_table, write_page
 from bench.results import Results, Sample, compare, failures
 from bench.run import Run, make_generator, make_targets, work_folder
 from bench.scenario import FULL, QUICK, Scenario, Size
@@ -96,7 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     saved = CACHE / "results" / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     results.save(saved)
     rows = compare(samples, scenarios)
-    print(f"\n{text_table(rows)}\n\n{summary(rows)}; {time.monotonic() - begun:.0f} s; all samples: {saved}")
+    print(f"\n{text_table(rows)}\n\n{generator_note(rows)}")
+    print(f"{summary(rows)}; {time.monotonic() - begun:.0f} s; all samples: {saved}")
     complete = not (options.quick or options.scenario or options.profile) and options.target == "both"
     if complete or options.write:
         print("\n".join(f"wrote {path}" for path in write_page(results)))

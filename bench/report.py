@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from bench.plots import draw
-from bench.results import Results, Row, compare, failures
+from bench.results import Results, Row, compare, dear_generators, failures
 from bench.scenarios import SCENARIOS
 from bench.targets import TARGET_TITLES
 
@@ -111,6 +111,12 @@ def summary(rows: list[Row]) -> str:
     return text + (f"; not met: {', '.join(missed)}" if missed else "")
 
 
+def generator_note(rows: list[Row]) -> str:
+    """Names the scenarios in which the load generator cost more than the broker; empty when there are none."""
+    dear = dear_generators(rows)
+    return f"The load generator used more CPU than a broker in: {', '.join(dear)}." if dear else ""
+
+
 def section(results: Results, rows: list[Row], images: list[str]) -> str:
     """The generated part of the page."""
     facts = {**results.machine, **results.setup}
@@ -119,6 +125,7 @@ def section(results: Results, rows: list[Row], images: list[str]) -> str:
         "## Figures",
         f"{EXPLANATION} {summary(rows)}.",
         markdown_table(rows),
+        *([generator_note(rows)] if generator_note(rows) else []),
         *(f"![{Path(image).stem.replace('-', ' ')}]({image})" for image in images),
     ]
     if failed := failures(results.samples):

@@ -92,6 +92,26 @@ def compare(samples: Sequence[Sample], scenarios: Iterable[Scenario]) -> list[Ro
     return rows
 
 
+def dear_generators(rows: Iterable[Row]) -> list[str]:
+    """Scenarios in which the load generator used more CPU than a broker: there it may be what limits the rate."""
+    costs: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        if row.measure.key in ("client_cpu", "cpu_us", "cpu_s_per_gb"):
+            costs.setdefault(row.scenario, {})["client" if row.measure.key == "client_cpu" else "broker"] = (
+                row
+            )
+    dear = []
+    for scenario, found in costs.items():
+        if len(found) == 2:
+            pairs = (
+                (found["client"].baseline, found["broker"].baseline),
+                (found["client"].subject, found["broker"].subject),
+            )
+            if any(client is not None and broker is not None and client > broker for client, broker in pairs):
+                dear.append(scenario)
+    return dear
+
+
 def _row(scenario: Scenario, measure: Measure, baseline: dict[int, float], subject: dict[int, float]) -> Row:
     low = median(baseline.values()) if baseline else None
     high = median(subject.values()) if subject else None

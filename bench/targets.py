@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from bench.generator import Generator
+from bench.generator import Generator, LoadFailed
 from bench.measure import tree_pids
 from tests.peer.apache_kafka import free_port
 from tests.peer.artifacts import KAFKA_VERSION
@@ -31,6 +31,9 @@ SETTINGS = {
     "offsets.topic.replication.factor": "1",
     "auto.create.topics.enable": "false",
 }
+
+ASK_SECONDS = 2
+"""The load generator polls this long, then it is looked whether the broker still runs."""
 
 
 class TargetFailed(Exception):
@@ -78,12 +81,17 @@ class Target(ABC):
 
     def wait_ready(self, topic: str = "", partitions: int = 0, timeout_s: float = 60) -> float:
         """Seconds from the launch to the first good answer (of all `partitions` of the topic, if given)."""
-        options = {"port": self.port, "topic": topic, "partitions": partitions, "timeout": timeout_s}
-        try:
-            answer = self.generator.run("ready", options, timeout_s=timeout_s + 5)
-        except Exception as failure:
-            raise TargetFailed(f"{self.name}: {failure}\n{self.log_tail()}") from failure
-        return float(answer["ready"]) - self.launched_at
+        options = {"port": self.port, "topic": topic, "partitions": partitions, "timeout": ASK_SECONDS}
+        deadline = self.launched_at + timeout_s
+        while True:
+            try:
+                answer = self.generator.run("ready", options, timeout_s=ASK_SECONDS + 30)
+            except LoadFailed as failure:
+                self.check_alive()
+                if time.monotonic() > deadline:
+                    raise TargetFailed(f"{self.name}: {failure}\n{self.log_tail()}") from failure
+            else:
+                return float(answer["ready"]) - self.launched_at
 
     def stop(self, timeout_s: float = 60) -> None:
         """Orderly stop; kill -9 of the whole tree, and an error, when it takes too long."""

@@ -66,7 +66,7 @@ int check_produce(struct reader *r, int version, const struct topic *topic, int 
         int error = get_i16(r);
         int64_t base_offset = get_i64(r);
         get_i64(r);
-        get_i64(r);
+        if (version >= 5) get_i64(r);
         if (version >= 8) skip_record_errors(r, flexible);
         if (flexible) skip_tags(r);
         if (r->bad || partition < 0 || partition >= topic->partitions) die("a malformed Produce answer");

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.results import Results, Sample, compare, failures, ratio_of
+from bench.results import Results, Sample, compare, dear_generators, failures, ratio_of
 from bench.scenario import Measure, Measures, Scenario
 
 
@@ -83,3 +83,16 @@ def test_results_come_back_from_their_file(tmp_path: Path) -> None:
     results.save(tmp_path / "runs" / "one.json")
     assert Results.load(tmp_path / "runs" / "one.json") == results
     assert results.targets == ["kafka"]
+
+
+def test_a_load_generator_that_costs_more_than_a_broker_is_named() -> None:
+    client = Measure("client_cpu", "load generator CPU", "µs", "lower")
+    broker = Measure("cpu_us", "broker CPU", "µs", "lower")
+    scenarios = [Scenario(name, name, (broker, client), never_run) for name in ("cheap", "dear")]
+    samples = [
+        Sample(1, "kafka", "cheap", {"cpu_us": 20.0, "client_cpu": 5.0}),
+        Sample(1, "kbroker", "cheap", {"cpu_us": 6.0, "client_cpu": 5.0}),
+        Sample(1, "kafka", "dear", {"cpu_us": 20.0, "client_cpu": 5.0}),
+        Sample(1, "kbroker", "dear", {"cpu_us": 4.0, "client_cpu": 5.0}),
+    ]
+    assert dear_generators(compare(samples, scenarios)) == ["dear"]
