@@ -59,6 +59,14 @@ class Dispatch:
         except ProtocolError as error:
             self._process.refuse(connection, str(error))
 
+    def on_advanced(self, slot: int) -> None:
+        """A slot that a fetch waits for has advanced."""
+        self.fetches.on_advanced(slot)
+
+    def on_read_ahead(self, token: int) -> None:
+        """A cold range is in the page cache now."""
+        self.fetches.on_read_ahead(token)
+
     def _serves(self, header: RequestHeader) -> bool:
         if header.api_key == ApiKey.API_VERSIONS:
             return True  # its handler answers unknown versions, too (KIP-511)

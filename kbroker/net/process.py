@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -22,7 +23,6 @@ from kbroker.net.chunk_kernel import release_chunk
 from kbroker.net.complaints import Complaints
 from kbroker.net.connection import Connection, Part, State
 from kbroker.net.context import Context
-from kbroker.net.dispatch import Dispatch
 from kbroker.net.produce_checks import ProduceChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, arm_row, close_row, pump, register, resume
 from kbroker.net.queue_kernel import pop_answered
@@ -35,8 +35,21 @@ ACCEPTS_PER_TURN = 256
 STALLED_SECONDS = 5
 
 
+class Server(Protocol):
+    """Who serves what the pump leaves to Python."""
+
+    def take(self, connection: Connection, frame: bytes) -> None:
+        """Serve a request and end with ``reply`` or ``close``."""
+
+    def on_advanced(self, slot: int) -> None:
+        """A slot whose waiter bit was set has advanced."""
+
+    def on_read_ahead(self, token: int) -> None:
+        """A range has been read into the page cache."""
+
+
 class NetworkProcess:
-    """Connections and turns. `dispatch` is set before the first connection arrives."""
+    """Connections and turns. `server` is set before the first connection arrives."""
 
     def __init__(self, shared: Shared, client: int, config: BrokerConfig, handoff: socket.socket) -> None:
         self.config = config
@@ -45,7 +58,7 @@ class NetworkProcess:
         self.connections: dict[int, Connection] = {}
         self.complain = Complaints(log, time.monotonic)
         self.checks = ProduceChecks(self.context, self.topics, self.unbusy)
-        self.dispatch: Dispatch
+        self.server: Server
         self._process_line = shared.processes[client]
         self._handoff = handoff
         self._closed_ids: list[int] = [RESTARTED]
@@ -220,7 +233,7 @@ class NetworkProcess:
         release_chunk(self.context.address, chunk)
         connection = self.connections.get(row)
         if connection is not None:
-            self.dispatch.take(connection, frame)
+            self.server.take(connection, frame)
 
     def _on_closed(self, row: int, error: int, *_: int) -> None:
         connection = self.connections.get(row)
@@ -281,10 +294,10 @@ class NetworkProcess:
             self.close(connection, "an error with acks=0")
 
     def _on_advanced(self, _: int, slot: int, *__: int) -> None:
-        self.dispatch.fetches.on_advanced(slot)
+        self.server.on_advanced(slot)
 
     def _on_read_ahead(self, _: int, token: int, *__: int) -> None:
-        self.dispatch.fetches.on_read_ahead(token)
+        self.server.on_read_ahead(token)
 
     # --- housekeeping ---------------------------------------------------------------------------------
 

@@ -75,7 +75,8 @@ def walk_records(cx: int, address: int, length: int, need_keys: bool, oldest: in
         position = _skip_field(position, stop)
         if position < 0:
             return WALK_BROKEN
-        if _skip_headers(position, stop) != stop:
+        position = _skip_headers(position, stop)
+        if position != stop:
             return WALK_BROKEN
     if position != end:
         return WALK_BROKEN

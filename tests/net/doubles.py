@@ -1,0 +1,315 @@
+"""A network process with stand-ins for its neighbours: an IO worker and control that live in the test."""
+
+import os
+import select
+import signal
+import socket
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc import fds
+from kbroker.ipc import layout as sm
+from kbroker.ipc.child import ChildContext, run_child
+from kbroker.ipc.link import FrameReader, pack
+from kbroker.ipc.messages import ClientRequest, Hello, Image, PartitionImage, Reply, TopicImage
+from kbroker.ipc.ring import ring_push, ring_take, wake_process
+from kbroker.ipc.shared import Shared, Sizes
+from kbroker.log import files
+from kbroker.net import worker as net_worker
+from kbroker.protocol import batch_layout as rb
+from kbroker.protocol.messages.index import APIS
+
+Answer = Callable[[ClientRequest], bytes | None]
+SERVED = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
+
+
+class WorkerDouble(threading.Thread):
+    """Takes append entries in order, writes them to one segment file a partition, completes them."""
+
+    def __init__(self, shared: Shared, folders: Mapping[int, Path]) -> None:
+        super().__init__(daemon=True)
+        self.shared = shared
+        self.folders = folders
+        self.hold = threading.Event()  # set: entries stay in the ring
+        self.ended = threading.Event()
+        self.errors: dict[int, int] = {}  # slot -> error to answer
+        self.read_ahead: list[tuple[int, int, int]] = []
+        self.batches: list[tuple[int, int, int]] = []  # slot, base offset, records
+
+    def run(self) -> None:
+        line = self.shared.processes[self.shared.worker_process(0)]
+        out = np.zeros((64, 8), np.int64)
+        entries = self.shared.sizes.ring_entries
+        while not self.ended.is_set():
+            line[sm.PROCESS_SLEEPING] = 1
+            taken = 0
+            for client in range(self.shared.sizes.clients):
+                if self.hold.is_set():
+                    continue
+                taken = ring_take(self.shared.append_ring(client, 0), entries, out)
+                for entry in out[:taken].tolist():
+                    self._serve(client, entry)
+                if taken:
+                    wake_process(self.shared, client)
+            if not taken:
+                time.sleep(0.0005)
+
+    def _serve(self, client: int, entry: list[int]) -> None:
+        slot = entry[sm.REQUEST_SLOT]
+        if entry[sm.REQUEST_OPERATION] == sm.OPERATION_READ_AHEAD:
+            self.read_ahead.append((slot, entry[sm.REQUEST_ADDRESS], entry[sm.REQUEST_LENGTH]))
+            self._complete(client, entry[sm.REQUEST_TOKEN], 0, -1, slot)
+            return
+        error = self.errors.get(slot, 0)
+        base = -1
+        if not error:
+            base = self.append(client, slot, entry[sm.REQUEST_ADDRESS], entry[sm.REQUEST_LENGTH])
+        self._complete(client, entry[sm.REQUEST_TOKEN], error, base, slot)
+        self.notify(slot)
+
+    def append(self, client: int, slot: int, address: int, length: int) -> int:
+        """Write one batch; its base offset."""
+        words = self.shared.slots[slot]
+        memory = memoryview(self.shared.arenas[client].map)
+        batch = bytearray(memory[address : address + length])
+        base = int(words[sm.SLOT_LOG_END])
+        struct.pack_into(">q", batch, rb.BASE_OFFSET, base)
+        struct.pack_into(">i", batch, rb.PARTITION_LEADER_EPOCH, int(words[sm.SLOT_LEADER_EPOCH]))
+        with open(files.path(str(self.folders[slot]), 0, files.LOG), "ab") as log:
+            log.write(batch)
+            end = log.tell()
+        (count,) = struct.unpack_from(">i", batch, rb.RECORD_COUNT)
+        self.batches.append((slot, base, count))
+        self.publish(slot, base + count, end)
+        return base
+
+    def publish(self, slot: int, offset: int, position: int, stable: int | None = None) -> None:
+        """Move the end of a log."""
+        words = self.shared.slots[slot]
+        words[sm.SLOT_SEQUENCE] += 1
+        words[sm.SLOT_LOG_END] = words[sm.SLOT_HIGH_WATERMARK] = offset
+        words[sm.SLOT_LAST_STABLE] = offset if stable is None else stable
+        words[sm.SLOT_ACTIVE_END] = words[sm.SLOT_HW_POSITION] = position
+        words[sm.SLOT_SEQUENCE] += 1
+
+    def notify(self, slot: int) -> None:
+        """Tell the network process if it waits for this slot."""
+        words = self.shared.slots[slot]
+        if words[sm.SLOT_WAITERS] & 1:
+            words[sm.SLOT_WAITERS] = 0
+            self._complete(0, -1, 0, -1, slot)
+            wake_process(self.shared, 0)
+
+    def _complete(self, client: int, token: int, error: int, base: int, slot: int) -> None:
+        start = int(self.shared.slots[slot, sm.SLOT_LOG_START])
+        entry = np.array([token, error, base, -1, start, slot, 0, base], np.int64)
+        while not ring_push(self.shared.completion_ring(client, 0), self.shared.sizes.ring_entries, entry):
+            time.sleep(0.001)
+
+
+class ControlDouble(threading.Thread):
+    """Answers hello with the image it has, and client requests with a function."""
+
+    def __init__(self, image: Image, answer: Answer) -> None:
+        super().__init__(daemon=True)
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind("")
+        self.listener.listen(8)
+        self.address = "\0" + self.listener.getsockname()[1:].decode()
+        self.image = image
+        self.answer = answer
+        self.requests: list[ClientRequest] = []
+        self.replied = threading.Event()
+        self.link: socket.socket | None = None
+
+    def run(self) -> None:
+        while True:
+            try:
+                self.link, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                self._serve(self.link)
+            except OSError:
+                continue
+
+    def _serve(self, link: socket.socket) -> None:
+        reader = FrameReader()
+        while data := link.recv(1 << 16):
+            for call_id, body in reader.feed(data):
+                if isinstance(body, Hello):
+                    link.sendall(pack(1, self.image))
+                elif isinstance(body, Reply):
+                    self.replied.set()
+                elif isinstance(body, ClientRequest):
+                    self.requests.append(body)
+                    link.sendall(pack(0, Reply(call_id, self.answer(body))))
+
+    def tell(self, image: Image) -> None:
+        """Send an image and wait until it is applied."""
+        self.replied.clear()
+        assert self.link is not None
+        self.link.sendall(pack(2, image))
+        assert self.replied.wait(10)
+
+    def drop(self) -> None:
+        """Lose the link, as when control dies."""
+        assert self.link is not None
+        self.link.shutdown(socket.SHUT_RDWR)
+        self.link.close()
+
+
+class NetNode:
+    """One network process (a fork) and its neighbours. topics: name -> partitions."""
+
+    def __init__(
+        self,
+        topics: Mapping[str, int],
+        settings: Mapping[str, str] | None = None,
+        answer: Answer = lambda _: None,
+        ring_entries: int = 256,
+        internal: tuple[str, ...] = (),
+    ) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="kbroker-net-"))
+        self.config = BrokerConfig(
+            {"log.dirs": str(self.folder), "listeners": "PLAINTEXT://127.0.0.1:0", **(settings or {})}
+        )
+        arena = self.config.get_int("kbroker.arena.bytes")
+        self.shared = Shared(Sizes(2, 1, 256, ring_entries, arena))
+        self.folders: dict[int, Path] = {}
+        self.image = self._image(topics, internal)
+        self.acceptor_end, self._net_end = fds.pair()
+        self.control = ControlDouble(self.image, answer)
+        self.worker = WorkerDouble(self.shared, self.folders)
+        self._ids = 0
+        self.pid = 0
+
+    def _image(self, topics: Mapping[str, int], internal: tuple[str, ...]) -> Image:
+        images = []
+        for number, (name, count) in enumerate(topics.items(), 1):
+            parts = tuple(self._partition(name, index) for index in range(count))
+            topic_id = number.to_bytes(16, "big")
+            images.append(TopicImage(name, topic_id, name in internal, parts))
+        return Image(1, True, tuple(images))
+
+    def _partition(self, topic: str, index: int) -> PartitionImage:
+        slot = len(self.folders)
+        folder = self.folder / f"{topic}-{index}"
+        folder.mkdir()
+        (folder / f"{0:020}.log").touch()
+        self.folders[slot] = folder
+        words = self.shared.slots[slot]
+        words[sm.SLOT_STATE] = sm.STATE_ONLINE
+        words[sm.SLOT_GENERATION] = 1
+        words[sm.SLOT_MAX_MESSAGE_BYTES] = 1048588
+        words[sm.SLOT_TIMESTAMP_BEFORE_MAX_MS] = (1 << 63) - 1
+        words[sm.SLOT_TIMESTAMP_AFTER_MAX_MS] = 3_600_000
+        words[sm.SLOT_COMPRESSION] = -1
+        words[sm.SLOT_MIN_IN_SYNC_REPLICAS] = 1
+        return PartitionImage(index, slot, 1, str(folder))
+
+    def start(self) -> "NetNode":
+        self.fork()
+        self.control.start()
+        self.worker.start()
+        self.wait_ready()
+        return self
+
+    def fork(self) -> None:
+        line = self.shared.processes[0]
+        line[sm.PROCESS_EPOCH] += 1
+        line[sm.PROCESS_SLEEPING] = 0
+        context = ChildContext(
+            role="network",
+            index=0,
+            process=0,
+            epoch=int(line[sm.PROCESS_EPOCH]),
+            config=self.config,
+            shared=self.shared,
+            control_listener=self.control.listener,
+            control_address=self.control.address,
+            handoff=self._net_end,
+            clean_dirs=frozenset(),
+            cluster_id="test",
+            log_dirs=(),
+        )
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            run_child(context, lambda c: net_worker.main(c, {}, SERVED), parent)
+
+    def wait_ready(self) -> None:
+        line = self.shared.processes[0]
+        deadline = time.monotonic() + 60
+        while line[sm.PROCESS_READY] != line[sm.PROCESS_EPOCH]:
+            assert time.monotonic() < deadline, "the network process does not start"
+            time.sleep(0.002)
+
+    def connect(self, host: str = "127.0.0.1") -> socket.socket:
+        """A client's socket; the other end is the network process's."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        client = socket.create_connection(listener.getsockname())
+        served, address = listener.accept()
+        listener.close()
+        client.settimeout(20)
+        self._ids += 1
+        with served:
+            assert fds.send_connection(
+                self.acceptor_end, served.fileno(), fds.Accepted(self._ids, 0, host, address[1])
+            )
+        return client
+
+    def closed_ids(self, count: int, timeout: float = 10) -> list[int]:
+        """Ids of connections that the process reported closed."""
+        found: list[int] = []
+        poll = select.poll()
+        poll.register(self.acceptor_end, select.POLLIN)
+        while len(found) < count and poll.poll(timeout * 1000):
+            found += [i for i in fds.receive_closed(self.acceptor_end) or [] if i != fds.RESTARTED]
+        return found
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        self.pid = 0
+
+    def stop(self) -> int:
+        code = 0
+        if self.pid:
+            os.kill(self.pid, signal.SIGTERM)
+            code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        self.worker.ended.set()
+        self.control.listener.close()
+        return code
+
+
+def ask(link: socket.socket, frame: bytes) -> bytes:
+    """Send a frame; the next answer without its size, empty when the connection is closed."""
+    link.sendall(frame)
+    return read_frame(link)
+
+
+def read_frame(link: socket.socket) -> bytes:
+    """The next answer without its size; empty at the end."""
+    head = _read(link, 4)
+    return _read(link, struct.unpack(">i", head)[0]) if head else b""
+
+
+def _read(link: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        try:
+            more = link.recv(count - len(data))
+        except ConnectionError:
+            return b""
+        if not more:
+            return b""
+        data += more
+    return data
