@@ -47,7 +47,8 @@ def _result(ctx: RequestContext, name: str, wish: ReassignablePartition) -> Reas
     try:
         _check(ctx, name, wish)
     except KafkaError as error:
-        return ReassignablePartitionResponse(wish.partition_index, error.code, error.message)
+        message = None if error.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS else error.message
+        return ReassignablePartitionResponse(wish.partition_index, error.code, message)
     return ReassignablePartitionResponse(wish.partition_index, ErrorCode.NONE, None)
 
 

@@ -1,20 +1,11 @@
 """Main of the control process: the control room with the API list and the coordinators put in."""
 
-from collections.abc import Sequence
-
 from kbroker.api.registry import dispatch
 from kbroker.control import worker
-from kbroker.control.appender import Appender
-from kbroker.control.broker import Broker
-from kbroker.control.runtime import Runtime
+from kbroker.control.coordinators import make_coordinators
 from kbroker.ipc.child import ChildContext
-
-
-def coordinators(broker: Broker, appender: Appender) -> Sequence[Runtime]:
-    """The coordinators of this broker."""
-    return ()
 
 
 def main(context: ChildContext) -> None:
     """Entry of the role "control"."""
-    worker.main(context, dispatch, coordinators)
+    worker.main(context, dispatch, make_coordinators)

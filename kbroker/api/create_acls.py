@@ -4,7 +4,6 @@ v1 pattern types (KIP-290; v0 is gone since Kafka 4.0); v2 flexible; v3 user res
 """
 
 from kbroker.api.context import RequestContext
-from kbroker.api.describe_acls import NO_AUTHORIZER
 from kbroker.api.row import Api
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -15,7 +14,7 @@ API = Api(ApiKey.CREATE_ACLS, 1, 3)
 
 def handle(ctx: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
     """There is no authorizer that could be told."""
-    raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 
 
 def refuse(request: CreateAclsRequest, error: KafkaError, version: int) -> CreateAclsResponse:

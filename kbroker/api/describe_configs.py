@@ -56,11 +56,11 @@ def _result(
     except ConfigError as error:
         return DescribeConfigsResult(ErrorCode.INVALID_CONFIG, str(error), kind, name)
     except KafkaError as error:
-        message = None if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error.message
+        message = "" if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error.message
         return DescribeConfigsResult(error.code, message, kind, name)
     synonyms, texts = request.include_synonyms, request.include_documentation
     configs = [_config(entry, synonyms, texts) for entry in entries]
-    return DescribeConfigsResult(ErrorCode.NONE, None, kind, name, configs)
+    return DescribeConfigsResult(ErrorCode.NONE, "", kind, name, configs)
 
 
 def _config(entry: Entry, synonyms: bool, documentation: bool) -> DescribeConfigsResourceResult:

@@ -35,7 +35,8 @@ def handle(ctx: RequestContext, request: DescribeQuorumRequest) -> DescribeQuoru
             ctx.broker.node_id, [Listener(e.listener, e.host, e.port) for e in ctx.broker.endpoints.values()]
         )
     ]
-    return DescribeQuorumResponse(error_message=None, topics=topics, nodes=nodes)
+    known = any(partition.error_code == 0 for topic in topics for partition in topic.partitions)
+    return DescribeQuorumResponse(topics=topics, nodes=nodes if known else [])
 
 
 def refuse(request: DescribeQuorumRequest, error: KafkaError, version: int) -> DescribeQuorumResponse:
@@ -51,4 +52,4 @@ def _partition(ctx: RequestContext, name: str, index: int) -> ResponsePartitionD
     voter = ReplicaState(
         ctx.broker.node_id, log_end_offset=end, last_fetch_timestamp=now_ms, last_caught_up_timestamp=now_ms
     )
-    return ResponsePartitionData(index, 0, None, ctx.broker.node_id, 1, end, [voter], [])
+    return ResponsePartitionData(index, 0, "", ctx.broker.node_id, 1, end, [voter], [])

@@ -60,7 +60,11 @@ def refuse(request: MetadataRequest, error: KafkaError, version: int) -> Metadat
 
 
 def _check(request: MetadataRequest, version: int) -> None:
-    for topic in request.topics or ():
+    topics = request.topics or ()
+    by_id = any(topic.topic_id != ZERO_UUID for topic in topics)
+    for topic in topics:
+        if topic.name is None and version >= 12 and not by_id:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka fails over it in just this way
         if topic.name is None and version < 12:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
         if topic.topic_id != ZERO_UUID and version < 12:
@@ -108,7 +112,7 @@ def respond(ctx: RequestContext, request: MetadataRequest, errors: dict[str, Err
         controller_id=broker.node_id,
         topics=[_known(broker, topic, operations) for topic in _asked(broker, request, ctx.version)],
     )
-    response.topics += _unknown(broker, request, errors)
+    response.topics += _unknown(broker, request, errors, operations)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ON_CLUSTER
     return response
@@ -129,7 +133,7 @@ def _asked(broker: Broker, request: MetadataRequest, version: int) -> list[Topic
 
 
 def _unknown(
-    broker: Broker, request: MetadataRequest, errors: dict[str, ErrorCode]
+    broker: Broker, request: MetadataRequest, errors: dict[str, ErrorCode], operations: int
 ) -> list[MetadataResponseTopic]:
     topics = request.topics or []
     ids = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
@@ -146,7 +150,10 @@ def _unknown(
         known_bad = (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
         )
-        answers.append(MetadataResponseTopic(errors.get(name, known_bad), name, is_internal=name in INTERNAL))
+        code, internal = errors.get(name, known_bad), name in INTERNAL
+        answers.append(
+            MetadataResponseTopic(code, name, is_internal=internal, topic_authorized_operations=operations)
+        )
     return answers
 
 

@@ -115,7 +115,9 @@ def dispatch(broker: Broker, client: ClientRequest) -> Answer | Awaitable[Answer
         _complain(client, f"asked for API {client.api_key} version {client.api_version}, which is not served")
         return None
     try:
-        request, _ = decode(api.request, client.api_version, client.body)  # trailing bytes are legal: librdkafka sends some
+        request, _ = decode(
+            api.request, client.api_version, client.body
+        )  # trailing bytes are legal: librdkafka sends some
     except ProtocolError as error:
         _complain(client, f"sent a bad {api.name}: {error}")
         return None

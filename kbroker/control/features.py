@@ -51,14 +51,16 @@ def check_update(
 ) -> None:
     """Whether a level may be set (FeatureControlManager). Raises KafkaError."""
 
-    def refuse(why: str, code: ErrorCode = ErrorCode.INVALID_UPDATE_VERSION) -> KafkaError:
-        return KafkaError(code, f"Invalid update version {level} for feature {name}. {why}")
+    def refuse(why: str) -> KafkaError:
+        return KafkaError(
+            ErrorCode.INVALID_UPDATE_VERSION, f"Invalid update version {level} for feature {name}. {why}"
+        )
 
     feature = offered(served).get(name)
     if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-        raise refuse("The controller does not support the given upgrade type.", ErrorCode.INVALID_REQUEST)
+        raise refuse("The controller does not support the given upgrade type.")
     if level < 0:
-        raise refuse("A feature version cannot be less than 0.", ErrorCode.INVALID_REQUEST)
+        raise refuse("A feature version cannot be less than 0.")
     if feature is None:
         raise refuse("Local controller does not support this feature.")
     if level and not feature.min_level <= level <= feature.max_level:

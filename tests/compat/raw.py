@@ -8,6 +8,7 @@ otherwise.
 
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -26,6 +27,9 @@ LEVELLED = frozenset(
     }
 )  # fmt: skip
 """Fields that may differ: only whether they are set is compared (not their default)."""
+
+
+SETTLES_S = 5
 
 
 class Peer(Protocol):
@@ -89,7 +93,7 @@ class Case:
     """One request, expected to be answered alike. versions: inclusive.
 
     same_text: error texts must be equal, too. ignore: dotted field paths that are not compared ("topics.configs").
-    keep: the order of these lists (dotted paths) counts. fresh: the request is made anew for each version.
+    keep: the order of these lists (dotted paths) counts. settles: asked again for a while until the answers are alike.
     """
 
     name: str
@@ -99,6 +103,7 @@ class Case:
     same_text: bool = False
     ignore: frozenset[str] = frozenset()
     keep: frozenset[str] = frozenset()
+    settles: bool = False
     levelled: frozenset[str] = field(default=LEVELLED)
 
 
@@ -112,7 +117,7 @@ def case(
     """A Case from a request, a function of the peer, or a function of peer and version."""
     if isinstance(request, Struct):
         return Case(name, api, versions, lambda peer, version: request, **how)
-    arguments = request.__code__.co_argcount  # type: ignore[union-attr]
+    arguments = request.__code__.co_argcount
     if arguments == 1:
         return Case(name, api, versions, lambda peer, version: request(peer), **how)  # type: ignore[call-arg]
     return Case(name, api, versions, request, **how)  # type: ignore[arg-type]
@@ -120,9 +125,14 @@ def case(
 
 def compare(one: Case, version: int, expected: Peer, actual: Peer) -> list[str]:
     """Differences between the two answers, one line each; empty when they are alike."""
-    wanted = expected.ask(one.api, version, one.build(expected, version))
-    found = actual.ask(one.api, version, one.build(actual, version))
-    return differences(plain(wanted, one), plain(found, one))
+    deadline = time.monotonic() + (SETTLES_S if one.settles else 0)
+    while True:
+        wanted = expected.ask(one.api, version, one.build(expected, version))
+        found = actual.ask(one.api, version, one.build(actual, version))
+        lines = differences(plain(wanted, one), plain(found, one))
+        if not lines or time.monotonic() >= deadline:
+            return lines
+        time.sleep(0.05)
 
 
 def plain(value: Any, one: Case, path: str = "") -> Any:

@@ -1,0 +1,64 @@
+"""A peer of the raw comparison that asks control's dispatch directly, in an event loop of its own."""
+
+import asyncio
+import inspect
+from typing import Any
+
+from kbroker.api.registry import dispatch
+from kbroker.control.broker import Broker
+from kbroker.ipc.messages import ClientRequest
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import decode_exact, encode
+from kbroker.protocol.frame import parse_response
+from kbroker.protocol.messages import response_class
+from kbroker.protocol.schema import Struct
+
+
+def client_request(api: ApiKey, version: int, body: bytes, correlation_id: int = 7) -> ClientRequest:
+    """What a network process would pass on."""
+    return ClientRequest(
+        connection_id=1,
+        api_key=api,
+        api_version=version,
+        correlation_id=correlation_id,
+        client_id="raw",
+        listener="PLAINTEXT",
+        client_host="127.0.0.1",
+        client_port=50000,
+        principal="User:ANONYMOUS",
+        body=body,
+    )
+
+
+async def send(broker: Broker, api: ApiKey, version: int, request: Struct | bytes) -> bytes | None:
+    """The whole answer frame, None when the connection would be closed."""
+    body = request if isinstance(request, bytes) else encode(request, version)
+    answer = dispatch(broker, client_request(api, version, body))
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+async def ask(broker: Broker, api: ApiKey, version: int, request: Struct) -> Any:
+    """The decoded answer."""
+    frame = await send(broker, api, version, request)
+    if frame is None:
+        return None
+    assert int.from_bytes(frame[:4]) == len(frame) - 4
+    correlation_id, start = parse_response(frame[4:], api, version)
+    assert correlation_id == 7
+    return decode_exact(response_class(api), version, frame[4:], start)
+
+
+class InProcessPeer:
+    """One broker under comparison; `loop` is the one it lives in."""
+
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
+        self.broker = broker
+        self.loop = loop
+
+    def ask(self, api: ApiKey, version: int, request: Struct) -> Struct | None:
+        answer: Struct | None = self.loop.run_until_complete(ask(self.broker, api, version, request))
+        return answer
+
+    def topic_id(self, name: str) -> bytes:
+        topic = self.broker.catalogue.get(name)
+        return bytes(16) if topic is None else topic.topic_id

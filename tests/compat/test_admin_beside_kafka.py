@@ -1,0 +1,87 @@
+"""Admin and metadata requests to kbroker and to Apache Kafka 4.3.1: the answers are alike, field by field."""
+
+from typing import Any
+
+import pytest
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest
+from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kbroker.protocol.records import build_batch
+from tests.compat import admin_cases
+from tests.compat.raw import SocketPeer, compare
+from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.compat]
+
+NOT_DONE = {38, 39, 40, 41, 80, 81, 83, 84, 85, 86, 87}
+"""Delegation tokens, raft voters and the share state persister: between brokers, or not planned."""
+
+
+@pytest.fixture(scope="module")
+def peers(kafka: ApacheKafka, broker: KBroker) -> tuple[SocketPeer, SocketPeer]:
+    """Apache Kafka and kbroker, with the topics and records that the cases expect."""
+    both = SocketPeer(kafka.port), SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
+    for peer in both:
+        admin_cases.prepare(peer)
+    for one in admin_cases.CREATE_TOPICS:
+        for version in range(one.versions[0], one.versions[1] + 1):
+            assert not compare(one, version, *both), one.name
+    for partition, records in admin_cases.RECORDS:
+        data = PartitionProduceData(partition, build_batch(records))
+        request = ProduceRequest(None, -1, 10_000, [TopicProduceData("one", partition_data=[data])])
+        for peer in both:
+            answer: Any = peer.ask(ApiKey.PRODUCE, 9, request)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+    return both
+
+
+LATER = [one for one in admin_cases.CASES if one not in admin_cases.CREATE_TOPICS]
+
+
+@pytest.mark.parametrize(
+    ("one", "version"),
+    [(one, version) for one in LATER for version in range(one.versions[0], one.versions[1] + 1)],
+    ids=lambda value: getattr(value, "name", f"v{value}"),
+)
+def test_answers_are_alike(peers: tuple[SocketPeer, SocketPeer], one: Any, version: int) -> None:
+    assert not compare(one, version, *peers)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_advertised_ranges_are_kafkas(peers: tuple[SocketPeer, SocketPeer], version: int) -> None:
+    request = ApiVersionsRequest("raw", "1.0")
+    wanted, found = (peer.ask(ApiKey.API_VERSIONS, version, request) for peer in peers)
+    ranges = {api.api_key: (api.min_version, api.max_version) for api in wanted.api_keys}  # type: ignore[union-attr]
+    ours = {api.api_key: (api.min_version, api.max_version) for api in found.api_keys}  # type: ignore[union-attr]
+    assert not NOT_DONE & set(ours)
+    assert ours == {key: ranges[key] for key in ours}
+
+
+@pytest.mark.parametrize("software", [("", "1"), ("a", ""), ("-a", "1"), ("a b", "1")])
+def test_malformed_software_names_are_refused_alike(
+    peers: tuple[SocketPeer, SocketPeer], software: tuple[str, str]
+) -> None:
+    wanted, found = (peer.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(*software)) for peer in peers)
+    assert wanted == found
+
+
+def test_an_unknown_version_of_api_versions_is_answered_in_v0s_form(
+    peers: tuple[SocketPeer, SocketPeer],
+) -> None:
+    frame = bytes.fromhex("00000010 0012 0009 00000007 0001 61 00 0261 0262 00".replace(" ", ""))
+    assert len(frame) == 4 + 16
+    wanted, found = (peer.send(frame) for peer in peers)
+    assert wanted == found
+
+
+@pytest.mark.parametrize(("key", "version"), [(3, 99), (19, 1), (4, 0), (999, 0), (-1, 0), (2, 0)])
+def test_other_unknown_requests_are_closed_upon(
+    peers: tuple[SocketPeer, SocketPeer], key: int, version: int
+) -> None:
+    body = (
+        key.to_bytes(2, "big", signed=True) + version.to_bytes(2) + (7).to_bytes(4) + b"\xff\xff" + bytes(8)
+    )
+    frame = len(body).to_bytes(4) + body
+    assert [peer.send(frame) for peer in peers] == [None, None]

@@ -1,0 +1,193 @@
+"""A broker's control state with fake IO workers and network processes: real SQLite, real slots, no process."""
+
+import shutil
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.listeners import Endpoint, SecurityProtocol
+from kbroker.control import state
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition
+from kbroker.ipc import layout
+from kbroker.ipc import messages as m
+from kbroker.ipc.shared import Shared, Sizes
+from kbroker.log import files
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.records import NewRecord, build_batch
+
+CLUSTER_ID = "kbrokerTestClusterIdAA"
+ENDPOINT = Endpoint("PLAINTEXT", SecurityProtocol.PLAINTEXT, "127.0.0.1", 9092)
+
+
+async def _value(value: Any) -> Any:
+    return value
+
+
+class FakeNetwork:
+    """A network process that applies every image at once."""
+
+    def __init__(self) -> None:
+        self.images: list[m.Image] = []
+
+    def call(self, body: Any) -> Awaitable[Any]:
+        assert isinstance(body, m.Image)
+        self.images.append(body)
+        return _value(None)
+
+    def close(self) -> None:
+        pass
+
+    @property
+    def topics(self) -> dict[str, m.TopicImage]:
+        """What it knows by now."""
+        known: dict[str, m.TopicImage] = {}
+        for image in self.images:
+            if image.full:
+                known = {}
+            known |= {topic.name: topic for topic in image.topics}
+            for name in image.deleted:
+                known.pop(name, None)
+        return known
+
+
+class FakeWorker:
+    """An IO worker that keeps its promises to control: folders, slot words, one uncompressed segment per partition.
+
+    refuse: errors by type of call, raised instead of an answer.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+        self.calls: list[Any] = []
+        self.opened: dict[int, m.OpenPartition] = {}
+        self.refuse: dict[type, KafkaError] = {}
+        self.producers: tuple[m.ProducerState, ...] = ()
+
+    def call(self, body: Any) -> Awaitable[Any]:
+        self.calls.append(body)
+        if (error := self.refuse.get(type(body))) is not None:
+            return self._raise(error)
+        answer = getattr(self, "_" + type(body).__name__, None)
+        try:
+            return _value(answer(body) if answer else None)
+        except KafkaError as error:
+            return self._raise(error)
+
+    async def _raise(self, error: KafkaError) -> Any:
+        raise error
+
+    def close(self) -> None:
+        pass
+
+    def _OpenPartition(self, call: m.OpenPartition) -> None:  # noqa: N802
+        folder = Path(call.log_dir, f"{call.topic}-{call.partition}")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.opened[call.slot] = call
+        line = self.shared.slots[call.slot]
+        line[: layout.SLOT_GENERATION] = 0
+        line[layout.SLOT_LEADER_EPOCH] = call.leader_epoch
+        line[layout.SLOT_MAX_TIMESTAMP] = -1
+        (folder / files.LEADER_EPOCH_CHECKPOINT).write_text(f"0\n1\n{call.leader_epoch} 0\n")
+        Path(files.path(str(folder), 0, files.LOG)).touch()
+        line[layout.SLOT_STATE] = layout.STATE_ONLINE
+
+    def _ClosePartition(self, call: m.ClosePartition) -> None:  # noqa: N802
+        opened = self.opened.pop(call.slot)
+        self.shared.slots[call.slot, layout.SLOT_STATE] = layout.STATE_DELETED
+        if call.delete:
+            shutil.rmtree(Path(opened.log_dir, f"{opened.topic}-{opened.partition}"))
+
+    def _DeleteRecords(self, call: m.DeleteRecords) -> int:  # noqa: N802
+        line = self.shared.slots[call.slot]
+        offset = int(line[layout.SLOT_HIGH_WATERMARK]) if call.offset == -1 else call.offset
+        if not 0 <= offset <= line[layout.SLOT_HIGH_WATERMARK]:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        line[layout.SLOT_LOG_START] = max(offset, line[layout.SLOT_LOG_START])
+        return int(line[layout.SLOT_LOG_START])
+
+    def _EpochEndOffset(self, call: m.EpochEndOffset) -> tuple[int, int]:  # noqa: N802
+        line = self.shared.slots[call.slot]
+        if call.leader_epoch == line[layout.SLOT_LEADER_EPOCH]:
+            return call.leader_epoch, int(line[layout.SLOT_LOG_END])
+        return -1, -1
+
+    def _DescribeProducers(self, call: m.DescribeProducers) -> tuple[m.ProducerState, ...]:  # noqa: N802
+        return self.producers
+
+    def append(self, partition: Partition, *records: NewRecord) -> None:
+        """One batch at the end of the log, visible at once."""
+        line = self.shared.slots[partition.slot]
+        offset, epoch = int(line[layout.SLOT_LOG_END]), int(line[layout.SLOT_LEADER_EPOCH])
+        batch = build_batch(records, base_offset=offset, partition_leader_epoch=epoch)
+        with open(files.path(partition.folder, 0, files.LOG), "ab") as log:
+            log.write(batch)
+            size = log.tell()
+        end = offset + len(records)
+        for word in (
+            layout.SLOT_LOG_END,
+            layout.SLOT_HIGH_WATERMARK,
+            layout.SLOT_LAST_STABLE,
+            layout.SLOT_DURABLE,
+        ):
+            line[word] = end
+        for word in (layout.SLOT_ACTIVE_END, layout.SLOT_HW_POSITION, layout.SLOT_LOG_BYTES):
+            line[word] = size
+
+
+class World:
+    """A broker, its IO workers and network processes, and the settings it was made with."""
+
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str] | None = None, workers: int = 1, dirs: int = 1
+    ) -> None:
+        self.dirs = [str(folder / f"d{number}") for number in range(dirs)]
+        for log_dir in self.dirs:
+            Path(log_dir).mkdir(parents=True, exist_ok=True)
+        self.settings = {
+            "log.dirs": ",".join(self.dirs),
+            "node.id": "1",
+            "offsets.topic.num.partitions": "4",
+            **(settings or {}),
+        }
+        self.sizes = Sizes(2, workers, 256, 16, 1 << 20)
+        self.shared = Shared(self.sizes)
+        self.broker = self.start()
+
+    def start(self) -> Broker:
+        """Control starts, again or for the first time, on the same shared memory."""
+        config, _ = BrokerConfig.load(self.settings)
+        self.broker = state.build(self.shared, config, self.dirs, {"PLAINTEXT": ENDPOINT}, CLUSTER_ID)
+        self.workers = [FakeWorker(self.shared) for _ in range(self.sizes.workers)]
+        for index, worker in enumerate(self.workers):
+            for topic, partition in self.broker.partitions_of(index):
+                worker.call(self.broker.open_call(topic, partition))
+            self.broker.links.add_worker(index, worker)  # type: ignore[arg-type]
+        self.network = FakeNetwork()
+        self.broker.links.add_network(0, self.network)  # type: ignore[arg-type]
+        return self.broker
+
+    def reboot(self) -> Broker:
+        """The whole broker stops and starts: fresh shared memory."""
+        self.broker.close()
+        self.shared = Shared(self.sizes)
+        return self.start()
+
+    @property
+    def worker(self) -> FakeWorker:
+        """The first IO worker."""
+        return self.workers[0]
+
+
+@contextmanager
+def world(
+    folder: Path, settings: Mapping[str, str] | None = None, workers: int = 1, dirs: int = 1
+) -> Iterator[World]:
+    """A World that is closed at the end."""
+    made = World(folder, settings, workers, dirs)
+    try:
+        yield made
+    finally:
+        made.broker.close()
