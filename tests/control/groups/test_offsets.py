@@ -151,14 +151,14 @@ class TestTransactions:
         kafka = Coordinator()
         kafka.commit(1)
         self.pending(kafka, 2)
-        kafka.shard.replay_end_of_transaction(5, commit)
+        kafka.shard.replay_end_of_transaction(PARTITION, 5, commit)
         assert kafka.committed(stable=True) == offset
 
     def test_a_later_plain_commit_wins_over_an_earlier_transactional_one(self) -> None:
         kafka = Coordinator()
         self.pending(kafka, 2)
         kafka.commit(3)
-        kafka.shard.replay_end_of_transaction(5, True)
+        kafka.shard.replay_end_of_transaction(PARTITION, 5, True)
         assert kafka.committed() == 3
 
     def test_pending_offsets_do_not_expire_and_keep_the_group(self) -> None:

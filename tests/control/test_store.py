@@ -1,0 +1,108 @@
+"""The SQLite store: what it holds survives, changes are atomic, versions are checked."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.store import VERSION, Change, Store, StoreError
+
+
+def topic(name: str, *slots: int) -> Topic:
+    partitions = [Partition(name, index, "/d", slot, slot + 100, 7) for index, slot in enumerate(slots)]
+    return Topic(name, name.encode().ljust(16, b"."), partitions)
+
+
+def test_everything_survives_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "kbroker.db"
+    store = Store(path)
+    store.apply(
+        Change(
+            new_topics=[topic("a", 3, 4)],
+            configs={(2, "a"): {"retention.ms": "1"}, (4, ""): {"log.retention.ms": "2"}},
+            features={"transaction.version": 1},
+        )
+    )
+    store.put_meta("cluster_id", "c")
+    store.close()
+    store = Store(path)
+    stored = store.load()
+    assert stored.topics == [topic("a", 3, 4)]
+    assert stored.configs == {(2, "a"): {"retention.ms": "1"}, (4, ""): {"log.retention.ms": "2"}}
+    assert stored.features == {"transaction.version": 1}
+    assert stored.features_epoch == 1
+    assert stored.next_generation == 105
+    assert store.meta("cluster_id", "") == "c"
+    store.close()
+
+
+def test_a_deleted_topic_takes_its_partitions_along(tmp_path: Path) -> None:
+    store = Store(tmp_path / "kbroker.db")
+    store.apply(Change(new_topics=[topic("a", 1), topic("b", 2)]))
+    store.apply(Change(deleted_topics=["a"]))
+    assert [found.name for found in store.load().topics] == ["b"]
+    store.apply(Change(new_topics=[topic("a", 1)]))  # its slot is free again
+    store.close()
+
+
+def test_a_change_is_made_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    store = Store(tmp_path / "kbroker.db")
+    store.apply(Change(new_topics=[topic("a", 1)]))
+    with pytest.raises(sqlite3.IntegrityError):
+        store.apply(Change(new_topics=[topic("b", 2), topic("c", 1)], configs={(2, "b"): {"k": "v"}}))
+    stored = store.load()
+    assert [found.name for found in stored.topics] == ["a"]
+    assert not stored.configs
+    store.apply(Change(new_topics=[topic("b", 2)]))  # the connection goes on
+    store.close()
+
+
+def test_a_config_set_to_none_is_dropped(tmp_path: Path) -> None:
+    store = Store(tmp_path / "kbroker.db")
+    store.apply(Change(configs={(2, "a"): {"x": "1", "y": "2"}}))
+    store.apply(Change(configs={(2, "a"): {"x": None, "y": "3"}}))
+    assert store.load().configs == {(2, "a"): {"y": "3"}}
+    store.close()
+
+
+def test_producer_ids_are_never_given_twice_even_after_a_crash(tmp_path: Path) -> None:
+    path = tmp_path / "kbroker.db"
+    store = Store(path)
+    assert store.allocate_producer_ids(1000) == 0
+    crashed = Store(path)  # a second opening without a close of the first: as after kill -9
+    assert crashed.allocate_producer_ids(1000) == 1000
+    crashed.close()
+    store.close()
+
+
+def test_leader_epochs_grow_with_every_run(tmp_path: Path) -> None:
+    store = Store(tmp_path / "kbroker.db")
+    store.apply(Change(new_topics=[topic("a", 1)]))
+    store.advance_leader_epochs()
+    assert store.load().topics[0].partitions[0].leader_epoch == 8
+    store.close()
+
+
+def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kbroker.db"
+    Store(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version={VERSION + 1}")
+    db.close()
+    with pytest.raises(StoreError, match=f"version {VERSION + 1}"):
+        Store(path)
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kbroker.db"
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(StoreError):
+        Store(path)
+
+
+def test_changes_are_synced_to_disk(tmp_path: Path) -> None:
+    store = Store(tmp_path / "kbroker.db")
+    assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    store.close()
