@@ -102,7 +102,7 @@ BYTES_PER_TOPIC = 24
 
 @inlined
 def scan(cx: int, position: int, end: int, version: int) -> int:
-    """Read a body's structure into the CX_SCAN words; MALFORMED unless every length fits exactly."""
+    """Read a body's structure into the CX_SCAN words; MALFORMED unless every length fits."""
     compact = version >= FLEXIBLE
     length, position = read_length(position, end, compact, False)
     if position < 0 or length > end - position:
@@ -156,7 +156,7 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
                 return MALFORMED
     if compact:
         position = skip_tags(position, end)
-    if position != end:
+    if position < 0:  # bytes behind the end are legal, some clients send them
         return MALFORMED
     refused = transactional and not transactional_id
     put(cx, CX_SCAN_REFUSED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED if refused else NONE)

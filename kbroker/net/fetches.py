@@ -32,7 +32,7 @@ from kbroker.net.partition_reader import Limits, PartitionReader, Reading
 from kbroker.net.residency import Probe
 from kbroker.net.slot_kernel import announce_waiter
 from kbroker.net.topics import Topics
-from kbroker.protocol.codec import decode_exact
+from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import RequestHeader
 from kbroker.protocol.messages.fetch import FetchRequest
@@ -89,7 +89,7 @@ class Fetches:
 
     def take(self, connection: Connection, header: RequestHeader, frame: bytes, body: int) -> None:
         """Serve a request. Raises ProtocolError when it can not be read."""
-        request = decode_exact(FetchRequest, header.api_version, frame, body)
+        request, _ = decode(FetchRequest, header.api_version, frame, body)
         found = self._context(connection, header, request)
         if isinstance(found, ErrorCode):
             self._reply(connection, FetchAnswer(header, self._node_id).build([], found))
