@@ -6,9 +6,13 @@ from types import ModuleType
 from typing import Any
 
 from kbroker.api import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_acls,
     create_partitions,
     create_topics,
@@ -24,7 +28,9 @@ from kbroker.api import (
     describe_producers,
     describe_quorum,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -36,6 +42,7 @@ from kbroker.api import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -43,7 +50,9 @@ from kbroker.api import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
     update_features,
+    write_txn_markers,
 )
 from kbroker.api.context import RequestContext
 from kbroker.api.row import SERVED, Api, Owner
@@ -76,6 +85,11 @@ MODULES: tuple[ModuleType, ...] = (
     delete_records,
     init_producer_id,
     offset_for_leader_epoch,
+    add_partitions_to_txn,
+    add_offsets_to_txn,
+    end_txn,
+    write_txn_markers,
+    txn_offset_commit,
     describe_acls,
     create_acls,
     delete_acls,
@@ -93,6 +107,8 @@ MODULES: tuple[ModuleType, ...] = (
     update_features,
     describe_cluster,
     describe_producers,
+    describe_transactions,
+    list_transactions,
     list_config_resources,
     describe_topic_partitions,
 )

@@ -5,7 +5,7 @@ partition has been loaded, GroupMetadata of a group that is there already says n
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
@@ -33,13 +33,22 @@ class GroupReplay:
         self._loaded: set[int] = set()
         self._groups_of: dict[int, set[str]] = {}
         self._handlers: dict[type, Callable[[int, Any, Any], None]] = {GroupMetadataKey: self._group_metadata}
+        self._when_loaded: dict[str, Callable[[Any], None]] = {}
 
     def handle(self, key_class: type, handler: Callable[[int, Any, Any], None]) -> None:
         """handler(partition, key, value) applies records with this key."""
         self._handlers[key_class] = handler
 
+    def when_loaded(self, group_type: str, start: Callable[[Any], None]) -> None:
+        """start(group) sets the timers of a group of this type that was found in the log."""
+        self._when_loaded[group_type] = start
+
     def is_loaded(self, partition: int) -> bool:
         return partition in self._loaded
+
+    def groups_of(self, partition: int) -> Set[str]:
+        """Groups whose records lie in the partition."""
+        return self._groups_of.get(partition, frozenset())
 
     def replay(self, partition: int, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
         """Apply one record. Raises ProtocolError when its type or version is unknown."""
@@ -86,8 +95,10 @@ class GroupReplay:
         """Every record has been replayed: sessions start now."""
         self._loaded.add(partition)
         for group_id in self._groups_of.get(partition, set()):
-            group = self._table.classic(group_id)
-            if group is None:
+            group = self._table.groups.get(group_id)
+            if group is not None and group.TYPE in self._when_loaded:
+                self._when_loaded[group.TYPE](group)
+            if not isinstance(group, ClassicGroup):
                 continue
             for member in group.members.values():
                 self._rebalance.schedule_heartbeat(group, member)

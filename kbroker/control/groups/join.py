@@ -9,7 +9,7 @@ from kbroker.control.groups.classic_member import ClassicMember, Protocols
 from kbroker.control.groups.group_records import empty_group_metadata, group_metadata
 from kbroker.control.groups.rebalance import Rebalance
 from kbroker.control.groups.table import GroupTable, append_error
-from kbroker.control.machine import Deferred, Outcome
+from kbroker.control.machine import Deferred, Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -46,9 +46,12 @@ class ClassicJoin:
         """Outcome whose response is the Deferred JoinGroupResponse."""
         group = self._table.classic(request.group_id)
         created = group is None
+        tombstones: list[Record] = []
         if group is None:
             if request.member_id != UNKNOWN_MEMBER:
                 return Outcome(response=refused(request, ErrorCode.UNKNOWN_MEMBER_ID))
+            empty = self._table.groups.get(request.group_id)
+            tombstones = [] if empty is None else empty.tombstones()
             group = self._table.create_classic(request.group_id, now_ms)
         deferred = Deferred()
         if not self._accepts(group, request.member_id):
@@ -60,7 +63,7 @@ class ClassicJoin:
         else:
             outcome = self._join_known(caller, request, group, deferred, now_ms)
         if created and not outcome.records:
-            outcome.records = [empty_group_metadata(group)]
+            outcome.records = [*tombstones, empty_group_metadata(group)]
             outcome.then = lambda code: _answer_append_error(deferred, code)
         outcome.response = deferred
         return outcome

@@ -1,6 +1,8 @@
 """OffsetCommit, TxnOffsetCommit and OffsetDelete."""
 
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
+from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_store import CommittedOffset, offset_record, offset_tombstone
 from kbroker.control.groups.rebalance import Rebalance
 from kbroker.control.groups.table import GroupTable
@@ -44,7 +46,7 @@ class OffsetCommits:
         Raises KafkaError for the whole request: GROUP_ID_NOT_FOUND (v9+), ILLEGAL_GENERATION,
         UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION.
         """
-        self._validate(request, api_version)
+        group = self._validate(request, api_version)
         expire_ms = -1 if request.retention_time_ms == -1 else now_ms + request.retention_time_ms
         response = OffsetCommitResponse()
         records: list[Record] = []
@@ -53,6 +55,14 @@ class OffsetCommits:
             answers: list[OffsetCommitResponsePartition] = []
             response.topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
             for part in topic.partitions:
+                if isinstance(group, ConsumerGroup):
+                    topic_id = self._table.topics.id_of(topic.name)
+                    group.validate_partition_commit(
+                        request.member_id,
+                        request.generation_id_or_member_epoch,
+                        topic_id,
+                        part.partition_index,
+                    )
                 code = ErrorCode.NONE
                 metadata = part.committed_metadata or ""
                 if len(metadata) > limit:
@@ -70,12 +80,13 @@ class OffsetCommits:
                 answers.append(OffsetCommitResponsePartition(part.partition_index, code))
         return Outcome(records, response)
 
-    def _validate(self, request: OffsetCommitRequest, api_version: int) -> None:
+    def _validate(self, request: OffsetCommitRequest, api_version: int) -> Group | None:
+        """The group; None when it is made by this commit."""
         group = self._table.groups.get(request.group_id)
         epoch = request.generation_id_or_member_epoch
         if group is None:
             if epoch < 0:
-                return  # a group of offsets alone, made by the replay of its first one
+                return None  # a group of offsets alone, made by the replay of its first one
             if api_version >= NEW_PROTOCOL_FROM:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
@@ -86,6 +97,7 @@ class OffsetCommits:
             member = group.members.get(request.member_id)
             if member is not None:
                 self._rebalance.schedule_heartbeat(group, member)
+        return group
 
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, api_version: int, now_ms: int

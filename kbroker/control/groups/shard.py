@@ -9,6 +9,9 @@ import logging
 from kbroker.control.groups import describe, offset_expiration
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.consumer_group.describe import describe_consumer_group
+from kbroker.control.groups.consumer_group.groups import ConsumerGroups
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group_replay import GroupReplay
 from kbroker.control.groups.heartbeat import classic_heartbeat
 from kbroker.control.groups.join import ClassicJoin, refused
@@ -17,16 +20,18 @@ from kbroker.control.groups.offset_commit import OffsetCommits
 from kbroker.control.groups.offset_fetch import fetch_offsets
 from kbroker.control.groups.rebalance import Rebalance
 from kbroker.control.groups.settings import GroupSettings
-from kbroker.control.groups.sync import ClassicSync
+from kbroker.control.groups.sync import ClassicSync, answered
 from kbroker.control.groups.sync import refused as sync_refused
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import TopicView
-from kbroker.control.machine import Outcome, Timers
+from kbroker.control.machine import Deferred, Outcome, Timers
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kbroker.protocol.messages.delete_groups import DeletableGroupResult
 from kbroker.protocol.messages.describe_groups import DescribedGroup
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from kbroker.protocol.messages.join_group import JoinGroupRequest
+from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from kbroker.protocol.messages.list_groups import ListedGroup
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
@@ -56,6 +61,8 @@ class GroupShard:
         self._leave = ClassicLeave(self.table, self._rebalance)
         self._commits = OffsetCommits(self.table, self._rebalance)
         self._replay = GroupReplay(self.table, self._rebalance)
+        self._consumer = ConsumerGroups(self.table, self._rebalance, self._replay)
+        self._replay.when_loaded(ConsumerGroup.TYPE, self._consumer.loaded)
 
     # --- classic groups
 
@@ -66,7 +73,24 @@ class GroupShard:
         shortest, longest = self.table.settings.session_timeout_bounds_ms
         if not shortest <= request.session_timeout_ms <= longest:
             return Outcome(response=refused(request, ErrorCode.INVALID_SESSION_TIMEOUT))
-        return self._join.join(caller, request, now_ms)
+        group = self.table.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self._join_consumer_group(group, caller, request, now_ms)
+        if group is None or isinstance(group, ClassicGroup | ConsumerGroup):
+            return self._join.join(caller, request, now_ms)
+        deferred = Deferred()
+        deferred.complete(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        return Outcome(response=deferred)
+
+    def _join_consumer_group(
+        self, group: ConsumerGroup, caller: Caller, request: JoinGroupRequest, now_ms: int
+    ) -> Outcome:
+        try:
+            return self._consumer.classic.join(group, caller, request, now_ms)
+        except KafkaError as error:
+            deferred = Deferred()
+            deferred.complete(JoinGroupResponse(error_code=error.code))
+            return Outcome(response=deferred)
 
     def sync(self, request: SyncGroupRequest, now_ms: int) -> Outcome:
         """Response: Deferred of a SyncGroupResponse."""
@@ -77,6 +101,11 @@ class GroupShard:
             return sync_refused(ErrorCode.UNKNOWN_MEMBER_ID)
         if isinstance(group, ClassicGroup):
             return self._sync.sync(group, request, now_ms)
+        if isinstance(group, ConsumerGroup):
+            try:
+                return answered(self._consumer.classic.sync(group, request))
+            except KafkaError as error:
+                return sync_refused(error.code)
         return sync_refused(ErrorCode.UNKNOWN_MEMBER_ID)
 
     def heartbeat(self, request: HeartbeatRequest) -> Outcome:
@@ -85,9 +114,12 @@ class GroupShard:
             return Outcome(response=HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         group = self.table.groups.get(request.group_id)
         try:
-            if not isinstance(group, ClassicGroup):
-                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-            code = classic_heartbeat(self._rebalance, group, request)
+            if isinstance(group, ClassicGroup):
+                code = classic_heartbeat(self._rebalance, group, request)
+            elif isinstance(group, ConsumerGroup):
+                code = self._consumer.classic.heartbeat(group, request)
+            else:
+                code = ErrorCode.UNKNOWN_MEMBER_ID
         except KafkaError as error:
             code = error.code
         return Outcome(response=HeartbeatResponse(error_code=code))
@@ -99,11 +131,24 @@ class GroupShard:
         group = self.table.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             return self._leave.leave(group, request, now_ms)
+        if isinstance(group, ConsumerGroup):
+            return self._consumer.classic.leave(group, request, now_ms)
         unknown = [
             MemberResponse(each.member_id, each.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID)
             for each in request.members
         ]
         return Outcome(response=LeaveGroupResponse(members=unknown))
+
+    # --- consumer groups
+
+    def consumer_heartbeat(
+        self, caller: Caller, request: ConsumerGroupHeartbeatRequest, now_ms: int
+    ) -> Outcome:
+        """Response: ConsumerGroupHeartbeatResponse."""
+        return self._consumer.heartbeat(caller, request, now_ms)
+
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        return describe_consumer_group(self.table, group_id)
 
     # --- offsets
 
@@ -184,9 +229,9 @@ class GroupShard:
         """Apply one record of a transactional batch: an offset that waits for its transaction's end."""
         self._replay.replay(partition, key, value, producer_id)
 
-    def replay_end_of_transaction(self, producer_id: int, commit: bool) -> None:
-        """Apply a control record."""
-        self.table.offsets.end_transaction(producer_id, commit)
+    def replay_end_of_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
+        """Apply a control record of one partition: the transaction's offsets of groups elsewhere wait for theirs."""
+        self.table.offsets.end_transaction(producer_id, commit, self._replay.groups_of(partition))
 
     def loaded(self, partition: int, now_ms: int) -> None:
         """Start the sessions of every member that was found, and drop groups above group.max.size."""

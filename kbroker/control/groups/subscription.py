@@ -32,6 +32,12 @@ def parse_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
     return decode(ConsumerProtocolSubscription, version, metadata, 2)[0]
 
 
+def parse_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
+    """A member's assignment. Raises ProtocolError."""
+    version = min(version_of(assignment), _NEWEST)
+    return decode(ConsumerProtocolAssignment, version, assignment, 2)[0]
+
+
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
     """Topics of all subscriptions together; None when one cannot be read."""
     topics: set[str] = set()

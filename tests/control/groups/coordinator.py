@@ -8,6 +8,12 @@ from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
 from kbroker.control.machine import Deferred, Operation, Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.consumer_group_describe import DescribedGroup
+from kbroker.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    RequestTopicPartitions,
+)
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
@@ -287,6 +293,56 @@ class Coordinator:
         if found.error_code:
             raise KafkaError(ErrorCode(found.error_code))
         return found.committed_offset
+
+    # --- consumer groups
+
+    def beat(
+        self,
+        member_id: str,
+        epoch: int = 0,
+        topics: list[str] | None = None,
+        regex: str | None = None,
+        owned: dict[str, list[int]] | None = None,
+        group: str = "g",
+        instance: str | None = None,
+        assignor: str | None = None,
+        rebalance_timeout_ms: int = -1,
+        version: int = 1,
+    ) -> ConsumerGroupHeartbeatResponse:
+        """One heartbeat; a first one (epoch 0) is complete."""
+        first = epoch == 0
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member_id,
+            member_epoch=epoch,
+            instance_id=instance,
+            rebalance_timeout_ms=30_000 if first and rebalance_timeout_ms == -1 else rebalance_timeout_ms,
+            subscribed_topic_names=topics,
+            subscribed_topic_regex=regex,
+            server_assignor=assignor,
+            topic_partitions=[
+                RequestTopicPartitions(self.topics.make_id(name), partitions)
+                for name, partitions in (owned or {}).items()
+            ]
+            if first or owned is not None
+            else None,
+        )
+        outcome = self.shard.consumer_heartbeat(Caller("client", "/127.0.0.1", version), request, self.now_ms)
+        response = self.run(outcome)
+        assert isinstance(response, ConsumerGroupHeartbeatResponse)
+        return response
+
+    def parts(self, response: ConsumerGroupHeartbeatResponse) -> dict[str, list[int]] | None:
+        """The assignment of an answer by topic name; None when it has none."""
+        if response.assignment is None:
+            return None
+        return {
+            topic.topic_id.rstrip(b"\0").decode(): list(topic.partitions)
+            for topic in response.assignment.topic_partitions
+        }
+
+    def described(self, group: str = "g") -> DescribedGroup:
+        return self.shard.describe_consumer_group(group)
 
     def state(self, group: str = "g") -> str:
         return self.shard.describe(group, 5).group_state

@@ -59,8 +59,8 @@ class ConsumerMember:
     regex: str | None = None
     server_assignor: str | None = None
     classic: ClassicMetadata | None = None
-    assigned: EpochPartitions = field(default=NO_PARTITIONS)
-    pending_revocation: EpochPartitions = field(default=NO_PARTITIONS)
+    assigned: EpochPartitions = field(default_factory=lambda: NO_PARTITIONS)
+    pending_revocation: EpochPartitions = field(default_factory=lambda: NO_PARTITIONS)
 
     @property
     def uses_classic(self) -> bool:

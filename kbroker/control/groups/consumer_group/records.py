@@ -114,6 +114,11 @@ def regex_tombstone(group_id: str, regex: str) -> Record:
     return _record(ConsumerGroupRegularExpressionKey(group_id, regex), None)
 
 
+def partition_metadata_tombstone(group_id: str) -> Record:
+    """Drops what Kafka 4.0 kept before there was a metadata hash."""
+    return _record(ConsumerGroupPartitionMetadataKey(group_id), None)
+
+
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
     """Removes a member. The order matters to Apache Kafka's replay."""
     return [

@@ -7,7 +7,6 @@ from hashlib import blake2b
 from typing import ClassVar
 
 from kbroker.control.groups.consumer_group.member import (
-    STATIC_LEAVE_EPOCH,
     ConsumerMember,
     EpochPartitions,
     MemberState,
@@ -146,8 +145,7 @@ class ConsumerGroup(Group):
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
-        if member.member_epoch != STATIC_LEAVE_EPOCH or member.assigned:
-            self._claim(member)
+        self._claim(member)
 
     def remove_member(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)

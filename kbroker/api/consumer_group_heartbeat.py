@@ -1,0 +1,36 @@
+"""ConsumerGroupHeartbeat (key 68), v0-1: join, take part in and leave a consumer group (KIP-848).
+
+v1 the client makes its member id (KIP-1082), regular expressions. Offered with the feature group.version 1.
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.group_caller import caller
+from kbroker.api.row import Api
+from kbroker.control.groups.service import GroupService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1)
+
+
+async def handle(
+    ctx: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    """The member's epoch and, when it changed, its assignment."""
+    service = GroupService.of(ctx.broker)
+    who = caller(ctx)
+    response: ConsumerGroupHeartbeatResponse = await service.run(
+        request.group_id, lambda now_ms: service.shard.consumer_heartbeat(who, request, now_ms)
+    )
+    return response
+
+
+def refuse(
+    request: ConsumerGroupHeartbeatRequest, error: KafkaError, version: int
+) -> ConsumerGroupHeartbeatResponse:
+    """The request failed as a whole."""
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

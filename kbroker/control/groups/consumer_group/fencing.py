@@ -1,0 +1,56 @@
+"""Members that go: by their own will, because they kept silent, or in favour of the classic protocol."""
+
+import logging
+from collections.abc import Sequence
+
+from kbroker.control.groups.consumer_group import records
+from kbroker.control.groups.consumer_group.member import ConsumerMember
+from kbroker.control.groups.consumer_group.migration import Migration
+from kbroker.control.groups.consumer_group.state import ConsumerGroup, metadata_hash
+from kbroker.control.groups.consumer_group.timers import MemberTimers
+from kbroker.control.groups.table import GroupTable
+from kbroker.control.machine import Outcome, Record
+
+log = logging.getLogger(__name__)
+
+
+class Fencing:
+    """Runs in: control. Owner: the ConsumerGroups."""
+
+    def __init__(self, table: GroupTable, migration: Migration) -> None:
+        self._table = table
+        self._migration = migration
+        self.timers = MemberTimers(table, self.expired)
+
+    def expired(self, group_id: str, member_id: str, reason: str, now_ms: int) -> Outcome:
+        """A timer's verdict on a member, if it is still there."""
+        group = self._table.groups.get(group_id)
+        member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+        if member is None:
+            return Outcome()
+        assert isinstance(group, ConsumerGroup)
+        log.info("group %s: %s is removed: %s", group_id, member_id, reason)
+        return self.remove(group, [member], now_ms)
+
+    def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int) -> Outcome:
+        """Remove members. The group becomes classic when only classic members are left."""
+        if not members:
+            return Outcome()
+        gone = {member.member_id for member in members}
+        for member_id in gone:
+            self.timers.end_all(group.group_id, member_id)
+        downgrade = self._migration.downgrade_without(group, gone, now_ms)
+        if downgrade is not None:
+            return downgrade
+        out: list[Record] = []
+        for member in members:
+            out += records.member_tombstones(group.group_id, member.member_id)
+        rest = [member for member in group.members.values() if member.member_id not in gone]
+        regexes = {member.regex for member in rest}
+        out += [
+            records.regex_tombstone(group.group_id, regex)
+            for regex in sorted({member.regex for member in members if member.regex} - regexes)
+        ]
+        hashed = metadata_hash(group.topics_with(rest), self._table.topics)
+        out.append(records.group_epoch(group.group_id, group.group_epoch + 1, hashed))
+        return Outcome(out)

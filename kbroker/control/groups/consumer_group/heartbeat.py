@@ -1,0 +1,220 @@
+"""ConsumerGroupHeartbeat: join, go on, leave. One answer moves the group and the member one step on."""
+
+import logging
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kbroker.control.groups.caller import Caller
+from kbroker.control.groups.consumer_group import records
+from kbroker.control.groups.consumer_group.fencing import Fencing
+from kbroker.control.groups.consumer_group.heartbeat_check import check_heartbeat
+from kbroker.control.groups.consumer_group.member import (
+    LEAVE_EPOCH,
+    NO_PARTITIONS,
+    STATIC_LEAVE_EPOCH,
+    ConsumerMember,
+    EpochPartitions,
+    plain,
+)
+from kbroker.control.groups.consumer_group.migration import Migration
+from kbroker.control.groups.consumer_group.progress import Progress
+from kbroker.control.groups.consumer_group.regex import RegexChange, update_regex
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
+from kbroker.control.groups.consumer_group.target import known_assignors, update_target
+from kbroker.control.groups.table import GroupTable
+from kbroker.control.machine import Outcome, Record
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    RequestTopicPartitions,
+    ResponseTopicPartitions,
+)
+
+log = logging.getLogger(__name__)
+
+
+class ConsumerHeartbeat:
+    """Runs in: control. Owner: the ConsumerGroups."""
+
+    def __init__(self, table: GroupTable, progress: Progress, fencing: Fencing, migration: Migration) -> None:
+        self._table = table
+        self._progress = progress
+        self._fencing = fencing
+        self._migration = migration
+
+    def heartbeat(self, caller: Caller, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Outcome:
+        """Outcome whose response is the ConsumerGroupHeartbeatResponse. Raises KafkaError."""
+        check_heartbeat(request, caller.api_version, known_assignors(self._table))
+        if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
+            return self._leave(request, now_ms)
+        out: list[Record] = []
+        group = self._migration.group_for(request.group_id, request.member_epoch == 0, out)
+        self._check_size(group, request.member_id)
+        member_id = request.member_id or str(uuid.uuid4())
+        old = self._member(group, member_id, request, out)
+        new = _updated(old, caller, request)
+        names_changed = new.subscribed_topics != old.subscribed_topics
+        if not new.same_subscription(old) or member_id not in group.members:
+            out.append(records.member_metadata(group.group_id, new))
+        regex = update_regex(self._table, group, old, new, now_ms, out)
+        bump = group.group_epoch == 0 or names_changed or regex is RegexChange.RESOLVED
+        epoch = self._progress.group_epoch(group, bump, new, out)
+        target = update_target(self._table, group, epoch, new, now_ms, out)
+        changed = names_changed or regex is not RegexChange.NONE
+        member = self._progress.reconcile(group, new, target, changed, _owned(request), out)
+        self._progress.timers.session(group.group_id, member_id)
+        full = (
+            request.rebalance_timeout_ms != -1
+            and not (request.subscribed_topic_names is None and request.subscribed_topic_regex is None)
+            and request.topic_partitions is not None
+        )
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=member.member_epoch,
+            heartbeat_interval_ms=self._table.overrides.number(
+                group.group_id,
+                "consumer.heartbeat.interval.ms",
+                self._table.settings.consumer_heartbeat_interval_ms,
+            ),
+        )
+        if request.member_epoch == 0 or full or plain(member.assigned) != plain(old.assigned):
+            response.assignment = Assignment(
+                [ResponseTopicPartitions(topic, sorted(each)) for topic, each in member.assigned.items()]
+            )
+        return Outcome(out, response)
+
+    def _check_size(self, group: ConsumerGroup, member_id: str) -> None:
+        limit = self._table.settings.consumer_max_size
+        if len(group.members) >= limit and member_id not in group.members:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The consumer group has reached its maximum capacity of {limit} members.",
+            )
+
+    def _member(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        request: ConsumerGroupHeartbeatRequest,
+        out: list[Record],
+    ) -> ConsumerMember:
+        """The member as it was, or a new one; a returning static member under its new id."""
+        joins = request.member_epoch == 0
+        if request.instance_id is None:
+            member = group.members.get(member_id)
+            if member is None:
+                return ConsumerMember(member_id) if joins else group.member(member_id)
+            check_epoch(member, request.member_epoch, request.topic_partitions)
+            return member
+        known = group.static_member(request.instance_id)
+        if not joins:
+            member = static_member(group, request.instance_id, member_id)
+            check_epoch(member, request.member_epoch, request.topic_partitions)
+            return member
+        if known is None:
+            return ConsumerMember(member_id)
+        if known.member_id == member_id:
+            check_epoch(known, 0, request.topic_partitions)
+            return known
+        if not known.uses_classic and known.member_epoch != STATIC_LEAVE_EPOCH:
+            raise KafkaError(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {request.instance_id} cannot join the group "
+                f"because the instance id is owned by {known.member_id} member.",
+            )
+        return self._progress.replace_member(group, known, member_id, out)
+
+    def _leave(self, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Outcome:
+        """A member leaves for good, or a static one for a while."""
+        group = self._table.groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise not_a_consumer_group(request.group_id, group is not None)
+        response = ConsumerGroupHeartbeatResponse(
+            member_id=request.member_id, member_epoch=request.member_epoch
+        )
+        if request.instance_id is None:
+            member = group.member(request.member_id)
+        else:
+            member = static_member(group, request.instance_id, request.member_id)
+            if request.member_epoch == STATIC_LEAVE_EPOCH:
+                away = replace(member, member_epoch=STATIC_LEAVE_EPOCH, pending_revocation=NO_PARTITIONS)
+                return Outcome([records.current_assignment(group.group_id, away)], response)
+        log.info("group %s: %s left", group.group_id, member.member_id)
+        outcome = self._fencing.remove(group, [member], now_ms)
+        outcome.response = response
+        return outcome
+
+
+def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
+    """The holder of an instance id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if that is another."""
+    member = group.static_member(instance_id)
+    if member is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if member.member_id != member_id:
+        raise KafkaError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{member.member_id}.",
+        )
+    return member
+
+
+def not_a_consumer_group(group_id: str, exists: bool) -> KafkaError:
+    text = f"Group {group_id} is not a consumer group." if exists else f"Group {group_id} not found."
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+
+
+def check_epoch(member: ConsumerMember, epoch: int, owned: Iterable[RequestTopicPartitions] | None) -> None:
+    """The member's own epoch, or the one before if the answer that raised it may have been lost.
+
+    Raises FENCED_MEMBER_EPOCH.
+    """
+    if epoch == member.member_epoch:
+        return
+    if epoch > member.member_epoch:
+        size = "greater"
+    elif epoch == member.previous_member_epoch and _is_part(owned, member.assigned):
+        return
+    else:
+        size = "smaller"
+    raise KafkaError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group "
+        f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def _is_part(owned: Iterable[RequestTopicPartitions] | None, assigned: EpochPartitions) -> bool:
+    return owned is not None and all(
+        partition in assigned.get(topic.topic_id, {}) for topic in owned for partition in topic.partitions
+    )
+
+
+def _owned(request: ConsumerGroupHeartbeatRequest) -> dict[bytes, frozenset[int]] | None:
+    if request.topic_partitions is None:
+        return None
+    return {topic.topic_id: frozenset(topic.partitions) for topic in request.topic_partitions}
+
+
+def _updated(
+    member: ConsumerMember, caller: Caller, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerMember:
+    """The member with what the request says; null leaves a field as it was."""
+    names = request.subscribed_topic_names
+    regex = request.subscribed_topic_regex
+    timeout_ms = request.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=request.server_assignor or member.server_assignor,
+        subscribed_topics=member.subscribed_topics if names is None else frozenset(names),
+        regex=member.regex if regex is None else regex,
+        client_id=caller.client_id,
+        client_host=caller.client_host,
+        classic=None,
+    )

@@ -1,0 +1,110 @@
+"""The steps that heartbeats of new and of classic members share: group epoch, replacement, reconciliation."""
+
+import logging
+from dataclasses import replace
+
+from kbroker.control.groups.consumer_group import records
+from kbroker.control.groups.consumer_group.fencing import Fencing
+from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
+from kbroker.control.groups.consumer_group.reconcile import Owned, reconcile
+from kbroker.control.groups.consumer_group.state import ConsumerGroup, metadata_hash, topic_ids
+from kbroker.control.groups.consumer_group.target import Target
+from kbroker.control.groups.consumer_group.timers import MemberTimers
+from kbroker.control.groups.table import GroupTable
+from kbroker.control.machine import Outcome, Record
+
+log = logging.getLogger(__name__)
+
+
+class Progress:
+    """Runs in: control. Owner: the ConsumerGroups."""
+
+    def __init__(self, table: GroupTable, timers: MemberTimers, fencing: Fencing) -> None:
+        self._table = table
+        self.timers = timers
+        self._fencing = fencing
+
+    def group_epoch(self, group: ConsumerGroup, bump: bool, member: ConsumerMember, out: list[Record]) -> int:
+        """The group's epoch after this request: one more when the subscriptions or their topics changed."""
+        version = self._table.topics.version
+        if not bump and group.topics_seen == version:
+            return group.group_epoch
+        members = {**group.members, member.member_id: member}
+        predecessor = group.static_members.get(member.instance_id or "")
+        if predecessor is not None and predecessor != member.member_id:
+            members.pop(predecessor, None)
+        hashed = metadata_hash(group.topics_with(members.values()), self._table.topics)
+        group.topics_seen = version
+        if group.has_partition_metadata:
+            out.append(records.partition_metadata_tombstone(group.group_id))
+        if not bump and hashed == group.metadata_hash:
+            return group.group_epoch
+        epoch = group.group_epoch + 1
+        out.append(records.group_epoch(group.group_id, epoch, hashed))
+        log.info("group %s: epoch %d", group.group_id, epoch)
+        return epoch
+
+    def replace_member(
+        self, group: ConsumerGroup, old: ConsumerMember, member_id: str, out: list[Record]
+    ) -> ConsumerMember:
+        """A static member is back under a new id: it takes over what the old one had."""
+        new = replace(old, member_id=member_id, member_epoch=0, previous_member_epoch=0)
+        out += records.member_tombstones(group.group_id, old.member_id)
+        out.append(records.member_metadata(group.group_id, new))
+        target = group.target.get(old.member_id, {})
+        out.append(records.target_assignment(group.group_id, member_id, target))
+        out.append(records.current_assignment(group.group_id, new))
+        log.info("group %s: %s replaces %s", group.group_id, member_id, old.member_id)
+        return new
+
+    def reconcile(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        target: Target,
+        subscription_changed: bool,
+        owned: Owned,
+        out: list[Record],
+    ) -> ConsumerMember:
+        """The member after its next step, written down when that changed something."""
+        if not subscription_changed and member.is_reconciled_to(target.epoch):
+            return member
+        subscribed = topic_ids(group.topics_of(member), self._table.topics)
+        moved = reconcile(
+            member,
+            target.epoch,
+            target.partitions,
+            subscribed.keys(),
+            subscription_changed,
+            owned,
+            group.owner_epoch,
+        )
+        if moved == member:
+            return member
+        out.append(records.current_assignment(group.group_id, moved))
+        if not moved.uses_classic:
+            if moved.state is MemberState.UNREVOKED_PARTITIONS:
+                self._expect_revocation(group.group_id, moved)
+            else:
+                self.timers.end_rebalance(group.group_id, moved.member_id)
+        return moved
+
+    def _expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
+        member_id, epoch = member.member_id, member.member_epoch
+
+        def expired(now_ms: int) -> Outcome:
+            group = self._table.groups.get(group_id)
+            if not isinstance(group, ConsumerGroup):
+                return Outcome()
+            current = group.members.get(member_id)
+            if current is None or current.member_epoch != epoch:
+                return Outcome()
+            log.info("group %s: %s did not leave epoch %d in time", group_id, member_id, epoch)
+            return self._fencing.remove(group, [current], now_ms)
+
+        self.timers.rebalance(group_id, member_id, member.rebalance_timeout_ms, expired)
+
+    def watch_revocation(self, group_id: str, member: ConsumerMember) -> None:
+        """After a restart: the time to give up partitions starts anew."""
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            self._expect_revocation(group_id, member)

@@ -1,0 +1,120 @@
+"""Keeping the topics of regular-expression subscriptions up to date.
+
+All expressions of a group are resolved together, in an operation of its own after the heartbeat that asked for it, so
+that one change of topics makes one rebalance.
+"""
+
+import logging
+from enum import Enum
+
+from kbroker.control.groups.consumer_group import records
+from kbroker.control.groups.consumer_group.member import ConsumerMember
+from kbroker.control.groups.consumer_group.state import ConsumerGroup, metadata_hash
+from kbroker.control.groups.consumer_group.topic_regex import (
+    InvalidRegex,
+    compile_regex,
+    matching_topics,
+)
+from kbroker.control.groups.table import GroupTable
+from kbroker.control.machine import Outcome, Record
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+MIN_REFRESH_INTERVAL_MS = 10_000
+"""A group's expressions are not resolved more often than this."""
+
+
+class RegexChange(Enum):
+    """What a heartbeat changed of the member's expression. RESOLVED: its topics are known already."""
+
+    NONE = 0
+    UPDATED = 1
+    RESOLVED = 2
+
+
+def update_regex(
+    table: GroupTable,
+    group: ConsumerGroup,
+    old: ConsumerMember,
+    new: ConsumerMember,
+    now_ms: int,
+    out: list[Record],
+) -> RegexChange:
+    """Write what the change of a subscription means, and see to it that expressions are resolved.
+
+    Raises INVALID_REGULAR_EXPRESSION.
+    """
+    change, wanted = _changed(group, old, new, out)
+    subscribed = {member.regex for member in group.members.values() if member.member_id != new.member_id}
+    subscribed = {regex for regex in subscribed | {new.regex} if regex}
+    if not subscribed:
+        return change
+    last_ms = max((each.timestamp_ms for each in group.regexes.values()), default=0)
+    if now_ms <= last_ms + MIN_REFRESH_INTERVAL_MS:
+        return change
+    version = min((each.version for each in group.regexes.values()), default=-1)
+    wanted |= bool(subscribed - group.regexes.keys())
+    wanted |= version < table.topics.version
+    wanted |= now_ms > last_ms + table.settings.regex_refresh_interval_ms
+    if wanted:
+        table.timers.schedule(
+            f"{group.group_id}-regex",
+            0,
+            group.group_id,
+            lambda later_ms: resolve(table, group.group_id, later_ms),
+        )
+    return change
+
+
+def _changed(
+    group: ConsumerGroup, old: ConsumerMember, new: ConsumerMember, out: list[Record]
+) -> tuple[RegexChange, bool]:
+    """(what changed, whether a resolution is needed for it)"""
+    if old.regex == new.regex:
+        return RegexChange.NONE, False
+    if old.regex and group.subscribers_of(old.regex) == 1:
+        out.append(records.regex_tombstone(group.group_id, old.regex))
+    if new.regex:
+        if not group.subscribers_of(new.regex):
+            check_regex(new.regex)
+            return RegexChange.UPDATED, True
+        resolved = new.regex in group.regexes
+        return (RegexChange.RESOLVED if resolved else RegexChange.UPDATED), False
+    return (RegexChange.RESOLVED if old.regex else RegexChange.UPDATED), False
+
+
+def check_regex(pattern: str) -> None:
+    """Raises INVALID_REGULAR_EXPRESSION."""
+    try:
+        compile_regex(pattern)
+    except InvalidRegex as error:
+        raise KafkaError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.",
+        ) from error
+
+
+def resolve(table: GroupTable, group_id: str, now_ms: int) -> Outcome:
+    """Match all expressions of a group against the topics; a new group epoch when something changed."""
+    group = table.groups.get(group_id)
+    if not isinstance(group, ConsumerGroup):
+        return Outcome()
+    out: list[Record] = []
+    names = list(table.topics.names())
+    version = table.topics.version
+    bump = False
+    topics = {topic for member in group.members.values() for topic in member.subscribed_topics}
+    for regex in sorted({member.regex for member in group.members.values() if member.regex}):
+        matched = matching_topics(regex, names)
+        topics |= matched
+        known = group.regexes.get(regex)
+        bump |= matched != (frozenset() if known is None else known.topics)
+        out.append(records.resolved_regex(group_id, regex, matched, version, now_ms))
+    if not out:
+        return Outcome()
+    hashed = metadata_hash(topics, table.topics)
+    if bump or hashed != group.metadata_hash:
+        out.append(records.group_epoch(group_id, group.group_epoch + 1, hashed))
+        group.topics_seen = version
+    return Outcome(out)

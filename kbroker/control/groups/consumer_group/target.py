@@ -1,0 +1,94 @@
+"""The target assignment of a group: computed by an assignor, written down member by member."""
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kbroker.control.groups.consumer_group import records
+from kbroker.control.groups.consumer_group.assignor import Assignor, Subscriber
+from kbroker.control.groups.consumer_group.member import ConsumerMember, Partitions
+from kbroker.control.groups.consumer_group.range_assignor import assign_ranges
+from kbroker.control.groups.consumer_group.state import ConsumerGroup, topic_ids
+from kbroker.control.groups.consumer_group.uniform_assignor import assign_uniformly
+from kbroker.control.groups.table import GroupTable
+from kbroker.control.machine import Record
+
+log = logging.getLogger(__name__)
+
+ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}
+
+
+class Target(NamedTuple):
+    """What one member shall have, and the epoch of the assignment."""
+
+    epoch: int
+    partitions: Partitions
+
+
+def known_assignors(table: GroupTable) -> list[str]:
+    """The broker's assignors in order of preference; class names of Kafka's own count as their short names."""
+    names = (name.rsplit(".", 1)[-1].removesuffix("Assignor").lower() for name in _configured(table))
+    return [name for name in dict.fromkeys(names) if name in ASSIGNORS]
+
+
+def _configured(table: GroupTable) -> tuple[str, ...]:
+    return table.settings.consumer_assignors
+
+
+def preferred_assignor(table: GroupTable, members: Mapping[str, ConsumerMember]) -> str:
+    """What most members ask for, else the broker's first."""
+    votes: dict[str, int] = {}
+    for member in members.values():
+        if member.server_assignor is not None:
+            votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
+    return max(votes, key=votes.__getitem__) if votes else known_assignors(table)[0]
+
+
+def update_target(
+    table: GroupTable,
+    group: ConsumerGroup,
+    group_epoch: int,
+    member: ConsumerMember,
+    now_ms: int,
+    out: list[Record],
+) -> Target:
+    """The member's target; computed anew when the group's epoch is ahead of it and the last one is old enough.
+
+    member: as it will be after the records in `out`; a static member before it loses its place to it.
+    """
+    if group.assignment_epoch >= group_epoch or not _is_due(table, group, now_ms):
+        return Target(group.assignment_epoch, group.target_of(member))
+    members = dict(group.members)
+    predecessor = group.static_members.get(member.instance_id or "")
+    if predecessor is not None and predecessor != member.member_id:
+        members.pop(predecessor, None)
+    members[member.member_id] = member
+    topics_of = {each.member_id: frozenset(group.topics_of(each)) for each in members.values()}
+    counts = topic_ids({topic for topics in topics_of.values() for topic in topics}, table.topics)
+    ids = {name: table.topics.id_of(name) for topics in topics_of.values() for name in topics}
+    subscribers = [
+        Subscriber(
+            each.member_id,
+            each.instance_id,
+            frozenset(found for name in topics_of[each.member_id] if (found := ids[name]) is not None),
+            group.target_of(each),
+        )
+        for each in members.values()
+    ]
+    name = preferred_assignor(table, members)
+    assignment = ASSIGNORS[name](subscribers, counts)
+    log.info("group %s: target assignment of epoch %d by %s", group.group_id, group_epoch, name)
+    for member_id in members:
+        wanted = assignment.get(member_id, {})
+        if group.target.get(member_id) != wanted:
+            out.append(records.target_assignment(group.group_id, member_id, wanted))
+    out.append(records.target_epoch(group.group_id, group_epoch, now_ms))
+    return Target(group_epoch, assignment.get(member.member_id, {}))
+
+
+def _is_due(table: GroupTable, group: ConsumerGroup, now_ms: int) -> bool:
+    """consumer.assignment.interval.ms: a burst of joining members is assigned together."""
+    interval_ms = table.overrides.number(
+        group.group_id, "consumer.assignment.interval.ms", table.settings.consumer_assignment_interval_ms
+    )
+    return not group.assignment_timestamp_ms or now_ms >= group.assignment_timestamp_ms + interval_ms
