@@ -27,7 +27,8 @@ def locate_timestamp(
 ) -> TimestampOffset | None:
     """The first record at or after `start_offset` (log start) whose timestamp is >= `timestamp`, below the end.
 
-    As in Kafka only the first segment that reaches the timestamp is looked into. Raises CorruptLog, OSError."""
+    As in Kafka only the first segment that reaches the timestamp is looked into. A segment that compaction has emptied
+    reaches none (Kafka goes by the age of its file and then finds nothing). Raises CorruptLog, OSError."""
     for view in reader.views(start_offset, end_base, end_position, version):
         if largest_in(reader, view)[0] >= timestamp:
             return _first_record(reader, view, timestamp, start_offset)
