@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (key 69), v0-1: members, epochs and assignments of consumer groups (KIP-848). v1 member type."""
+"""ConsumerGroupDescribe (key 69), v0-1: members, epochs and assignments of consumer groups (KIP-848). v1 type."""
 
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import ON_GROUP

@@ -109,6 +109,8 @@ MODULES: tuple[ModuleType, ...] = (
     describe_producers,
     describe_transactions,
     list_transactions,
+    consumer_group_heartbeat,
+    consumer_group_describe,
     list_config_resources,
     describe_topic_partitions,
 )
