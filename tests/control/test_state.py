@@ -1,0 +1,106 @@
+"""Control's state at start: restarts of control, of the broker, and folders nobody knows."""
+
+import asyncio
+import base64
+from pathlib import Path
+
+from kbroker.control.topic_change import create_topics
+from kbroker.control.topic_plan import NewTopic
+from kbroker.ipc import layout
+from kbroker.log import files
+from tests.control.fakes import World, world
+
+
+def create(made: World, *wishes: NewTopic) -> None:
+    asyncio.run(create_topics(made.broker, wishes))
+
+
+def assignments(made: World) -> list[tuple[str, int, int, int, int]]:
+    return [(p.topic, p.index, p.slot, p.generation, p.worker) for p in made.broker.catalogue.partitions()]
+
+
+def kafka_folder(log_dir: str, name: str, topic_id: bytes, epochs: str = "0\n1\n4 0\n") -> None:
+    """A partition folder as Apache Kafka leaves it."""
+    folder = Path(log_dir, name)
+    folder.mkdir()
+    text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    (folder / files.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {text}")
+    (folder / files.LEADER_EPOCH_CHECKPOINT).write_text(epochs)
+
+
+def test_a_restarted_control_keeps_slots_generations_and_workers(tmp_path: Path) -> None:
+    with world(tmp_path, workers=2) as made:
+        create(made, NewTopic("a", 3), NewTopic("b", 2))
+        before = assignments(made)
+        epochs = [p.leader_epoch for p in made.broker.catalogue.partitions()]
+        made.broker.close()
+        made.start()
+        assert assignments(made) == before
+        assert [p.leader_epoch for p in made.broker.catalogue.partitions()] == epochs
+
+
+def test_a_restarted_broker_raises_every_leader_epoch(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        create(made, NewTopic("a", 2))
+        made.reboot()
+        assert [p.leader_epoch for p in made.broker.catalogue.partitions()] == [1, 1]
+        made.reboot()
+        assert [p.leader_epoch for p in made.broker.catalogue.partitions()] == [2, 2]
+        slot = made.broker.catalogue.topics["a"].partitions[0].slot
+        assert made.shared.slots[slot, layout.SLOT_LEADER_EPOCH] == 2
+
+
+def test_folders_of_apache_kafka_become_topics(tmp_path: Path) -> None:
+    (tmp_path / "d0").mkdir()
+    kafka_folder(str(tmp_path / "d0"), "orders-0", b"o" * 16)
+    kafka_folder(str(tmp_path / "d0"), "orders-1", b"o" * 16, epochs="0\n2\n0 0\n7 12\n")
+    kafka_folder(str(tmp_path / "d0"), "__cluster_metadata-0", b"\0" * 15 + b"\x01")
+    kafka_folder(str(tmp_path / "d0"), "orders-2.0123456789abcdef0123456789abcdef-delete", b"o" * 16)
+    kafka_folder(str(tmp_path / "d0"), "__consumer_offsets-0", b"c" * 16)
+    Path(tmp_path, "d0", "unrelated").mkdir()
+    with world(tmp_path) as made:
+        assert sorted(made.broker.catalogue.topics) == ["__consumer_offsets", "orders"]
+        topic = made.broker.catalogue.topics["orders"]
+        assert topic.topic_id == b"o" * 16
+        assert [p.leader_epoch for p in topic.partitions] == [5, 8]
+        assert made.broker.topic_config("__consumer_offsets").compact
+        made.reboot()
+        assert made.broker.catalogue.topics["orders"].topic_id == b"o" * 16
+
+
+def test_partitions_that_another_broker_had_start_empty(tmp_path: Path) -> None:
+    (tmp_path / "d0").mkdir()
+    kafka_folder(str(tmp_path / "d0"), "orders-2", b"o" * 16)
+    with world(tmp_path) as made:
+        assert [p.index for p in made.broker.catalogue.topics["orders"].partitions] == [0, 1, 2]
+
+
+def test_a_remnant_of_a_deleted_topic_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        create(made, NewTopic("a", 1))
+        made.broker.close()
+        kafka_folder(made.dirs[1], "a-0", b"x" * 16)
+        kafka_folder(made.dirs[1], "a-1", b"x" * 16)
+        made.start()
+        assert len(made.broker.catalogue.topics["a"].partitions) == 1
+
+
+def test_the_store_is_found_in_whichever_directory_has_it(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        create(made, NewTopic("a", 1))
+        made.broker.close()
+        made.dirs.reverse()
+        made.start()
+        assert "a" in made.broker.catalogue.topics
+
+
+def test_dynamic_broker_settings_are_in_force_again_after_a_restart(tmp_path: Path) -> None:
+    from kbroker.config.alter import Alteration
+    from kbroker.control.config_change import alter
+    from kbroker.control.resource import BROKER
+
+    with world(tmp_path) as made:
+        asyncio.run(alter(made.broker, BROKER, "", [Alteration("log.retention.ms", 0, "777")], False))
+        made.reboot()
+        assert made.broker.config.log_retention_ms == 777
+        assert made.broker.full_image().settings == {"log.retention.ms": "777"}
