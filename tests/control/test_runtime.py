@@ -1,0 +1,248 @@
+"""The coordinator runtime: append, replay, answer, in turn per key; load at start."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.control.catalogue import Partition
+from kbroker.control.machine import Deferred, Outcome, Record
+from kbroker.control.runtime import Runtime, coordinator_error, positive_hash
+from kbroker.ipc import layout
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.records import read_all
+from tests.control.fakes import World, world
+
+TOPIC = "__consumer_offsets"
+
+
+class Machine:
+    """Remembers what it is told."""
+
+    topic = TOPIC
+
+    def __init__(self) -> None:
+        self.state: dict[bytes, bytes | None] = {}
+        self.loads: list[int] = []
+
+    def replay(self, partition: int, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        self.state[key] = value
+
+    def loaded(self, partition: int, now_ms: int) -> None:
+        self.loads.append(partition)
+
+    def unloaded(self, partition: int) -> None:
+        self.loads.remove(partition)
+
+
+class Log:
+    """Stands for the Appender: batches by partition; holds them back while `held` is set."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, bytes]] = []
+        self.held = asyncio.Event()
+        self.held.set()
+        self.error: ErrorCode | None = None
+
+    async def append(self, partition: Partition, batch: bytes) -> int:
+        await self.held.wait()
+        if self.error is not None:
+            raise KafkaError(self.error)
+        self.batches.append((partition.index, batch))
+        return len(self.batches) - 1
+
+
+def run(folder: Path, test: Callable[[Runtime, Machine, Log, World], Awaitable[None]]) -> None:
+    with world(folder) as made:
+
+        async def body() -> None:
+            log, machine = Log(), Machine()
+            runtime = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())  # type: ignore[arg-type]
+            runtime.attach(machine)
+            await runtime.ready()
+            try:
+                await test(runtime, machine, log, made)
+            finally:
+                runtime.close()
+
+        asyncio.run(body())
+
+
+def puts(key: bytes, value: bytes | None, response: object = None) -> Callable[[int], Outcome]:
+    return lambda now_ms: Outcome([Record(key, value)], response)
+
+
+def test_records_are_appended_replayed_and_then_answered(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        log.held.clear()
+        asked = asyncio.ensure_future(runtime.run("g", puts(b"k", b"v", "done")))
+        await asyncio.sleep(0.01)
+        assert not asked.done()
+        assert machine.state == {}
+        log.held.set()
+        assert await asked == "done"
+        assert machine.state == {b"k": b"v"}
+        ((index, batch),) = log.batches
+        assert index == runtime.partition_for("g")
+        assert [(record.key, record.value) for record in read_all(batch)] == [(b"k", b"v")]
+
+    run(tmp_path, test)
+
+
+def test_operations_of_one_key_see_what_the_one_before_wrote(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        def add(now_ms: int) -> Outcome:
+            number = int(machine.state.get(b"n") or b"0") + 1
+            return Outcome([Record(b"n", b"%d" % number)], number)
+
+        assert await asyncio.gather(*(runtime.run("g", add) for _ in range(20))) == list(range(1, 21))
+
+    run(tmp_path, test)
+
+
+def test_keys_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        log.held.clear()
+        slow = asyncio.ensure_future(runtime.run("slow", puts(b"k", b"v")))
+        await asyncio.sleep(0.01)
+        assert await runtime.run("other", lambda now_ms: Outcome(response="quick")) == "quick"
+        log.held.set()
+        await slow
+
+    run(tmp_path, test)
+
+
+def test_a_refused_operation_does_not_stop_the_next(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        def refuse(now_ms: int) -> Outcome:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+        first, second = await asyncio.gather(
+            runtime.run("g", refuse), runtime.run("g", puts(b"k", b"v", "ok")), return_exceptions=True
+        )
+        assert isinstance(first, KafkaError)
+        assert second == "ok"
+
+    run(tmp_path, test)
+
+
+def test_a_failed_append_is_not_replayed_and_reaches_then(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        log.error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        told: list[ErrorCode] = []
+        outcome = Outcome([Record(b"k", b"v")], "answer", told.append)
+        assert await runtime.run("g", lambda now_ms: outcome) == "answer"
+        assert told == [ErrorCode.NOT_COORDINATOR]
+        with pytest.raises(KafkaError) as refused:
+            await runtime.run("g", puts(b"k", b"v"))
+        assert refused.value.code is ErrorCode.NOT_COORDINATOR
+        assert machine.state == {}
+
+    run(tmp_path, test)
+
+
+def test_then_is_called_after_the_replay_and_completes_deferred_answers(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        deferred = Deferred()
+        waiting = asyncio.ensure_future(runtime.run("g", lambda now_ms: Outcome(response=deferred)))
+        await asyncio.sleep(0)
+
+        def then(error: ErrorCode) -> None:
+            assert machine.state == {b"k": b"v"}
+            deferred.complete(error)
+
+        await runtime.run("g", lambda now_ms: Outcome([Record(b"k", b"v")], None, then))
+        assert await waiting is ErrorCode.NONE
+
+    run(tmp_path, test)
+
+
+def test_timers_run_in_turn_with_their_key(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        runtime.schedule("t", 1, "g", puts(b"timer", b"fired"))
+        runtime.schedule("never", 1, "g", puts(b"never", b"x"))
+        runtime.cancel("never")
+        while not log.batches:
+            await asyncio.sleep(0.001)
+        await runtime.run("g", lambda now_ms: Outcome())
+        assert machine.state == {b"timer": b"fired"}
+
+    run(tmp_path, test)
+
+
+def test_a_batch_above_the_topics_limit_is_refused(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        with pytest.raises(KafkaError) as refused:
+            await runtime.run("g", puts(b"k", bytes(2_000_000)))
+        assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert not log.batches
+
+    run(tmp_path, test)
+
+
+def test_a_partition_that_is_not_loaded_answers_load_in_progress(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        runtime.loaded.discard(runtime.partition_for("g"))
+        with pytest.raises(KafkaError) as refused:
+            await runtime.run("g", puts(b"k", b"v"))
+        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    run(tmp_path, test)
+
+
+def test_every_record_is_replayed_at_start_in_order(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        partition = made.broker.catalogue.topics[TOPIC].partitions[1]
+        for number in range(700):
+            made.worker.append(
+                partition, (b"k%d" % (number % 3), b"%d" % number, (), 1000), (b"last", None, (), 1000)
+            )
+        made.shared.slots[partition.slot, layout.SLOT_LOG_START] = 4
+        fresh, successor = Machine(), Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())  # type: ignore[arg-type]
+        successor.attach(fresh)
+        await successor.load(made.broker.catalogue.topics[TOPIC])
+        assert fresh.state == {b"k0": b"699", b"k1": b"697", b"k2": b"698", b"last": None}
+        assert sorted(fresh.loads) == [0, 1, 2, 3]
+
+    run(tmp_path, test)
+
+
+def test_the_topic_is_made_when_it_is_first_needed(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        assert len(made.broker.catalogue.topics[TOPIC].partitions) == 4
+        assert sorted(machine.loads) == [0, 1, 2, 3]
+        await runtime.ready()
+        assert sorted(machine.loads) == [0, 1, 2, 3]
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize(
+    ("key", "number"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("group", 98629247),
+        ("polygenelubricants", 0),
+        ("Müller", 1854470916),
+        ("😀", 1772899),
+    ],
+)
+def test_keys_are_hashed_as_javas_strings(key: str, number: int) -> None:
+    """Values of Math.abs("...".hashCode()) in Java; the one of polygenelubricants is Integer.MIN_VALUE."""
+    assert positive_hash(key) == number
+
+
+@given(st.text())
+def test_hashes_are_never_negative(key: str) -> None:
+    assert 0 <= positive_hash(key) < 1 << 31
+
+
+def test_append_errors_are_told_as_coordinators_tell_them() -> None:
+    assert coordinator_error(ErrorCode.NOT_ENOUGH_REPLICAS) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert coordinator_error(ErrorCode.KAFKA_STORAGE_ERROR) is ErrorCode.NOT_COORDINATOR
+    assert coordinator_error(ErrorCode.RECORD_LIST_TOO_LARGE) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert coordinator_error(ErrorCode.INVALID_PRODUCER_EPOCH) is ErrorCode.INVALID_PRODUCER_EPOCH

@@ -1,0 +1,110 @@
+"""Named timers on a wheel, with a clock of the test."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from kbroker.control.timers import WheelTimers
+
+
+class Clock:
+    """A loop and a clock in one: remembers when it is to be called, never sleeps."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.due: list[tuple[float, Callable[[], None]]] = []
+
+    def call_later(self, delay_s: float, action: Callable[[], None]) -> Any:
+        entry = (self.now_ms + delay_s * 1000, action)
+        self.due.append(entry)
+
+        class Handle:
+            def cancel(handle) -> None:  # noqa: N805
+                if entry in self.due:
+                    self.due.remove(entry)
+
+        return Handle()
+
+    def advance(self, to_ms: int) -> None:
+        """Time passes; the loop calls what is due."""
+        while self.due and min(self.due, key=lambda e: e[0])[0] <= to_ms:
+            at, action = min(self.due, key=lambda e: e[0])
+            self.due.remove((at, action))
+            self.now_ms = max(self.now_ms, int(at))
+            action()
+        self.now_ms = to_ms
+
+
+def timers() -> tuple[WheelTimers, Clock, list[str]]:
+    clock = Clock()
+    made = WheelTimers(clock, lambda: clock.now_ms)  # type: ignore[arg-type]
+    return made, clock, []
+
+
+def test_a_timer_fires_once_at_its_time() -> None:
+    made, clock, fired = timers()
+    made.schedule("a", 100, lambda: fired.append("a"))
+    clock.advance(99)
+    assert not fired
+    clock.advance(100)
+    assert fired == ["a"]
+    clock.advance(10_000)
+    assert fired == ["a"]
+    assert len(made) == 0
+
+
+def test_a_name_scheduled_again_replaces_its_timer() -> None:
+    made, clock, fired = timers()
+    made.schedule("a", 100, lambda: fired.append("first"))
+    made.schedule("a", 200, lambda: fired.append("second"))
+    clock.advance(500)
+    assert fired == ["second"]
+
+
+def test_a_cancelled_timer_never_fires() -> None:
+    made, clock, fired = timers()
+    made.schedule("a", 100, lambda: fired.append("a"))
+    made.cancel("a")
+    made.cancel("unknown")
+    clock.advance(500)
+    assert not fired
+
+
+def test_an_earlier_timer_is_not_held_up_by_a_later_one() -> None:
+    made, clock, fired = timers()
+    made.schedule("late", 100_000, lambda: fired.append("late"))
+    made.schedule("soon", 10, lambda: fired.append("soon"))
+    clock.advance(10)
+    assert fired == ["soon"]
+    clock.advance(100_000)
+    assert fired == ["soon", "late"]
+
+
+def test_a_timer_may_schedule_itself_again() -> None:
+    made, clock, fired = timers()
+
+    def again() -> None:
+        fired.append("a")
+        made.schedule("a", 50, again)
+
+    made.schedule("a", 50, again)
+    for now in range(0, 201, 10):
+        clock.advance(now)
+    assert len(fired) == 4
+
+
+def test_timers_that_fire_together_may_cancel_each_other() -> None:
+    made, clock, fired = timers()
+    made.schedule("a", 10, lambda: (fired.append("a"), made.cancel("b")))  # type: ignore[func-returns-value]
+    made.schedule("b", 10, lambda: fired.append("b"))
+    clock.advance(10)
+    assert fired == ["a"]
+
+
+def test_closed_timers_are_silent() -> None:
+    made, clock, fired = timers()
+    made.schedule("a", 10, lambda: fired.append("a"))
+    made.close()
+    clock.advance(100)
+    assert not fired
+    assert asyncio.iscoroutinefunction(made.close) is False
