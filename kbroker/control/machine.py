@@ -102,8 +102,8 @@ class TransactionalMachine(Protocol):
     ) -> None:
         """Apply one record of a transactional batch: pending until its transaction ends."""
 
-    def replay_end_of_transaction(self, producer_id: int, commit: bool) -> None:
-        """Apply a transaction marker."""
+    def replay_end_of_transaction(self, partition: int, producer_id: int, commit: bool) -> None:
+        """Apply a transaction marker to what the partition holds of the producer's transaction."""
 
 
 class Coordinator(Protocol):

@@ -59,7 +59,9 @@ def _replay(machine: Machine, partition: Partition, batch: RecordBatch, records:
             if batch.is_control:
                 if transactions is not None:
                     kind, _ = read_marker(batch)
-                    transactions.replay_end_of_transaction(batch.producer_id, kind is ControlType.COMMIT)
+                    transactions.replay_end_of_transaction(
+                        partition.index, batch.producer_id, kind is ControlType.COMMIT
+                    )
             elif record.key is None:
                 log.warning("%s: record %d has no key; passed over", partition.folder, record.offset)
             elif batch.is_transactional and transactions is not None:

@@ -106,7 +106,9 @@ def check_marker(producers: Table, batch: Words) -> int:
     known = pr.find_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
     if known < 0:
         return 0
-    if load_i16_be(address + rb.PRODUCER_EPOCH) < producers[known, pr.EPOCH]:
+    epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
+    bumps = load_i64_be(address + rb.BASE_OFFSET) == sm.MARKER_WITH_NEW_EPOCH
+    if epoch < producers[known, pr.EPOCH] or (bumps and epoch == producers[known, pr.EPOCH]):
         return pr.INVALID_PRODUCER_EPOCH
     if load_i32_be(address + MARKER_COORDINATOR_EPOCH) < producers[known, pr.COORDINATOR_EPOCH]:
         return pr.TRANSACTION_COORDINATOR_FENCED

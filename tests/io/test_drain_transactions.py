@@ -51,10 +51,14 @@ def begin(case: DrainCase, epoch: int = 0) -> None:
     assert [outcome[1] for outcome in case.outcomes()] == [0]
 
 
-def marker(epoch: int = 0, commit: bool = True, coordinator_epoch: int = 5) -> bytes:
-    kind = ControlType.COMMIT if commit else ControlType.ABORT
+def marker(epoch: int = 0, commit: bool = True, coordinator_epoch: int = 5, base_offset: int = 0) -> bytes:
     return build_control_batch(
-        kind, producer_id=77, producer_epoch=epoch, coordinator_epoch=coordinator_epoch, timestamp_ms=9
+        ControlType.COMMIT if commit else ControlType.ABORT,
+        producer_id=77,
+        producer_epoch=epoch,
+        coordinator_epoch=coordinator_epoch,
+        timestamp_ms=9,
+        base_offset=base_offset,
     )
 
 
@@ -188,3 +192,14 @@ def test_marker_of_an_older_epoch_or_coordinator_is_refused(
     answered = [outcome[1] for outcome in case.outcomes(CONTROL_CLIENT)]
     assert answered == ([error] if error else [])
     assert len(case.drain.held()) == (0 if error else 1)
+
+
+def test_marker_of_transactions_v2_is_written_once(case: DrainCase) -> None:
+    begin(case)
+    bumped = marker(epoch=1, base_offset=layout.MARKER_WITH_NEW_EPOCH)
+    push(case, bumped, client=CONTROL_CLIENT)
+    case.drain.run()
+    finish(case)
+    push(case, bumped, client=CONTROL_CLIENT)
+    assert errors(case, CONTROL_CLIENT) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert case.words[layout.SLOT_LOG_END] == 2

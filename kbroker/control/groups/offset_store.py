@@ -1,6 +1,6 @@
 """Committed offsets by group, topic and partition, and those of transactions that are still open."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import NamedTuple
 
 from kbroker.control.machine import Record
@@ -96,10 +96,11 @@ class OffsetStore:
         groups.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = offset
         self._open.setdefault(key.group, set()).add(producer_id)
 
-    def end_transaction(self, producer_id: int, commit: bool) -> None:
-        """Replay a transaction marker: its offsets become committed, unless newer ones are, or vanish."""
-        groups = self._pending.pop(producer_id, {})
-        for group_id, topics in groups.items():
+    def end_transaction(self, producer_id: int, commit: bool, group_ids: Set[str]) -> None:
+        """Replay a marker: its offsets of these groups are committed, unless newer ones are, or vanish."""
+        groups = self._pending.get(producer_id, {})
+        for group_id in [each for each in groups if each in group_ids]:
+            topics = groups.pop(group_id)
             producers = self._open.get(group_id, set())
             producers.discard(producer_id)
             if not producers:
@@ -111,6 +112,8 @@ class OffsetStore:
                     existing = self.get(group_id, topic, partition)
                     if existing is None or offset.sequence > existing.sequence:
                         self._put(group_id, topic, partition, offset)
+        if not groups:
+            self._pending.pop(producer_id, None)
 
     def forget_group(self, group_id: str) -> None:
         """Drop a group with its partition of __consumer_offsets; not by records."""

@@ -3,7 +3,7 @@
 from kbroker.control.machine import Outcome
 from kbroker.control.transactions.metadata import TopicPartition
 from kbroker.control.transactions.state import TransactionState
-from kbroker.control.transactions.table import TransactionTable, coordinator_error
+from kbroker.control.transactions.table import TransactionTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
@@ -36,7 +36,7 @@ class AddPartitions:
         if known.state is TransactionState.ONGOING and partitions <= known.partitions:
             return Outcome(response=ErrorCode.NONE)
         return self._table.change(
-            known.with_partitions(partitions, client_version, now_ms), coordinator_error
+            known.with_partitions(partitions, client_version, now_ms), lambda code: code
         )
 
     def verify(

@@ -17,7 +17,7 @@ from kbroker.control.transactions.metadata import (
 )
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.control.transactions.state import TransactionState
-from kbroker.control.transactions.table import TransactionTable, coordinator_error
+from kbroker.control.transactions.table import TransactionTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -145,7 +145,7 @@ class EndTransactions:
         answer: Callable[[TransactionMetadata, ErrorCode], object],
     ) -> Outcome:
         def respond(code: ErrorCode) -> object:
-            return answer(target, coordinator_error(code))
+            return answer(target, code)
 
         return self._table.change(target, respond, lambda: self.send_markers(target))
 

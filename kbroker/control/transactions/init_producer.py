@@ -8,7 +8,7 @@ from kbroker.control.transactions.metadata import (
     is_epoch_exhausted,
 )
 from kbroker.control.transactions.state import TransactionState
-from kbroker.control.transactions.table import TransactionTable, coordinator_error
+from kbroker.control.transactions.table import TransactionTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -61,7 +61,7 @@ class InitProducer:
 
         def answer(code: ErrorCode) -> InitProducerIdResponse:
             if code:
-                return refused(coordinator_error(code))
+                return refused(code)
             return InitProducerIdResponse(
                 producer_id=target.producer_id, producer_epoch=target.producer_epoch
             )

@@ -1,0 +1,38 @@
+"""AddOffsetsToTxn (key 25), v0-4: a group's offsets are going to be committed in a transaction.
+
+v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE (KIP-890). What joins the transaction is the
+group's partition of the offsets topic.
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.groups.service import GroupService
+from kbroker.control.transactions.metadata import TV_0
+from kbroker.control.transactions.service import TransactionService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+API = Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4)
+FENCED_FROM = 2
+
+
+async def handle(ctx: RequestContext, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+    """The partition is in the transaction."""
+    groups = GroupService.of(ctx.broker).runtime
+    await groups.ready()
+    where = (groups.topic, groups.partition_for(request.group_id))
+    code = await TransactionService.of(ctx.broker).add_partitions(
+        request.transactional_id, request.producer_id, request.producer_epoch, frozenset((where,)), TV_0
+    )
+    if code:
+        raise KafkaError(code)
+    return AddOffsetsToTxnResponse()
+
+
+def refuse(request: AddOffsetsToTxnRequest, error: KafkaError, version: int) -> AddOffsetsToTxnResponse:
+    """Nothing was added."""
+    code = error.code
+    if code is ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return AddOffsetsToTxnResponse(error_code=code)

@@ -1,0 +1,40 @@
+"""DescribeTransactions (key 65), v0: state of transactional ids (KIP-664)."""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.transactions.service import TransactionService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+
+API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0)
+
+
+def handle(ctx: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    """One state, or error, per id."""
+    service = TransactionService.of(ctx.broker)
+    return DescribeTransactionsResponse(
+        transaction_states=[_describe(service, each) for each in request.transactional_ids]
+    )
+
+
+def refuse(
+    request: DescribeTransactionsRequest, error: KafkaError, version: int
+) -> DescribeTransactionsResponse:
+    """The request failed as a whole: every id carries the error."""
+    return DescribeTransactionsResponse(
+        transaction_states=[TransactionState(error.code, each) for each in request.transactional_ids]
+    )
+
+
+def _describe(service: TransactionService, transactional_id: str) -> TransactionState:
+    if not transactional_id:
+        return TransactionState(ErrorCode.INVALID_REQUEST, transactional_id)
+    try:
+        return service.read(transactional_id).describe(transactional_id)
+    except KafkaError as error:
+        return TransactionState(error.code, transactional_id)

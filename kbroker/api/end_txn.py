@@ -1,0 +1,31 @@
+"""EndTxn (key 26), v0-5: commit or abort a transaction.
+
+v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE (KIP-890); v5 the producer's next id and
+epoch (transactions v2). Answered when the outcome is stored; the markers are written afterwards, as in Kafka.
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.transactions.metadata import TV_0, TV_2
+from kbroker.control.transactions.service import TransactionService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+API = Api(ApiKey.END_TXN, 0, 5)
+FENCED_FROM = 2
+V2_FROM = 5
+
+
+async def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+    """The outcome is decided, once and for all."""
+    client_version = TV_2 if ctx.version >= V2_FROM else TV_0
+    return await TransactionService.of(ctx.broker).end(request, client_version)
+
+
+def refuse(request: EndTxnRequest, error: KafkaError, version: int) -> EndTxnResponse:
+    """The transaction stays as it is."""
+    code = error.code
+    if code is ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return EndTxnResponse(error_code=code)

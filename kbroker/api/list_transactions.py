@@ -1,0 +1,23 @@
+"""ListTransactions (key 66), v0-2: transactional ids, by state, producer id, duration (v1) and id pattern (v2).
+
+KIP-664, KIP-994, KIP-1152.
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.transactions.service import TransactionService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+API = Api(ApiKey.LIST_TRANSACTIONS, 0, 2)
+
+
+def handle(ctx: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    """Every id that passes the filters."""
+    return TransactionService.of(ctx.broker).read_all().list_transactions(request, ctx.broker.now_ms())
+
+
+def refuse(request: ListTransactionsRequest, error: KafkaError, version: int) -> ListTransactionsResponse:
+    """The request failed as a whole."""
+    return ListTransactionsResponse(error_code=error.code)

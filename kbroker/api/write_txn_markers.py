@@ -1,0 +1,83 @@
+"""WriteTxnMarkers (key 27), v1-2: end a transaction on partitions, past the coordinator.
+
+For administrators who abort a hanging transaction (kafka-transactions abort, KIP-664). v1 flexible; v2 the transaction
+version of the producer: from 2 on the marker's epoch must be newer than the partition's (KIP-1228).
+"""
+
+import asyncio
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.transactions.service import TransactionService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2)
+
+
+async def handle(ctx: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    """A code per marker and partition."""
+    results = await asyncio.gather(*(_write(ctx, marker) for marker in request.markers))
+    return WriteTxnMarkersResponse(markers=list(results))
+
+
+def refuse(request: WriteTxnMarkersRequest, error: KafkaError, version: int) -> WriteTxnMarkersResponse:
+    """The request failed as a whole: every partition carries the error."""
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                marker.producer_id,
+                [
+                    WritableTxnMarkerTopicResult(
+                        topic.name,
+                        [
+                            WritableTxnMarkerPartitionResult(index, error.code)
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+async def _write(ctx: RequestContext, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
+    waits = [
+        _one(ctx, marker, topic.name, index) for topic in marker.topics for index in topic.partition_indexes
+    ]
+    codes = iter(await asyncio.gather(*waits))
+    return WritableTxnMarkerResult(
+        marker.producer_id,
+        [
+            WritableTxnMarkerTopicResult(
+                topic.name,
+                [WritableTxnMarkerPartitionResult(index, next(codes)) for index in topic.partition_indexes],
+            )
+            for topic in marker.topics
+        ],
+    )
+
+
+async def _one(ctx: RequestContext, marker: WritableTxnMarker, topic: str, index: int) -> ErrorCode:
+    try:
+        await TransactionService.of(ctx.broker).writer.write(
+            (topic, index),
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.transaction_result,
+            marker.transaction_version,
+        )
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE

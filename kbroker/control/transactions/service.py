@@ -1,0 +1,234 @@
+"""The transaction coordinator at work: the shard, the runtime that runs it, markers, and what the clock drives."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kbroker.control.appender import Appender
+from kbroker.control.broker import Broker
+from kbroker.control.features import finalized
+from kbroker.control.groups.service import GroupService
+from kbroker.control.machine import Operation
+from kbroker.control.runtime import Runtime
+from kbroker.control.transactions.marker_sender import MarkerSender, MarkerWriter
+from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
+from kbroker.control.transactions.offset_commits import OffsetCommitsUnderWay
+from kbroker.control.transactions.ports import MarkerOrder
+from kbroker.control.transactions.settings import TransactionSettings
+from kbroker.control.transactions.shard import TransactionShard
+from kbroker.ipc.messages import ClientRequest
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+log = logging.getLogger(__name__)
+
+COORDINATOR_TYPE = 1
+"""FindCoordinator's key type."""
+POLL_S = 0.01
+
+
+class TransactionService:
+    """Runs in: control. Owner: the process's main. API handlers reach it by `of`. It is the machine's View."""
+
+    def __init__(self, broker: Broker, runtime: Runtime, appender: Appender, groups: GroupService) -> None:
+        self.runtime = runtime
+        self.commits = OffsetCommitsUnderWay()
+        self.writer = MarkerWriter(
+            broker,
+            appender,
+            groups.runtime.topic,
+            self._offsets_ready,
+            groups.shard.replay_end_of_transaction,
+        )
+        self._sender = MarkerSender(self.writer, self._written, self._complete)
+        self.settings = TransactionSettings.of(broker.config)
+        self.shard = TransactionShard(self.settings, self._sender, self)
+        self._broker = broker
+        self._groups = groups
+        self._tasks: set[asyncio.Future[None]] = set()
+        runtime.attach(self.shard)
+        broker.coordinators[COORDINATOR_TYPE] = runtime
+        broker.attachments[TransactionService] = self
+        broker.transactions = self
+
+    @staticmethod
+    def of(broker: Broker) -> "TransactionService":
+        """The broker's transaction coordinator. Raises COORDINATOR_NOT_AVAILABLE while there is none."""
+        found = broker.attachments.get(TransactionService)
+        if not isinstance(found, TransactionService):
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return found
+
+    def start(self) -> None:
+        """Look for timed-out transactions and expired ids from now on."""
+        self.runtime.every(self.settings.abort_interval_ms, "abort-timed-out", self._abort_timed_out)
+        self.runtime.every(self.settings.remove_interval_ms, "expire-ids", self._expire)
+
+    # --- the machine's View
+
+    def transaction_version(self) -> int:
+        """Finalized level of transaction.version; 0 when it is off."""
+        return finalized(self._broker.features, (ApiKey.END_TXN,)).get("transaction.version", 0)
+
+    def coordinator_epoch(self, transactional_id: str) -> int:
+        """Leader epoch of the id's partition."""
+        topic = self._broker.catalogue.topics[self.runtime.topic]
+        return topic.partitions[self.runtime.partition_for(transactional_id)].leader_epoch
+
+    # --- operations
+
+    async def run(self, transactional_id: str, operation: Operation) -> Any:
+        """Run an operation of an id, after the end of its last transaction if that is near. Raises KafkaError."""
+        self._check_topic()
+        await self._sender.settled(transactional_id, self.settings.retry_backoff_max_ms)
+        return await self.runtime.run(transactional_id, operation)
+
+    def read(self, transactional_id: str) -> TransactionShard:
+        """The shard, for a question about one id. Raises KafkaError while its partition is being loaded."""
+        self._check_topic()
+        if self.runtime.partition_for(transactional_id) not in self.runtime.loaded:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self.shard
+
+    def read_all(self) -> TransactionShard:
+        """The shard, for a question about all ids. Raises KafkaError while any partition is being loaded."""
+        topic = self._broker.catalogue.get(self.runtime.topic)
+        if topic is not None and len(self.runtime.loaded) < len(topic.partitions):
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self.shard
+
+    def _check_topic(self) -> None:
+        """Before somebody looked for a coordinator there is no topic, and so nothing that we coordinate."""
+        if self._broker.catalogue.get(self.runtime.topic) is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    async def _fresh_id(self, transactional_id: str) -> int | None:
+        """A producer id when the operation will want one."""
+        if not self.shard.needs_producer_id(transactional_id):
+            return None
+        return await self._broker.producer_ids.take()
+
+    async def init_producer_id(
+        self,
+        client: ClientRequest,  # noqa: ARG002
+        request: InitProducerIdRequest,
+    ) -> InitProducerIdResponse:
+        """Begin or go on with a transactional id."""
+        self.shard.check_init(request)
+        transactional_id = request.transactional_id or ""
+        self._check_topic()
+        fresh_id = await self._fresh_id(transactional_id)
+        response: InitProducerIdResponse = await self.run(
+            transactional_id, lambda now_ms: self.shard.init_producer_id(request, fresh_id, now_ms)
+        )
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code))
+        return response
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        client_version: int,
+    ) -> ErrorCode:
+        """Add partitions to a transaction."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        try:
+            code: ErrorCode = await self.run(
+                transactional_id,
+                lambda now_ms: self.shard.add_partitions(
+                    transactional_id, producer_id, producer_epoch, partitions, client_version, now_ms
+                ),
+            )
+        except KafkaError as error:
+            return error.code
+        return code
+
+    def verify_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Look partitions up in a transaction, at once. Raises KafkaError."""
+        if not transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        shard = self.read(transactional_id)
+        return shard.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
+
+    async def end(self, request: EndTxnRequest, client_version: int) -> EndTxnResponse:
+        """Commit or abort. Raises KafkaError."""
+        if not request.transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        self._check_topic()
+        fresh_id = None
+        if supports_epoch_bump(client_version) and self.shard.table.get(request.transactional_id):
+            fresh_id = await self._fresh_id(request.transactional_id)
+        response: EndTxnResponse = await self.run(
+            request.transactional_id, lambda now_ms: self.shard.end(request, client_version, fresh_id, now_ms)
+        )
+        if response.error_code:
+            raise KafkaError(ErrorCode(response.error_code))
+        return response
+
+    # --- markers
+
+    def _written(self, order: MarkerOrder, partitions: frozenset[TopicPartition]) -> None:
+        self.shard.marker_written(order, partitions)
+
+    async def _complete(self, order: MarkerOrder) -> ErrorCode:
+        try:
+            code: ErrorCode = await self.runtime.run(
+                order.transactional_id, lambda now_ms: self.shard.complete(order, now_ms)
+            )
+        except KafkaError as error:
+            return error.code
+        return code
+
+    async def _offsets_ready(self, partition: int, producer_id: int) -> None:
+        """Before the marker: the group coordinator has loaded the partition, and no commit is under way."""
+        while partition not in self._groups.runtime.loaded:
+            await asyncio.sleep(POLL_S)
+        await self.commits.ended(producer_id)
+
+    # --- by the clock
+
+    def _abort_timed_out(self) -> None:
+        for transactional_id, producer_id in self.shard.timed_out(self._broker.now_ms()):
+            log.info("%s: aborted, its transaction is past its timeout", transactional_id)
+            self._start(self._abort(transactional_id, producer_id), transactional_id)
+
+    async def _abort(self, transactional_id: str, producer_id: int) -> None:
+        fresh_id = await self._fresh_id(transactional_id)
+        await self.runtime.run(
+            transactional_id,
+            lambda now_ms: self.shard.abort_timed_out(transactional_id, producer_id, fresh_id, now_ms),
+        )
+
+    def _expire(self) -> None:
+        for transactional_id in self.shard.expired(self._broker.now_ms()):
+            self.runtime.start(transactional_id, self._expiry_of(transactional_id))
+
+    def _expiry_of(self, transactional_id: str) -> Operation:
+        return lambda now_ms: self.shard.expire(transactional_id, now_ms)
+
+    def _start(self, work: Awaitable[None], transactional_id: str) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_complain(transactional_id))
+
+
+def _complain(transactional_id: str) -> Callable[["asyncio.Future[None]"], None]:
+    def look(task: "asyncio.Future[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("%s: could not be aborted now: %s", transactional_id, error)
+
+    return look

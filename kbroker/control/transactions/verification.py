@@ -1,0 +1,66 @@
+"""Whether a transactional batch may begin its producer's transaction on a partition: asked by network processes.
+
+As Kafka's ReplicaManager and AddPartitionsToTxnManager do before an append, and with their error codes.
+"""
+
+import asyncio
+import time
+
+from kbroker.control.broker import Broker
+from kbroker.control.transactions.metadata import TV_2, TopicPartition
+from kbroker.control.transactions.service import TransactionService
+from kbroker.ipc.messages import VerifyTransaction
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+ABORTABLE_FROM = 11
+"""Produce version whose clients know TRANSACTION_ABORTABLE."""
+ADDS_FROM = 12
+"""Produce version that adds the partition to the transaction by itself (transactions v2)."""
+NOT_NOW = (
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+async def verify(broker: Broker, asked: VerifyTransaction) -> tuple[int, ...]:
+    """One code per partition, as the Produce answer tells it; 0 to append."""
+    partitions = frozenset(asked.partitions)
+    try:
+        service = TransactionService.of(broker)
+        if asked.produce_version >= ADDS_FROM:
+            codes = dict.fromkeys(partitions, await _add(service, asked, partitions))
+        elif not broker.config.get_bool("transaction.partition.verification.enable"):
+            codes = dict.fromkeys(partitions, ErrorCode.NONE)
+        else:
+            codes = service.verify_partitions(
+                asked.transactional_id or "", asked.producer_id, asked.producer_epoch, partitions
+            )
+    except KafkaError as error:
+        codes = dict.fromkeys(partitions, error.code)
+    return tuple(int(told(codes[each], asked.produce_version)) for each in asked.partitions)
+
+
+async def _add(
+    service: TransactionService, asked: VerifyTransaction, partitions: frozenset[TopicPartition]
+) -> ErrorCode:
+    """Add the partitions; while the transaction before is still completing, try again for a short while."""
+    give_up = time.monotonic() + service.settings.retry_backoff_max_ms / 1000
+    while True:
+        code = await service.add_partitions(
+            asked.transactional_id or "", asked.producer_id, asked.producer_epoch, partitions, TV_2
+        )
+        if code is not ErrorCode.CONCURRENT_TRANSACTIONS or time.monotonic() >= give_up:
+            return code
+        await asyncio.sleep(service.settings.retry_backoff_ms / 1000)
+
+
+def told(code: ErrorCode, produce_version: int) -> ErrorCode:
+    """The code that the producer of this version knows to handle."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and produce_version < ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
+    if code in NOT_NOW or (code is ErrorCode.CONCURRENT_TRANSACTIONS and produce_version < ADDS_FROM):
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return code
