@@ -21,10 +21,11 @@ from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.endpoint import advertised_endpoint
 from kbroker.control.links import bounded
 from kbroker.control.runtime import Runtime
+from kbroker.control.transactions.verification import verify
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.link import AsyncLink, LinkClosed
-from kbroker.ipc.messages import ClientRequest, Hello, Settings
+from kbroker.ipc.messages import ClientRequest, Hello, Settings, VerifyTransaction
 from kbroker.protocol.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -121,6 +122,8 @@ class Control:
                 self._greet_network(link, body)
             else:
                 self._start(self._greet_worker(link, body))
+        elif isinstance(body, VerifyTransaction):
+            self._start(self._verify(link, call_id, body))
         else:
             log.error("a message that control does not know: %s", type(body).__name__)
 
@@ -144,6 +147,9 @@ class Control:
             log.exception("API %d version %d failed", client.api_key, client.api_version)
             frame = None
         link.reply(call_id, frame)
+
+    async def _verify(self, link: AsyncLink, call_id: int, asked: VerifyTransaction) -> None:
+        link.reply(call_id, await verify(self._broker, asked))
 
     def _start(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
