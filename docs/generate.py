@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 GENERATED: dict[str, str] = {
+    "docs/apis.md": "kbroker.api.docs:page",
     "docs/config.md": "kbroker.config.docs:page",
     "docs/metrics.md": "kbroker.metrics.docs:page",
 }
