@@ -69,12 +69,16 @@ class Durability:
         """Ask for a sync of slots whatever their settings say (flush.ms)."""
         self._ask(slots)
 
+    def flush_rolled(self, slots: Iterable[int]) -> None:
+        """Ask for a sync of closed segments alone: it moves the recovery point, which bounds what a crash costs."""
+        self._ask(slots, rolled_only=True)
+
     def _wants_flush(self, slot: int) -> bool:
         row = self._drain.rows[slot]
         durable = self._shared.slots[slot, layout.SLOT_FLAGS] & layout.FLAG_DURABLE
         return bool(durable or row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS])
 
-    def _ask(self, slots: Iterable[int]) -> None:
+    def _ask(self, slots: Iterable[int], rolled_only: bool = False) -> None:
         """One commit a slot at a time: what is appended during it waits for the next."""
         commits = []
         for slot in slots:
@@ -86,7 +90,7 @@ class Durability:
                 continue
             self._under_way.add(slot)
             generation = int(self._shared.slots[slot, layout.SLOT_GENERATION])
-            commits.append(Commit(slot, generation, partition.begin_flush()))
+            commits.append(Commit(slot, generation, partition.begin_flush(rolled_only)))
         if commits:
             self._commit.ask(commits)
 

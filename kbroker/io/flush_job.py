@@ -15,7 +15,8 @@ class FlushJob:
     """What to sync so that all below next_offset is on disk. The job owns its descriptors; `run` closes them.
 
     closed: base offset and open files of segments rolled since the last sync (their indexes and snapshot count,
-    because recovery will not look at them again); active: descriptor of the active .log (its indexes are rebuilt).
+    because recovery will not look at them again); active: descriptor of the active .log (its indexes are rebuilt),
+    -1 to leave it out.
     segment_base, position: where next_offset lies.
     """
 
@@ -39,7 +40,8 @@ class FlushJob:
             if self.closed:
                 sync_if_exists(files.path(self.folder, self.segment_base, files.SNAPSHOT))
                 sync_folder(self.folder)
-            os.fdatasync(self.active)
+            if self.active >= 0:
+                os.fdatasync(self.active)
         finally:
             self.close()
 

@@ -86,11 +86,14 @@ class Housekeeping:
         now = wall_clock_ms()
         deletions.remove(self._logs.deletions.take_due(now))
         self._logs.heal()
-        due = []
+        due, rolled = [], []
         for partition in self._logs:
+            if partition.has_rolled:
+                rolled.append(partition.slot)
             flush_ms = partition.config.flush_ms
             waited = now - int(partition.row[ar.ROW_LAST_FLUSH_MS])
             if flush_ms < ar.NEVER and waited >= flush_ms and not partition.is_synced:
                 partition.row[ar.ROW_LAST_FLUSH_MS] = now
                 due.append(partition.slot)
         self._durability.flush_now(due)
+        self._durability.flush_rolled(slot for slot in rolled if slot not in due)

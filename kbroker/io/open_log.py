@@ -204,8 +204,6 @@ class OpenLog:
             base = state.next_offset
             active_row.fill(self.row, ActiveState(base, 0, base, max_timestamp_offset=base), following)
         self._start_segment(now_ms)
-        if not self.config.write_caching:
-            self.flush()
         self._publish(changed=True)
 
     def _start_segment(self, now_ms: int) -> None:
@@ -230,9 +228,14 @@ class OpenLog:
 
     # --- syncing -----------------------------------------------------------------------------------------
 
-    def begin_flush(self) -> FlushJob:
-        """A sync of everything appended so far; run it in any thread, then `finish_flush`."""
+    def begin_flush(self, rolled_only: bool = False) -> FlushJob:
+        """A sync of everything appended so far; run it in any thread, then `finish_flush`.
+
+        rolled_only: of the closed segments alone, whose end then is the recovery point (what Kafka does on a roll)."""
         state = active_row.state_of(self.row)
+        if rolled_only:
+            base = state.base_offset
+            return FlushJob(self.folder, self._unsynced.duplicates(), -1, base, base, 0)
         records = int(self.row[ar.ROW_UNFLUSHED_RECORDS])
         self.row[ar.ROW_UNFLUSHED_RECORDS] = 0
         return FlushJob(
@@ -268,6 +271,11 @@ class OpenLog:
         if self.words[layout.SLOT_FLAGS] & layout.FLAG_DURABLE and next_offset > self.high_watermark:
             mark, place = next_offset, (segment_base, position)
         self._publish(high_watermark=mark, place=place, durable=max(self.recovery_point, next_offset))
+
+    @property
+    def has_rolled(self) -> bool:
+        """Whether a segment was closed since the last sync."""
+        return self._unsynced.first_base is not None
 
     @property
     def is_synced(self) -> bool:

@@ -224,6 +224,39 @@ def test_a_sync_of_the_active_segment_alone_does_not_vouch_for_rolled_ones(tmp_p
     assert log.partition.is_synced
 
 
+def test_a_sync_of_rolled_segments_leaves_the_active_one_alone(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch())
+    log.partition.roll(NOW)
+    log.append(batch())
+    assert log.partition.has_rolled
+    job = log.partition.begin_flush(rolled_only=True)
+    job.run()
+    log.partition.finish_flush(job)
+    assert (log.partition.recovery_point, log.partition.has_rolled, log.partition.is_synced) == (
+        1,
+        False,
+        False,
+    )
+
+
+def test_a_sync_begun_before_a_roll_counts_for_what_it_covered(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(write_caching=False), flags=layout.FLAG_DURABLE)
+    log.open()
+    log.append(batch())
+    job = log.partition.begin_flush()
+    log.append(batch())
+    log.partition.roll(NOW)
+    log.append(batch())
+    job.run()
+    log.partition.finish_flush(job)
+    assert (log.partition.recovery_point, log.partition.high_watermark) == (1, 1)
+    assert offsets(log) == [0]
+    log.partition.flush()
+    assert offsets(log) == [0, 1, 2]
+
+
 def test_flush_jobs_survive_a_roll_and_a_deletion(tmp_path: Path) -> None:
     log = Log(tmp_path, topic_config(retention_ms=0))
     log.open()

@@ -64,7 +64,8 @@ def test_nothing_behind_the_high_watermark_is_deleted(tmp_path: Path) -> None:
     )
     log.open()
     log.append(batch(0, [b"x" * 100]))
-    log.append(batch(0, [b"x" * 200]))  # rolls, which syncs the first one
+    log.partition.flush()
+    log.append(batch(0, [b"x" * 200]))  # rolls
     assert log.partition.high_watermark == 1
     assert log.partition.retention(NOW) == 1
     assert log.partition.base_offsets == [1]
