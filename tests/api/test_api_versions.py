@@ -1,0 +1,130 @@
+"""ApiVersions: ranges, KIP-511's fallback, features (protocol: what trips clients first)."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kbroker.api import api_versions
+from kbroker.api.registry import APIS
+from kbroker.control.features import FEATURES, check_update, finalized, offered
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import decode_exact, encode
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kbroker.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.api.in_process import ask, client_request, send
+from tests.control.fakes import world
+
+REQUEST = ApiVersionsRequest("librdkafka", "2.4.0")
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_served_api_is_listed_with_its_range(tmp_path: Path, version: int) -> None:
+    with world(tmp_path) as made:
+        answer = asyncio.run(ask(made.broker, ApiKey.API_VERSIONS, version, REQUEST))
+    assert answer.error_code == 0
+    listed = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+    assert listed == {key: (api.min_version, api.max_version) for key, api in APIS.items()}
+
+
+def test_produce_is_advertised_from_0_though_refused_below_3() -> None:
+    """librdkafka drops compression otherwise (KAFKA-18659)."""
+    assert APIS[ApiKey.PRODUCE].min_version == 0
+    assert not APIS[ApiKey.PRODUCE].accepts(2)
+    assert APIS[ApiKey.PRODUCE].accepts(3)
+
+
+@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+def test_an_unknown_version_is_answered_in_v0s_form_with_its_own_range(tmp_path: Path, version: int) -> None:
+    with world(tmp_path) as made:
+        frame = asyncio.run(send(made.broker, ApiKey.API_VERSIONS, version, b"whatever"))
+    assert frame is not None
+    answer = decode_exact(ApiVersionsResponse, 0, frame, 8)  # the header is a correlation id, without tags
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(api.api_key, api.min_version, api.max_version) for api in answer.api_keys] == [(18, 0, 4)]
+
+
+def test_the_header_has_no_tags_in_flexible_versions_either(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        frame = asyncio.run(send(made.broker, ApiKey.API_VERSIONS, 3, REQUEST))
+    assert frame is not None
+    assert decode_exact(ApiVersionsResponse, 3, frame, 8).error_code == 0
+
+
+@pytest.mark.parametrize(
+    "software", [("", "1"), ("a", ""), ("-a", "1"), ("a-", "1"), ("a b", "1"), ("a", "ä")]
+)
+@pytest.mark.parametrize("version", [3, 4])
+def test_malformed_software_names_are_refused(
+    tmp_path: Path, software: tuple[str, str], version: int
+) -> None:
+    with world(tmp_path) as made:
+        answer = asyncio.run(ask(made.broker, ApiKey.API_VERSIONS, version, ApiVersionsRequest(*software)))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert not answer.api_keys
+
+
+@pytest.mark.parametrize("software", [("a", "1"), ("apache-kafka-java", "4.3.1"), ("A.b-9", "0-0")])
+def test_well_formed_software_names_pass(tmp_path: Path, software: tuple[str, str]) -> None:
+    with world(tmp_path) as made:
+        answer = asyncio.run(ask(made.broker, ApiKey.API_VERSIONS, 3, ApiVersionsRequest(*software)))
+    assert answer.error_code == 0
+
+
+def test_v3_leaves_out_features_that_may_be_off(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        third = asyncio.run(ask(made.broker, ApiKey.API_VERSIONS, 3, REQUEST))
+        fourth = asyncio.run(ask(made.broker, ApiKey.API_VERSIONS, 4, REQUEST))
+    assert all(feature.min_version > 0 for feature in third.supported_features)
+    assert {feature.name for feature in fourth.supported_features} == set(offered(APIS))
+
+
+def test_features_are_listed_only_with_the_apis_they_promise() -> None:
+    assert set(offered({})) == {"metadata.version"}
+    assert set(offered({ApiKey.CONSUMER_GROUP_HEARTBEAT})) == {"metadata.version", "group.version"}
+    assert finalized({}, {ApiKey.END_TXN}) == {"metadata.version": 30, "transaction.version": 2}
+    assert finalized({"transaction.version": 0}, {ApiKey.END_TXN}) == {"metadata.version": 30}
+
+
+def test_a_network_process_answers_as_control_does(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        for version in range(5):
+            frame = asyncio.run(send(made.broker, ApiKey.API_VERSIONS, version, REQUEST))
+            client = client_request(ApiKey.API_VERSIONS, version, encode(REQUEST, version))
+            assert api_versions.answer(client, made.broker.features, made.broker.features_epoch) == frame
+        client = client_request(ApiKey.API_VERSIONS, 9, b"")
+        assert api_versions.answer(client, {}, 0) == asyncio.run(
+            send(made.broker, ApiKey.API_VERSIONS, 9, b"")
+        )
+
+
+def test_a_level_is_stored_and_shown(tmp_path: Path) -> None:
+    name = "metadata.version"
+    with world(tmp_path) as made:
+        update = UpdateFeaturesRequest(1000, [FeatureUpdateKey(name, 30, False, 1)])
+        answer = asyncio.run(ask(made.broker, ApiKey.UPDATE_FEATURES, 1, update))
+        assert answer.error_code == 0
+        before = made.broker.features_epoch
+        made.broker.close()
+        made.start()
+        assert made.broker.features == {name: 30}
+        assert made.broker.features_epoch == before > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "kind"),
+    [
+        ("bogus", 1, 1), ("metadata.version", 31, 1), ("metadata.version", 6, 1), ("metadata.version", 29, 1),
+        ("metadata.version", 30, 0), ("transaction.version", 3, 1), ("transaction.version", 1, 1),
+    ],
+)  # fmt: skip
+def test_levels_out_of_range_or_downwards_are_refused(name: str, level: int, kind: int) -> None:
+    served = {feature.needs for feature in FEATURES.values() if feature.needs is not None}
+    with pytest.raises(KafkaError) as refused:
+        check_update(name, level, kind, finalized({}, served), served)
+    assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
+
+
+def test_a_safe_downgrade_is_allowed() -> None:
+    check_update("transaction.version", 1, 2, {"transaction.version": 2}, {ApiKey.END_TXN})

@@ -1,0 +1,87 @@
+"""The registry: every API file registers once; dispatch answers, refuses or closes."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+import kbroker.api
+from kbroker.api import docs
+from kbroker.api.registry import APIS, MODULES
+from kbroker.api.row import Owner
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.index import APIS as KNOWN
+from kbroker.protocol.messages.metadata import MetadataRequest
+from tests.api.in_process import ask, send
+from tests.control.fakes import world
+
+ROOM = Path(kbroker.api.__file__).parent
+
+
+def test_every_api_file_is_in_the_registry() -> None:
+    files = {path.stem for path in ROOM.glob("*.py") if "API = Api(" in path.read_text()}
+    assert {module.__name__.rpartition(".")[2] for module in MODULES} == files
+
+
+def test_no_key_is_registered_twice() -> None:
+    assert len({module.API.key for module in MODULES}) == len(MODULES)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.API.name)
+def test_an_api_file_tells_key_and_versions_in_its_first_line(module) -> None:  # type: ignore[no-untyped-def]
+    api = module.API
+    assert f"(key {int(api.key)})" in module.__doc__.splitlines()[0]
+    shown = (
+        f"v{api.min_version}-{api.max_version}"
+        if api.min_version != api.max_version
+        else f"v{api.min_version}"
+    )
+    assert shown in module.__doc__.splitlines()[0]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.API.name)
+def test_every_answered_version_can_be_encoded(module) -> None:  # type: ignore[no-untyped-def]
+    api, known = module.API, KNOWN[module.API.key]
+    first = api.min_version if api.accepted_from is None else api.accepted_from
+    assert known.min_version <= first <= api.max_version <= known.max_version
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.API.name)
+def test_handlers_of_control_are_there(module) -> None:  # type: ignore[no-untyped-def]
+    if module.API.owner is Owner.CONTROL:
+        assert callable(module.handle)
+        assert callable(module.refuse)
+
+
+def test_the_page_of_apis_names_every_one() -> None:
+    page = docs.page()
+    assert all(f"| {int(api.key)} | {api.name} |" in page for api in APIS.values())
+
+
+@pytest.mark.parametrize(("key", "version"), [(3, 14), (3, -1), (19, 1), (999, 0), (0, 9), (1, 12), (2, 0)])
+def test_what_is_not_served_here_closes_the_connection(
+    tmp_path: Path, key: int, version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with world(tmp_path) as made, caplog.at_level(logging.WARNING):
+        assert asyncio.run(send(made.broker, key, version, b"")) is None  # type: ignore[arg-type]
+    assert len(caplog.records) == 1
+
+
+def test_a_body_that_can_not_be_read_closes_the_connection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with world(tmp_path) as made, caplog.at_level(logging.WARNING):
+        assert asyncio.run(send(made.broker, ApiKey.METADATA, 1, b"\x00\x00\x00\x09")) is None
+    assert "bad Metadata" in caplog.text
+
+
+def test_bytes_after_the_request_are_passed_over(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        assert asyncio.run(send(made.broker, ApiKey.METADATA, 1, b"\x00\x00\x00\x00more")) is not None
+
+
+def test_answers_carry_the_correlation_id(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        for version in range(14):
+            assert asyncio.run(ask(made.broker, ApiKey.METADATA, version, MetadataRequest([]))) is not None
