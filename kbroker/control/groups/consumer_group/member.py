@@ -56,7 +56,7 @@ class ConsumerMember:
     client_host: str = ""
     rebalance_timeout_ms: int = -1
     subscribed_topics: frozenset[str] = frozenset()
-    regex: str | None = None
+    regex: str = ""
     server_assignor: str | None = None
     classic: ClassicMetadata | None = None
     assigned: EpochPartitions = field(default_factory=lambda: NO_PARTITIONS)

@@ -104,7 +104,7 @@ class ConsumerReplay:
                 client_host=value.client_host,
                 rebalance_timeout_ms=value.rebalance_timeout_ms,
                 subscribed_topics=frozenset(value.subscribed_topic_names),
-                regex=value.subscribed_topic_regex,
+                regex=value.subscribed_topic_regex or "",
                 server_assignor=value.server_assignor,
                 classic=classic,
             )

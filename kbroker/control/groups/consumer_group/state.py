@@ -104,7 +104,7 @@ class ConsumerGroup(Group):
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
         """Topics a member subscribes to, by name or expression. One not resolved yet matches nothing."""
-        resolved = self.regexes.get(member.regex or "")
+        resolved = self.regexes.get(member.regex)
         return member.subscribed_topics if resolved is None else member.subscribed_topics | resolved.topics
 
     def topics_with(self, members: Iterable[ConsumerMember]) -> set[str]:

@@ -1,0 +1,132 @@
+"""The assignors, for any group: everything assigned once, to subscribers, evenly, and sticky."""
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.control.groups.consumer_group.assignor import Subscriber
+from kbroker.control.groups.consumer_group.member import Partitions
+from kbroker.control.groups.consumer_group.range_assignor import assign_ranges
+from kbroker.control.groups.consumer_group.uniform_assignor import assign_uniformly
+
+TOPICS = [bytes([number]) * 16 for number in range(4)]
+COUNTS = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 12), min_size=1)
+
+
+@st.composite
+def homogeneous(draw: st.DrawFn) -> tuple[list[str], dict[bytes, int]]:
+    names = [f"m{number}" for number in range(draw(st.integers(1, 6)))]
+    return names, draw(COUNTS)
+
+
+@st.composite
+def any_group(draw: st.DrawFn) -> tuple[list[Subscriber], dict[bytes, int]]:
+    counts = draw(COUNTS)
+    members = [
+        Subscriber(
+            f"m{number}",
+            draw(st.none() | st.just(f"i{number}")),
+            frozenset(draw(st.sets(st.sampled_from(sorted(counts))))),
+            {},
+        )
+        for number in range(draw(st.integers(1, 5)))
+    ]
+    return members, counts
+
+
+def owners(assignment: Mapping[str, Partitions]) -> dict[tuple[bytes, int], str]:
+    found: dict[tuple[bytes, int], str] = {}
+    for member_id, topics in assignment.items():
+        for topic_id, partitions in topics.items():
+            for partition in partitions:
+                assert (topic_id, partition) not in found, "assigned twice"
+                found[topic_id, partition] = member_id
+    return found
+
+
+def check_complete(
+    members: list[Subscriber], counts: dict[bytes, int], assignment: Mapping[str, Partitions]
+) -> None:
+    """Everything somebody subscribes to is assigned, to a subscriber."""
+    topics_of = {member.member_id: member.topics for member in members}
+    found = owners(assignment)
+    wanted = set().union(*topics_of.values())
+    assert set(found) == {(topic, index) for topic in wanted for index in range(counts[topic])}
+    assert all(topic in topics_of[member_id] for (topic, _), member_id in found.items())
+
+
+def subscribers(
+    names: list[str], counts: dict[bytes, int], current: Mapping[str, Partitions]
+) -> list[Subscriber]:
+    return [Subscriber(name, None, frozenset(counts), current.get(name, {})) for name in names]
+
+
+@given(any_group())
+def test_every_partition_goes_to_one_subscriber(group: tuple[list[Subscriber], dict[bytes, int]]) -> None:
+    members, counts = group
+    for assignor in (assign_ranges, assign_uniformly):
+        check_complete(members, counts, assignor(members, counts))
+
+
+@given(homogeneous())
+def test_uniform_shares_differ_by_at_most_one(group: tuple[list[str], dict[bytes, int]]) -> None:
+    names, counts = group
+    assignment = assign_uniformly(subscribers(names, counts, {}), counts)
+    sizes = [sum(map(len, assignment[name].values())) for name in names]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(homogeneous(), st.data())
+def test_uniform_moves_only_what_balance_asks_for(
+    group: tuple[list[str], dict[bytes, int]], data: st.DataObject
+) -> None:
+    names, counts = group
+    before = assign_uniformly(subscribers(names, counts, {}), counts)
+    left = data.draw(st.lists(st.sampled_from(names), unique=True, min_size=1))
+    names = left + [f"new{number}" for number in range(data.draw(st.integers(0, 3)))]
+    members = subscribers(names, counts, before)
+    after = assign_uniformly(members, counts)
+    check_complete(members, counts, after)
+    sizes = {name: sum(map(len, after[name].values())) for name in names}
+    assert max(sizes.values()) - min(sizes.values()) <= 1
+    for name in left:
+        kept = sum(len(before[name].get(topic, frozenset()) & each) for topic, each in after[name].items())
+        had = sum(map(len, before[name].values()))
+        assert kept == min(had, sizes[name]), "a member gives up only what is above its share"
+
+
+@given(homogeneous())
+def test_uniform_does_not_move_anything_in_a_balanced_group(
+    group: tuple[list[str], dict[bytes, int]],
+) -> None:
+    names, counts = group
+    before = assign_uniformly(subscribers(names, counts, {}), counts)
+    assert assign_uniformly(subscribers(names, counts, before), counts) == before
+
+
+@given(any_group())
+def test_uniform_with_different_subscriptions_cannot_be_evened_out_further(
+    group: tuple[list[Subscriber], dict[bytes, int]],
+) -> None:
+    members, counts = group
+    assignment = assign_uniformly(members, counts)
+    load = {member.member_id: sum(map(len, assignment[member.member_id].values())) for member in members}
+    for (topic, _), giver in owners(assignment).items():
+        receivers = [member.member_id for member in members if topic in member.topics]
+        assert load[giver] - min(load[each] for each in receivers) <= 1
+
+
+def test_ranges_are_neighbours_in_the_order_of_the_members() -> None:
+    topic, other = TOPICS[:2]
+    both = frozenset((topic, other))
+    members = [
+        Subscriber("b", None, both, {}),
+        Subscriber("z", "i1", both, {}),
+        Subscriber("a", None, both, {}),
+    ]
+    assert assign_ranges(members, {topic: 5, other: 2}) == {
+        "z": {topic: frozenset((0, 1)), other: frozenset((0,))},
+        "a": {topic: frozenset((2, 3)), other: frozenset((1,))},
+        "b": {topic: frozenset((4,))},
+    }

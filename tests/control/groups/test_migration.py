@@ -1,0 +1,277 @@
+"""A group changes its protocol while members of both are in it."""
+
+import struct
+
+import pytest
+
+from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
+from kbroker.control.groups.settings import GroupSettings
+from kbroker.control.groups.subscription import encode_assignment, parse_assignment
+from kbroker.protocol.codec import encode
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.consumer_protocol_subscription import (
+    ConsumerProtocolSubscription,
+    TopicPartition,
+)
+from kbroker.protocol.messages.leave_group import MemberIdentity
+from tests.control.groups.coordinator import Coordinator, answer
+
+INTERVAL_MS = 1000
+
+
+def subscription(owned: dict[str, list[int]] | None = None, version: int = 1) -> bytes:
+    """Metadata of a classic consumer that subscribes to t."""
+    parts = [TopicPartition(topic, partitions) for topic, partitions in (owned or {}).items()]
+    return struct.pack(">h", version) + encode(ConsumerProtocolSubscription(["t"], None, parts), version)
+
+
+PROTOCOLS = (("range", subscription()),)
+
+
+def parts_of(assignment: bytes) -> dict[str, list[int]]:
+    return {each.topic: each.partitions for each in parse_assignment(assignment).assigned_partitions}
+
+
+def assignment_of(*partitions: int) -> bytes:
+    return encode_assignment([("t", list(partitions))], 1)
+
+
+def classic_group(size: int = 2, settings: GroupSettings | None = None) -> tuple[Coordinator, list[str], int]:
+    """A stable classic group of consumers that share t's six partitions."""
+    kafka = Coordinator(settings)
+    kafka.topics.put("t", 6)
+    fields = {"protocols": PROTOCOLS, "session_timeout_ms": 45_000}
+    joins = [kafka.send_join(kafka.new_member_id(**fields), **fields) for _ in range(size)]
+    kafka.advance(6000)
+    responses = [answer(join) for join in joins]
+    members = [response.member_id for response in responses]
+    leader, generation = responses[0].leader, responses[0].generation_id
+    share = 6 // size
+    given = {
+        member: assignment_of(*range(index * share, index * share + share))
+        for index, member in enumerate(members)
+    }
+    for member in sorted(members, key=lambda each: each != leader, reverse=True):
+        kafka.send_sync(member, generation, given if member == leader else None)
+    assert kafka.state() == "Stable"
+    return kafka, members, generation
+
+
+def rejoin(kafka: Coordinator, member: str, owned: dict[str, list[int]]) -> tuple[int, dict[str, list[int]]]:
+    """A classic member joins and syncs as its heartbeat told it to: (generation, assignment)."""
+    response = kafka.join(member, protocols=(("range", subscription(owned)),), session_timeout_ms=45_000)
+    assert response.error_code == ErrorCode.NONE
+    synced = kafka.sync(member, response.generation_id)
+    assert synced.error_code == ErrorCode.NONE
+    return response.generation_id, parts_of(synced.assignment)
+
+
+def test_a_member_of_the_new_protocol_takes_the_group_along() -> None:
+    kafka, members, generation = classic_group()
+    response = kafka.beat("new", topics=["t"])
+    assert isinstance(kafka.shard.table.groups["g"], ConsumerGroup)
+    assert response.member_epoch == generation + 1
+    assert kafka.parts(response) == {}
+    assert {member.member_type for member in kafka.described().members} == {0, 1}
+    assert kafka.heartbeat(members[0], generation) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_classic_members_give_up_partitions_step_by_step() -> None:
+    kafka, members, generation = classic_group()
+    kafka.beat("new", topics=["t"])
+    owned = {members[0]: {"t": [0, 1, 2]}, members[1]: {"t": [3, 4, 5]}}
+    for member in members:
+        _, assigned = rejoin(kafka, member, owned[member])
+        assert len(assigned["t"]) == 2
+        owned[member] = assigned
+    for member in members:
+        generation, assigned = rejoin(kafka, member, owned[member])
+        assert kafka.heartbeat(member, generation) == ErrorCode.NONE
+        owned[member] = assigned
+    response = kafka.beat("new", kafka.described().group_epoch)
+    parts = kafka.parts(response)
+    assert parts is not None
+    taken = [partition for each in owned.values() for partition in each["t"]] + parts["t"]
+    assert sorted(taken) == [0, 1, 2, 3, 4, 5]
+    assert kafka.described().group_state == "Stable"
+
+
+def test_the_upgrade_survives_a_restart() -> None:
+    kafka, members, generation = classic_group()
+    kafka.beat("new", topics=["t"])
+    again = kafka.restarted()
+    assert again.described() == kafka.described()
+    assert again.heartbeat(members[0], generation) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_join_that_waits_is_told_to_start_over() -> None:
+    kafka, members, _ = classic_group()
+    kafka.send_join(kafka.new_member_id(protocols=PROTOCOLS), protocols=PROTOCOLS)
+    waiting = kafka.send_join(members[0], protocols=PROTOCOLS)
+    kafka.beat("new", topics=["t"])
+    assert answer(waiting).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (GroupSettings(consumer_upgrade=False), "online upgrade is disabled"),
+        (GroupSettings(consumer_max_size=1), "exceeds the consumer group maximum size"),
+    ],
+)
+def test_an_upgrade_that_may_not_be(settings: GroupSettings, text: str) -> None:
+    kafka, members, generation = classic_group(settings=settings)
+    with pytest.raises(KafkaError, match=text):
+        kafka.beat("new", topics=["t"])
+    assert kafka.heartbeat(members[0], generation) == ErrorCode.NONE
+
+
+def test_groups_of_other_protocols_stay_classic() -> None:
+    kafka = Coordinator()
+    kafka.topics.put("t", 1)
+    kafka.send_join(kafka.new_member_id(protocol_type="connect"), protocol_type="connect")
+    with pytest.raises(KafkaError, match="does not use the consumer embedded protocol"):
+        kafka.beat("new", topics=["t"])
+
+
+def test_metadata_that_cannot_be_read_keeps_the_group_classic() -> None:
+    kafka = Coordinator()
+    kafka.topics.put("t", 1)
+    kafka.stable_group()
+    with pytest.raises(KafkaError, match="malformed"):
+        kafka.beat("new", topics=["t"])
+    assert kafka.state() == "Stable"
+
+
+def test_an_empty_classic_group_is_replaced_and_keeps_its_offsets() -> None:
+    kafka = Coordinator()
+    kafka.topics.put("t", 1)
+    kafka.commit(7)
+    assert kafka.parts(kafka.beat("new", topics=["t"])) == {"t": [0]}
+    assert kafka.committed() == 7
+    assert kafka.restarted().committed() == 7
+    assert isinstance(kafka.restarted().shard.table.groups["g"], ConsumerGroup)
+
+
+def test_an_empty_consumer_group_is_replaced_by_a_classic_one() -> None:
+    kafka = Coordinator()
+    kafka.topics.put("t", 1)
+    kafka.beat("new", topics=["t"])
+    kafka.beat("new", -1)
+    kafka.new_member_id()
+    assert isinstance(kafka.shard.table.groups["g"], ClassicGroup)
+    assert isinstance(kafka.restarted().shard.table.groups["g"], ClassicGroup)
+
+
+class TestDowngrade:
+    def test_the_last_member_of_the_new_protocol_leaves(self) -> None:
+        kafka, members, _ = classic_group()
+        kafka.beat("new", topics=["t"])
+        epoch = kafka.described().group_epoch
+        kafka.beat("new", -1)
+        assert isinstance(kafka.shard.table.groups["g"], ClassicGroup)
+        assert kafka.state() == "PreparingRebalance"
+        assert kafka.heartbeat(members[0], epoch) == ErrorCode.REBALANCE_IN_PROGRESS
+        joins = [kafka.send_join(member, protocols=PROTOCOLS) for member in members]
+        assert {answer(join).generation_id for join in joins} == {epoch + 1}
+
+    def test_it_survives_a_restart_with_the_last_assignment(self) -> None:
+        kafka, _, _ = classic_group()
+        kafka.beat("new", topics=["t"])
+        kafka.beat("new", -1)
+        again = kafka.restarted()
+        described = again.shard.describe("g", 6)
+        assert described.group_state == "Stable"
+        taken = [
+            partition for member in described.members for partition in parts_of(member.member_assignment)["t"]
+        ]
+        assert len(taken) == 4, "what the new member was to have waits for the rebalance"
+
+    def test_its_session_ends(self) -> None:
+        kafka, members, generation = classic_group()
+        kafka.beat("new", topics=["t"])
+        for _ in range(45):
+            kafka.advance(1000)
+            for member in members:
+                kafka.heartbeat(member, generation)
+        assert isinstance(kafka.shard.table.groups["g"], ClassicGroup)
+
+    def test_not_when_it_is_switched_off(self) -> None:
+        kafka, _, _ = classic_group(settings=GroupSettings(consumer_downgrade=False))
+        kafka.beat("new", topics=["t"])
+        kafka.beat("new", -1)
+        assert isinstance(kafka.shard.table.groups["g"], ConsumerGroup)
+
+    def test_a_static_member_goes_back_to_the_classic_protocol(self) -> None:
+        kafka, members, _ = classic_group()
+        kafka.beat("new", topics=["t"], instance="i")
+        response = kafka.join(instance="i", protocols=PROTOCOLS, session_timeout_ms=45_000)
+        assert response.error_code == ErrorCode.NONE
+        group = kafka.shard.table.groups["g"]
+        assert isinstance(group, ClassicGroup)
+        assert set(group.members) == {*members, response.member_id}
+        assert kafka.sync(response.member_id, response.generation_id, instance="i").error_code == 0
+
+
+class TestClassicMembers:
+    def joined(self) -> tuple[Coordinator, str, int]:
+        """A consumer group of one new and one classic member, at rest."""
+        kafka = Coordinator()
+        kafka.topics.put("t", 6)
+        kafka.beat("new", topics=["t"])
+        kafka.advance(INTERVAL_MS)
+        first = kafka.join(protocols=PROTOCOLS, session_timeout_ms=45_000)
+        assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        generation, assigned = rejoin(kafka, first.member_id, {})
+        assert assigned == {}
+        kafka.beat("new", 1, owned={"t": [0, 1, 2, 3, 4, 5]})
+        kafka.beat("new", 1, owned={"t": [0, 1, 2]})
+        assert kafka.heartbeat(first.member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+        generation, assigned = rejoin(kafka, first.member_id, {})
+        assert assigned == {"t": [3, 4, 5]}
+        return kafka, first.member_id, generation
+
+    def test_it_gets_its_share(self) -> None:
+        kafka, member, generation = self.joined()
+        assert kafka.heartbeat(member, generation) == ErrorCode.NONE
+        assert kafka.commit(3, member, generation, partition=4) == ErrorCode.NONE
+        assert kafka.commit(3, member, generation + 1) == ErrorCode.ILLEGAL_GENERATION
+
+    def test_it_leaves(self) -> None:
+        kafka, member, _ = self.joined()
+        response = kafka.leave(MemberIdentity(member), MemberIdentity("new"), MemberIdentity("", "i9"))
+        unknown = ErrorCode.UNKNOWN_MEMBER_ID
+        assert [each.error_code for each in response.members] == [0, unknown, unknown]
+        kafka.advance(INTERVAL_MS)
+        assert kafka.parts(kafka.beat("new", 2, owned={"t": [0, 1, 2]})) == {"t": [0, 1, 2, 3, 4, 5]}
+
+    @pytest.mark.parametrize("protocols", [(), (("sticky", b""),)])
+    def test_it_must_fit_the_other_classic_members(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
+        kafka, _, _ = self.joined()
+        response = kafka.join(protocols=protocols)
+        assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+    def test_a_new_member_cannot_use_the_classic_requests(self) -> None:
+        kafka, _, _ = self.joined()
+        assert kafka.heartbeat("new", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert kafka.sync("new", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_silence_ends_its_session(self) -> None:
+        kafka, member, generation = self.joined()
+        epoch = 2
+        for _ in range(46):
+            kafka.advance(1000)
+            epoch = kafka.beat("new", epoch).member_epoch
+        assert kafka.heartbeat(member, generation) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_who_does_not_rejoin_in_time_is_dropped(self) -> None:
+        kafka, member, generation = self.joined()
+        kafka.topics.put("t", 9)
+        kafka.advance(INTERVAL_MS)
+        kafka.beat("new", 2)
+        for _ in range(60):
+            assert kafka.heartbeat(member, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+            kafka.beat("new", kafka.described().members[0].member_epoch)
+            kafka.advance(1000)
+        assert kafka.heartbeat(member, generation) == ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,0 +1,65 @@
+"""Regular expressions: the same answers as Python's own on their common language, and time that stays linear."""
+
+import re
+import time
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from kbroker.control.groups.consumer_group.topic_regex import InvalidRegex, TopicRegex, matching_topics
+
+ATOMS = st.sampled_from(["a", "b", "-", ".", r"\.", "[ab]", "[^a]", "[a-c_]", r"\d", r"\w", r"\S", "x?"])
+PATTERNS = st.recursive(
+    ATOMS,
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map("".join),
+        st.tuples(inner, inner).map(lambda pair: f"({pair[0]}|{pair[1]})"),
+        inner.map("({})*".format),
+        inner.map("(?:{})+".format),
+        inner.map("({})?".format),
+        inner.map("({}){{1,3}}".format),
+        inner.map("^{}$".format),
+    ),
+    max_leaves=8,
+)
+
+
+@given(PATTERNS, st.text("ab-_.x19", max_size=12))
+def test_agrees_with_python(pattern: str, name: str) -> None:
+    assume(re.compile(pattern) is not None)
+    assert TopicRegex(pattern).matches(name) == (re.fullmatch(pattern, name) is not None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        ("orders", "orders", True),
+        ("orders", "orders2", False),
+        (".*", "", True),
+        ("(?i)ORDERS.*", "orders-x", True),
+        ("[[:alpha:]]+[[:digit:]]", "abc1", True),
+        (r"\Qa.b\E.*", "a.bc", True),
+        (r"\Qa.b\E.*", "axbc", False),
+        (r"^a.*b\z", "a-b", True),
+        ("a|bc", "bc", True),
+        ("a{2,}", "aaa", True),
+        ("a*?", "aa", True),
+        ("", "", True),
+    ],
+)
+def test_examples(pattern: str, name: str, matches: bool) -> None:
+    assert TopicRegex(pattern).matches(name) is matches
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "a**", r"(a)\1", "(?=a)", "(?<!a)b", "a{1001}", r"\p", "*"])
+def test_what_re2_refuses_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidRegex):
+        TopicRegex(pattern)
+    assert matching_topics(pattern, ["a"]) == frozenset()
+
+
+def test_an_expression_that_would_keep_python_busy_for_years_is_quick() -> None:
+    began = time.perf_counter()
+    assert not TopicRegex("(a*)*(a|aa)+b").matches("a" * 249)
+    assert time.perf_counter() - began < 5
