@@ -14,6 +14,11 @@ KBROKER = (
     Setting("kbroker.http.listen", STRING, "127.0.0.1:9404", listen_address,
             doc="Address of the http process: /metrics, /healthz, /readyz. Empty turns it off, port 0 "
                 "takes any free port."),
+    Setting("kbroker.metrics.kafka.names", BOOLEAN, True,
+            doc="Metrics also under the names that dashboards for Kafka use (JMX exporter, kafka_exporter)."),
+    Setting("kbroker.metrics.partitions.max", INT, 2000, at_least(0), importance=LOW,
+            doc="Partitions that get metrics of their own; above it the busiest do, and sums by topic "
+                "hold them all."),
     Setting("kbroker.arena.bytes", LONG, 268435456, at_least(16777216), importance=LOW,
             doc="Shared memory for received requests, of each network process. Address space: a page is "
                 "used only once it was needed."),

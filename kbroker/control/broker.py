@@ -166,7 +166,13 @@ class Broker:
         gone = list(partitions)
         for partition in gone:
             self._load[partition.worker] -= 1
+            self._keep_counters(partition.slot)
         self.slots.release(partition.slot for partition in gone)
+
+    def _keep_counters(self, slot: int) -> None:
+        """What the slot has counted belongs to the partition that is gone: its next one starts from zero."""
+        counters = [rows[slot] for rows in self.shared.counters]
+        self.shared.counter_bases[slot] = sum(counters[1:], start=counters[0].copy())
 
     def next_image(self, topics: tuple[TopicImage, ...] = (), deleted: tuple[str, ...] = ()) -> Image:
         """A delta for the network processes."""

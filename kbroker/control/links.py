@@ -25,6 +25,8 @@ class Links:
         self.networks: dict[int, AsyncLink] = {}
         self._workers: dict[int, AsyncLink] = {}
         self._worker_arrived = asyncio.Event()
+        self.observers: set[AsyncLink] = set()
+        """Links of processes that are told of topics but not waited for (http)."""
 
     def add_network(self, index: int, link: AsyncLink) -> None:
         """A network process said Hello; an older link of the same index is forgotten."""
@@ -38,6 +40,7 @@ class Links:
 
     def lost(self, link: AsyncLink) -> None:
         """A link ended."""
+        self.observers.discard(link)
         self.networks = {index: other for index, other in self.networks.items() if other is not link}
         self._workers = {index: other for index, other in self._workers.items() if other is not link}
 
@@ -47,6 +50,8 @@ class Links:
 
     async def announce(self, image: Image) -> None:
         """Send an image to every network process and wait until each has applied it or has died."""
+        for observer in self.observers:
+            observer.send(image)
         waits = [self._confirmed(index, link, image) for index, link in list(self.networks.items())]
         await asyncio.gather(*waits)
 

@@ -19,13 +19,14 @@ from kbroker.control.appender import Appender
 from kbroker.control.broker import OPENS_AT_ONCE, Broker
 from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.endpoint import advertised_endpoint
+from kbroker.control.groups.summary import summaries
 from kbroker.control.links import bounded
 from kbroker.control.runtime import Runtime
 from kbroker.control.transactions.verification import verify
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.link import AsyncLink, LinkClosed
-from kbroker.ipc.messages import ClientRequest, Hello, Settings, VerifyTransaction
+from kbroker.ipc.messages import ClientRequest, GroupsQuery, Hello, Settings, VerifyTransaction
 from kbroker.protocol.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -120,10 +121,15 @@ class Control:
             link.peer = body
             if body.role == "network":
                 self._greet_network(link, body)
+            elif body.role == "http":
+                self._broker.links.observers.add(link)
+                link.send(self._broker.full_image())
             else:
                 self._start(self._greet_worker(link, body))
         elif isinstance(body, VerifyTransaction):
             self._start(self._verify(link, call_id, body))
+        elif isinstance(body, GroupsQuery):
+            link.reply(call_id, summaries(self._broker))
         else:
             log.error("a message that control does not know: %s", type(body).__name__)
 

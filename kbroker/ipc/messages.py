@@ -12,8 +12,8 @@ from kbroker.config.topic import TopicConfig
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """First message of a child to control. role: "network" or "io"; index within the role; epoch: its
-    PROCESS_EPOCH. Control answers with a full Image (network) or the worker's OpenPartition calls (io)."""
+    """First message of a child to control. role: "network", "io" or "http"; index within the role; epoch: its
+    PROCESS_EPOCH. Control answers with a full Image (network, http) or the worker's OpenPartition calls (io)."""
 
     role: str
     index: int
@@ -67,6 +67,26 @@ class VerifyTransaction:
     producer_epoch: int
     partitions: tuple[tuple[str, int], ...]
     produce_version: int
+
+
+# --- http -> control -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsQuery:
+    """Called; replied with a tuple of GroupSummary, all groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """One group as metrics show it. kind: classic, consumer, share or streams. offsets: committed, by topic and
+    partition."""
+
+    group_id: str
+    kind: str
+    state: str
+    members: int
+    offsets: dict[str, dict[int, int]]
 
 
 # --- control -> network ----------------------------------------------------------------------------

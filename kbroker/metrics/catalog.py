@@ -39,7 +39,7 @@ CATALOG: tuple[Metric, ...] = (
     # --- network
     gauge("kbroker_connections", "Open connections.", "listener", by_process=True,
           kafka="kafka_server_socket_server_metrics_connection_count",
-          kafka_labels=("listener", "networkprocessor")),
+          kafka_labels=("listener", "networkProcessor")),
     counter("kbroker_connections_opened_total", "Connections taken over by network processes.", "listener"),
     counter("kbroker_connections_closed_total", "Connections closed, by reason.", "why"),
     counter("kbroker_connections_refused_total", "Connections closed right after accept, because of a limit.",

@@ -19,11 +19,12 @@ SECTIONS = {
 
 HEAD = f"""# Metrics
 
-The http process serves them at `http://127.0.0.1:9404/metrics` (setting `kbroker.http.listen`) in Prometheus' text format
-or OpenMetrics, as the scraper asks; `/healthz` and `/readyz` beside it answer 200 or 503 with the reason.
+The http process serves them at `http://127.0.0.1:9404/metrics` (setting `kbroker.http.listen`) in Prometheus' text
+format or OpenMetrics, as the scraper asks; `/healthz` and `/readyz` beside it answer 200 or 503 with the reason.
 
-Each process counts in slots of shared memory; a scrape sums them. Counters survive the restart of a process, not of the
-broker. Histograms have the bounds 100 µs · 2^k up to {EXPORTED[-1][0]:.1f} s. Series that have counted nothing yet are left out.
+Each process counts in slots of shared memory; a scrape sums them. Counters survive the restart of a process, not of
+the broker. Histograms have the bounds 100 µs · 2^k up to {EXPORTED[-1][0]:.1f} s. Series that have counted nothing yet
+are left out.
 
 `kbroker.metrics.kafka.names=true` (the default) adds the names that dashboards for Kafka use: the third column, and
 the last table. Above `kbroker.metrics.partitions.max` partitions only the busiest have series of their own;

@@ -42,8 +42,14 @@ def control_count(_: BrokerConfig) -> int:
     return 1
 
 
+def http_count(config: BrokerConfig) -> int:
+    """One http process, or none."""
+    return int(bool(config.get_optional_str("kbroker.http.listen")))
+
+
 ROLES = (
     Role("control", "kbroker.api.control_process:main", control_count, stop_rank=1),
     Role("io", "kbroker.io.worker:main", worker_count, stop_rank=2),
     Role("network", "kbroker.api.network_process:main", network_count, stop_rank=0),
+    Role("http", "kbroker.http.worker:main", http_count, stop_rank=3),
 )

@@ -18,7 +18,9 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.shared import Shared, Sizes
+from kbroker.metrics.slots import Slots, bind
 from kbroker.net.acceptor import Acceptor
+from kbroker.supervisor import http_listener
 from kbroker.supervisor.child import Child, monotonic_ms
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
 from kbroker.supervisor.roles import ROLES, network_count, worker_count
@@ -27,6 +29,8 @@ log = logging.getLogger(__name__)
 
 START_POLL_MS = 5
 STOP_TIMEOUT_MS = 60_000
+STARTS = {role.name: bind("kbroker_process_starts_total", role=role.name) for role in ROLES}
+DEATHS = {role.name: bind("kbroker_process_deaths_total", role=role.name) for role in ROLES}
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
 
 
@@ -44,6 +48,8 @@ class Supervisor:
         self._dirs: LogDirs | None = None
         self._children: list[Child] = []
         self._ports: dict[str, int] = {}
+        self._http_listener: socket.socket | None = None
+        self._slots = Slots(self.shared.metrics[self.shared.supervisor_row])
         self._stopping = False
         self._poll = select.epoll()
         self._wake_read, self._wake_write = socket.socketpair()
@@ -55,6 +61,7 @@ class Supervisor:
         self._wake_on_signals()
         self._dirs = LogDirs(self.config.log_dirs, self.config.node_id)
         self._ports = self._acceptor.bind()
+        self._http_listener = http_listener.listen(self.config.get_optional_str("kbroker.http.listen") or "")
         self._children = self._places()
         gc.collect()
         gc.freeze()
@@ -64,7 +71,12 @@ class Supervisor:
             return self._drain(failed=not self._stopping)
         for fd in self._acceptor.fds():
             self._poll.register(fd, select.EPOLLIN)
-        log.info("kbroker ready in %.2f s bootstrap=%s", time.monotonic() - began, self._bootstrap())
+        log.info(
+            "kbroker ready in %.2f s bootstrap=%s%s",
+            time.monotonic() - began,
+            self._bootstrap(),
+            self._metrics(),
+        )
         while not self._stopping:
             self._turn(self._timeout_ms())
         return self._drain(failed=False)
@@ -80,7 +92,12 @@ class Supervisor:
         self._poll.register(self._wake_read.fileno(), select.EPOLLIN)
 
     def _places(self) -> list[Child]:
-        rows = {"network": 0, "control": self.shared.control_client, "io": self.shared.sizes.clients}
+        rows = {
+            "network": 0,
+            "control": self.shared.control_client,
+            "io": self.shared.sizes.clients,
+            "http": self.shared.http_process,
+        }
         return [
             Child(role, index, rows[role.name] + index, role.resolve())
             for role in ROLES
@@ -107,17 +124,21 @@ class Supervisor:
             clean_dirs=self._dirs.clean,
             ports=self._ports,
             first_start=child.starts == 0,
+            http_listener=self._http_listener if child.role.name == "http" else None,
         )
-        child.fork(context, self._private_fds())
+        child.fork(context, self._private_fds(child))
+        self._slots.words[STARTS[child.role.name]] += 1
         self._poll.register(child.pidfd, select.EPOLLIN)
         log.debug("%s started, pid %d", child.name, child.pid)
 
-    def _private_fds(self) -> list[int]:
+    def _private_fds(self, starting: Child) -> list[int]:
         """What a child must not keep open: listening sockets (or the port would outlive us), our poll."""
         ours = [handoff.fileno() for handoff, _ in self._handoffs]
         watched = [child.pidfd for child in self._children if child.running]
         wake = [self._wake_read.fileno(), self._wake_write.fileno(), self._poll.fileno()]
-        return [*self._acceptor.listening_fds(), *ours, *watched, *wake]
+        http = self._http_listener
+        not_its = [http.fileno()] if http is not None and starting.role.name != "http" else []
+        return [*self._acceptor.listening_fds(), *ours, *watched, *wake, *not_its]
 
     def _ready(self, children: Iterable[Child]) -> bool:
         lines = self.shared.processes
@@ -139,6 +160,11 @@ class Supervisor:
 
     def _bootstrap(self) -> str:
         return ",".join(self._acceptor.addresses())
+
+    def _metrics(self) -> str:
+        return (
+            f" metrics={http_listener.shown(self._http_listener)}" if self._http_listener is not None else ""
+        )
 
     # --- loop --------------------------------------------------------------------------------------
 
@@ -175,9 +201,11 @@ class Supervisor:
         self._poll.unregister(child.pidfd)
         lived = monotonic_ms() - child.started_ms
         how = child.reap()
+        Slots(self.shared.metrics[child.process]).clear_gauges()
         if self._stopping:
             log.debug("%s ended: %s", child.name, how)
             return
+        self._slots.words[DEATHS[child.role.name]] += 1
         delay = child.back_off.next_delay_ms(lived)
         child.restart_at_ms = monotonic_ms() + delay
         log.error("%s died (%s), restarting in %d ms", child.name, how, delay)

@@ -134,6 +134,11 @@ class KBroker:
 
     def _command(self) -> list[str]:
         listener = f"PLAINTEXT://{self.bootstrap or '127.0.0.1:0'}"
-        settings = {"listeners": listener, "log.dirs": str(self.data_dir), **self.settings}
+        settings = {
+            "listeners": listener,
+            "log.dirs": str(self.data_dir),
+            "kbroker.http.listen": "127.0.0.1:0",
+            **self.settings,
+        }
         overrides = [word for key, value in settings.items() for word in ("--override", f"{key}={value}")]
         return [sys.executable, "-m", "kbroker", "serve", *overrides]

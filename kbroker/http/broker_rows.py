@@ -1,0 +1,53 @@
+"""Samples of the broker as a whole: what it is, its rings, its log dirs, whether it is ready."""
+
+from dataclasses import dataclass
+
+from kbroker import __version__
+from kbroker.http.families import Families
+from kbroker.http.health import Health
+from kbroker.http.process_rows import process_names
+from kbroker.ipc.child import ChildContext
+from kbroker.ipc.ring import ring_length
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRows:
+    """Runs in: http. address: what kafka_broker_info shows, host and port of the first listener."""
+
+    context: ChildContext
+    health: Health
+    address: str
+
+    def add(self, families: Families) -> None:
+        """Independent of topics and processes."""
+        node = str(self.context.config.node_id)
+        families.add("kbroker_info", (__version__, node, self.context.cluster_id), 1)
+        families.add("kbroker_ready", (), int(not self.health.not_ready()))
+        families.add("kbroker_ring_capacity", (), self.context.shared.sizes.ring_entries)
+        appends, completions = self._rings(families)
+        if not families.kafka:
+            return
+        offline = len(set(self.context.config.log_dirs)) - len(self.context.log_dirs)
+        families.add("kafka_network_requestchannel_requestqueuesize", (), appends)
+        families.add("kafka_network_requestchannel_responsequeuesize", (), completions)
+        families.add("kafka_log_logmanager_offlinelogdirectorycount", (), max(0, offline))
+        families.add("kafka_controller_kafkacontroller_activecontrollercount", (), 1)
+        families.add("kafka_controller_controllerstats_uncleanleaderelections_total", (), 0)
+        families.add("kafka_brokers", (), 1)
+        families.add("kafka_broker_info", (node, self.address), 1)
+
+    def _rings(self, families: Families) -> tuple[int, int]:
+        shared = self.context.shared
+        names = process_names(shared)
+        totals = {"append": 0, "completion": 0}
+        for client in range(shared.sizes.clients):
+            for worker in range(shared.sizes.workers):
+                for ring, address in (
+                    ("append", shared.append_ring(client, worker)),
+                    ("completion", shared.completion_ring(client, worker)),
+                ):
+                    length = int(ring_length(address))
+                    totals[ring] += length
+                    worker_name = names[shared.worker_process(worker)]
+                    families.add("kbroker_ring_entries", (ring, names[client], worker_name), length)
+        return totals["append"], totals["completion"]

@@ -1,0 +1,70 @@
+"""Everything that one scrape gives, as a collector of prometheus-client."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import Metric as Family
+
+from kbroker.http.broker_rows import BrokerRows
+from kbroker.http.control_view import ControlView
+from kbroker.http.families import Families
+from kbroker.http.group_rows import GroupRows
+from kbroker.http.health import Health
+from kbroker.http.host_rows import HostRows
+from kbroker.http.page_cache import PageCache
+from kbroker.http.partition_rows import PartitionRows
+from kbroker.http.process_rows import ProcessRows
+from kbroker.http.recent import Recent
+from kbroker.ipc.child import ChildContext
+from kbroker.metrics.slots import Slots, bind
+
+SCRAPES = bind("kbroker_scrapes_total")
+SCRAPE_SECONDS = bind("kbroker_scrape_seconds")
+
+
+class BrokerCollector:
+    """Runs in: http. One scrape at a time: they share what was read before."""
+
+    def __init__(
+        self,
+        context: ChildContext,
+        view: ControlView,
+        health: Health,
+        page_cache: PageCache,
+        acceptor: int,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        shared, config = context.shared, context.config
+        listeners = config.listeners
+        self._view = view
+        self._page_cache = page_cache
+        self._clock_s = clock_s
+        self._kafka = config.get_bool("kbroker.metrics.kafka.names")
+        self._slots = Slots(shared.metrics[context.process])
+        names = [endpoint.listener for endpoint in listeners]
+        self._processes = ProcessRows(shared, names, Recent(clock_s), Recent(clock_s))
+        most = config.get_int("kbroker.metrics.partitions.max")
+        self._partitions = PartitionRows(shared, config.node_id, most)
+        self._groups = GroupRows(shared)
+        self._hosts = HostRows(shared, acceptor, context.log_dirs)
+        first = listeners[0]
+        address = f"{first.host}:{context.ports.get(first.listener, first.port)}"
+        self._broker = BrokerRows(context, health, address)
+        self._lock = threading.Lock()
+
+    def collect(self) -> Iterator[Family]:
+        """All families, those without samples too."""
+        with self._lock:
+            began = self._clock_s()
+            families = Families(self._kafka)
+            directory = self._view.directory
+            self._processes.add(families)
+            self._partitions.add(families, directory)
+            self._page_cache.add(families, directory)
+            self._groups.add(families, directory, self._view.groups())
+            self._broker.add(families)
+            self._hosts.add(families)
+            self._slots.words[SCRAPES] += 1
+            self._slots.observe(SCRAPE_SECONDS, int((self._clock_s() - began) * 1e9))
+        return iter(families)

@@ -1,0 +1,127 @@
+"""What control tells the http process: topics as they change, groups when asked."""
+
+import logging
+import select
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswerInTime
+from typing import Any
+
+from kbroker.http.directory import Directory, applied
+from kbroker.ipc.link import LinkClosed, PolledLink
+from kbroker.ipc.messages import GroupsQuery, GroupSummary, Hello, Image, Reply, TopicImage
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.05
+ANSWER_S = 5.0
+GROUPS_AGE_S = 1.0
+
+
+class ControlView:
+    """Runs in: http; a thread of its own reads the link. Owner: the process's main."""
+
+    def __init__(self, address: str, hello: Hello, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._address = address
+        self._hello = hello
+        self._clock_s = clock_s
+        self._topics: dict[str, TopicImage] = {}
+        self._link: PolledLink | None = None
+        self._calls: dict[int, Future[Any]] = {}
+        self._next_call = 1
+        self._lock = threading.Lock()
+        self._groups: tuple[GroupSummary, ...] = ()
+        self._groups_at = float("-inf")
+        self._groups_lock = threading.Lock()
+        self._closed = False
+        self.directory = Directory()
+        self.informed = threading.Event()
+        """Set while the directory is control's: from the first full image on a link to the link's end."""
+
+    def start(self) -> None:
+        """Connect, and connect again whenever control restarts."""
+        threading.Thread(target=self._run, name="control-view", daemon=True).start()
+
+    def groups(self) -> tuple[GroupSummary, ...]:
+        """All groups, at most a second old. What was last known while control is away."""
+        with self._groups_lock:
+            if self._clock_s() - self._groups_at < GROUPS_AGE_S:
+                return self._groups
+            try:
+                self._groups = self._call(GroupsQuery())
+            except (LinkClosed, KafkaError, NoAnswerInTime) as error:
+                log.debug("control gave no groups: %s", error)
+            self._groups_at = self._clock_s()
+            return self._groups
+
+    def close(self) -> None:
+        """End the thread with its link."""
+        self._closed = True
+        with self._lock:
+            if self._link is not None:
+                self._link.close()
+
+    def _call(self, body: Any) -> Any:
+        with self._lock:
+            if self._link is None:
+                raise LinkClosed("control is away")
+            future: Future[Any] = Future()
+            call_id, self._next_call = self._next_call, self._next_call + 1
+            self._calls[call_id] = future
+            self._link.send(body, call_id)
+        return future.result(ANSWER_S)
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                link = PolledLink(self._address)
+                link.send(self._hello)
+            except OSError:
+                time.sleep(RETRY_S)
+                continue
+            with self._lock:
+                self._link = link
+            try:
+                self._read(link)
+            except (LinkClosed, OSError, ValueError) as error:  # ValueError: closed under select
+                log.debug("the link to control ended: %s", error)
+            self._lost(link)
+
+    def _read(self, link: PolledLink) -> None:
+        while True:
+            select.select([link], [], [])
+            for call_id, body in link.receive():
+                if isinstance(body, Image):
+                    self._topics = applied(self._topics, body)
+                    self.directory = Directory.of(self._topics)
+                    if body.full:
+                        self.informed.set()
+                    link.reply(call_id)
+                elif isinstance(body, Reply):
+                    self._settle(body)
+                else:
+                    log.error(
+                        "control sent a message that the http process does not know: %s", type(body).__name__
+                    )
+
+    def _settle(self, reply: Reply) -> None:
+        with self._lock:
+            future = self._calls.pop(reply.call_id, None)
+        if future is None:
+            return
+        if reply.error:
+            future.set_exception(KafkaError(ErrorCode(reply.error), reply.message))
+        else:
+            future.set_result(reply.value)
+
+    def _lost(self, link: PolledLink) -> None:
+        self.informed.clear()
+        with self._lock:
+            self._link = None
+            calls, self._calls = self._calls, {}
+        for future in calls.values():
+            future.set_exception(LinkClosed("control went away"))
+        link.close()

@@ -1,0 +1,61 @@
+"""Is the broker alive, and is it ready? Answers as lists of what is wrong."""
+
+import os
+import time
+from collections.abc import Callable
+
+from kbroker.http.control_view import ControlView
+from kbroker.http.process_rows import process_names
+from kbroker.ipc import layout
+from kbroker.ipc.shared import Shared
+
+HEARTBEAT_LIMIT_S = 15.0
+
+
+class Health:
+    """Runs in: http. acceptor: the parent's pid."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        view: ControlView,
+        acceptor: int,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        parent: Callable[[], int] = os.getppid,
+    ) -> None:
+        self._shared = shared
+        self._view = view
+        self._acceptor = acceptor
+        self._clock_ns = clock_ns
+        self._parent = parent
+
+    def not_alive(self) -> list[str]:
+        """What a restart of the broker might repair: a process that runs but whose loop stands still."""
+        problems = []
+        if self._parent() != self._acceptor:
+            problems.append("the acceptor is gone")
+        now = self._clock_ns()
+        for row, name in self._processes():
+            line = self._shared.processes[row]
+            beat = int(line[layout.PROCESS_HEARTBEAT_NS])
+            if self._started(row) and beat and (now - beat) / 1e9 > HEARTBEAT_LIMIT_S:
+                problems.append(f"{name} has not moved for {(now - beat) / 1e9:.0f} s")
+        return problems
+
+    def not_ready(self) -> list[str]:
+        """Why clients can not be served yet, or not completely."""
+        problems = self.not_alive()
+        problems += [f"{name} is starting" for row, name in self._processes() if not self._started(row)]
+        if not self._view.informed.is_set():
+            problems.append("no news from control yet")
+        states = self._shared.slots[self._view.directory.slots, layout.SLOT_STATE]
+        if recovering := int((states == layout.STATE_RECOVERING).sum()):
+            problems.append(f"{recovering} partitions are being recovered")
+        return problems
+
+    def _processes(self) -> list[tuple[int, str]]:
+        return list(enumerate(process_names(self._shared)[: self._shared.process_count]))
+
+    def _started(self, row: int) -> bool:
+        line = self._shared.processes[row]
+        return int(line[layout.PROCESS_READY]) == int(line[layout.PROCESS_EPOCH]) > 0

@@ -1,0 +1,153 @@
+"""Samples of the host: processes of the broker, log dirs and their devices, pressure, network, memory."""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psutil
+
+from kbroker.http.families import Families
+from kbroker.http.process_rows import process_names
+from kbroker.ipc import layout
+from kbroker.ipc.shared import Shared
+
+log = logging.getLogger(__name__)
+
+SECTOR = 512
+PRESSURE = ("cpu", "io", "memory")
+MEMORY = {
+    "MemTotal": "total",
+    "MemAvailable": "available",
+    "Cached": "page_cache",
+    "Dirty": "dirty",
+    "Writeback": "writeback",
+}
+
+
+class HostRows:
+    """Runs in: http. proc: where procfs is; tests give a folder of their own."""
+
+    def __init__(
+        self, shared: Shared, acceptor: int, log_dirs: Sequence[str], proc: Path = Path("/proc")
+    ) -> None:
+        self._shared = shared
+        self._acceptor = acceptor
+        self._log_dirs = tuple(log_dirs)
+        self._proc = proc
+        self._known: dict[int, psutil.Process] = {}
+
+    def add(self, families: Families) -> None:
+        """What can not be seen on this host (no PSI, no device) is left out."""
+        self._processes(families)
+        for part in (self._dirs, self._devices, self._pressure, self._network, self._memory):
+            try:
+                part(families)
+            except (OSError, ValueError, IndexError, KeyError) as error:
+                log.debug("%s can not be read: %s", part.__name__, error)
+
+    # --- processes -----------------------------------------------------------------------------------
+
+    def _pids(self) -> Iterator[tuple[str, int]]:
+        lines = self._shared.processes
+        names = process_names(self._shared)
+        for row in range(len(lines)):
+            if pid := int(lines[row, layout.PROCESS_PID]):
+                yield names[row], pid
+        yield names[self._shared.supervisor_row], self._acceptor
+
+    def _processes(self, families: Families) -> None:
+        read = written = 0
+        seen: dict[int, psutil.Process] = {}
+        for name, pid in self._pids():
+            try:
+                process = seen[pid] = self._known.get(pid) or psutil.Process(pid)
+                self._process(families, name, process)
+                io = process.io_counters()
+            except (psutil.Error, OSError) as error:  # it died, or procfs hides it
+                log.debug("process %d can not be read: %s", pid, error)
+                continue
+            read += io.read_bytes
+            written += io.write_bytes
+        self._known = seen
+        if families.kafka:
+            families.add("kafka_server_kafkaserver_linux_disk_read_bytes", (), read)
+            families.add("kafka_server_kafkaserver_linux_disk_write_bytes", (), written)
+
+    def _process(self, families: Families, name: str, process: psutil.Process) -> None:
+        with process.oneshot():
+            times = process.cpu_times()
+            memory = process.memory_full_info()
+            families.add("kbroker_process_cpu_seconds_total", (name, "user"), times.user)
+            families.add("kbroker_process_cpu_seconds_total", (name, "system"), times.system)
+            for kind in ("pss", "uss", "rss"):
+                families.add("kbroker_process_memory_bytes", (name, kind), getattr(memory, kind))
+            families.add("kbroker_process_open_fds", (name,), process.num_fds())
+            families.add("kbroker_process_threads", (name,), process.num_threads())
+            families.add("kbroker_process_start_time_seconds", (name,), process.create_time())
+
+    # --- disks ---------------------------------------------------------------------------------------
+
+    def _dirs(self, families: Families) -> None:
+        for path in self._log_dirs:
+            space = os.statvfs(path)
+            for kind, blocks in (
+                ("size", space.f_blocks),
+                ("used", space.f_blocks - space.f_bfree),
+                ("free", space.f_bavail),
+            ):
+                families.add("kbroker_log_dir_bytes", (path, kind), blocks * space.f_frsize)
+
+    def _devices(self, families: Families) -> None:
+        numbers = {Path(path).stat().st_dev for path in self._log_dirs}
+        wanted = {(os.major(number), os.minor(number)) for number in numbers}
+        for line in (self._proc / "diskstats").read_text().splitlines():
+            fields = line.split()
+            if (int(fields[0]), int(fields[1])) not in wanted:
+                continue
+            name = fields[2]
+            reads, _, read_sectors, read_ms, writes, _, written_sectors, write_ms, _, busy_ms = map(
+                int, fields[3:13]
+            )
+            for direction, operations, sectors, milliseconds in (
+                ("read", reads, read_sectors, read_ms),
+                ("write", writes, written_sectors, write_ms),
+            ):
+                families.add("kbroker_disk_operations_total", (name, direction), operations)
+                families.add("kbroker_disk_bytes_total", (name, direction), sectors * SECTOR)
+                families.add("kbroker_disk_time_seconds_total", (name, direction), milliseconds / 1000)
+            families.add("kbroker_disk_busy_seconds_total", (name,), busy_ms / 1000)
+
+    # --- the rest --------------------------------------------------------------------------------------
+
+    def _pressure(self, families: Families) -> None:
+        for resource in PRESSURE:
+            for line in (self._proc / "pressure" / resource).read_text().splitlines():
+                kind, *pairs = line.split()
+                total = dict(pair.split("=") for pair in pairs)["total"]
+                families.add("kbroker_pressure_seconds_total", (resource, kind), int(total) / 1e6)
+
+    def _network(self, families: Families) -> None:
+        for device, counts in psutil.net_io_counters(pernic=True).items():
+            families.add("kbroker_network_bytes_total", (device, "in"), counts.bytes_recv)
+            families.add("kbroker_network_bytes_total", (device, "out"), counts.bytes_sent)
+            families.add("kbroker_network_drops_total", (device, "in"), counts.dropin)
+            families.add("kbroker_network_drops_total", (device, "out"), counts.dropout)
+        tcp = self._table("snmp", "Tcp:")
+        extended = self._table("netstat", "TcpExt:")
+        families.add("kbroker_tcp_retransmits_total", (), tcp["RetransSegs"])
+        families.add("kbroker_tcp_listen_drops_total", (), extended["ListenDrops"])
+
+    def _table(self, name: str, prefix: str) -> dict[str, int]:
+        """A pair of lines, names and values, of /proc/net/snmp or netstat."""
+        lines = [
+            line for line in (self._proc / "net" / name).read_text().splitlines() if line.startswith(prefix)
+        ]
+        names, values = (line.split()[1:] for line in lines[:2])
+        return dict(zip(names, map(int, values), strict=True))
+
+    def _memory(self, families: Families) -> None:
+        for line in (self._proc / "meminfo").read_text().splitlines():
+            name, value = line.split(":")
+            if name in MEMORY:
+                families.add("kbroker_memory_bytes", (MEMORY[name],), int(value.split()[0]) * 1024)

@@ -1,0 +1,123 @@
+"""How much of the log files is in the page cache, by cachestat(2): a few files at each look, all of them in turn."""
+
+import ctypes
+import errno
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from mmap import PAGESIZE
+
+from kbroker.http.directory import Directory
+from kbroker.http.families import Families
+
+log = logging.getLogger(__name__)
+
+CACHESTAT = 451  # the same number on every architecture; Linux 6.5 and newer
+PARTITIONS_A_LOOK = 128
+REFUSED = (errno.ENOSYS, errno.EPERM, errno.EACCES)
+STATES = ("cached", "dirty", "writeback", "evicted", "recently_evicted")
+
+
+class _Range(ctypes.Structure):
+    _fields_ = (("offset", ctypes.c_uint64), ("length", ctypes.c_uint64))
+
+
+class _Stat(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in STATES)
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def cached_pages(fd: int) -> tuple[int, ...]:
+    """Pages of a whole file by state, in the order of STATES. OSError where the kernel can not tell."""
+    asked, told = _Range(0, 0), _Stat()
+    if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(told), 0):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return tuple(int(getattr(told, name)) for name in STATES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    size: int
+    states: tuple[int, ...]
+
+
+class PageCache:
+    """What the last look at each partition found. Runs in: http; looked at by its sampling thread, read by scrapes."""
+
+    def __init__(self) -> None:
+        self._looks: dict[str, _Look] = {}
+        self._next = 0
+        self._lock = threading.Lock()
+        self.works = True
+
+    def look(self, directory: Directory) -> None:
+        """Look at the next few partitions."""
+        count = len(directory.partitions)
+        if not self.works or not count:
+            return
+        folders = [
+            directory.partitions[(self._next + n) % count].folder
+            for n in range(min(count, PARTITIONS_A_LOOK))
+        ]
+        self._next = (self._next + len(folders)) % count
+        found: dict[str, _Look] = {}
+        try:
+            for folder in folders:
+                found[folder] = _look_at(folder)
+        except OSError as error:
+            if error.errno in REFUSED:
+                log.info("this kernel does not tell what is in the page cache: %s", error)
+                self.works = False
+                return
+            log.debug("page cache: %s", error)
+        known = {partition.folder for partition in directory.partitions}
+        with self._lock:
+            self._looks = {
+                folder: look for folder, look in {**self._looks, **found}.items() if folder in known
+            }
+
+    def add(self, families: Families, directory: Directory) -> None:
+        """Sums by topic."""
+        with self._lock:
+            looks = self._looks
+        for topic in directory.topics:
+            seen = [looks[partition.folder] for partition in topic.partitions if partition.folder in looks]
+            if not seen:
+                continue
+            families.add(
+                "kbroker_topic_page_cache_looked_at_bytes", (topic.name,), sum(look.size for look in seen)
+            )
+            for number, state in enumerate(STATES):
+                total = sum(look.states[number] for look in seen) * PAGESIZE
+                families.add("kbroker_topic_page_cache_bytes", (topic.name, state), total)
+
+
+def _look_at(folder: str) -> _Look:
+    size = 0
+    states = [0] * len(STATES)
+    for name in _log_files(folder):
+        try:
+            fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # retention was faster
+            continue
+        try:
+            size += os.fstat(fd).st_size
+            states = [total + pages for total, pages in zip(states, cached_pages(fd), strict=True)]
+        finally:
+            os.close(fd)
+    return _Look(size, tuple(states))
+
+
+def _log_files(folder: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".log"):
+                    yield entry.path
+    except FileNotFoundError:
+        return

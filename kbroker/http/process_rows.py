@@ -1,0 +1,159 @@
+"""Samples from the slots of all processes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.http.families import Families
+from kbroker.http.recent import Recent
+from kbroker.ipc.shared import Shared
+from kbroker.metrics import layout
+from kbroker.metrics.kafka import BROKER_TOPIC, REJECTED, REQUEST, REQUEST_TIMES
+from kbroker.metrics.labels import PHASES, VALUES
+from kbroker.metrics.metric import Kind
+from kbroker.metrics.slots import PLACES, Place, bind
+
+Words = NDArray[np.int64]
+PRODUCE, FETCH = "Produce", "Fetch"
+WINDOW_S = 300.0
+IDLE_WINDOW_S = 60.0
+IDLE = {
+    "network": "kafka_network_socketserver_networkprocessoravgidle_percent",
+    "io": "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+}
+IDLE_READING = ("idle", "")
+AS_CONSUMER = "FetchConsumer"
+"""What Kafka calls the fetches of clients beside those of brokers; dashboards ask for either name."""
+
+
+def process_names(shared: Shared) -> list[str]:
+    """Value of the label `process` for each row of ``shared.metrics``."""
+    networks = [f"network-{index}" for index in range(shared.sizes.clients - 1)]
+    workers = [f"io-{index}" for index in range(shared.sizes.workers)]
+    return [*networks, "control", *workers, "http", "acceptor"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRows:
+    """Reads the rows of all processes. Runs in: http.
+
+    listeners: names by number. recent_times and recent_idle remember earlier readings, for quantiles and shares.
+    """
+
+    shared: Shared
+    listeners: Sequence[str]
+    recent_times: Recent
+    recent_idle: Recent
+
+    def add(self, families: Families) -> None:
+        """Every row of the catalogue that processes count, and Kafka's names for them."""
+        apis = self._apis()
+        for place in PLACES.values():
+            if place.metric.kind is Kind.HISTOGRAM:
+                self._histograms(families, place, apis)
+            else:
+                self._numbers(families, place, apis)
+        if families.kafka:
+            self._kafka_times(families, apis)
+            self._kafka_sums(families)
+            self._kafka_idle(families)
+
+    def _apis(self) -> list[int]:
+        """API keys that were ever asked for: pages of the others are not touched."""
+        span = layout.API_COUNT * layout.VERSION_COUNT
+        words = self.shared.metrics[:, layout.REQUESTS : layout.REQUESTS + span].sum(axis=0)
+        used: list[int] = np.flatnonzero(words.reshape(layout.API_COUNT, -1).sum(axis=1)).tolist()
+        return used
+
+    def _series(self, place: Place, apis: Sequence[int]) -> list[tuple[int, tuple[str, ...]]]:
+        """(first word, label values) of the series that may hold something."""
+        choices = []
+        for label, count in zip(place.metric.labels, place.shape, strict=True):
+            names: Sequence[str] = self.listeners if label == "listener" else VALUES[label]
+            numbers = apis if label == "api" else range(min(count, len(names)))
+            choices.append([(number, names[number]) for number in numbers])
+        found = []
+        for chosen in product(*choices):
+            number = 0
+            for (index, _), count in zip(chosen, place.shape, strict=True):
+                number = number * count + index
+            found.append((place.start + number * place.width, tuple(name for _, name in chosen)))
+        return found
+
+    def _numbers(self, families: Families, place: Place, apis: Sequence[int]) -> None:
+        metric = place.metric
+        always = not metric.labels and not metric.by_process
+        names = process_names(self.shared)
+        for word, values in self._series(place, apis):
+            column = self.shared.metrics[:, word]
+            if metric.by_process:
+                for row in np.flatnonzero(column).tolist():
+                    families.add(metric.name, (*values, names[row]), int(column[row]) * metric.scale)
+            elif (total := int(column.sum())) or always:
+                families.add(metric.name, values, total * metric.scale)
+
+    def _histograms(self, families: Families, place: Place, apis: Sequence[int]) -> None:
+        metric = place.metric
+        names = process_names(self.shared)
+        for word, values in self._series(place, apis):
+            rows = self.shared.metrics[:, word : word + layout.HISTOGRAM_WORDS]
+            if metric.by_process:
+                for number in np.flatnonzero(rows.any(axis=1)).tolist():
+                    families.add_histogram(metric.name, (*values, names[number]), rows[number].tolist())
+            else:
+                summed = rows.sum(axis=0)
+                if summed.any() or not metric.labels:
+                    families.add_histogram(metric.name, values, summed.tolist())
+
+    # --- Kafka's names -----------------------------------------------------------------------------------
+
+    def _times(self, word: int) -> Words:
+        words: Words = self.shared.metrics[:, word : word + layout.HISTOGRAM_WORDS].sum(axis=0)
+        return words
+
+    def _kafka_times(self, families: Families, apis: Sequence[int]) -> None:
+        """Request times by API and the times of syncs; quantiles over the last minutes."""
+        readings: dict[tuple[str, str], Words] = {}
+        for api in apis:
+            for name, phase in REQUEST_TIMES.items():
+                number = (api * layout.PHASE_COUNT + PHASES.index(phase)) * layout.HISTOGRAM_WORDS
+                readings[REQUEST + name, VALUES["api"][api]] = self._times(layout.PHASE_SECONDS + number)
+        flushes = "kafka_log_logflushstats_logflushrateandtimems"
+        readings[flushes, ""] = self._times(bind("kbroker_flush_seconds"))
+        before = self.recent_times.remember(readings, WINDOW_S)
+        for (name, request), total in readings.items():
+            earlier = before.get((name, request))
+            recent = (total if earlier is None else total - earlier).tolist()
+            for shown in (FETCH, AS_CONSUMER) if request == FETCH else (request,):
+                families.add_times_ms(name, {"request": shown} if shown else {}, recent, total.tolist())
+
+    def _sum(self, name: str, **labels: int | str) -> int:
+        return int(self.shared.metrics[:, bind(name, **labels)].sum())
+
+    def _kafka_sums(self, families: Families) -> None:
+        for name, reason in REJECTED.items():
+            count = self._sum("kbroker_rejected_batches_total", batch_error=reason)
+            families.add(BROKER_TOPIC + name, (), count)
+        versions = range(layout.VERSION_COUNT)
+        produced = sum(
+            self._sum("kbroker_requests_total", api=PRODUCE, version=version) for version in versions
+        )
+        families.add(BROKER_TOPIC + "totalproducerequests_total", (), produced)
+        start = bind("kbroker_request_errors_total", api=FETCH)
+        errors = self.shared.metrics[:, start : start + layout.ERROR_COUNT].sum(axis=0)
+        fine = VALUES["error"].index("NONE")
+        families.add(BROKER_TOPIC + "failedfetchrequests_total", (), int(errors.sum() - errors[fine]))
+
+    def _kafka_idle(self, families: Families) -> None:
+        """Share of idle time by kind of process since about a minute ago."""
+        idle = {IDLE_READING: self.shared.metrics[:, layout.IDLE_NS].copy()}
+        before, seconds = self.recent_idle.remember_at(idle, IDLE_WINDOW_S)
+        if seconds <= 0:
+            return
+        share = np.clip((idle[IDLE_READING] - before[IDLE_READING]) / (seconds * 1e9), 0.0, 1.0)
+        for role, name in IDLE.items():
+            rows = [row for row, process in enumerate(process_names(self.shared)) if process.startswith(role)]
+            families.add(name, (), float(share[rows].mean()))

@@ -1,0 +1,141 @@
+"""A broker's shared memory without its processes: topics in a directory, counters and slots filled by the test."""
+
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.http.collector import BrokerCollector
+from kbroker.http.directory import Directory
+from kbroker.http.health import Health
+from kbroker.http.page_cache import PageCache
+from kbroker.ipc import layout
+from kbroker.ipc.child import ChildContext
+from kbroker.ipc.messages import GroupSummary, PartitionImage, TopicImage
+from kbroker.ipc.shared import Shared, Sizes
+from kbroker.metrics.slots import Slots
+
+NETWORK, CONTROL, IO = 0, 1, 2
+SOURCES = (NETWORK, CONTROL, IO)
+
+
+@dataclass
+class View:
+    """ControlView without a control."""
+
+    directory: Directory = field(default_factory=Directory)
+    summaries: tuple[GroupSummary, ...] = ()
+    informed: threading.Event = field(default_factory=threading.Event)
+
+    def groups(self) -> tuple[GroupSummary, ...]:
+        return self.summaries
+
+
+class Scene:
+    """One network process, control, one IO worker; `now` is the clock in seconds."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        pairs = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(folder), **(settings or {})}
+        config, _ = BrokerConfig.load(pairs, {})
+        self.folder = folder
+        self.shared = Shared(
+            Sizes(clients=2, workers=1, max_partitions=64, ring_entries=16, arena_bytes=4096)
+        )
+        self.view = View()
+        self.view.informed.set()
+        self.now = 1000.0
+        self.context = ChildContext(
+            role="http",
+            index=0,
+            process=self.shared.http_process,
+            epoch=1,
+            config=config,
+            shared=self.shared,
+            control_listener=socket.socket(socket.AF_UNIX),
+            control_address="\0none",
+            handoff=None,
+            cluster_id="cluster",
+            log_dirs=(str(folder),),
+            clean_dirs=frozenset(),
+            ports={"PLAINTEXT": 9092},
+        )
+        self.context.control_listener.close()
+        for row in range(self.shared.process_count):
+            self.shared.processes[row, layout.PROCESS_EPOCH] = 1
+            self.shared.processes[row, layout.PROCESS_READY] = 1
+        acceptor = 4711
+        clock_ns = lambda: int(self.now * 1e9)  # noqa: E731
+        self.health = Health(self.shared, self.view, acceptor, clock_ns, lambda: acceptor)  # type: ignore[arg-type]
+        self.page_cache = PageCache()
+        self.collector = BrokerCollector(
+            self.context,
+            self.view,
+            self.health,
+            self.page_cache,
+            acceptor,
+            lambda: self.now,  # type: ignore[arg-type]
+        )
+
+    def slots(self, process: int) -> Slots:
+        """Row of a process."""
+        return Slots(self.shared.metrics[process])
+
+    def topic(self, name: str, partitions: int = 1) -> list[int]:
+        """A topic whose partitions are online; their slot numbers."""
+        first = len(self.view.directory.partitions)
+        images = []
+        for index in range(partitions):
+            slot = first + index
+            folder = self.folder / f"{name}-{index}"
+            folder.mkdir()
+            images.append(PartitionImage(index, slot, 1, str(folder)))
+            words = self.shared.slots[slot]
+            words[layout.SLOT_STATE] = layout.STATE_ONLINE
+            words[layout.SLOT_GENERATION] = 1
+            words[layout.SLOT_MIN_IN_SYNC_REPLICAS] = 1
+            words[layout.SLOT_MAX_TIMESTAMP] = -1
+        topics = {topic.name: topic for topic in self.view.directory.topics}
+        topics[name] = TopicImage(name, bytes(16), False, tuple(images))
+        self.view.directory = Directory.of(topics)
+        return list(range(first, first + partitions))
+
+    def scrape(self) -> "Scrape":
+        """What Prometheus reads."""
+        return Scrape(generate_latest(self.collector).decode())  # type: ignore[arg-type]
+
+
+class Scrape:
+    """A parsed answer."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.families: dict[str, Family] = {}
+        for family in text_string_to_metric_families(text):
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            assert name not in self.families, f"{name} comes twice"
+            self.families[name] = family
+
+    def value(self, name: str, /, **labels: str) -> float:
+        """Value of one sample; KeyError when there is no such sample."""
+        family = self.families[name]
+        return self.sample(family.name, family.name if family.type != "counter" else name, labels)
+
+    def sample(self, family: str, name: str, labels: Mapping[str, str]) -> float:
+        """Value of a sample by its own name, such as a histogram's _count."""
+        for each in self._family(family).samples:
+            if each.name == name and each.labels == dict(labels):
+                return float(each.value)
+        raise KeyError(f"{name}{dict(labels)}")
+
+    def labels(self, name: str) -> list[dict[str, str]]:
+        """Label sets of the samples of a family."""
+        return [dict(sample.labels) for sample in self.families[name].samples]
+
+    def _family(self, name: str) -> Family:
+        return self.families.get(name) or self.families[f"{name}_total"]

@@ -1,0 +1,104 @@
+"""A running broker, scraped over HTTP."""
+
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from tests.conftest import BrokerFactory
+from tests.http.scene import Scrape
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = pytest.mark.slow
+
+
+def base(node: KBroker) -> str:
+    """URL of the http process, from the broker's own log line."""
+    found = re.findall(r"kbroker ready.*metrics=(\S+)/metrics", node.log_file.read_text())
+    return str(found[-1])
+
+
+def get(url: str, accept: str = "*/*") -> tuple[int, str, str]:
+    """(status, content type, body)."""
+    request = urllib.request.Request(url, headers={"Accept": accept})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.headers["Content-Type"], answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers["Content-Type"], error.read().decode()
+
+
+def scrape(node: KBroker) -> Scrape:
+    return Scrape(get(base(node) + "/metrics")[2])
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def test_a_ready_broker_says_so(broker: KBroker) -> None:
+    assert get(base(broker) + "/healthz")[::2] == (200, "ok\n")
+    assert get(base(broker) + "/readyz")[::2] == (200, "ok\n")
+    assert get(base(broker) + "/nothing")[0] == 404
+
+
+def test_the_format_is_the_one_that_was_asked_for(broker: KBroker) -> None:
+    _, kind, text = get(base(broker) + "/metrics")
+    assert kind.startswith("text/plain")
+    assert "# TYPE kbroker_scrapes_total counter" in text
+    _, kind, text = get(base(broker) + "/metrics", "application/openmetrics-text; version=1.0.0")
+    assert kind.startswith("application/openmetrics-text")
+    assert {family.name for family in text_string_to_metric_families(text)} >= {"kbroker_scrapes"}
+
+
+def test_every_process_shows_its_memory(broker: KBroker) -> None:
+    found = {labels["process"] for labels in scrape(broker).labels("kbroker_process_memory_bytes")}
+    assert {"acceptor", "control", "http", "io-0", "network-0"} <= found
+
+
+def test_counters_survive_the_death_of_a_child(broker_factory: BrokerFactory) -> None:
+    node = broker_factory()
+    before = scrape(node)
+    scrapes = before.value("kbroker_scrapes_total")
+    node.kill9_child("http")
+    until(lambda: _answers(node), "the http process does not come back")
+    after = scrape(node)
+    assert after.value("kbroker_scrapes_total") > scrapes
+    assert after.value("kbroker_process_starts_total", role="http") == 2
+    assert after.value("kbroker_process_deaths_total", role="http") == 1
+
+
+def test_a_broker_is_ready_again_after_the_death_of_control(
+    broker_factory: BrokerFactory,
+) -> None:
+    node = broker_factory()
+    node.kill9_child("control")
+    until(lambda: _deaths(node, "control") == 1, "the death is not counted")
+    until(lambda: get(base(node) + "/readyz")[0] == 200, "the broker does not become ready again")
+
+
+def test_the_http_process_can_be_left_out(broker_factory: BrokerFactory) -> None:
+    node = broker_factory({"kbroker.http.listen": ""})
+    assert "metrics=" not in node.log_file.read_text()
+    assert not [title for title in node.children() if "http" in title]
+
+
+def _deaths(node: KBroker, role: str) -> float:
+    try:
+        return scrape(node).value("kbroker_process_deaths_total", role=role)
+    except KeyError:
+        return 0
+
+
+def _answers(node: KBroker) -> bool:
+    try:
+        return get(base(node) + "/readyz")[0] == 200
+    except OSError:
+        return False

@@ -1,0 +1,244 @@
+"""What a scrape says, from shared memory filled by hand, read back by prometheus-client's own parser."""
+
+import os
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+
+from kbroker.ipc import layout as sm
+from kbroker.ipc.messages import GroupSummary
+from kbroker.ipc.ring import ring_push
+from kbroker.metrics import layout
+from kbroker.metrics.catalog import CATALOG
+from kbroker.metrics.kafka import KAFKA
+from kbroker.metrics.labels import VALUES
+from kbroker.metrics.metric import Kind
+from kbroker.metrics.slots import PLACES, bind
+from tests.http.scene import IO, NETWORK, SOURCES, Scene
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_requests_of_all_processes_add_up(scene: Scene) -> None:
+    number = bind("kbroker_requests_total", api="Fetch", version=17)
+    for process in SOURCES:
+        scene.slots(process).words[number] += 5
+    scrape = scene.scrape()
+    assert scrape.value("kbroker_requests_total", api="Fetch", version="17") == 15
+    assert scrape.value("kafka_network_requestmetrics_requests_total", request="Fetch", version="17") == 15
+
+
+def test_series_that_have_counted_nothing_are_left_out(scene: Scene) -> None:
+    scene.slots(NETWORK).words[bind("kbroker_requests_total", api="Fetch", version=17)] += 1
+    assert scene.scrape().labels("kbroker_requests_total") == [{"api": "Fetch", "version": "17"}]
+
+
+def test_a_histogram_has_cumulative_buckets_count_and_sum(scene: Scene) -> None:
+    slots = scene.slots(IO)
+    for microseconds in (50, 100, 150, 3000):
+        slots.observe(layout.APPEND_SECONDS, microseconds * 1000)
+    scrape = scene.scrape()
+    name = "kbroker_append_seconds"
+    at = {
+        le: scrape.sample(name, name + "_bucket", {"le": le}) for le in ("0.0001", "0.0002", "0.0032", "+Inf")
+    }
+    assert at == {"0.0001": 2, "0.0002": 3, "0.0032": 4, "+Inf": 4}
+    assert scrape.sample(name, name + "_count", {}) == 4
+    assert scrape.sample(name, name + "_sum", {}) == pytest.approx(0.0033)
+
+
+def test_values_by_process_name_their_process(scene: Scene) -> None:
+    scene.slots(NETWORK).words[layout.NETWORK_TURNS] = 3
+    scene.slots(IO).words[bind("kbroker_drains_total")] = 4
+    scrape = scene.scrape()
+    assert scrape.value("kbroker_network_turns_total", process="network-0") == 3
+    assert scrape.value("kbroker_drains_total", process="io-0") == 4
+
+
+def test_kafka_request_times_are_quantiles_in_ms(scene: Scene) -> None:
+    slots = scene.slots(NETWORK)
+    slots.words[bind("kbroker_requests_total", api="Produce", version=11)] = 100
+    for n in range(1, 101):
+        slots.observe(bind("kbroker_request_phase_seconds", api="Produce", phase="total"), n * 1_000_000)
+    name = "kafka_network_requestmetrics_totaltimems"
+    scrape = scene.scrape()
+    for quantile, milliseconds in (("0.50", 50), ("0.99", 99), ("0.999", 100)):
+        assert scrape.value(name, request="Produce", quantile=quantile) == pytest.approx(
+            milliseconds, rel=0.13
+        )
+    assert scrape.sample(name, name + "_count", {"request": "Produce"}) == 100
+
+
+def test_kafka_request_times_forget_what_is_older_than_minutes(scene: Scene) -> None:
+    slots = scene.slots(NETWORK)
+    slots.words[bind("kbroker_requests_total", api="Produce", version=11)] = 1
+    number = bind("kbroker_request_phase_seconds", api="Produce", phase="total")
+    slots.observe(number, 5_000_000_000)
+    labels = {"request": "Produce", "quantile": "0.50"}
+    for _ in range(10):
+        scene.scrape()
+        scene.now += 60
+    slots.observe(number, 1_000_000)
+    name = "kafka_network_requestmetrics_totaltimems"
+    assert scene.scrape().sample(name, name, labels) == pytest.approx(1, rel=0.13)
+
+
+def test_fetch_times_have_both_of_kafkas_names(scene: Scene) -> None:
+    scene.slots(NETWORK).words[bind("kbroker_requests_total", api="Fetch", version=17)] = 1
+    found = {
+        labels["request"] for labels in scene.scrape().labels("kafka_network_requestmetrics_totaltimems")
+    }
+    assert found == {"Fetch", "FetchConsumer"}
+
+
+def test_idle_share_is_that_of_the_last_minute(scene: Scene) -> None:
+    scene.scrape()
+    scene.now += 20
+    scene.slots(NETWORK).words[layout.IDLE_NS] = 15_000_000_000
+    scrape = scene.scrape()
+    assert scrape.value("kafka_network_socketserver_networkprocessoravgidle_percent") == pytest.approx(0.75)
+    assert scrape.value("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent") == 0
+
+
+def test_partitions_show_their_slots(scene: Scene) -> None:
+    slot = scene.topic("orders", 2)[1]
+    words = scene.shared.slots[slot]
+    words[sm.SLOT_LOG_START], words[sm.SLOT_LOG_END], words[sm.SLOT_HIGH_WATERMARK] = 5, 42, 40
+    words[sm.SLOT_LOG_BYTES], words[sm.SLOT_SEGMENT_COUNT] = 999, 3
+    scrape = scene.scrape()
+    labels = {"topic": "orders", "partition": "1"}
+    for name, value in {
+        "kbroker_log_start_offset": 5,
+        "kbroker_log_end_offset": 42,
+        "kafka_log_log_logendoffset": 42,
+        "kafka_log_log_size": 999,
+        "kafka_log_log_numlogsegments": 3,
+        "kafka_topic_partition_current_offset": 40,
+        "kafka_topic_partition_oldest_offset": 5,
+        "kafka_topic_partition_leader": scene.context.config.node_id,
+    }.items():
+        assert scrape.value(name, **labels) == value, name
+    assert scrape.value("kafka_topic_partitions", topic="orders") == 2
+    assert scrape.value("kafka_server_replicamanager_partitioncount") == 2
+
+
+def test_an_offline_partition_is_counted_and_shown(scene: Scene) -> None:
+    slot = scene.topic("broken")[0]
+    scene.shared.slots[slot, sm.SLOT_STATE] = sm.STATE_OFFLINE
+    scrape = scene.scrape()
+    assert scrape.value("kafka_controller_kafkacontroller_offlinepartitionscount") == 1
+    assert scrape.value("kafka_topic_partition_leader", topic="broken", partition="0") == -1
+    assert (
+        scrape.value("kafka_topic_partition_under_replicated_partition", topic="broken", partition="0") == 1
+    )
+    assert scrape.value("kbroker_partitions", state="offline") == 1
+
+
+def test_topic_counters_start_at_what_the_slot_had_before(scene: Scene) -> None:
+    slot = scene.topic("second")[0]
+    for process in SOURCES:
+        scene.shared.counters[process][slot, sm.COUNTER_BYTES_IN] = 100
+    scene.shared.counter_bases[slot, sm.COUNTER_BYTES_IN] = 250
+    scrape = scene.scrape()
+    assert scrape.value("kbroker_topic_in_bytes_total", topic="second") == 50
+    assert scrape.value("kafka_server_brokertopicmetrics_bytesin_total", topic="second") == 50
+
+
+def test_only_the_busiest_partitions_have_series_above_the_limit(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "2"})
+    slots = scene.topic("wide", 5)
+    for place, slot in enumerate(slots):
+        scene.shared.counters[IO][slot, sm.COUNTER_BYTES_IN] = (place % 3) * 10
+    scrape = scene.scrape()
+    shown = {labels["partition"] for labels in scrape.labels("kbroker_log_end_offset")}
+    assert shown == {"1", "2"} or shown == {"2", "4"} or shown == {"1", "2", "4"} - {"4"}
+    assert scrape.value("kbroker_partitions_left_out") == 3
+    assert scrape.value("kbroker_topic_in_bytes_total", topic="wide") == 40
+
+
+def test_group_lag_counts_to_the_high_watermark(scene: Scene) -> None:
+    for slot, mark in zip(scene.topic("orders", 2), (100, 50), strict=True):
+        scene.shared.slots[slot, sm.SLOT_HIGH_WATERMARK] = mark
+    scene.view.summaries = (
+        GroupSummary("billing", "classic", "Stable", 2, {"orders": {0: 90, 1: 50}, "gone": {0: 3}}),
+        GroupSummary("idle", "consumer", "Empty", 0, {}),
+    )
+    scrape = scene.scrape()
+    group = {"consumergroup": "billing", "topic": "orders"}
+    assert scrape.value("kafka_consumergroup_lag", **group, partition="0") == 10
+    assert scrape.value("kafka_consumergroup_lag", **group, partition="1") == 0
+    assert scrape.value("kafka_consumergroup_lag_sum", **group) == 10
+    assert scrape.value("kafka_consumergroup_members", consumergroup="billing") == 2
+    assert scrape.value("kafka_coordinator_group_groupmetadatamanager_numgroupsstable") == 1
+    assert scrape.value("kafka_coordinator_group_groupmetadatamanager_numgroups") == 1
+    assert scrape.value("kbroker_groups", type="consumer", state="Empty") == 1
+
+
+def test_kafka_names_can_be_left_out(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"kbroker.metrics.kafka.names": "false"})
+    scene.topic("orders")
+    assert not [name for name in scene.scrape().families if name.startswith("kafka_")]
+
+
+def test_ring_lengths_are_read_from_the_rings(scene: Scene) -> None:
+    import numpy as np
+
+    ring_push(scene.shared.append_ring(NETWORK, 0), 16, np.zeros(8, np.int64))
+    scrape = scene.scrape()
+    labels = {"ring": "append", "client": "network-0", "worker": "io-0"}
+    assert scrape.value("kbroker_ring_entries", **labels) == 1
+    assert scrape.value("kafka_network_requestchannel_requestqueuesize") == 1
+
+
+def test_every_row_of_the_catalogue_can_appear(scene: Scene) -> None:
+    _fill_everything(scene)
+    scene.scrape()
+    scene.now += 30
+    families = scene.scrape().families
+    rows = [*CATALOG, *KAFKA]
+    aliases = {row.kafka for row in CATALOG if row.kafka}
+    missing = [name for name in {row.name for row in rows} | aliases if name not in families]
+    assert not missing
+    silent = [name for name, family in families.items() if not family.samples]
+    assert not silent
+    assert {row.name for row in rows if not row.help} == set()
+
+
+def test_openmetrics_reads_back(scene: Scene) -> None:
+    _fill_everything(scene)
+    text = openmetrics(scene.collector).decode()  # type: ignore[arg-type]
+    families = {family.name: family for family in parse_openmetrics(text)}
+    assert families["kbroker_requests"].type == "counter"
+    assert families["kbroker_append_seconds"].type == "histogram"
+
+
+def _fill_everything(scene: Scene) -> None:
+    """Give each series of each process something to show, and the host's parts what they need."""
+    for place in PLACES.values():
+        for index in range(min(3, max(1, place.size // place.width))):
+            word = place.start + index * place.width
+            for process in (*SOURCES, scene.shared.supervisor_row):
+                slots = scene.slots(process)
+                if place.metric.kind is Kind.HISTOGRAM:
+                    slots.observe(word, 123_456)
+                else:
+                    slots.words[word] += 1
+    slot = scene.topic("orders")[0]
+    scene.shared.slots[slot, sm.SLOT_MAX_TIMESTAMP] = 1_700_000_000_000
+    (Path(scene.view.directory.partitions[0].folder) / "00000000000000000000.log").write_bytes(b"x" * 10_000)
+    scene.page_cache.look(scene.view.directory)
+    scene.shared.processes[NETWORK, sm.PROCESS_PID] = os.getpid()
+    scene.view.summaries = (GroupSummary("g", "classic", "Stable", 1, {"orders": {0: 0}}),)
+
+
+def test_values_of_labels_fit_their_slots() -> None:
+    assert len(VALUES["api"]) == layout.API_COUNT
+    assert len(VALUES["version"]) == layout.VERSION_COUNT
+    assert len(VALUES["error"]) == layout.ERROR_COUNT
+    assert len(VALUES["phase"]) == layout.PHASE_COUNT
+    assert all(len(set(values)) == len(values) for values in VALUES.values())

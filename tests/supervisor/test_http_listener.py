@@ -1,0 +1,30 @@
+"""The socket of the http process: addresses as the setting has them, failures that name it."""
+
+import socket
+
+import pytest
+
+from kbroker.supervisor.http_listener import listen, shown
+
+
+def test_nothing_means_no_socket() -> None:
+    assert listen("") is None
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", ":0"])
+def test_port_0_takes_any_free_port_and_is_shown(address: str) -> None:
+    listening = listen(address)
+    assert listening is not None
+    with listening:
+        url = shown(listening)
+        host, _, port = url.removeprefix("http://").removesuffix("/metrics").rpartition(":")
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+
+
+def test_a_taken_port_is_an_error_that_names_the_setting() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(
+            OSError, match=rf"kbroker\.http\.listen=127\.0\.0\.1:{port}: Address already in use"
+        ):
+            listen(f"127.0.0.1:{port}")
