@@ -131,7 +131,9 @@ def judge(load: Load, log: dict[int, dict[int, int]]) -> None:
     for partition, acknowledged in load.acknowledged.items():
         records = log[partition]
         wrong = {o: (v, records.get(o)) for o, v in acknowledged.items() if records.get(o) != v}
-        assert not wrong, f"partition {partition}: acknowledged but not there: {dict(list(wrong.items())[:5])}"
+        assert not wrong, (
+            f"partition {partition}: acknowledged but not there: {dict(list(wrong.items())[:5])}"
+        )
         values = [records[offset] for offset in sorted(records)]
         assert values == sorted(set(values)), f"partition {partition}: doubled or reordered"
         assert values == list(range(load.attempted[partition])), f"partition {partition}: not what was sent"
