@@ -29,19 +29,23 @@ def sync_folder(folder: str) -> None:
         os.close(fd)
 
 
-def replace_file(path: str, data: bytes) -> None:
-    """Write a file so that after a crash it is the old or the new one: tmp, fsync, rename, fsync of the folder."""
+def replace_file(path: str, data: bytes, sync: bool = True) -> None:
+    """Write a file so that after a crash it is the old or the new one: tmp, fsync, rename, fsync of the folder.
+
+    sync=False only for what can be made anew: after a power cut such a file may be missing or empty."""
     temporary = path + ".tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         view = memoryview(data)
         while view:
             view = view[os.write(fd, view) :]
-        os.fsync(fd)
+        if sync:
+            os.fsync(fd)
     finally:
         os.close(fd)
     Path(temporary).replace(path)
-    sync_folder(str(Path(path).parent))
+    if sync:
+        sync_folder(str(Path(path).parent))
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
@@ -85,18 +89,21 @@ def read_leader_epochs(folder: str) -> list[tuple[int, int]]:
     return [(_int(path, epoch), _int(path, start)) for epoch, start in _read(path, 2)]
 
 
-def write_leader_epochs(folder: str, epochs: Sequence[tuple[int, int]]) -> None:
+def write_leader_epochs(folder: str, epochs: Sequence[tuple[int, int]], sync: bool = True) -> None:
     """Replace leader-epoch-checkpoint."""
-    _write(f"{folder}/{files.LEADER_EPOCH_CHECKPOINT}", (f"{epoch} {start}" for epoch, start in epochs))
+    _write(f"{folder}/{files.LEADER_EPOCH_CHECKPOINT}", (f"{epoch} {start}" for epoch, start in epochs), sync)
 
 
 def read_topic_id(folder: str) -> bytes | None:
-    """The 16 bytes of the topic id in partition.metadata, None when there is none. Raises CorruptCheckpoint."""
+    """The 16 bytes of the topic id in partition.metadata, None when there is none or it is empty (see `replace_file`).
+    Raises CorruptCheckpoint."""
     path = f"{folder}/{files.PARTITION_METADATA}"
     try:
         with open(path, encoding="utf-8") as source:
             lines = source.read().splitlines()
     except FileNotFoundError:
+        return None
+    if not lines:
         return None
     fields = dict(line.split(": ", 1) for line in lines if ": " in line)
     if fields.get("version") != str(VERSION) or "topic_id" not in fields:
@@ -108,9 +115,9 @@ def read_topic_id(folder: str) -> bytes | None:
 
 
 def write_topic_id(folder: str, topic_id: bytes) -> None:
-    """Write partition.metadata."""
+    """Write partition.metadata; not synced, its writer knows the id and writes it again where it is missing."""
     text = f"version: {VERSION}\ntopic_id: {format_uuid(topic_id)}"
-    replace_file(f"{folder}/{files.PARTITION_METADATA}", text.encode())
+    replace_file(f"{folder}/{files.PARTITION_METADATA}", text.encode(), sync=False)
 
 
 def format_uuid(value: bytes) -> str:
@@ -145,9 +152,9 @@ def _read(path: str, width: int) -> Rows:
     return rows
 
 
-def _write(path: str, lines: Iterable[str]) -> None:
+def _write(path: str, lines: Iterable[str], sync: bool = True) -> None:
     body = list(lines)
-    replace_file(path, "".join(f"{line}\n" for line in (str(VERSION), str(len(body)), *body)).encode())
+    replace_file(path, "".join(f"{line}\n" for line in (str(VERSION), str(len(body)), *body)).encode(), sync)
 
 
 def _int(path: str, text: str) -> int:

@@ -17,7 +17,7 @@ class FlushJob:
     closed: base offset and open files of segments rolled since the last sync (their indexes and snapshot count,
     because recovery will not look at them again); active: descriptor of the active .log (its indexes are rebuilt),
     -1 to leave it out.
-    segment_base, position: where next_offset lies.
+    segment_base, position: where next_offset lies. names: folder and file names have not been synced yet.
     """
 
     folder: str
@@ -27,6 +27,7 @@ class FlushJob:
     segment_base: int
     position: int
     records: int = 0
+    names: bool = False
 
     def run(self) -> None:
         """Raises OSError: after a failed sync nothing of the log dir can be trusted."""
@@ -39,7 +40,10 @@ class FlushJob:
                     sync_if_exists(files.path(self.folder, base, suffix))
             if self.closed:
                 sync_if_exists(files.path(self.folder, self.segment_base, files.SNAPSHOT))
+            if self.closed or self.names:
                 sync_folder(self.folder)
+            if self.names:
+                sync_folder(str(Path(self.folder).parent))
             if self.active >= 0:
                 os.fdatasync(self.active)
         finally:

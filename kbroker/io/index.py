@@ -73,7 +73,14 @@ def cut_behind(index_fd: int, time_index_fd: int, relative: int) -> None:
                 low = middle + 1
             else:
                 high = middle
-        os.ftruncate(fd, low * entry.size)
+        set_length(fd, low * entry.size)
+
+
+def set_length(fd: int, length: int) -> None:
+    """Cut (or extend) a file where needed: a truncation costs a journal entry even when nothing changes, and on some
+    file systems one to zero makes the next close wait for the disk."""
+    if os.fstat(fd).st_size != length:
+        os.ftruncate(fd, length)
 
 
 def append_time(fd: int, at: int, timestamp: int, relative: int) -> int:

@@ -36,13 +36,13 @@ class LeaderEpochs:
         """The newest epoch, -1 when there is none."""
         return self._entries[-1][0] if self._entries else -1
 
-    def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that an epoch begins at an offset; True when that was new, and then it is on disk.
+    def assign(self, epoch: int, start_offset: int, sync: bool = True) -> bool:
+        """Note that an epoch begins at an offset; True when that was new, and then it is on disk (if sync).
 
         An entry that contradicts later ones removes them (they were never committed)."""
         if not self._add(epoch, start_offset):
             return False
-        self.write()
+        self.write(sync)
         return True
 
     def note(self, epoch: int, start_offset: int) -> None:
@@ -50,9 +50,9 @@ class LeaderEpochs:
         if epoch >= 0 and epoch > self.latest:
             self._add(epoch, start_offset)
 
-    def write(self) -> None:
+    def write(self, sync: bool = True) -> None:
         """Write the checkpoint."""
-        write_leader_epochs(self.folder, self._entries)
+        write_leader_epochs(self.folder, self._entries, sync)
 
     def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int]:
         """OffsetForLeaderEpoch's answer: (epoch, end offset) of the largest known epoch <= the one asked for."""

@@ -312,7 +312,9 @@ class Logs:
         self._executor.shutdown(wait=True, cancel_futures=True)
         self.take_opened(lambda *_: None)
         for partition in self._partitions.values():
-            partition.close()
+            partition.close(sync=False)
+        for path in {str(Path(partition.folder).parent) for partition in self._partitions.values()}:
+            self._dirs[path].sync()  # once for all logs: thousands of single syncs would take seconds
         self.checkpoint()
 
 

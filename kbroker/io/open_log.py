@@ -80,6 +80,7 @@ class OpenLog:
         self._producer_expiration_ms = producer_expiration_ms
         self._closed: list[Segment] = []  # oldest first, without the active one
         self._unsynced = Unsynced()
+        self._names_synced = False  # folder and file names, since the log was opened
         self._fds: SegmentFds | None = None
         self._created_ms = 0
         self._jitter_ms = 0
@@ -89,9 +90,7 @@ class OpenLog:
     def create_folder(self, topic_id: bytes) -> None:
         """Make the folder and its partition.metadata where they are missing. Raises OSError, CorruptCheckpoint, and
         KafkaError(INCONSISTENT_TOPIC_ID) when the folder is of another topic of that name."""
-        if not Path(self.folder).exists():
-            Path(self.folder).mkdir(parents=True)
-            checkpoint.sync_folder(str(Path(self.folder).parent))
+        Path(self.folder).mkdir(parents=True, exist_ok=True)
         found = checkpoint.read_topic_id(self.folder)
         if found is None:
             checkpoint.write_topic_id(self.folder, topic_id)
@@ -138,6 +137,7 @@ class OpenLog:
         self._producers.drop(self.slot)
         for entry in loaded.producers:
             self._producers.put(self.slot, entry)
+        self._names_synced = False
         self.row[:] = 0
         self.row[ar.ROW_FIRST_UNSTABLE] = loaded.first_unstable
         self.row[ar.ROW_LAST_TXN_END] = -1
@@ -182,7 +182,8 @@ class OpenLog:
 
     def _lead(self, leader_epoch: int) -> None:
         if leader_epoch >= 0:
-            self.epochs.assign(leader_epoch, self.log_end)
+            # an epoch without records before it can be made anew: creating partitions waits for no disk
+            self.epochs.assign(leader_epoch, self.log_end, sync=self.log_end > self.log_start)
         self.row[ar.ROW_LEADER_EPOCH] = leader_epoch
 
     # --- segments ----------------------------------------------------------------------------------------
@@ -235,7 +236,9 @@ class OpenLog:
         state = active_row.state_of(self.row)
         if rolled_only:
             base = state.base_offset
-            return FlushJob(self.folder, self._unsynced.duplicates(), -1, base, base, 0)
+            return FlushJob(
+                self.folder, self._unsynced.duplicates(), -1, base, base, 0, names=not self._names_synced
+            )
         records = int(self.row[ar.ROW_UNFLUSHED_RECORDS])
         self.row[ar.ROW_UNFLUSHED_RECORDS] = 0
         return FlushJob(
@@ -246,11 +249,13 @@ class OpenLog:
             segment_base=state.base_offset,
             position=state.position,
             records=records,
+            names=not self._names_synced,
         )
 
     def finish_flush(self, job: FlushJob) -> None:
         """Publish what a job that has run made durable."""
         if self.is_open:
+            self._names_synced |= job.names
             self._unsynced.drop(below=job.segment_base)
             self.publish_durable(job.next_offset, job.segment_base, job.position)
 

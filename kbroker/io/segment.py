@@ -9,6 +9,7 @@ from kbroker.io import index
 from kbroker.log import files
 
 FALLOC_FL_KEEP_SIZE = 1
+SLACK_BYTES = 1 << 20  # blocks beyond the end of a .log that are not worth a truncation
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
@@ -87,9 +88,11 @@ def finish(fds: SegmentFds, state: ActiveState) -> None:
             fds.time_index, state.time_index_bytes, state.max_timestamp, relative
         )
         state.last_indexed_timestamp = state.max_timestamp
-    os.ftruncate(fds.log, state.position)
-    os.ftruncate(fds.index, state.index_bytes)
-    os.ftruncate(fds.time_index, state.time_index_bytes)
+    status = os.fstat(fds.log)
+    if status.st_size != state.position or status.st_blocks * 512 > state.position + SLACK_BYTES:
+        os.ftruncate(fds.log, state.position)
+    index.set_length(fds.index, state.index_bytes)
+    index.set_length(fds.time_index, state.time_index_bytes)
 
 
 def largest_timestamp(folder: str, segment: Segment) -> int:

@@ -116,8 +116,6 @@ def rebuild_indexes(
     """Run a scan that starts at byte 0 and write both indexes anew (LogSegment.recover). The .log is not cut.
 
     on_rows is called with each chunk. The closing time index entry is left to `segment.finish`."""
-    os.ftruncate(fds.index, 0)
-    os.ftruncate(fds.time_index, 0)
     carry = np.array((0, -1, base, -1, 0, 0), np.int64)
     added = np.zeros(2, np.int64)
     offsets = np.empty(8 * ROWS, np.uint8)
@@ -133,6 +131,8 @@ def rebuild_indexes(
         if on_rows:
             on_rows(rows, count)
     since, largest, largest_offset, indexed, index_bytes, time_bytes = carry.tolist()
+    index.set_length(fds.index, index_bytes)
+    index.set_length(fds.time_index, time_bytes)
     return ActiveState(
         base_offset=base,
         position=scan.result.position,
