@@ -280,7 +280,7 @@ CONFIGS: list[Case] = [
     case("absent topic", K.DESCRIBE_CONFIGS, (1, 4), described(TOPIC, "absent")),
     case("bad topic", K.DESCRIBE_CONFIGS, (1, 4), described(TOPIC, "bad name"), same_text=True),
     case("broker keys", K.DESCRIBE_CONFIGS, (1, 4), described(
-        BROKER, "1", ["log.retention.hours", "log.retention.ms", "num.partitions", "broker.id",
+        BROKER, "1", ["log.retention.hours", "log.retention.ms", "num.partitions",
                       "message.max.bytes", "compression.type", "log.roll.ms"], **SYNONYMS)),
     case("other broker", K.DESCRIBE_CONFIGS, (1, 4), described(BROKER, "7"), same_text=True),
     case("no broker", K.DESCRIBE_CONFIGS, (1, 4), described(BROKER, "x"), same_text=True),

@@ -70,8 +70,8 @@ def test_malformed_software_names_are_refused_alike(
 def test_an_unknown_version_of_api_versions_is_answered_in_v0s_form(
     peers: tuple[SocketPeer, SocketPeer],
 ) -> None:
-    frame = bytes.fromhex("00000010 0012 0009 00000007 0001 61 00 0261 0262 00".replace(" ", ""))
-    assert len(frame) == 4 + 16
+    frame = bytes.fromhex("00000011 0012 0009 00000007 0001 61 00 0261 0262 00".replace(" ", ""))
+    assert len(frame) == 4 + 17
     wanted, found = (peer.send(frame) for peer in peers)
     assert wanted == found
 
