@@ -1,0 +1,175 @@
+"""FindCoordinator, InitProducerId, DescribeCluster, elections, reassignments, ACLs, the quorum: one node's answers."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.api.find_coordinator import is_share_key
+from kbroker.control.topic_change import create_topics
+from kbroker.control.topic_plan import NewTopic
+from kbroker.ipc import layout
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kbroker.protocol.messages.describe_acls import DescribeAclsRequest
+from kbroker.protocol.messages.describe_cluster import DescribeClusterRequest
+from kbroker.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
+from kbroker.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from tests.api.in_process import ask
+from tests.control.fakes import World, world
+
+
+@pytest.fixture
+def made(tmp_path: Path):  # type: ignore[no-untyped-def]
+    with world(tmp_path) as one:
+        asyncio.run(create_topics(one.broker, [NewTopic("a", 2)]))
+        yield one
+
+
+class Coordinator:
+    """A coordinator whose topic appears when asked for."""
+
+    topic = "__consumer_offsets"
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def partition_for(self, key: str) -> int:
+        return 0
+
+    async def ready(self) -> None:
+        self.made += 1
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_the_coordinator_is_this_node_once_its_topic_is_there(made: World, version: int) -> None:
+    made.broker.coordinators[0] = coordinator = Coordinator()
+    request = FindCoordinatorRequest("g", 0, ["g", "h"])
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.FIND_COORDINATOR, version, request))
+    found = answer.coordinators if version >= 4 else [answer]
+    assert [(each.error_code, each.node_id, each.host, each.port) for each in found] == [
+        (0, 1, "127.0.0.1", 9092)
+    ] * len(found)
+    assert coordinator.made == len(found) == (2 if version >= 4 else 1)
+
+
+@pytest.mark.parametrize(("version", "key_type"), [(6, 9), (1, 2), (5, 2), (6, 2)])
+def test_coordinators_that_there_are_not_are_an_invalid_request(
+    made: World, version: int, key_type: int
+) -> None:
+    request = FindCoordinatorRequest("k", key_type, ["k"])
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.FIND_COORDINATOR, version, request))
+    (found,) = answer.coordinators if version >= 4 else [answer]
+    assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
+
+
+def test_share_coordinators_are_found_by_group_topic_id_and_partition() -> None:
+    assert is_share_key("group:AAAAAAAAAAAAAAAAAAAAAQ:0")
+    for key in ("group", "group:x:0", ":AAAAAAAAAAAAAAAAAAAAAQ:0", "group:AAAAAAAAAAAAAAAAAAAAAQ:x"):
+        assert not is_share_key(key)
+
+
+def init(made: World, version: int = 5, **fields: Any) -> Any:
+    request = InitProducerIdRequest(**({"transactional_id": None, "transaction_timeout_ms": 1000} | fields))
+    return asyncio.run(ask(made.broker, ApiKey.INIT_PRODUCER_ID, version, request))
+
+
+def test_every_producer_gets_an_id_of_its_own(made: World) -> None:
+    ids = [init(made, version).producer_id for version in range(6) for _ in range(3)]
+    assert len(set(ids)) == len(ids)
+    assert init(made).producer_epoch == 0
+
+
+def test_ids_are_not_repeated_after_a_restart_or_a_crash(made: World) -> None:
+    before = init(made).producer_id
+    made.broker.close()
+    made.start()
+    assert init(made).producer_id == before + 1000
+
+
+def test_many_producers_at_once_share_no_id_even_over_blocks(made: World) -> None:
+    async def many() -> list[int]:
+        return await asyncio.gather(*(made.broker.producer_ids.take() for _ in range(2500)))
+
+    assert len(set(asyncio.run(many()))) == 2500
+
+
+@pytest.mark.parametrize("fields", [{"producer_id": 5}, {"producer_epoch": 5}])
+def test_half_a_producer_is_an_invalid_request(made: World, fields: dict[str, int]) -> None:
+    answer = init(made, **fields)
+    assert (answer.error_code, answer.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
+
+
+def test_controllers_can_not_be_described_on_a_brokers_listener(made: World) -> None:
+    for kind, code in (
+        (1, 0),
+        (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
+        (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
+    ):
+        answer: Any = asyncio.run(
+            ask(made.broker, ApiKey.DESCRIBE_CLUSTER, 2, DescribeClusterRequest(False, kind))
+        )
+        assert answer.error_code == code
+        assert len(answer.brokers) == (0 if code else 1)
+
+
+def elect(made: World, partitions: list[TopicPartitions] | None, kind: int = 0) -> dict[tuple[str, int], int]:
+    answer: Any = asyncio.run(
+        ask(made.broker, ApiKey.ELECT_LEADERS, 2, ElectLeadersRequest(kind, partitions))
+    )
+    return {
+        (topic.topic, result.partition_id): result.error_code
+        for topic in answer.replica_election_results
+        for result in topic.partition_result
+    }
+
+
+def test_elections_are_not_needed_on_one_node(made: World) -> None:
+    asked = [TopicPartitions("a", [0, 9]), TopicPartitions("absent", [0])]
+    assert elect(made, asked) == {
+        ("a", 0): ErrorCode.ELECTION_NOT_NEEDED,
+        ("a", 9): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("absent", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert elect(made, None) == {}
+
+
+def test_a_partition_on_a_failed_directory_finds_no_leader(made: World) -> None:
+    slot = made.broker.catalogue.topics["a"].partitions[1].slot
+    made.shared.slots[slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+    assert elect(made, None) == {("a", 1): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
+    assert elect(made, None, kind=1) == {("a", 1): ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
+
+
+def test_only_the_assignment_that_is_there_can_be_asked_for(made: World) -> None:
+    wishes = [
+        ReassignablePartition(index, nodes) for index, nodes in ((0, [1]), (1, [1, 2]), (0, None), (9, [1]))
+    ]
+    request = AlterPartitionReassignmentsRequest(1000, True, [ReassignableTopic("a", wishes)])
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request))
+    assert [partition.error_code for partition in answer.responses[0].partitions] == [
+        0,
+        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+
+def test_only_ongoing_reassignments_are_listed_so_none(made: World) -> None:
+    request = ListPartitionReassignmentsRequest(1000, None)
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, request))
+    assert (answer.error_code, answer.topics) == (0, [])
+
+
+def test_acls_without_an_authorizer_are_security_disabled(made: World) -> None:
+    request = DescribeAclsRequest(1, None, 1, None, None, 1, 1)
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_ACLS, 3, request))
+    assert answer.error_code == ErrorCode.SECURITY_DISABLED

@@ -1,0 +1,150 @@
+"""DeleteRecords, OffsetForLeaderEpoch, DescribeProducers, DescribeLogDirs: what they ask of the IO workers."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.control.topic_change import create_topics
+from kbroker.control.topic_plan import NewTopic
+from kbroker.ipc import layout
+from kbroker.ipc import messages as m
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from kbroker.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kbroker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from kbroker.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.api.in_process import ask
+from tests.control.fakes import World, world
+
+
+@pytest.fixture
+def made(tmp_path: Path):  # type: ignore[no-untyped-def]
+    with world(tmp_path, dirs=2) as one:
+        wishes = [NewTopic("a", 2), NewTopic("compacted", configs={"cleanup.policy": "compact"})]
+        asyncio.run(create_topics(one.broker, wishes))
+        one.worker.append(one.broker.catalogue.topics["a"].partitions[0], *[(None, b"v", (), 1)] * 5)
+        yield one
+
+
+def delete(made: World, name: str, *pairs: tuple[int, int]) -> dict[int, tuple[int, int]]:
+    request = DeleteRecordsRequest(
+        [DeleteRecordsTopic(name, [DeleteRecordsPartition(*pair) for pair in pairs])]
+    )
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.DELETE_RECORDS, 2, request))
+    return {p.partition_index: (p.error_code, p.low_watermark) for p in answer.topics[0].partitions}
+
+
+def test_records_below_an_offset_are_deleted(made: World) -> None:
+    assert delete(made, "a", (0, 2)) == {0: (0, 2)}
+    assert delete(made, "a", (0, 1)) == {0: (0, 2)}
+    assert delete(made, "a", (0, -1)) == {0: (0, 5)}
+
+
+def test_each_partition_has_its_own_result(made: World) -> None:
+    assert delete(made, "a", (0, 99), (1, 0), (7, 0)) == {
+        0: (ErrorCode.OFFSET_OUT_OF_RANGE, -1),
+        1: (0, 0),
+        7: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+    }
+
+
+def test_a_topic_that_is_only_compacted_keeps_its_records(made: World) -> None:
+    assert delete(made, "compacted", (0, -1)) == {0: (ErrorCode.POLICY_VIOLATION, -1)}
+    assert not [call for call in made.worker.calls if isinstance(call, m.DeleteRecords)]
+
+
+def epoch_end(made: World, current: int, epoch: int, index: int = 0) -> tuple[int, int, int]:
+    partition = OffsetForLeaderPartition(index, current, epoch)
+    request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic("a", [partition])])
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request))
+    end = answer.topics[0].partitions[0]
+    return end.error_code, end.leader_epoch, end.end_offset
+
+
+def test_the_current_epoch_ends_at_the_log_end_and_an_unknown_one_nowhere(made: World) -> None:
+    assert epoch_end(made, -1, 0) == (0, 0, 5)
+    assert epoch_end(made, -1, 9) == (0, -1, -1)
+
+
+def test_a_client_with_another_leader_epoch_is_told_so(made: World) -> None:
+    made.reboot()
+    assert epoch_end(made, 0, 0)[0] == ErrorCode.FENCED_LEADER_EPOCH
+    assert epoch_end(made, 9, 0)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert epoch_end(made, 1, 0, index=9)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def producers(made: World, name: str, index: int) -> Any:
+    request = DescribeProducersRequest([TopicRequest(name, [index])])
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_PRODUCERS, 0, request))
+    return answer.topics[0].partitions[0]
+
+
+def test_producers_come_from_the_io_worker(made: World) -> None:
+    made.worker.producers = (m.ProducerState(7, 1, 42, 1234, -1, 99),)
+    (producer,) = producers(made, "a", 0).active_producers
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 1, 42)
+    assert (producer.last_timestamp, producer.current_txn_start_offset) == (1234, 99)
+
+
+def test_producers_of_what_is_not_there_are_an_error(made: World) -> None:
+    assert producers(made, "a", 9).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert producers(made, "bad name", 0).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    made.worker.refuse[m.DescribeProducers] = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert producers(made, "a", 0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def log_dirs(made: World, topics: list[DescribableLogDirTopic] | None = None) -> dict[str, Any]:
+    request = DescribeLogDirsRequest(topics)
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_LOG_DIRS, 5, request))
+    return {result.log_dir: result for result in answer.results}
+
+
+def test_every_directory_is_listed_with_sizes_and_space(made: World) -> None:
+    first, second = (log_dirs(made)[log_dir] for log_dir in made.dirs)
+    sizes = {
+        (t.name, p.partition_index): p.partition_size
+        for d in (first, second)
+        for t in d.topics
+        for p in t.partitions
+    }
+    slot = made.broker.catalogue.topics["a"].partitions[0].slot
+    assert sizes == {
+        ("a", 0): made.shared.slots[slot, layout.SLOT_LOG_BYTES],
+        ("a", 1): 0,
+        ("compacted", 0): 0,
+    }
+    assert first.error_code == 0
+    assert 0 < first.usable_bytes <= first.total_bytes
+
+
+def test_only_what_is_asked_for_is_listed_but_every_directory(made: World) -> None:
+    found = log_dirs(made, [DescribableLogDirTopic("a", [1, 9]), DescribableLogDirTopic("absent", [0])])
+    assert list(found) == made.dirs
+    assert [
+        (t.name, [p.partition_index for p in t.partitions]) for d in found.values() for t in d.topics
+    ] == [("a", [1])]
+
+
+def test_a_failed_directory_says_so_and_the_other_serves_on(made: World) -> None:
+    partition = made.broker.catalogue.topics["a"].partitions[0]
+    made.shared.slots[partition.slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+    found = log_dirs(made)
+    assert found[partition.log_dir].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    (other,) = (result for log_dir, result in found.items() if log_dir != partition.log_dir)
+    assert other.error_code == 0
+
+
+def test_cordoned_directories_are_marked(tmp_path: Path) -> None:
+    with world(tmp_path / "w", {"cordoned.log.dirs": "*"}) as made:
+        assert [result.is_cordoned for result in log_dirs(made).values()] == [True]
