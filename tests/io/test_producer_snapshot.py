@@ -1,0 +1,85 @@
+"""Snapshots are Kafka's bytes, and damage is never taken for state."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.io import producer_snapshot
+from kbroker.io.producer_entry import BatchMetadata, ProducerEntry, decrement_sequence, increment_sequence
+from kbroker.io.producer_snapshot import CorruptSnapshot
+
+LONG = st.integers(0, 2**62)
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> ProducerEntry:
+    timestamp = draw(st.integers(-1, 2**60))
+    batches: tuple[BatchMetadata, ...] = ()
+    if draw(st.booleans()):
+        delta, last = draw(st.integers(0, 1000)), draw(st.integers(0, 2**31 - 1))
+        offset = draw(st.integers(1000, 2**60))
+        first = decrement_sequence(last, delta)
+        batches = (BatchMetadata(first, last, offset - delta, offset, timestamp),)
+    return ProducerEntry(
+        draw(LONG),
+        draw(st.integers(0, 32767)),
+        draw(st.integers(-1, 99)),
+        timestamp,
+        draw(st.integers(-1, 2**60)),
+        batches,
+    )
+
+
+@given(st.lists(entries(), max_size=6))
+def test_what_is_written_is_read(state: list[ProducerEntry]) -> None:
+    assert producer_snapshot.decode(producer_snapshot.encode(state)) == state
+
+
+def test_only_the_last_batch_is_kept() -> None:
+    batches = tuple(BatchMetadata(n, n, n, n, 100 + n) for n in range(5))
+    found = producer_snapshot.decode(producer_snapshot.encode([ProducerEntry(1, 0, -1, 104, -1, batches)]))
+    assert found[0].batches == batches[-1:]
+
+
+def test_the_bytes_are_kafkas() -> None:
+    entry = ProducerEntry(7, 1, 3, 1000, 50, (BatchMetadata(8, 9, 60, 61, 1000),))
+    data = producer_snapshot.encode([entry])
+    assert data[:2].hex() == "0001"
+    assert data[6:].hex() == (
+        "000000010000000000000007000100000009000000000000003d0000000100000000000003e800000003"
+        "0000000000000032"
+    )  # fmt: skip
+
+
+@given(st.lists(entries(), max_size=3), st.data())
+def test_any_flipped_bit_or_cut_is_found(state: list[ProducerEntry], data: st.DataObject) -> None:
+    good = producer_snapshot.encode(state)
+    at = data.draw(st.integers(0, len(good) - 1))
+    flipped = bytearray(good)
+    flipped[at] ^= 1 << data.draw(st.integers(0, 7))
+    for bad in (bytes(flipped), good[:at], good + b"x"):
+        with pytest.raises(CorruptSnapshot):
+            producer_snapshot.decode(bad)
+
+
+def test_stray_snapshots_are_those_of_no_segment_but_the_newest_at_the_end() -> None:
+    assert producer_snapshot.strays([5, 10, 15, 20, 25], [0, 10, 20]) == [5, 15]
+    assert producer_snapshot.strays([5, 10], [0, 10, 20]) == [5]
+    assert producer_snapshot.strays([22, 25], [0, 20]) == [22]
+    assert producer_snapshot.strays([], [0]) == []
+
+
+def test_files_are_named_by_offset(tmp_path: Path) -> None:
+    path = producer_snapshot.write(str(tmp_path), 42, [], sync=True)
+    assert path == f"{tmp_path}/{42:020d}.snapshot"
+    assert producer_snapshot.read(str(tmp_path), 42) == []
+
+
+@given(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1))
+def test_sequences_wrap(sequence: int, by: int) -> None:
+    after = increment_sequence(sequence, by)
+    assert 0 <= after < 2**31
+    assert decrement_sequence(after, by) == sequence
+    assert increment_sequence(2**31 - 1, 1) == 0
