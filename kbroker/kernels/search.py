@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import pread
+from kbroker.kernels.libc import lseek, pread
 from kbroker.kernels.memory import load_i8, load_i32_be, load_i64_be
 from kbroker.protocol import batch_layout as b
 
@@ -18,8 +18,9 @@ Words = NDArray[np.int64]
 
 OFFSET_ENTRY = 8
 TIME_ENTRY = 12
-TAIL_BYTES = 6144  # of both entry sizes a multiple; readers at the tail need one read of the index
-WALK_BYTES = 16384
+TAIL_BYTES = 1536  # of both entry sizes a multiple: readers near the end need two reads of the index
+WALK_BYTES = 8192  # at index.interval.bytes=4096 mostly one read from the entry to the batch
+SEEK_END = 2
 INT64_MAX = (1 << 63) - 1
 
 # results of `locate`
@@ -123,13 +124,15 @@ def locate(
 ) -> int:
     """The first batch of a segment whose last offset is >= offset, among those that start below byte ``end``.
 
-    index_fd -1: walk from hint. hint: a batch start known to lie at or before the offset (else 0).
-    place (int64[PLACE_WORDS]) is filled on FOUND.
+    index_fd -1: walk from hint. index_bytes -1: all that the file holds. hint: a batch start known to lie at or before
+    the offset (else 0). place (int64[PLACE_WORDS]) is filled on FOUND.
     """
     buffer = np.empty(WALK_BYTES, np.uint8)
     address = buffer.ctypes.data
     position = hint
     if index_fd >= 0:
+        if index_bytes < 0:
+            index_bytes = lseek(index_fd, 0, SEEK_END)  # everybody reads with pread: the file offset is free
         slot = lower_bound(index_fd, index_bytes // OFFSET_ENTRY, OFFSET_ENTRY, offset - base, address)
         if slot >= 0 and pread(index_fd, address, OFFSET_ENTRY, slot * OFFSET_ENTRY) == OFFSET_ENTRY:
             position = max(position, load_i32_be(address + 4))
