@@ -13,6 +13,7 @@ from kbroker.io import append_row, drain_kernel
 from kbroker.io import drain_layout as dl
 from kbroker.io.producer_table import ProducerTable
 from kbroker.ipc.shared import Shared
+from kbroker.metrics.slots import Slots
 from kbroker.protocol import batch_layout
 
 Words = NDArray[np.int64]
@@ -26,7 +27,8 @@ MARKER_VALUE = struct.Struct(">hi")
 
 @dataclass(frozen=True, slots=True)
 class HeldAppend:
-    """A written append whose answer waits for a flush. acks and timeout_ms are the request's."""
+    """A written append whose answer waits for a flush. acks and timeout_ms are the request's; enqueued_ns:
+    CLOCK_MONOTONIC of its entry in the ring."""
 
     client: int
     token: int
@@ -36,6 +38,7 @@ class HeldAppend:
     append_time_ms: int
     acks: int
     timeout_ms: int
+    enqueued_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Drain:
         self.producers = producers
         self.rows: Words = np.zeros((partitions, append_row.ROW_WORDS), np.int64)
         self.counters = shared.counters[shared.worker_process(worker)]
+        self.metrics = Slots(shared.metrics[shared.worker_process(worker)])
         self.out: Words = np.zeros(dl.OUT_WORDS, np.int64)
         self._batches: Words = np.zeros((dl.MAX_BATCHES, dl.BATCH_WORDS), np.int64)
         self._chains: Words = np.full((partitions, dl.CHAIN_WORDS), -1, np.int64)
@@ -97,6 +101,7 @@ class Drain:
         env[dl.ENV_CAPACITY] = self.shared.sizes.ring_entries
         env[dl.ENV_ONE] = self._one.ctypes.data
         env[dl.ENV_CLOCK] = scratch
+        env[dl.ENV_METRICS] = self.metrics.address
         env[dl.ENV_IOV] = scratch + 16
         env[dl.ENV_INDEX_BYTES] = env[dl.ENV_IOV] + 16 * dl.MAX_IOV
         env[dl.ENV_TIME_INDEX_BYTES] = env[dl.ENV_INDEX_BYTES] + INDEX_ENTRY_BYTES * dl.MAX_BATCHES
@@ -204,6 +209,7 @@ def _held_append(row: list[int]) -> HeldAppend:
         append_time_ms=row[dl.BATCH_APPEND_TIME],
         acks=acks,
         timeout_ms=packed >> 16,
+        enqueued_ns=row[dl.BATCH_ENQUEUED_NS],
     )
 
 

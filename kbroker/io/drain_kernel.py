@@ -21,6 +21,15 @@ from kbroker.ipc.ring import HEAD, TAIL, ring_entry, ring_free, ring_ready, wake
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import clock_gettime
 from kbroker.kernels.memory import exchange, fence, load_i64, store_i64, store_release
+from kbroker.metrics.histogram_kernel import add, observe
+from kbroker.metrics.layout import (
+    APPEND_SECONDS,
+    APPENDED_BATCHES,
+    APPENDED_BYTES,
+    APPENDED_RECORDS,
+    DRAIN_SECONDS,
+    DRAINS,
+)
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
@@ -181,6 +190,26 @@ def wake_clients(env: Words, clients: Table) -> None:
 
 
 @inlined
+def count_appends(env: Words, batches: Table, out: Words) -> None:
+    """Metrics of what this call has written."""
+    metrics = env[ds.ENV_METRICS]
+    now_ns = out[ds.OUT_NOW_NS]
+    size = 0
+    records = 0
+    written = 0
+    for n in range(out[ds.OUT_COUNT]):
+        batch = batches[n]
+        if batch[ds.BATCH_RECORDS] > 0 and batch[ds.BATCH_ERROR] == 0:
+            size += batch[ds.BATCH_LENGTH]
+            records += batch[ds.BATCH_RECORDS]
+            written += 1
+            observe(metrics + 8 * APPEND_SECONDS, now_ns - batch[ds.BATCH_ENQUEUED_NS])
+    add(metrics + 8 * APPENDED_BYTES, size)
+    add(metrics + 8 * APPENDED_RECORDS, records)
+    add(metrics + 8 * APPENDED_BATCHES, written)
+
+
+@inlined
 def complete(env: Words, clients: Table, slots: Table, batches: Table, out: Words) -> None:
     """Pass 4: answer every entry that Python does not hold, move the ring tails, wake the senders."""
     now_ns = out[ds.OUT_NOW_NS]
@@ -213,6 +242,7 @@ def drain(
     clock = env[ds.ENV_CLOCK]
     out[ds.OUT_NOW_MS] = clock_ns(CLOCK_REALTIME, clock) // 1_000_000
     plan(env, clients, slots, rows, producers, producer_room, batches, chains, touched, out)
+    began = clock_ns(CLOCK_MONOTONIC, clock) if out[ds.OUT_COUNT] > 0 else 0
     for t in range(out[ds.OUT_TOUCHED]):
         slot = touched[t]
         row = rows[slot]
@@ -247,6 +277,10 @@ def drain(
             missed = notify(env, clients, slots, touched[t], out[ds.OUT_NOW_NS])
             out[ds.OUT_NOTIFY_AGAIN] |= missed
     wake_clients(env, clients)
+    if out[ds.OUT_COUNT] > 0:  # nobody waits for this any more
+        count_appends(env, batches, out)
+        add(env[ds.ENV_METRICS] + 8 * DRAINS, 1)
+        observe(env[ds.ENV_METRICS] + 8 * DRAIN_SECONDS, out[ds.OUT_NOW_NS] - began)
 
 
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64)")

@@ -8,6 +8,7 @@ ENV_IOV = 2  # address of MAX_IOV iovecs (16 bytes each)
 ENV_INDEX_BYTES = 3  # address of scratch for .index entries of one partition and call
 ENV_TIME_INDEX_BYTES = 4  # the same for .timeindex
 ENV_CLOCK = 5  # address of a timespec
+ENV_METRICS = 6  # address of this process's row of metric slots
 
 # one row for each client process
 CLIENT_WORDS = 8

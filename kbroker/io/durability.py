@@ -13,9 +13,17 @@ from kbroker.io.group_commit import Commit, GroupCommit
 from kbroker.io.logs import Logs
 from kbroker.ipc import layout
 from kbroker.ipc.shared import Shared
+from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode
 from kbroker.purgatory.delayed_produce import DelayedProduce
 from kbroker.purgatory.purgatory import Purgatory
+
+FLUSH_SECONDS = bind("kbroker_flush_seconds")
+FLUSH_ERRORS = bind("kbroker_flush_errors_total")
+WAITED_FOR_FLUSH = bind("kbroker_request_phase_seconds", api="Produce", phase="flush")
+DELAYED = bind("kbroker_purgatory_delayed", operation="Produce")
+WATCHED = bind("kbroker_purgatory_watched", operation="Produce")
+EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")
 
 
 class Durability:
@@ -59,6 +67,7 @@ class Durability:
 
     def _finish(self, produce: DelayedProduce, held: HeldAppend, error: int) -> None:
         del self._held[held.slot][produce]
+        self._drain.metrics.observe(WAITED_FOR_FLUSH, time.monotonic_ns() - held.enqueued_ns)
         self._answer(held, error)
 
     def flush(self, slots: Iterable[int]) -> None:
@@ -99,6 +108,7 @@ class Durability:
         for committed in self._commit.take():
             slot = committed.commit.slot
             self._under_way.discard(slot)
+            self._drain.metrics.observe(FLUSH_SECONDS, committed.nanoseconds)
             partition = self._logs.get(slot)
             if (
                 partition is None
@@ -107,6 +117,7 @@ class Durability:
                 self._again.discard(slot)
                 continue
             if committed.errno:
+                self._drain.metrics.words[FLUSH_ERRORS] += 1
                 self._logs.sync_failed(slot, committed.errno)
                 continue
             partition.finish_flush(committed.commit.job)
@@ -142,7 +153,13 @@ class Durability:
 
     def expire(self, now_ms: int) -> None:
         """Answer what has waited too long."""
-        self._purgatory.expire(now_ms)
+        if expired := self._purgatory.expire(now_ms):
+            self._drain.metrics.words[EXPIRED] += expired
+
+    def measure(self) -> None:
+        """Metrics of what waits."""
+        self._drain.metrics.words[DELAYED] = self._purgatory.delayed
+        self._drain.metrics.words[WATCHED] = self._purgatory.watched
 
     def close(self) -> None:
         """Finish the syncs under way, answer what waited for them."""

@@ -4,6 +4,7 @@ Runs in: io. Times of the loop are monotonic ms and passed in; records' ages are
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,10 +15,15 @@ from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
 from kbroker.io.logs import now_ms as wall_clock_ms
 from kbroker.io.producer_table import ProducerTable
+from kbroker.metrics.slots import Slots, bind
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY_MS = 1000  # flush.ms, deletions and healing are looked at this often
+LOOK_EVERY_MS = 1000  # flush.ms, deletions, healing and gauges are looked at this often
+SEGMENTS_DELETED = bind("kbroker_segments_deleted_total")
+DELETED_BYTES = bind("kbroker_retention_deleted_bytes_total")
+RETENTION_SECONDS = bind("kbroker_retention_seconds")
+PRODUCERS = bind("kbroker_producers")
 
 
 @dataclass(slots=True)
@@ -33,9 +39,16 @@ class Housekeeping:
     """Owner: the IO worker."""
 
     def __init__(
-        self, config: BrokerConfig, logs: Logs, producers: ProducerTable, durability: Durability, now_ms: int
+        self,
+        config: BrokerConfig,
+        logs: Logs,
+        producers: ProducerTable,
+        durability: Durability,
+        metrics: Slots,
+        now_ms: int,
     ) -> None:
         self._config = config
+        self._metrics = metrics
         self._logs = logs
         self._producers = producers
         self._durability = durability
@@ -69,12 +82,17 @@ class Housekeeping:
 
     def _retain(self) -> None:
         now = wall_clock_ms()
+        began = time.monotonic_ns()
         for partition in self._logs:
             try:
-                if partition.retention(now):
+                size = partition.size
+                if deleted := partition.retention(now):
+                    self._metrics.words[SEGMENTS_DELETED] += deleted
+                    self._metrics.words[DELETED_BYTES] += max(0, size - partition.size)
                     self._logs.checkpoint()
             except OSError as error:
                 self._logs.failed(partition.slot, error)
+        self._metrics.observe(RETENTION_SECONDS, time.monotonic_ns() - began)
 
     def _expire_producers(self) -> None:
         before = wall_clock_ms() - self._config.get_int("producer.id.expiration.ms")
@@ -86,6 +104,8 @@ class Housekeeping:
         now = wall_clock_ms()
         deletions.remove(self._logs.deletions.take_due(now))
         self._logs.heal()
+        self._durability.measure()
+        self._metrics.words[PRODUCERS] = self._producers.count
         due, rolled = [], []
         for partition in self._logs:
             if partition.has_rolled:

@@ -22,12 +22,17 @@ from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.messages import OpenPartition
 from kbroker.kernels.sequence import write_group
+from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
 ROOM_TO_HEAL = 32 << 20  # bytes; less would be full again at once
+RECOVERED_LOGS = bind("kbroker_recovered_logs_total")
+RECOVERY_SECONDS = bind("kbroker_recovery_seconds")
+SEGMENT_ROLLS = bind("kbroker_segment_rolls_total")
+WRITE_ERRORS = bind("kbroker_log_write_errors_total")
 
 
 @dataclass(slots=True)
@@ -39,6 +44,7 @@ class Opening:
     call_ids: list[int] = field(default_factory=list)
     loaded: LoadedLog | None = None
     error: Exception | None = None
+    nanoseconds: int = 0
 
 
 class Logs:
@@ -122,6 +128,7 @@ class Logs:
     def _load(self, opening: Opening, trusted: TrustedEnd | None) -> None:
         """In a thread: nothing shared is touched."""
         message = opening.message
+        began = time.monotonic_ns()
         key = (message.topic, message.partition)
         try:
             points, starts = self._offsets_of(message.log_dir)
@@ -135,6 +142,7 @@ class Logs:
             )
         except Exception as error:
             opening.error = error
+        opening.nanoseconds = time.monotonic_ns() - began
         self._done.append(opening)
         self._notify()
 
@@ -160,6 +168,8 @@ class Logs:
             opening.partition.bring_online(opening.loaded, opening.message.leader_epoch, now_ms())
             self._partitions[slot] = opening.partition
             self._drain.notify(slot)
+            self._drain.metrics.words[RECOVERED_LOGS] += 1
+            self._drain.metrics.observe(RECOVERY_SECONDS, opening.nanoseconds)
         if opening.error is None:
             return 0, ""
         log.error("%s can not be opened: %s", opening.partition.folder, opening.error)
@@ -177,11 +187,13 @@ class Logs:
         partition = self._partitions[slot]
         try:
             partition.roll(now_ms())
+            self._drain.metrics.words[SEGMENT_ROLLS] += 1
         except OSError as error:
             self.failed(slot, error)
 
     def write_failed(self, slot: int, number: int) -> None:
         """The drain could not write a slot's batches; its row is closed."""
+        self._drain.metrics.words[WRITE_ERRORS] += 1
         folder = self._partitions[slot].folder
         self.failed(slot, OSError(number, errno.errorcode.get(number, str(number)), folder))
 

@@ -28,6 +28,11 @@ class ProducerTable:
         """The drain kernel added this many producers."""
         self._claimed += count
 
+    @property
+    def count(self) -> int:
+        """Producers remembered."""
+        return int(np.count_nonzero(self.rows[:, kernel.KEY] > 0))
+
     def make_room(self, wanted: int) -> None:
         """Grow (or sweep deleted rows) until ``wanted`` more producers have room."""
         if self.room >= wanted:

@@ -23,11 +23,15 @@ from kbroker.ipc.child import ChildContext
 from kbroker.ipc.link import LinkClosed, PolledLink
 from kbroker.ipc.messages import Hello
 from kbroker.ipc.ring import Sleeper
+from kbroker.metrics.layout import IDLE_NS
+from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
 RECONNECT_MS = 20
+READ_AHEADS = bind("kbroker_read_aheads_total")
+READ_AHEAD_BYTES = bind("kbroker_read_ahead_bytes_total")
 BUSY_TURNS = 32  # drains between two looks at everything else
 
 
@@ -37,13 +41,17 @@ class Worker:
     def __init__(self, context: ChildContext) -> None:
         self.context = context
         self.shared = context.shared
+        self._line = context.shared.processes[context.process]
         self.producers = ProducerTable()
         self.drain = Drain(self.shared, context.index, self.producers)
         self.sleeper = Sleeper(self.shared, context.process)
         self.logs = Logs(context, self.drain, self.sleeper.ring)
         self.durability = Durability(self.shared, self.drain, self.logs, self.sleeper.ring, now_ms())
         self.read_ahead = ReadAheadPool(self.sleeper.ring)
-        self.housekeeping = Housekeeping(context.config, self.logs, self.producers, self.durability, now_ms())
+        self.metrics = self.drain.metrics
+        self.housekeeping = Housekeeping(
+            context.config, self.logs, self.producers, self.durability, self.metrics, now_ms()
+        )
         self.commands = Commands(self.logs, self.durability, self.housekeeping, self.producers)
         self.link: PolledLink | None = None
         self.stopping = False
@@ -112,14 +120,20 @@ class Worker:
 
     def _rest(self, timeout_ms: int) -> None:
         """Everything but appends."""
+        began = time.monotonic_ns()
         for fd, _ in self._poll.poll(timeout_ms / 1000):
             if fd == self.sleeper.event_fd:
                 self.sleeper.clear()
+        woken = time.monotonic_ns()
+        self.metrics.words[IDLE_NS] += woken - began
+        self._line[layout.PROCESS_HEARTBEAT_NS] = woken
         if self.link is None and not self._connect():
             log.debug("control is not there yet")
         self._take_messages()
         self.logs.take_opened(self._reply)
         for request in self.read_ahead.take():
+            self.metrics.words[READ_AHEADS] += 1
+            self.metrics.words[READ_AHEAD_BYTES] += request.length
             self.drain.complete_token(request.client, request.token, request.slot, 0)
         self.durability.take_flushed()
         self.drain.wake()

@@ -31,6 +31,8 @@ CATALOG: tuple[Metric, ...] = (
             "(back-pressure).", by_process=True),
     counter("kbroker_idle_seconds_total", "Time the process's loop waited for something to do.", by_process=True,
             scale=NS),
+    counter("kbroker_drains_total", "Calls of the append kernel that found something.", by_process=True),
+    histogram("kbroker_drain_seconds", "Time such a call takes to write, publish and answer.", by_process=True),
     histogram("kbroker_append_seconds", "From a batch's entry in the append ring to the end of its write."),
     histogram("kbroker_request_phase_seconds", "Time of a request in each phase: total; queue (received, not begun); "
               "parse; local (parse and append, or all of the handler); append (ring and write); flush (wait for the "
@@ -66,8 +68,6 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_rejected_bytes_total", "Bytes of those batches.", kafka=BROKER_TOPIC + "bytesrejected_total"),
     histogram("kbroker_throttle_seconds", "Throttle times given to clients.", "api"),
     # --- logs
-    counter("kbroker_drains_total", "Calls of the append kernel that found something.", by_process=True),
-    histogram("kbroker_drain_seconds", "Time of one call of the append kernel.", by_process=True),
     histogram("kbroker_flush_seconds", "Time of one fdatasync of a log."),
     counter("kbroker_flush_errors_total", "fdatasync calls that failed."),
     counter("kbroker_log_write_errors_total", "Writes to logs that failed."),

@@ -22,6 +22,8 @@ FRONT = {
     "kbroker_network_turns_total": layout.NETWORK_TURNS,
     "kbroker_network_stalls_total": layout.NETWORK_STALLS,
     "kbroker_idle_seconds_total": layout.IDLE_NS,
+    "kbroker_drains_total": layout.DRAINS,
+    "kbroker_drain_seconds": layout.DRAIN_SECONDS,
     "kbroker_append_seconds": layout.APPEND_SECONDS,
     "kbroker_request_phase_seconds": layout.PHASE_SECONDS,
 }
