@@ -1,0 +1,25 @@
+"""What is renamed for deletion goes when its time has come, and not before."""
+
+from pathlib import Path
+
+from kbroker.io.deletions import Deletions, remove
+
+
+def test_paths_come_due_in_order() -> None:
+    waiting = Deletions()
+    assert waiting.next_due_ms is None
+    waiting.add(["b", "c"], 20)
+    waiting.add(["a"], 10)
+    assert waiting.next_due_ms == 10
+    assert waiting.take_due(9) == []
+    assert waiting.take_due(10) == ["a"]
+    assert waiting.take_due(100) == ["b", "c"]
+    assert waiting.take_due(100) == []
+
+
+def test_files_and_folders_are_removed_and_gone_ones_are_no_error(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x").write_text("")
+    (tmp_path / "file").write_text("")
+    remove([str(tmp_path / name) for name in ("folder", "none", "file")])
+    assert not list(tmp_path.iterdir())
