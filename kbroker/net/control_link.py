@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kbroker.ipc.link import AsyncLink, LinkClosed
-from kbroker.ipc.messages import ClientRequest, Hello, Image
+from kbroker.ipc.messages import ClientRequest, Hello, Image, VerifyTransaction
 
 RETRY_SECONDS = 0.02
 log = logging.getLogger(__name__)
@@ -78,6 +78,13 @@ class ControlLink:
             failed.set_exception(LinkClosed("control is not there"))
             return failed
         return asyncio.ensure_future(self._link.call(request))
+
+    async def verify(self, asked: VerifyTransaction) -> tuple[int, ...]:
+        """Control's consent to transactional batches. Raises LinkClosed, KafkaError."""
+        if self._link is None:
+            raise LinkClosed("control is not there")
+        codes: tuple[int, ...] = await self._link.call(asked)
+        return codes
 
     def close(self) -> None:
         """Close for good."""

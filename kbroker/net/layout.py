@@ -123,7 +123,10 @@ FLAG_OUT_BLOCKED = 64  # Python holds bytes that the socket did not take
 FLAG_CLOSING = 128  # an event asked Python to close it
 FLAG_MUTED = 256  # Python wants no more bytes for now (throttled, full queue)
 FLAG_FETCH = 512  # the kernel may serve Fetch
-FLAGS_NOT_READING = FLAG_BUSY | FLAG_STALLED | FLAG_DRAINING | FLAG_CLOSING | FLAG_MUTED | FLAG_OUT_BLOCKED
+FLAG_VERIFYING = 1024  # control is asked whether a transaction is open
+FLAGS_NOT_READING = (
+    FLAG_BUSY | FLAG_STALLED | FLAG_DRAINING | FLAG_CLOSING | FLAG_MUTED | FLAG_OUT_BLOCKED | FLAG_VERIFYING
+)
 
 # --- produce request ----------------------------------------------------------------------------------------
 REQUEST_WORDS = 16
@@ -160,6 +163,8 @@ RS_LENGTH = 10
 RS_SLOT = 11
 RS_GENERATION = 12
 RS_CHUNK = 13  # chunk that Python put a rewritten batch into, -1 for none
+RS_OPERATION = 14  # of its append entry
+RS_TRIES = 15  # times that it was answered UNVERIFIED
 
 RESULT_FREE = 0
 RESULT_WAITING = 1  # its append entry has not completed
@@ -215,6 +220,7 @@ EVENT_FAILED = 9  # acks=0 and an error: close
 EVENT_ADVANCED = 10  # A: slot
 EVENT_READ_AHEAD = 11  # A: token
 EVENT_FETCH = 12  # as EVENT_REQUEST; A kernel looked at it and left it to Python
+EVENT_UNVERIFIED = 13  # A: result row, B: LAST_OFFSET of its completion
 
 TOKEN_READ_AHEAD = 1 << 40
 TOKEN_MASK = (1 << 48) - 1

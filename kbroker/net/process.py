@@ -27,6 +27,7 @@ from kbroker.net.produce_checks import ProduceChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, arm_row, close_row, pump, register, resume
 from kbroker.net.queue_kernel import pop_answered
 from kbroker.net.topics import Topics
+from kbroker.net.transaction_checks import TransactionChecks
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class NetworkProcess:
         self.connections: dict[int, Connection] = {}
         self.complain = Complaints(log, time.monotonic)
         self.checks = ProduceChecks(self.context, self.topics, self.unbusy)
+        self.transactions = TransactionChecks(self.context, self.topics, self._verified)
         self.server: Server
         self._process_line = shared.processes[client]
         self._handoff = handoff
@@ -80,6 +82,7 @@ class NetworkProcess:
             nl.EVENT_FAILED: self._on_failed,
             nl.EVENT_ADVANCED: self._on_advanced,
             nl.EVENT_READ_AHEAD: self._on_read_ahead,
+            nl.EVENT_UNVERIFIED: self._on_unverified,
         }
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -110,6 +113,8 @@ class NetworkProcess:
                     self._handlers[event[0]](*event[1:])
             if self.checks.waiting:
                 self.checks.push_waiting()
+            if self.transactions.waiting:
+                self.transactions.push_allowed()
             if not words[nl.CX_MORE] and words[nl.CX_DIRTY] < 0 and not (count and words[nl.CX_STALLED] >= 0):
                 break
         else:
@@ -255,6 +260,14 @@ class NetworkProcess:
 
     def _on_deep(self, row: int, result: int, reason: int, _: int) -> None:
         self.checks.take(row, result, reason, time.time_ns() // 1_000_000)
+
+    def _on_unverified(self, row: int, result: int, verified_at: int, _: int) -> None:
+        self.transactions.take(row, result, verified_at)
+
+    def _verified(self, row: int) -> None:
+        self.context.connections[row, nl.CN_FLAGS] &= ~nl.FLAG_VERIFYING
+        resume(self.context.address, row)
+        self.ask_turn()
 
     def _on_answer(self, row: int, request: int, *_: int) -> None:
         connection = self.connections.get(row)

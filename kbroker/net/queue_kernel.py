@@ -48,6 +48,7 @@ from kbroker.net.layout import (
     EVENT_FAILED,
     EVENT_READ_AHEAD,
     EVENT_UNSENT,
+    EVENT_UNVERIFIED,
     EVENT_WORDS,
     FLAG_CLOSING,
     FLAG_DIRTY,
@@ -55,7 +56,9 @@ from kbroker.net.layout import (
     FLAG_OPEN,
     FLAG_OUT_BLOCKED,
     FLAG_STALLED,
+    FLAG_VERIFYING,
     REQUEST_WORDS,
+    RESULT_DEEP,
     RESULT_DONE,
     RESULT_WAITING,
     RESULT_WORDS,
@@ -207,7 +210,12 @@ def _take_completion(cx: int, entry: int) -> None:
     if token >= TOKEN_READ_AHEAD:
         tell(cx, EVENT_READ_AHEAD, -1, token, 0)
         return
-    if get(get(cx, CX_RESULTS) + token * RESULT_WORDS * 8, RS_STATE) == RESULT_WAITING:
+    result = get(cx, CX_RESULTS) + token * RESULT_WORDS * 8
+    if get(result, RS_STATE) != RESULT_WAITING:
+        return
+    if get(entry, sm.COMPLETION_ERROR) == sm.UNVERIFIED:
+        _hold_unverified(cx, token, result, get(entry, sm.COMPLETION_LAST_OFFSET))
+    else:
         settle(
             cx,
             token,
@@ -216,6 +224,17 @@ def _take_completion(cx: int, entry: int) -> None:
             get(entry, sm.COMPLETION_APPEND_TIME_MS),
             get(entry, sm.COMPLETION_LOG_START),
         )
+
+
+@inlined
+def _hold_unverified(cx: int, token: int, result: int, verified_at: int) -> None:
+    """Python asks control about a batch; its connection takes no further request meanwhile."""
+    connection = get(get(cx, CX_REQUESTS) + get(result, RS_REQUEST) * REQUEST_WORDS * 8, RQ_CONNECTION)
+    put(result, RS_STATE, RESULT_DEEP)
+    if connection >= 0:
+        row = connection_row(cx, connection)
+        put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_VERIFYING)
+    tell(cx, EVENT_UNVERIFIED, connection, token, verified_at)
 
 
 @inlined

@@ -48,6 +48,7 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
         fetches.on_gone(gone)
 
     control = ControlLink(context.control_address, Hello("network", context.index, context.epoch), on_image)
+    process.transactions.ask = control.verify
     process.server = Dispatch(process, control, fetches, local_handlers, served)
     await control.connect()
     await control.first_image.wait()
