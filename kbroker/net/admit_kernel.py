@@ -76,9 +76,11 @@ from kbroker.net.layout import (
     RS_LOG_START,
     RS_NEXT,
     RS_NUMBER,
+    RS_OPERATION,
     RS_REQUEST,
     RS_SLOT,
     RS_STATE,
+    RS_TRIES,
     RS_WORKER,
     TP_COUNT,
     TP_INTERNAL,
@@ -199,6 +201,8 @@ def take_result(cx: int, request: int) -> int:
     put(row, RS_APPEND_TIME, -1)
     put(row, RS_LOG_START, -1)
     put(row, RS_CHUNK, -1)
+    put(row, RS_OPERATION, sm.OPERATION_APPEND)
+    put(row, RS_TRIES, 0)
     return result
 
 
@@ -223,7 +227,7 @@ def push_append(cx: int, result: int) -> None:
     ring = get(worker, WK_APPEND)
     number = load_i64(ring + HEAD)
     entry = ring_entry(ring, get(cx, CX_RING_ENTRIES), number)
-    put(entry, sm.REQUEST_OPERATION, sm.OPERATION_APPEND)
+    put(entry, sm.REQUEST_OPERATION, get(row, RS_OPERATION))
     put(entry, sm.REQUEST_SLOT, get(row, RS_SLOT))
     put(entry, sm.REQUEST_GENERATION, get(row, RS_GENERATION))
     put(entry, sm.REQUEST_ADDRESS, get(row, RS_ADDRESS))
