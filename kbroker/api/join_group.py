@@ -26,8 +26,7 @@ async def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupRes
     response: JoinGroupResponse = await service.run(
         request.group_id, lambda now_ms: service.shard.join(who, request, now_ms)
     )
-    if response.protocol_name is None and ctx.version < NULL_PROTOCOL_FROM:
-        response.protocol_name = ""
+    response.protocol_name = response.protocol_name or (None if ctx.version >= NULL_PROTOCOL_FROM else "")
     return response
 
 

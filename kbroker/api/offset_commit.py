@@ -45,7 +45,7 @@ async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCom
         )
     except KafkaError as error:
         answer = refuse(asked, error, ctx.version)
-    _merge(response, answer)
+    _merge(response, answer, ctx.version >= TOPIC_IDS_FROM)
     return response
 
 
@@ -86,14 +86,11 @@ def _failed(
     return OffsetCommitResponseTopic(topic.name, topic.topic_id, parts)
 
 
-def _merge(response: OffsetCommitResponse, answer: OffsetCommitResponse) -> None:
+def _merge(response: OffsetCommitResponse, answer: OffsetCommitResponse, by_id: bool) -> None:
     """Add the group's answer to what was answered before it, topic by topic."""
-    if not response.topics:
-        response.topics = answer.topics
-        return
-    seen = {(topic.name, topic.topic_id): topic for topic in response.topics}
+    seen = {topic.topic_id if by_id else topic.name: topic for topic in response.topics}
     for topic in answer.topics:
-        mine = seen.get((topic.name, topic.topic_id)) or seen.get(("", topic.topic_id))
+        mine = seen.get(topic.topic_id if by_id else topic.name)
         if mine is None:
             response.topics.append(topic)
         else:

@@ -44,11 +44,11 @@ def describe_group(table: GroupTable, group_id: str, api_version: int) -> Descri
 
 
 def _member(member: ClassicMember, protocol: str | None) -> DescribedGroupMember:
-    """Metadata and assignment are shown of a stable group alone."""
+    """Metadata is shown of a stable group alone."""
     answer = DescribedGroupMember(member.member_id, member.instance_id, member.client_id, member.client_host)
+    answer.member_assignment = member.assignment
     if protocol is not None:
         answer.member_metadata = member.metadata(protocol)
-        answer.member_assignment = member.assignment
     return answer
 
 

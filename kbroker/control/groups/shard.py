@@ -28,7 +28,6 @@ from kbroker.control.machine import Deferred, Outcome, Timers
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from kbroker.protocol.messages.delete_groups import DeletableGroupResult
 from kbroker.protocol.messages.describe_groups import DescribedGroup
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -210,8 +209,6 @@ class GroupShard:
 
     def delete(self, group_id: str) -> Outcome:
         """Response: DeletableGroupResult."""
-        if not group_id:
-            return Outcome(response=DeletableGroupResult(group_id, ErrorCode.INVALID_GROUP_ID))
         return describe.delete_group(self.table, group_id)
 
     # --- the log

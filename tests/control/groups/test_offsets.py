@@ -231,7 +231,7 @@ class TestDeleteGroup:
     def test_unknown_groups(self) -> None:
         kafka = Coordinator()
         assert self.code(kafka) == ErrorCode.GROUP_ID_NOT_FOUND
-        assert self.code(kafka, "") == ErrorCode.INVALID_GROUP_ID
+        assert self.code(kafka, "") == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 class TestExpiration:
@@ -296,13 +296,13 @@ class TestDescribeAndList:
         assert (shown.member_id, shown.client_id, shown.client_host) == (member, "client", "/127.0.0.1")
         assert (shown.member_metadata, shown.member_assignment) == (b"meta", member.encode())
 
-    def test_a_group_that_rebalances_shows_neither(self) -> None:
+    def test_a_group_that_rebalances_shows_no_metadata(self) -> None:
         kafka = Coordinator()
         kafka.stable_group()
         kafka.send_join(kafka.new_member_id())
         described = kafka.shard.describe("g", 6)
         assert described.protocol_data == ""
-        assert {member.member_assignment for member in described.members} == {b""}
+        assert {member.member_metadata for member in described.members} == {b""}
 
     def test_an_unknown_group_is_dead_and_from_v6_an_error(self) -> None:
         kafka = Coordinator()

@@ -1,0 +1,95 @@
+"""A conversation about groups with one broker, written down so that two can be compared.
+
+Ids that a broker makes up are replaced: member ids by their number in order of appearance, topic ids by names.
+"""
+
+import re
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
+from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.protocol.schema import Struct
+from tests.compat.raw import SocketPeer
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[A-Za-z0-9_-]{22}")
+_WHOLE = re.compile(rf"(.*?-)?({_UUID.pattern})")
+_UNORDERED = {"members", "topics", "topic_partitions", "groups", "results", "partitions"}
+
+
+class Talk:
+    """Asks one broker. `lines` is what has been said so far: (label, levelled answer)."""
+
+    def __init__(self, peer: SocketPeer, prefix: str) -> None:
+        self.peer = peer
+        self.prefix = prefix
+        self.lines: list[tuple[str, Any]] = []
+        self._names: dict[str, str] = {}
+        self._topics: dict[bytes, str] = {bytes(16): "none"}
+        self._pool = ThreadPoolExecutor(16)
+
+    def group(self, name: str = "g") -> str:
+        """A group id that no other conversation uses."""
+        return f"{self.prefix}-{name}"
+
+    def create_topic(self, name: str, partitions: int) -> bytes:
+        """A topic with the same name on both brokers; its id."""
+        full = f"{self.prefix}-{name}"
+        request = CreateTopicsRequest([CreatableTopic(full, partitions, 1)], 30_000)
+        answer: Any = self.peer.ask(ApiKey.CREATE_TOPICS, 7, request)
+        assert answer.topics[0].error_code in (0, 36), answer
+        topic_id = self.peer.topic_id(full)
+        self._topics[topic_id] = full
+        return topic_id
+
+    def find_coordinator(self) -> None:
+        """Make the coordinator's topic, and wait until every partition of it has its coordinator."""
+        request = FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group()])
+        groups = DescribeGroupsRequest([self.group(str(number)) for number in range(64)])
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            self.peer.ask(ApiKey.FIND_COORDINATOR, 4, request)
+            answer: Any = self.peer.ask(ApiKey.DESCRIBE_GROUPS, 5, groups)
+            if not any(group.error_code for group in answer.groups):
+                return
+            time.sleep(0.1)
+
+    def ask(self, label: str, api: ApiKey, version: int, request: Struct) -> Any:
+        """Ask, write the answer down, give it."""
+        return self.heard(label, self.later(api, version, request))
+
+    def later(self, api: ApiKey, version: int, request: Struct) -> "Future[Any]":
+        """Ask on a connection of its own and go on; for requests that wait."""
+        return self._pool.submit(self.peer.ask, api, version, request)
+
+    def heard(self, label: str, future: "Future[Any]") -> Any:
+        """Wait for an answer, write it down, give it."""
+        answer = future.result(30)
+        self.lines.append((label, self.level(answer)))
+        return answer
+
+    def level(self, value: Any, name: str = "") -> Any:
+        """An answer as plain values, without what a broker makes up."""
+        if is_dataclass(value) and not isinstance(value, type):
+            return {each.name: self.level(getattr(value, each.name), each.name) for each in fields(value)}
+        if isinstance(value, list | tuple):
+            items = [self.level(item) for item in value]
+            return sorted(items, key=repr) if name in _UNORDERED else items
+        if isinstance(value, bytes | memoryview):
+            return self._topics.get(bytes(value), bytes(value))
+        if isinstance(value, str):
+            return self._named(value)
+        return value
+
+    def _named(self, text: str) -> str:
+        found = _WHOLE.fullmatch(text)
+        if found is None:
+            return _UUID.sub("#", text)
+        return f"{found[1] or ''}{self._names.setdefault(found[2], f'#{len(self._names)}')}"
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True)
