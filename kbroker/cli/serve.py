@@ -40,6 +40,6 @@ def serve(file: Path | None, overrides: list[str]) -> int:
     if problems:
         return EXIT_CONFIG
     # kernels load (or compile) here, once, before the first fork
-    from kbroker.supervisor.supervisor import Supervisor, exit_code_of  # noqa: PLC0415
+    from kbroker.supervisor.supervisor import Supervisor, exit_code_of
 
     return exit_code_of(Supervisor(config))

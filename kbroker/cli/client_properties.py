@@ -1,0 +1,82 @@
+"""Client settings as users have them (Java's or librdkafka's names) in the words of the two client libraries."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kbroker.cli.failures import UsageFailed
+from kbroker.config import properties
+from kbroker.config.setting import ConfigError
+
+_JAAS_FIELD = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)'|(\S+?))\s*(?=;|\s)""")
+_PEM_ONLY = ("ssl.truststore.type", "ssl.keystore.type")
+
+# Settings of Java's AdminClient that have no meaning for librdkafka and are no security setting: not an error.
+_NO_EFFECT = frozenset({"default.api.timeout.ms", "metric.reporters", "metrics.recording.level"})
+
+_KAFKA_PYTHON = {
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "ssl.key.password": "ssl_password",
+    "client.id": "client_id",
+}
+
+
+def read(path: Path) -> dict[str, str]:
+    """Settings of a client.properties in librdkafka's names. Raises UsageFailed."""
+    try:
+        return to_librdkafka(properties.read(path))
+    except ConfigError as error:
+        raise UsageFailed(str(error)) from error
+
+
+def to_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
+    """Java's security settings translated, librdkafka's own left as they are. Raises UsageFailed."""
+    found = {key: value for key, value in settings.items() if key not in _NO_EFFECT}
+    if jaas := found.pop("sasl.jaas.config", None):
+        found |= {f"sasl.{m[1]}": m[2] or m[3] or m[4] or "" for m in _JAAS_FIELD.finditer(jaas + " ")}
+        if "sasl.username" not in found:
+            raise UsageFailed("sasl.jaas.config: expected a login module with username=... password=...")
+    for key in _PEM_ONLY:
+        if found.pop(key, "PEM") != "PEM":
+            raise UsageFailed(
+                f"{key}: only PEM can be read here; `keytool` and `openssl` convert a JKS or PKCS12 store"
+            )
+    if trust := found.pop("ssl.truststore.location", None):
+        found["ssl.ca.location"] = trust
+    found.pop("ssl.truststore.password", None)
+    if store := found.pop("ssl.keystore.location", None):
+        found["ssl.certificate.location"] = found["ssl.key.location"] = store
+    found.pop("ssl.keystore.password", None)
+    if found.get("ssl.endpoint.identification.algorithm") == "":
+        found["ssl.endpoint.identification.algorithm"] = "none"
+    return found
+
+
+def to_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
+    """The security settings among librdkafka's as arguments of kafka-python's clients."""
+    found: dict[str, Any] = {
+        ours: settings[key] for key, ours in _KAFKA_PYTHON.items() if settings.get(key) is not None
+    }
+    if "security_protocol" in found:
+        found["security_protocol"] = found["security_protocol"].upper()
+    if settings.get("ssl.endpoint.identification.algorithm") == "none":
+        found["ssl_check_hostname"] = False
+    return found
+
+
+def parse_pairs(option: str, pairs: list[str]) -> dict[str, str]:
+    """`key=value` arguments of an option. Raises UsageFailed."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise UsageFailed(f"{option} {pair!r}: expected key=value")
+        found[key.strip()] = value
+    return found

@@ -1,0 +1,157 @@
+"""`kbroker cluster`: identity, brokers, features, API versions, log directories."""
+
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import broker_error, result_of
+from kbroker.cli.options import AsJson, connected, examples
+from kbroker.cli.output import print_json, print_table
+from kbroker.protocol.api_keys import ApiKey
+
+app = typer.Typer(
+    name="cluster", no_args_is_help=True, help="Identity, brokers, features, API versions, disks."
+)
+
+
+@app.command(
+    "describe", epilog=examples("kbroker cluster describe", "kbroker cluster describe --json | jq -r .id")
+)
+@connected
+def describe(broker: Connection, json: AsJson = False) -> None:
+    """Show the cluster id, the controller and the brokers."""
+    found = result_of(broker.admin().describe_cluster(request_timeout=broker.timeout_s))
+    brokers = sorted(found.nodes, key=lambda node: int(node.id))
+    if json:
+        print_json(
+            {
+                "id": found.cluster_id,
+                "controller": found.controller.id if found.controller else None,
+                "brokers": [
+                    {"id": node.id, "host": node.host, "port": node.port, "rack": node.rack}
+                    for node in brokers
+                ],
+            }
+        )
+        return
+    print(f"{found.cluster_id}  controller={found.controller.id if found.controller else '-'}")
+    print_table(("BROKER", "HOST", "PORT", "RACK"), [(n.id, n.host, n.port, n.rack) for n in brokers])
+
+
+@app.command("features", epilog=examples("kbroker cluster features"))
+@connected
+def features(broker: Connection, json: AsJson = False) -> None:
+    """Show which feature levels the broker supports and which are in effect."""
+    with broker.kafka_python_admin() as admin:
+        found: dict[str, dict[str, Any]] = admin.describe_features()
+    rows = []
+    for name in sorted(found):
+        supported = found[name].get("supported", (None, None))
+        finalized = found[name].get("finalized", (None, None))
+        rows.append({"feature": name, "min": supported[0], "max": supported[1], "finalized": finalized[1]})
+    if json:
+        print_json(rows)
+    else:
+        print_table(("FEATURE", "MIN", "MAX", "FINALIZED"), [list(row.values()) for row in rows])
+
+
+@app.command(
+    "api-versions", epilog=examples("kbroker cluster api-versions", "kbroker cluster api-versions --json")
+)
+@connected
+def api_versions(
+    broker: Connection,
+    broker_id: Annotated[
+        int | None, typer.Option("--broker", help="Of this broker.", show_default="of the first that answers")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Show every API the broker offers with its lowest and highest version."""
+    with broker.kafka_python_admin() as admin:
+        if broker_id is None:
+            offered = {int(key): versions for key, versions in admin.api_versions().items()}
+        else:
+            offered = {int(k): v for k, v in admin.get_broker_version_data(broker_id).api_versions.items()}
+    rows = [
+        {"key": key, "api": _api_name(key), "min": low, "max": high}
+        for key, (low, high) in sorted(offered.items())
+    ]
+    if json:
+        print_json(rows)
+    else:
+        print_table(("KEY", "API", "MIN", "MAX"), [list(row.values()) for row in rows])
+
+
+def _api_name(key: int) -> str:
+    try:
+        return ApiKey(key).title
+    except ValueError:
+        return f"unknown {key}"
+
+
+@app.command(
+    "log-dirs", epilog=examples("kbroker cluster log-dirs", "kbroker cluster log-dirs --topic orders")
+)
+@connected
+def log_dirs(
+    broker: Connection,
+    topic: Annotated[list[str] | None, typer.Option("--topic", help="Only this topic; repeatable.")] = None,
+    partitions: Annotated[
+        bool, typer.Option("--partitions", help="Show the size of each partition.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Show the log directories: bytes of the logs, bytes of the disk and what is left of them."""
+    with broker.kafka_python_admin() as admin:
+        answers = admin.describe_log_dirs(topic_partitions=topic or None)
+    found = [_log_dir(answer["broker"], entry) for answer in answers for entry in answer["log_dirs"]]
+    if json:
+        print_json(found)
+    elif partitions:
+        rows = [
+            (entry["broker"], entry["log_dir"], p["topic"], p["partition"], p["bytes"], p["offset_lag"])
+            for entry in found
+            for p in entry["partitions"]
+        ]
+        print_table(("BROKER", "LOG-DIR", "TOPIC", "PARTITION", "BYTES", "OFFSET-LAG"), rows)
+    else:
+        totals = [
+            (
+                d["broker"],
+                d["log_dir"],
+                len(d["partitions"]),
+                d["bytes"],
+                d["total_bytes"],
+                d["usable_bytes"],
+                d["error"],
+            )
+            for d in found
+        ]
+        print_table(
+            ("BROKER", "LOG-DIR", "PARTITIONS", "BYTES", "DISK-BYTES", "USABLE-BYTES", "ERROR"), totals
+        )
+
+
+def _log_dir(broker_id: int, entry: dict[str, Any]) -> dict[str, Any]:
+    partitions = [
+        {
+            "topic": topic["name"],
+            "partition": p["partition_index"],
+            "bytes": p["partition_size"],
+            "offset_lag": p["offset_lag"],
+            "future": p["is_future_key"],
+        }
+        for topic in entry["topics"]
+        for p in topic["partitions"]
+    ]
+    code = entry["error_code"]
+    return {
+        "broker": broker_id,
+        "log_dir": entry["log_dir"],
+        "error": broker_error(code).message if code else None,
+        "bytes": sum(p["bytes"] for p in partitions),
+        "total_bytes": entry.get("total_bytes"),
+        "usable_bytes": entry.get("usable_bytes"),
+        "partitions": partitions,
+    }

@@ -1,0 +1,120 @@
+"""`kbroker configs`: the settings of topics, brokers and groups."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from kbroker.cli.client_properties import parse_pairs
+from kbroker.cli.config_changes import change_configs, read_configs
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.cli.options import AsJson, DryRun, connected, examples
+from kbroker.cli.output import print_json, print_table, say
+
+app = typer.Typer(
+    name="configs", no_args_is_help=True, help="Show and change settings of topics, brokers, groups."
+)
+
+
+class Entity(StrEnum):
+    """What settings belong to."""
+
+    TOPIC = "topic"
+    BROKER = "broker"
+    GROUP = "group"
+
+
+EntityType = Annotated[Entity, typer.Argument(help="What the settings belong to.", show_default=False)]
+EntityName = Annotated[
+    str, typer.Argument(metavar="NAME", help="Topic, broker id, or group.", show_default=False)
+]
+
+
+@app.command(
+    epilog=examples(
+        "kbroker configs describe topic orders",
+        "kbroker configs describe broker 1 --all",
+        "kbroker configs describe topic orders --key retention.ms --json | jq -r '.[].value'",
+    )
+)
+@connected
+def describe(
+    broker: Connection,
+    entity: EntityType,
+    name: EntityName,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Defaults too, not only what differs from them.")
+    ] = False,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", "-k", help="Only this setting; repeatable.")
+    ] = None,
+    synonyms: Annotated[bool, typer.Option(help="Show what the value would be without the topmost.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Show settings with their value and where it comes from."""
+    entries = read_configs(broker, entity.value, name)
+    if unknown := set(key or []) - {entry["name"] for entry in entries}:
+        raise CommandFailed(f"{entity.value} {name} has no setting {', '.join(sorted(unknown))}")
+    if key:
+        shown = [entry for entry in entries if entry["name"] in key]
+    else:
+        shown = [entry for entry in entries if everything or not entry["default"]]
+    if json:
+        print_json(shown)
+        return
+    headers = ["NAME", "VALUE", "SOURCE", "READ-ONLY"] + (["SYNONYMS"] if synonyms else [])
+    rows = []
+    for entry in shown:
+        value = "(hidden)" if entry["sensitive"] else entry["value"]
+        row = [entry["name"], value, entry["source"], entry["read_only"]]
+        if synonyms:
+            row.append("; ".join(f"{s['name']}={s['value']} ({s['source']})" for s in entry["synonyms"]))
+        rows.append(row)
+    print_table(headers, rows)
+    if not rows:
+        say("all settings are at their default (--all shows them)")
+
+
+@app.command(
+    epilog=examples(
+        "kbroker configs alter topic orders --set retention.ms=86400000 --delete segment.bytes",
+        "kbroker configs alter topic orders --append cleanup.policy=compact",
+        "kbroker configs alter broker 1 --set log.retention.ms=3600000",
+        "kbroker configs alter group billing --set consumer.session.timeout.ms=60000",
+    )
+)
+@connected
+def alter(
+    broker: Connection,
+    entity: EntityType,
+    name: EntityName,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Give a value.")
+    ] = None,
+    delete: Annotated[
+        list[str] | None, typer.Option("--delete", metavar="KEY", help="Back to the default.")
+    ] = None,
+    append: Annotated[
+        list[str] | None, typer.Option("--append", metavar="KEY=VALUE", help="Add to a list of values.")
+    ] = None,
+    subtract: Annotated[
+        list[str] | None,
+        typer.Option("--subtract", metavar="KEY=VALUE", help="Take out of a list of values."),
+    ] = None,
+    validate_only: DryRun = False,
+) -> None:
+    """Change settings; those not named stay as they are. All changes of one command happen or none."""
+    if not (sets or delete or append or subtract):
+        raise UsageFailed("nothing to alter: give --set, --delete, --append or --subtract")
+    change_configs(
+        broker,
+        entity.value,
+        name,
+        sets=parse_pairs("--set", sets or []),
+        deletes=delete or [],
+        appends=parse_pairs("--append", append or []),
+        subtracts=parse_pairs("--subtract", subtract or []),
+        validate_only=validate_only,
+    )
+    say(f"{entity.value} {name}: {'would be altered' if validate_only else 'altered'}")

@@ -1,0 +1,111 @@
+"""The broker a command talks to, and the clients of the two libraries made for it."""
+
+import logging
+import socket
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kbroker.cli.client_properties import to_kafka_python
+from kbroker.cli.failures import Unreachable, UsageFailed
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+CLIENT_ID = "kbroker-cli"
+
+
+class Connection:
+    """Bootstrap address, client settings and patience of one command. Clients are made on demand.
+
+    confluent-kafka does most; kafka-python does what librdkafka lacks (transactions, removal of members and of
+    offsets, features, log directories, configurations of groups).
+    """
+
+    def __init__(self, bootstrap: str, settings: Mapping[str, str], timeout_s: float) -> None:
+        self.bootstrap = bootstrap
+        self.settings = {key: value for key, value in settings.items() if key != "bootstrap.servers"}
+        self.timeout_s = timeout_s
+        self.last_error = ""
+        self._admin: AdminClient | None = None
+        self._log = logging.getLogger("kbroker.cli.librdkafka")
+        self._log.addHandler(logging.NullHandler())
+        self._log.propagate = False
+
+    def admin(self) -> "AdminClient":
+        """confluent-kafka's admin client, one for all calls. Raises Unreachable.
+
+        It is kept here because what it was asked for is lost with it."""
+        if self._admin is None:
+            from confluent_kafka.admin import AdminClient
+
+            self.reach()
+            self._admin = AdminClient(self._librdkafka(), logger=self._log)
+        return self._admin
+
+    def consumer(self, settings: Mapping[str, Any]) -> "Consumer":
+        """A consumer with these settings over those of the user's file. Raises Unreachable."""
+        from confluent_kafka import Consumer
+
+        self.reach()
+        return Consumer(self._librdkafka() | dict(settings), logger=self._log)
+
+    def producer(self, settings: Mapping[str, Any]) -> "Producer":
+        """A producer with these settings over those of the user's file. Raises Unreachable."""
+        from confluent_kafka import Producer
+
+        self.reach()
+        return Producer(self._librdkafka() | dict(settings), logger=self._log)
+
+    def kafka_python_admin(self) -> Any:
+        """kafka-python's admin client, connected; use it in `with`. Raises Unreachable."""
+        logging.getLogger("kafka").addHandler(logging.NullHandler())
+        logging.getLogger("kafka").propagate = False
+        from kafka.admin import KafkaAdminClient
+
+        self.reach()
+        timeout_ms = int(self.timeout_s * 1000)
+        settings = {"client_id": CLIENT_ID, **to_kafka_python(self.settings)}
+        return KafkaAdminClient(
+            bootstrap_servers=self.bootstrap.split(","),
+            request_timeout_ms=timeout_ms,
+            bootstrap_timeout_ms=timeout_ms,
+            **settings,
+        )
+
+    def reach(self) -> None:
+        """Returns when one of the bootstrap addresses accepts a TCP connection.
+
+        The client libraries would try a dead address until their time is up. Raises Unreachable, UsageFailed."""
+        reasons = []
+        deadline = time.monotonic() + self.timeout_s
+        for address in self.bootstrap.split(","):
+            host, port = _split(address.strip())
+            try:
+                socket.create_connection((host, port), max(deadline - time.monotonic(), 0.1)).close()
+                return
+            except OSError as error:
+                reasons.append(f"{address.strip()}: {error.strerror or error}")
+        raise Unreachable(f"cannot connect to {'; '.join(reasons)}")
+
+    def _librdkafka(self) -> dict[str, Any]:
+        return {
+            "client.id": CLIENT_ID,
+            **self.settings,
+            "bootstrap.servers": self.bootstrap,
+            "error_cb": self._note_error,
+        }
+
+    def _note_error(self, error: object) -> None:
+        self.last_error = str(getattr(error, "str", lambda: error)())
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, colon, port = address.removeprefix("PLAINTEXT://").rpartition(":")
+    if not colon:
+        host, port = port, "9092"
+    if not host or not port.isdigit():
+        raise UsageFailed(f"bootstrap {address!r}: expected host:port[,host:port...]")
+    return host.strip("[]"), int(port)

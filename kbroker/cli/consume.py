@@ -1,0 +1,192 @@
+"""`kbroker consume`: records of topics on stdout, by partitions or as a member of a group."""
+
+import sys
+import time
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.client_properties import parse_pairs
+from kbroker.cli.connection import Connection
+from kbroker.cli.consuming import Bounds, Reader, Start
+from kbroker.cli.failures import UsageFailed
+from kbroker.cli.options import connected, examples
+from kbroker.cli.output import say
+from kbroker.cli.points_in_time import TIME_HELP, format_time, parse_time_ms
+from kbroker.cli.produce import summary
+from kbroker.cli.record_format import FORMAT_HELP, Part, Shown, compile_format, to_json, unescape
+
+EXAMPLES = examples(
+    "kbroker consume orders --from-beginning",
+    "kbroker consume orders --offset -10 --until-end",
+    "# from two hours ago, with keys and times",
+    "kbroker consume orders --from 2h --print-key --print-timestamp",
+    "kbroker consume orders --group billing",
+    r"kbroker consume orders -p 0 -o 1500 -n 1 -f '%p:%o %T %h %k=%s\n'",
+    "kbroker consume orders --json --until-end | jq .value",
+)
+
+
+class Isolation(StrEnum):
+    """Whether records of open and aborted transactions are shown."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+class GroupProtocol(StrEnum):
+    """How the group's partitions are assigned."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+@connected
+def consume(
+    broker: Connection,
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    group: Annotated[
+        str | None,
+        typer.Option("--group", "-g", help="Join this group: share partitions, go on where it was."),
+    ] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; repeatable.")
+    ] = None,
+    from_beginning: Annotated[
+        bool,
+        typer.Option(
+            "--from-beginning", help="Start at the earliest record (a group: where it has no offset)."
+        ),
+    ] = False,
+    offset: Annotated[
+        str | None,
+        typer.Option(
+            "--offset", "-o", help="earliest, latest, an offset, or -N for the last N.", show_default="latest"
+        ),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help=f"Start at a time: {TIME_HELP}")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stop before a time.")] = None,
+    until_end: Annotated[
+        bool,
+        typer.Option("--until-end", "-e", help="Stop at what is the end now, instead of waiting for more."),
+    ] = False,
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after so many records.")
+    ] = None,
+    idle_timeout_s: Annotated[
+        float | None,
+        typer.Option("--idle-timeout", metavar="SECONDS", help="Stop when nothing came for so long."),
+    ] = None,
+    format_text: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
+    json: Annotated[bool, typer.Option("--json", help="A line of JSON for each record.")] = False,
+    print_key: Annotated[bool, typer.Option("--print-key", help="Put the key before the value.")] = False,
+    print_headers: Annotated[bool, typer.Option("--print-headers", help="Put the headers before.")] = False,
+    print_timestamp: Annotated[bool, typer.Option("--print-timestamp", help="Put the time before.")] = False,
+    print_offset: Annotated[
+        bool, typer.Option("--print-offset", help="Put partition and offset before.")
+    ] = False,
+    separator: Annotated[str, typer.Option(help="Between the printed fields.")] = "\\t",
+    delimiter: Annotated[str, typer.Option("--delimiter", "-D", help="After each record.")] = "\\n",
+    isolation: Annotated[
+        Isolation,
+        typer.Option("--isolation", help="read_committed leaves out open and aborted transactions."),
+    ] = Isolation.READ_UNCOMMITTED,
+    group_protocol: Annotated[
+        GroupProtocol, typer.Option(help="consumer: the broker assigns (KIP-848).")
+    ] = GroupProtocol.CLASSIC,
+    client_property: Annotated[
+        list[str] | None,
+        typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+) -> None:
+    """Print records as they come, until Ctrl-C or one of the stop conditions.
+
+    Without --group all partitions (or those of --partition) are read and nothing is committed."""
+    now_ms = int(time.time() * 1000)
+    start = _start(offset, since, from_beginning, now_ms)
+    if group and (partition or offset or since):
+        raise UsageFailed(
+            "--group reads where the group left off: --partition, --offset and --from do not go with it"
+        )
+    printed = {"T": print_timestamp, "po": print_offset, "h": print_headers, "k": print_key}
+    render = _renderer(json, format_text, printed, unescape(separator), unescape(delimiter))
+    bounds = Bounds(
+        until_end=until_end,
+        until_ms=None if until is None else parse_time_ms(until, now_ms),
+        max_messages=max_messages,
+        idle_timeout_s=idle_timeout_s,
+    )
+    settings: dict[str, Any] = {"isolation.level": isolation.value, "enable.partition.eof": True}
+    if group and group_protocol is GroupProtocol.CONSUMER:
+        settings["group.protocol"] = group_protocol.value
+    settings |= parse_pairs("--property", client_property or [])
+    reader = Reader(broker, topics, partition or [], group, start, bounds, settings)
+    began = time.monotonic()
+    count, size = _print_all(reader, render)
+    if not quiet:
+        say(summary(count, size, time.monotonic() - began))
+
+
+def _print_all(reader: Reader, render: Part) -> tuple[int, int]:
+    """Writes every record; (records, bytes of keys and values). What is printed is what gets committed."""
+    out = sys.stdout.buffer
+    count = size = 0
+    try:
+        for records in reader:
+            for record in records:
+                out.write(render(record))
+                size += len(record.value or b"") + len(record.key or b"")
+            out.flush()
+            count += len(records)
+            reader.printed()
+    except KeyboardInterrupt:
+        pass  # the ordinary way to stop
+    finally:
+        out.flush()
+        reader.close()
+    return count, size
+
+
+def _start(offset: str | None, since: str | None, from_beginning: bool, now_ms: int) -> Start:
+    if sum((offset is not None, since is not None, from_beginning)) > 1:
+        raise UsageFailed("give only one of --from-beginning, --offset and --from")
+    if since is not None:
+        return Start(timestamp_ms=parse_time_ms(since, now_ms))
+    if from_beginning or offset == "earliest":
+        return Start(offset=0, whence="earliest")
+    if offset is None or offset == "latest":
+        return Start(offset=0, whence="latest")
+    if offset.lstrip("-").isdigit():
+        number = int(offset)
+        return Start(offset=number, whence="latest" if number < 0 else "offset")
+    raise UsageFailed(f"--offset {offset!r}: expected earliest, latest, a number, or -N for the last N")
+
+
+def _renderer(
+    json: bool, format_text: str | None, printed: dict[str, bool], separator: bytes, delimiter: bytes
+) -> Part:
+    if json and format_text is not None:
+        raise UsageFailed("give only one of --json and --format")
+    if json:
+        return to_json
+    if format_text is not None:
+        return compile_format(format_text)
+    fields: list[Part] = []
+    if printed["T"]:
+        fields.append(lambda record: format_time(record.timestamp).encode())
+    if printed["po"]:
+        fields.append(compile_format("%p:%o"))
+    if printed["h"]:
+        fields.append(compile_format("%h"))
+    if printed["k"]:
+        fields.append(lambda record: b"null" if record.key is None else record.key)
+
+    def render(record: Shown) -> bytes:
+        value = b"null" if record.value is None else record.value
+        return separator.join([*(field(record) for field in fields), value]) + delimiter
+
+    return render

@@ -1,0 +1,195 @@
+"""Reading records for `consume`: where to start, when to stop, what to commit."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, Unreachable, explain
+from kbroker.cli.partitions import Partition, at_time, earliest, latest, partitions_of
+from kbroker.cli.record_format import Shown
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+POLL_S = 0.1
+MANY = 1000
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where to start: at a time (ms), or at an offset counted from the log's start, its end, or absolute."""
+
+    offset: int = 0
+    whence: str = "latest"
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """When to stop; the first that comes true does. until_ms: before the first record of this time or later."""
+
+    until_end: bool = False
+    until_ms: int | None = None
+    max_messages: int | None = None
+    idle_timeout_s: float | None = None
+
+
+class Reader:
+    """Iterates over lists of records. Owner: one `consume` command, which calls printed() for each list and close()."""
+
+    def __init__(
+        self,
+        broker: Connection,
+        topics: Sequence[str],
+        partitions: Sequence[int],
+        group: str | None,
+        start: Start,
+        bounds: Bounds,
+        settings: dict[str, Any],
+    ) -> None:
+        self.broker = broker
+        self.bounds = bounds
+        self.group = group
+        self._ends: dict[Partition, int] = {}
+        self._open: set[Partition] = set()  # partitions not yet read to their bound
+        self._assigned = False
+        self._last: dict[Partition, Message] = {}
+        own: dict[str, Any] = {"enable.auto.offset.store": False, "auto.offset.reset": "earliest"}
+        if group:
+            own |= {"group.id": group, "enable.auto.commit": True}
+            own["auto.offset.reset"] = "earliest" if start.whence == "earliest" else "latest"
+        else:
+            own |= {"group.id": "kbroker-consume", "enable.auto.commit": False}
+        self.consumer: Consumer = broker.consumer(own | settings)
+        wanted = self._existing(topics, partitions)
+        if group:
+            self.consumer.subscribe(list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke)
+        else:
+            self._assign(wanted, start)
+
+    def __iter__(self) -> Iterator[list[Shown]]:
+        left = self.bounds.max_messages
+        idle_since = time.monotonic()
+        while not self._at_end() and (left is None or left > 0):
+            records = self._take(left)
+            if records:
+                idle_since = time.monotonic()
+                left = None if left is None else left - len(records)
+                yield records
+            elif (limit := self.bounds.idle_timeout_s) is not None and time.monotonic() - idle_since > limit:
+                return
+
+    def printed(self) -> None:
+        """The records given out so far may be committed."""
+        if self.group:
+            for message in self._last.values():
+                self.consumer.store_offsets(message=message)
+            self._last.clear()
+
+    def close(self) -> None:
+        """Commits what was printed and leaves the group."""
+        self.consumer.close()
+
+    def _existing(self, topics: Sequence[str], numbers: Sequence[int]) -> list[Partition]:
+        existing = partitions_of(self.broker.admin(), topics, self.broker.timeout_s)
+        if not numbers:
+            return existing
+        wanted = [(topic, number) for topic in topics for number in numbers]
+        if missing := set(wanted) - set(existing):
+            raise CommandFailed(f"there is no partition {', '.join(f'{t}-{n}' for t, n in sorted(missing))}")
+        return wanted
+
+    def _assign(self, wanted: list[Partition], start: Start) -> None:
+        from confluent_kafka import TopicPartition
+
+        admin = self.broker.admin()
+        starts = earliest(self.broker, admin, wanted)
+        ends = latest(self.broker, admin, wanted)
+        if start.timestamp_ms is not None:
+            first = at_time(self.broker, admin, wanted, start.timestamp_ms)
+        elif start.whence == "earliest":
+            first = starts
+        elif start.whence == "offset":
+            first = dict.fromkeys(wanted, start.offset)
+        else:
+            first = {
+                partition: max(ends[partition] + start.offset, starts[partition]) for partition in wanted
+            }
+        if start.whence == "offset":
+            for partition in wanted:
+                if not starts[partition] <= start.offset <= ends[partition]:
+                    held = f"{starts[partition]} to {ends[partition]}"
+                    raise CommandFailed(
+                        f"{partition[0]}-{partition[1]} has no offset {start.offset}: it holds {held}"
+                    )
+        self._open = set(wanted)
+        if self.bounds.until_end:
+            self._ends = ends
+            self._open = {partition for partition in wanted if first[partition] < ends[partition]}
+        self._assigned = True
+        self.consumer.assign([TopicPartition(t, n, first[t, n]) for t, n in wanted])
+
+    def _on_assign(self, _consumer: Any, partitions: Any) -> None:
+        self._assigned = True
+        self._open |= {(partition.topic, partition.partition) for partition in partitions}
+
+    def _on_revoke(self, _consumer: Any, partitions: Any) -> None:
+        self._open -= {(partition.topic, partition.partition) for partition in partitions}
+
+    def _at_end(self) -> bool:
+        bounded = self.bounds.until_end or self.bounds.until_ms is not None
+        return bounded and self._assigned and not self._open
+
+    def _take(self, left: int | None) -> list[Shown]:
+        """The next records, at once when some are there; an empty list after a while without."""
+        first = self.consumer.poll(POLL_S)
+        if first is None:
+            if self.broker.last_error and not self._assigned:
+                self._check_reachable()
+            return []
+        more = min(MANY, left) - 1 if left is not None else MANY
+        messages = [first, *(self.consumer.consume(more, 0) if more > 0 else ())]
+        return [record for message in messages if (record := self._shown(message)) is not None]
+
+    def _shown(self, message: "Message") -> Shown | None:
+        partition = (message.topic() or "", message.partition() or 0)
+        if (error := message.error()) is not None:
+            self._on_error(error, partition)
+            return None
+        offset = message.offset() or 0
+        kind, timestamp = message.timestamp()
+        timestamp = timestamp if kind else -1
+        if self._is_behind_bounds(partition, offset, timestamp):
+            return None
+        if offset + 1 >= self._ends.get(partition, 1 << 62):
+            self._open.discard(partition)
+        self._last[partition] = message
+        headers: Any = message.headers() or ()
+        return Shown(*partition, offset, timestamp, message.key(), message.value(), headers)
+
+    def _is_behind_bounds(self, partition: Partition, offset: int, timestamp: int) -> bool:
+        until_ms = self.bounds.until_ms
+        if offset >= self._ends.get(partition, 1 << 62) or (until_ms is not None and timestamp >= until_ms):
+            self._open.discard(partition)
+            return True
+        return partition not in self._open and (self.bounds.until_end or until_ms is not None)
+
+    def _on_error(self, error: Any, partition: Partition) -> None:
+        from confluent_kafka import KafkaError, KafkaException
+
+        if error.code() == KafkaError._PARTITION_EOF:
+            if self.bounds.until_end or self.bounds.until_ms is not None:
+                self._open.discard(partition)
+            return
+        failure = explain(KafkaException(error), f"{partition[0]}-{partition[1]}" if partition[0] else "")
+        if failure is not None and not error.retriable():
+            raise failure
+
+    def _check_reachable(self) -> None:
+        self.broker.last_error = ""
+        try:
+            self.consumer.list_topics(timeout=self.broker.timeout_s)
+        except Exception as error:
+            raise explain(error) or Unreachable(str(error)) from error

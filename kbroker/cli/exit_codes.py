@@ -1,0 +1,21 @@
+"""What the exit code of any command says: the one table, from which `kbroker --help` and docs/cli.md are made."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Exit code of the kbroker command, with what it means to a script."""
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> "ExitCode":
+        code = int.__new__(cls, value)
+        code._value_ = value
+        code.meaning = meaning
+        return code
+
+    OK = 0, "done"
+    FAILED = 1, "the broker answered with an error, or something asked for is not there or is damaged"
+    USAGE = 2, "the command line is wrong: nothing was sent"
+    UNREACHABLE = 3, "no connection to the broker, or no answer within --timeout"
+    INTERRUPTED = 130, "stopped by Ctrl-C before it was done"

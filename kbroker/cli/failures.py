@@ -1,0 +1,109 @@
+"""What ends a command early, and how the errors of the client libraries become a sentence and an exit code.
+
+Neither client library is imported here: an error of theirs can only exist when they already are.
+"""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from kbroker.cli.exit_codes import ExitCode
+from kbroker.protocol.errors import ErrorCode
+
+# librdkafka's own errors (all negative) that mean "no broker" and "your argument", the rest is a failure.
+_UNREACHABLE = (
+    "_TRANSPORT",
+    "_TIMED_OUT",
+    "_ALL_BROKERS_DOWN",
+    "_RESOLVE",
+    "_SSL",
+    "_AUTHENTICATION",
+    "_TIMED_OUT_QUEUE",
+    "_MSG_TIMED_OUT",
+)
+_USAGE = ("_INVALID_ARG", "_CONFLICT")
+
+
+class CommandFailed(Exception):
+    """A command ends with this sentence on stderr and this exit code."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+class UsageFailed(CommandFailed):
+    """An argument is wrong in a way the option parser can not see."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitCode.USAGE)
+
+
+class Unreachable(CommandFailed):
+    """No broker answers."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitCode.UNREACHABLE)
+
+
+def broker_error(code: int, text: str | None = None, subject: str = "") -> CommandFailed:
+    """The failure that an error code in an answer means; `text` is what the broker says about it."""
+    try:
+        known = ErrorCode(code)
+        name, said = known.name, text or known.message
+    except ValueError:
+        name, said = f"error {code}", text or "not known here"
+    timed_out = code == ErrorCode.REQUEST_TIMED_OUT.value
+    prefix = f"{subject}: " if subject else ""
+    return CommandFailed(f"{prefix}{name}: {said}", ExitCode.UNREACHABLE if timed_out else ExitCode.FAILED)
+
+
+def explain(error: BaseException, subject: str = "") -> CommandFailed | None:
+    """The failure that an exception means to the user; None for one that is a bug."""
+    if isinstance(error, CommandFailed):
+        return error
+    if (library := sys.modules.get("confluent_kafka")) and isinstance(error, library.KafkaException):
+        return _explain_librdkafka(library, error.args[0], subject)
+    if (library := sys.modules.get("kafka.errors")) and isinstance(error, library.KafkaError):
+        return _explain_kafka_python(library, error, subject)
+    if isinstance(error, OSError) and error.filename is not None:
+        return CommandFailed(f"{error.filename}: {error.strerror}")
+    return None
+
+
+def _explain_librdkafka(library: ModuleType, error: object, subject: str) -> CommandFailed | None:
+    if not isinstance(error, library.KafkaError):
+        return CommandFailed(str(error), ExitCode.USAGE)  # a wrong setting is reported as a plain string
+    code, name, text = error.code(), error.name(), error.str()
+    if code > 0:
+        return broker_error(code, text.removeprefix("Broker: "), subject)
+    prefix = f"{subject}: " if subject else ""
+    if name in _UNREACHABLE:
+        return Unreachable(f"{prefix}{text}")
+    if name in _USAGE:
+        return UsageFailed(f"{prefix}{text}")
+    return CommandFailed(f"{prefix}{text}")
+
+
+def _explain_kafka_python(library: ModuleType, error: BaseException, subject: str) -> CommandFailed:
+    prefix = f"{subject}: " if subject else ""
+    if isinstance(error, library.KafkaConfigurationError):
+        return UsageFailed(f"{prefix}{error}")
+    if isinstance(error, library.BrokerResponseError):
+        said = error.args[0] if error.args and isinstance(error.args[0], str) else None
+        # The library puts whole requests and answers into its texts: not for people.
+        said = None if said is None or "Response" in said or "Request" in said else said
+        return broker_error(error.errno, said, subject)
+    connection = ("KafkaConnectionError", "KafkaTimeoutError", "NoBrokersAvailable", "NodeNotReadyError")
+    if isinstance(error, tuple(getattr(library, name) for name in connection if hasattr(library, name))):
+        return Unreachable(f"{prefix}{error}")
+    return CommandFailed(f"{prefix}{error}")
+
+
+def result_of(future: Any, subject: str = "") -> Any:
+    """What a future of an admin client gives. Raises CommandFailed, which names the subject."""
+    try:
+        return future.result()
+    except Exception as error:
+        raise explain(error, subject) or error from error

@@ -1,0 +1,173 @@
+"""What is known of a consumer group: state, members, committed offsets, lag in records and in seconds."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import broker_error, result_of
+from kbroker.cli.partitions import Partition, latest
+from kbroker.cli.progress import progress
+from kbroker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+NO_OFFSET = -1
+_STATES = {
+    "PREPARING_REBALANCING": "PreparingRebalance",
+    "COMPLETING_REBALANCING": "CompletingRebalance",
+}
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member as the coordinator knows it."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: list[Partition]
+
+
+@dataclass
+class Group:
+    """A group. offsets: committed ones; ends: high watermarks; lag_seconds: age of the oldest unread record."""
+
+    group_id: str
+    state: str
+    type: str
+    assignor: str
+    coordinator: int | None
+    members: list[Member]
+    offsets: dict[Partition, int] = field(default_factory=dict)
+    ends: dict[Partition, int] = field(default_factory=dict)
+    lag_seconds: dict[Partition, float] = field(default_factory=dict)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the coordinator knows the group, or offsets of it."""
+        return self.state not in ("Dead", "Unknown") or bool(self.offsets)
+
+    @property
+    def active(self) -> bool:
+        """Whether it has members, so that its offsets are not to be touched from outside."""
+        return self.state not in ("Empty", "Dead", "Unknown")
+
+    def lag(self, partition: Partition) -> int | None:
+        """Records between the committed offset and the end; None where nothing is committed."""
+        offset = self.offsets.get(partition, NO_OFFSET)
+        end = self.ends.get(partition)
+        return None if offset < 0 or end is None else max(end - offset, 0)
+
+    def partitions(self) -> list[Partition]:
+        """Every partition with a committed offset or a member."""
+        assigned = {partition for member in self.members for partition in member.partitions}
+        return sorted(assigned | set(self.offsets))
+
+
+def state_name(state: Any) -> str:
+    """Kafka's spelling of a group state."""
+    name = str(getattr(state, "name", state))
+    return _STATES.get(name, name.title().replace("_", ""))
+
+
+def read_group(broker: Connection, admin: "AdminClient", group_id: str) -> Group:
+    """State, members and committed offsets. A group nobody knows has exists == False. Raises CommandFailed."""
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    described = admin.describe_consumer_groups([group_id], request_timeout=broker.timeout_s)
+    found = result_of(described[group_id], f"group {group_id}")
+    listed = admin.list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group_id)], request_timeout=broker.timeout_s
+    )
+    committed = result_of(listed[group_id], f"group {group_id}")
+    members = [
+        Member(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.host.removeprefix("/"),
+            sorted((p.topic, p.partition) for p in member.assignment.topic_partitions),
+        )
+        for member in found.members
+    ]
+    group = Group(
+        group_id,
+        state_name(found.state),
+        found.type.name.lower(),
+        found.partition_assignor,
+        found.coordinator.id if found.coordinator else None,
+        sorted(members, key=lambda member: (member.client_id, member.member_id)),
+    )
+    for partition in committed.topic_partitions or []:
+        if partition.error is None and partition.offset >= 0:
+            group.offsets[partition.topic, partition.partition] = partition.offset
+    return group
+
+
+def require(group: Group) -> Group:
+    """The group itself. Raises CommandFailed when there is none."""
+    if not group.exists:
+        raise broker_error(ErrorCode.GROUP_ID_NOT_FOUND.value, None, f"group {group.group_id}")
+    return group
+
+
+def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_seconds: bool) -> None:
+    """Fills in ends and lag_seconds. Raises CommandFailed."""
+    existing = admin.list_topics(timeout=broker.timeout_s).topics
+    there = [(t, n) for t, n in group.partitions() if t in existing and n in existing[t].partitions]
+    group.ends = latest(broker, admin, there)
+    if not in_seconds:
+        return
+    behind = {partition: group.offsets[partition] for partition in there if group.lag(partition)}
+    group.lag_seconds = {partition: 0.0 for partition in there if group.lag(partition) == 0}
+    now_ms = time.time() * 1000
+    for partition, timestamp in first_timestamps(broker, behind).items():
+        if timestamp >= 0:
+            group.lag_seconds[partition] = max((now_ms - timestamp) / 1000, 0.0)
+
+
+def first_timestamps(broker: Connection, offsets: Mapping[Partition, int]) -> dict[Partition, int]:
+    """Timestamp (ms) of the first record at or after an offset of each partition.
+
+    Partitions without one are left out: what follows may all be compacted away or transaction markers."""
+    from confluent_kafka import TopicPartition
+
+    if not offsets:
+        return {}
+    settings = {
+        "group.id": "kbroker-lag",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "enable.partition.eof": True,
+        "isolation.level": "read_uncommitted",
+        "queued.min.messages": 1,
+        "fetch.message.max.bytes": 65536,
+    }
+    found: dict[Partition, int] = {}
+    waiting = set(offsets)
+    consumer = broker.consumer(settings)
+    deadline = time.monotonic() + broker.timeout_s
+    try:
+        consumer.assign(
+            [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
+        )
+        with progress("reading timestamps", len(waiting)) as advance:
+            while waiting and time.monotonic() < deadline:
+                message = consumer.poll(0.1)
+                if message is None:
+                    continue
+                partition = (message.topic() or "", message.partition() or 0)
+                if partition not in waiting:
+                    continue
+                if message.error() is None:
+                    found[partition] = message.timestamp()[1]
+                waiting.discard(partition)
+                consumer.pause([TopicPartition(*partition)])
+                advance(1)
+    finally:
+        consumer.close()
+    return found

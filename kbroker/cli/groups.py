@@ -1,0 +1,289 @@
+"""`kbroker groups`: list, describe with lag, delete; offsets and members of consumer groups."""
+
+import re
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, explain, result_of
+from kbroker.cli.group_description import Group, read_group, read_lag, require
+from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
+from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.partitions import parse_scope
+from kbroker.cli.reset_offsets import EXAMPLES as RESET_EXAMPLES
+from kbroker.cli.reset_offsets import reset_offsets
+
+app = typer.Typer(name="groups", no_args_is_help=True, help="Consumer groups: lag, offsets, members.")
+app.command("reset-offsets", epilog=RESET_EXAMPLES)(reset_offsets)
+
+GroupId = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
+GroupIds = Annotated[list[str], typer.Argument(metavar="GROUP...", show_default=False)]
+
+
+@app.command("list", epilog=examples("kbroker groups list", "kbroker groups list --state Empty --json"))
+@connected
+def list_groups(
+    broker: Connection,
+    pattern: Annotated[
+        str | None, typer.Argument(help="Regular expression that the whole name matches.", show_default=False)
+    ] = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", help="Only groups in this state, as Stable or Empty; repeatable."),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--type", help="Only classic, consumer, share or streams groups; repeatable."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """List groups with their type and state."""
+    try:
+        matches = re.compile(pattern or ".*").fullmatch
+    except re.error as error:
+        raise UsageFailed(f"{pattern!r} is not a regular expression: {error}") from error
+    states = {name.lower() for name in state or []}
+    kinds = {name.lower() for name in kind or []}
+    with broker.kafka_python_admin() as admin:
+        found = admin.list_groups()
+    groups = [
+        {
+            "group": group["group_id"],
+            "type": str(group.get("group_type") or "classic").lower(),
+            "protocol": group["protocol_type"],
+            "state": group.get("group_state", ""),
+        }
+        for group in sorted(found, key=lambda group: str(group["group_id"]))
+    ]
+    shown = [
+        group
+        for group in groups
+        if matches(group["group"])
+        and (not states or group["state"].lower() in states)
+        and (not kinds or group["type"] in kinds)
+    ]
+    if json:
+        print_json(shown)
+    else:
+        print_table(("GROUP", "TYPE", "PROTOCOL", "STATE"), [list(group.values()) for group in shown])
+
+
+@app.command(
+    epilog=examples(
+        "kbroker groups describe billing",
+        "kbroker groups describe billing --members",
+        "kbroker groups describe --all --json | jq '.[] | {group, lag}'",
+    )
+)
+@connected
+def describe(
+    broker: Connection,
+    groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP...", show_default=False)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every group of consumers.")] = False,
+    members: Annotated[bool, typer.Option("--members", help="Show members and their partitions.")] = False,
+    lag_seconds: Annotated[
+        bool,
+        typer.Option(help="Read the first unread record of each partition: its age is the lag in seconds."),
+    ] = True,
+    json: AsJson = False,
+) -> None:
+    """Show state, members, committed offsets and lag, of idle groups too.
+
+    LAG counts records, LAG-SECONDS is the age of the oldest record that the group has not read."""
+    if bool(groups) == everything:
+        raise UsageFailed("name groups or give --all")
+    names = groups or _all_groups(broker)
+    admin = broker.admin()
+    described = []
+    for name in names:
+        group = require(read_group(broker, admin, name))
+        read_lag(broker, admin, group, in_seconds=lag_seconds)
+        described.append(group)
+    if json:
+        print_json([_to_json(group) for group in described])
+        return
+    for number, group in enumerate(described):
+        if number:
+            print()
+        _print_group(group, members)
+
+
+def _all_groups(broker: Connection) -> list[str]:
+    with broker.kafka_python_admin() as admin:
+        found = admin.list_groups()
+    kinds = ("classic", "consumer", "")
+    return sorted(
+        str(group["group_id"])
+        for group in found
+        if str(group.get("group_type") or "").lower() in kinds and group["protocol_type"] in ("consumer", "")
+    )
+
+
+def _rows(group: Group) -> list[dict[str, Any]]:
+    owners = {partition: member for member in group.members for partition in member.partitions}
+    rows = []
+    for partition in group.partitions():
+        owner = owners.get(partition)
+        offset = group.offsets.get(partition)
+        seconds = group.lag_seconds.get(partition)
+        rows.append(
+            {
+                "topic": partition[0],
+                "partition": partition[1],
+                "current_offset": offset,
+                "log_end_offset": group.ends.get(partition),
+                "lag": group.lag(partition),
+                "lag_seconds": None if seconds is None else round(seconds, 3),
+                "member_id": owner.member_id if owner else None,
+                "client_id": owner.client_id if owner else None,
+                "host": owner.host if owner else None,
+            }
+        )
+    return rows
+
+
+def _to_json(group: Group) -> dict[str, Any]:
+    rows = _rows(group)
+    ages = [row["lag_seconds"] for row in rows if row["lag_seconds"] is not None]
+    return {
+        "group": group.group_id,
+        "type": group.type,
+        "state": group.state,
+        "assignor": group.assignor or None,
+        "coordinator": group.coordinator,
+        "lag": sum(row["lag"] or 0 for row in rows),
+        "lag_seconds": max(ages, default=None),
+        "members": [
+            {
+                "member_id": member.member_id,
+                "instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "host": member.host,
+                "partitions": [{"topic": topic, "partition": number} for topic, number in member.partitions],
+            }
+            for member in group.members
+        ],
+        "partitions": rows,
+    }
+
+
+def _print_group(group: Group, members: bool) -> None:
+    lag = sum(group.lag(partition) or 0 for partition in group.partitions())
+    print(
+        f"{group.group_id}  state={group.state}  type={group.type}  assignor={group.assignor or '-'}  "
+        f"coordinator={group.coordinator}  members={len(group.members)}  lag={lag}"
+    )
+    if members:
+        print_table(
+            ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS"),
+            [
+                (
+                    m.member_id,
+                    m.instance_id,
+                    m.client_id,
+                    m.host,
+                    " ".join(f"{t}:{n}" for t, n in m.partitions),
+                )
+                for m in group.members
+            ],
+        )
+        return
+    rows = _rows(group)
+    headers = [key.upper().replace("_", "-") for key in (rows[0] if rows else {})]
+    if rows:
+        print_table(headers, [list(row.values()) for row in rows])
+
+
+@app.command(epilog=examples("kbroker groups delete billing audit --yes"))
+@connected
+def delete(broker: Connection, groups: GroupIds, yes: Yes = False) -> None:
+    """Delete groups without members, with their committed offsets."""
+    confirm(f"Delete {', '.join(groups)} with all committed offsets?", yes)
+    answers = broker.admin().delete_consumer_groups(groups, request_timeout=broker.timeout_s)
+    for name, future in answers.items():
+        result_of(future, f"group {name}")
+        say(f"{name}: deleted")
+
+
+@app.command(
+    "delete-offsets", epilog=examples("kbroker groups delete-offsets billing orders:0,1 audit --yes")
+)
+@connected
+def delete_offsets(
+    broker: Connection,
+    group: GroupId,
+    scopes: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITIONS]...", show_default=False)],
+    yes: Yes = False,
+) -> None:
+    """Delete committed offsets of topics that no member of the group is subscribed to."""
+    parsed = [parse_scope(scope) for scope in scopes]
+    admin = broker.admin()
+    committed = require(read_group(broker, admin, group)).offsets
+    wanted = [p for p in committed if any(p[0] == topic and (not n or p[1] in n) for topic, n in parsed)]
+    if not wanted:
+        raise CommandFailed(f"group {group} has no committed offset for {', '.join(scopes)}")
+    confirm(f"Delete {len(wanted)} committed offsets of {group}?", yes)
+    from kafka.structs import TopicPartition
+
+    with broker.kafka_python_admin() as client:
+        try:
+            answers = client.delete_group_offsets(group, [TopicPartition(*partition) for partition in wanted])
+        except Exception as error:
+            raise explain(error, f"group {group}") or error from error
+    _report({f"{p.topic}-{p.partition}": outcome for p, outcome in answers.items()}, "offset deleted")
+
+
+@app.command(
+    "remove-members",
+    epilog=examples(
+        "kbroker groups remove-members billing --instance worker-3",
+        "kbroker groups remove-members billing --all --yes",
+    ),
+)
+@connected
+def remove_members(
+    broker: Connection,
+    group: GroupId,
+    member: Annotated[
+        list[str] | None, typer.Option("--member", metavar="ID", help="A member; repeatable.")
+    ] = None,
+    instance: Annotated[
+        list[str] | None, typer.Option("--instance", metavar="ID", help="A static member; repeatable.")
+    ] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="All members.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Remove members: a static one that is gone for good, or all before offsets are reset. Live ones join again."""
+    if not (member or instance or everyone):
+        raise UsageFailed("say who: --member, --instance or --all")
+    leaving: list[tuple[str | None, str | None]] = [(name, None) for name in member or []]
+    leaving += [(None, name) for name in instance or []]
+    if everyone:
+        known = require(read_group(broker, broker.admin(), group)).members
+        leaving = [(m.member_id, m.instance_id) for m in known]
+    if not leaving:
+        say(f"{group}: has no members")
+        return
+    confirm(f"Remove {len(leaving)} members of {group}?", yes)
+    with broker.kafka_python_admin() as client:
+        from kafka.admin import MemberToRemove
+
+        wanted = [MemberToRemove(m, i, "removed by an administrator") for m, i in leaving]
+        try:
+            answers = client.remove_group_members(group, wanted)
+        except Exception as error:
+            raise explain(error, f"group {group}") or error from error
+    _report(answers, "removed")
+
+
+def _report(answers: dict[str, Any], done: str) -> None:
+    """Says what became of each item; the first error ends the command after all were reported."""
+    failures = [broker_error(error.errno, None, item) for item, error in answers.items() if error.errno]
+    for item, error in answers.items():
+        if not error.errno:
+            say(f"{item}: {done}")
+    for failure in failures[1:]:
+        say(failure.message)
+    if failures:
+        raise failures[0]

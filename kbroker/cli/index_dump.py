@@ -1,0 +1,152 @@
+"""What the files beside a `.log` hold: indexes (checked against the log), snapshots, checkpoints. Reads only."""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from kbroker.cli.segment_dump import Item, problem, view_of
+from kbroker.io import producer_snapshot
+from kbroker.io.index import OFFSET, TIME
+from kbroker.log.aborted_transactions import parse_entries
+from kbroker.log.errors import CorruptLog
+from kbroker.log.files import LOG, base_offset_of
+from kbroker.log.walk import batches_of
+from kbroker.protocol.records import RecordBatch, read_records
+from kbroker.protocol.schema import ProtocolError
+
+Batches = dict[int, RecordBatch]
+
+
+def dump_index(path: Path) -> Iterator[Item]:
+    """Items of type index: offset and position, for each the check that a batch ending there starts there."""
+    base, entries = _entries(path, OFFSET)
+    if not entries:
+        yield {"type": "empty", "file": str(path)}
+        return
+    batches = _batches(path)
+    for number, (relative, position) in enumerate(entries):
+        if number and not relative:
+            return  # zeros behind the last entry of an index that is still being filled
+        offset = base + relative
+        batch = batches.get(position)
+        if batch is None:
+            yield problem(path, f"entry {number}: no batch starts at position {position}")
+        elif batch.last_offset != offset:
+            yield problem(
+                path, f"entry {number}: offset {offset}, but the batch there ends with {batch.last_offset}"
+            )
+        yield {"type": "index", "offset": offset, "position": position}
+
+
+def dump_time_index(path: Path) -> Iterator[Item]:
+    """Items of type timeindex: timestamp and offset, for each the check that the batch ending there has it."""
+    base, entries = _entries(path, TIME)
+    if not entries:
+        yield {"type": "empty", "file": str(path)}
+        return
+    by_last_offset = {batch.last_offset: batch for batch in _batches(path).values()}
+    previous = -1
+    for number, (timestamp, relative) in enumerate(entries):
+        if number and not relative:
+            return
+        offset = base + relative
+        batch = by_last_offset.get(offset)
+        if batch is None:
+            yield problem(path, f"entry {number}: no batch ends with offset {offset}")
+        elif (largest := _largest_timestamp(batch)) != timestamp:
+            yield problem(
+                path, f"entry {number}: timestamp {timestamp}, but the batch's largest is {largest}"
+            )
+        if timestamp <= previous:
+            yield problem(path, f"entry {number}: timestamp {timestamp} follows {previous}")
+        previous = timestamp
+        yield {"type": "timeindex", "timestamp": timestamp, "offset": offset}
+
+
+def dump_txn_index(path: Path) -> Iterator[Item]:
+    """Items of type txnindex, one for each aborted transaction."""
+    try:
+        for entry in parse_entries(path.read_bytes(), str(path)):
+            yield {
+                "type": "txnindex",
+                "version": 0,
+                "producerId": entry.producer_id,
+                "firstOffset": entry.first_offset,
+                "lastOffset": entry.last_offset,
+                "lastStableOffset": entry.last_stable_offset,
+            }
+    except CorruptLog as error:
+        yield problem(path, str(error))
+
+
+def dump_snapshot(path: Path) -> Iterator[Item]:
+    """Items of type producer, one for each producer that the partition remembered at the snapshot's offset."""
+    try:
+        entries = producer_snapshot.decode(path.read_bytes())
+    except producer_snapshot.CorruptSnapshot as error:
+        yield problem(path, str(error))
+        return
+    for entry in entries:
+        item: Item = {
+            "type": "producer",
+            "producerId": entry.producer_id,
+            "producerEpoch": entry.producer_epoch,
+            "coordinatorEpoch": entry.coordinator_epoch,
+            "currentTxnFirstOffset": entry.current_txn_first_offset
+            if entry.current_txn_first_offset >= 0
+            else None,
+            "lastTimestamp": entry.last_timestamp,
+        }
+        for batch in entry.batches:
+            item |= {
+                "firstSequence": batch.base_sequence,
+                "lastSequence": batch.last_sequence,
+                "lastOffset": batch.last_offset,
+                "offsetDelta": batch.offset_delta,
+                "timestamp": batch.timestamp,
+            }
+        yield item
+
+
+def dump_checkpoint(path: Path) -> Iterator[Item]:
+    """Items of the text files: leader epochs, offset checkpoints and `key: value` or `key=value` lines."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if path.name == "leader-epoch-checkpoint":
+        rows = [line.split() for line in lines[2:] if line.strip()]
+        if len(rows) != int(lines[1]):
+            yield problem(path, f"{len(rows)} entries, {lines[1]} announced")
+        for epoch, start in rows:
+            yield {"type": "epoch", "epoch": int(epoch), "startOffset": int(start)}
+    elif path.name.endswith("-checkpoint"):
+        for line in lines[2:]:
+            topic, partition, offset = line.split()
+            yield {"type": "checkpoint", "topic": topic, "partition": int(partition), "offset": int(offset)}
+    else:
+        for line in lines:
+            key, _, value = line.partition("=" if "=" in line else ":")
+            if value and not line.startswith("#"):
+                yield {"type": "property", "key": key.strip(), "value": value.strip()}
+
+
+def _entries(path: Path, entry: struct.Struct) -> tuple[int, list[tuple[int, ...]]]:
+    base = base_offset_of(path.name)
+    if base is None:
+        raise CorruptLog(f"{path}: the name of an index is its base offset in 20 digits and its suffix")
+    data = path.read_bytes()
+    whole = data[: len(data) - len(data) % entry.size]
+    if not any(data):
+        return base, []
+    return base, list(entry.iter_unpack(whole))
+
+
+def _batches(path: Path) -> Batches:
+    """Batches of the segment beside an index, by position."""
+    log = path.with_suffix(LOG)
+    return {placed.position: placed.batch for placed in batches_of(view_of(log))}
+
+
+def _largest_timestamp(batch: RecordBatch) -> int:
+    try:
+        return max((record.timestamp_ms for record in read_records(batch)), default=-1)
+    except ProtocolError:
+        return batch.max_timestamp

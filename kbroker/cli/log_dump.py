@@ -1,0 +1,164 @@
+"""`kbroker log dump`: what the files of a log directory hold, read directly; no broker is needed."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.cli.options import examples
+from kbroker.cli.output import say
+from kbroker.cli.progress import progress
+
+app = typer.Typer(name="log", no_args_is_help=True, help="Look into the files of a log directory.")
+Item = dict[str, Any]
+
+_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+_NAMES = ("leader-epoch-checkpoint", "partition.metadata", "meta.properties")
+_HIDDEN = ("type", "timestampType", "headers", "recordType")
+
+
+@app.callback()
+def log() -> None:
+    """Look into the files of a log directory, of kbroker or of Apache Kafka."""
+
+
+@app.command(
+    epilog=examples(
+        "kbroker log dump data/orders-0",
+        "kbroker log dump data/orders-0/00000000000000000000.log --print-data-log",
+        "# what the groups committed",
+        "kbroker log dump data/__consumer_offsets-12 --print-data-log",
+        "kbroker log dump data/orders-0 --json | jq 'select(.type==\"batch\") | .size'",
+    )
+)
+def dump(
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE|FOLDER...", show_default=False)],
+    print_data_log: Annotated[
+        bool, typer.Option("--print-data-log", help="Keys and values of every record.")
+    ] = False,
+    deep: Annotated[bool, typer.Option("--deep", help="Every record, without keys and values.")] = False,
+    decode: Annotated[
+        bool, typer.Option(help="Take apart the records of the coordinators' topics (groups, transactions).")
+    ] = True,
+    json_lines: Annotated[bool, typer.Option("--json", help="A line of JSON for each item.")] = False,
+) -> None:
+    """Print batches, records, indexes, producer snapshots and checkpoints of files or whole partition folders.
+
+    Every CRC is checked and both indexes are held against the log; what is wrong goes to stderr and the command
+    ends with 1. Fields and their names are those of Kafka's DumpLogSegments."""
+    files = list(_files(paths))
+    problems = 0
+    with progress("dump", sum(file.stat().st_size for file in files), "bytes") as advance:
+        for file in files:
+            if not json_lines:
+                _print_title(file)
+            items = _items(file, records=print_data_log or deep, decode=decode)
+            problems += _print_items(items, str(file), json_lines=json_lines, contents=print_data_log)
+            advance(file.stat().st_size)
+    if problems:
+        raise CommandFailed(f"{problems} problem{'' if problems == 1 else 's'} found", ExitCode.FAILED)
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files named, and those of the folders named, segment by segment. Raises UsageFailed."""
+    for path in paths:
+        if path.is_dir():
+            found = [f for f in path.iterdir() if f.suffix in _SUFFIXES or f.name in _NAMES]
+            found += path.glob("*-offset-checkpoint")
+            if not found:
+                raise UsageFailed(f"{path}: no file of a log in this folder")
+            yield from sorted(found, key=_order)
+        elif path.is_file():
+            if (
+                path.suffix not in _SUFFIXES
+                and path.name not in _NAMES
+                and not path.name.endswith("-checkpoint")
+            ):
+                raise UsageFailed(
+                    f"{path}: not a file of a log directory: {', '.join((*_SUFFIXES, *_NAMES))}"
+                )
+            yield path
+        else:
+            raise UsageFailed(f"{path}: no such file or folder")
+
+
+def _order(file: Path) -> tuple[str, int]:
+    return (file.stem, _SUFFIXES.index(file.suffix)) if file.suffix in _SUFFIXES else (f"~{file.name}", 0)
+
+
+def _items(file: Path, *, records: bool, decode: bool) -> Iterator[Item]:
+    from kbroker.cli import index_dump
+    from kbroker.cli.segment_dump import dump_segment, problem
+    from kbroker.log.errors import CorruptLog
+
+    readers = {
+        ".index": index_dump.dump_index,
+        ".timeindex": index_dump.dump_time_index,
+        ".txnindex": index_dump.dump_txn_index,
+        ".snapshot": index_dump.dump_snapshot,
+    }
+    try:
+        if file.suffix == ".log":
+            yield from dump_segment(file, records=records, decode=decode)
+        else:
+            yield from readers.get(file.suffix, index_dump.dump_checkpoint)(file)
+    except (CorruptLog, OSError, ValueError, IndexError) as error:
+        yield problem(file, str(error))
+
+
+def _print_title(file: Path) -> None:
+    print(f"Dumping {file}")
+    if file.suffix == ".log":
+        print(f"Log starting offset: {int(file.stem) if file.stem.isdigit() else '?'}")
+
+
+def _print_items(items: Iterable[Item], file: str, *, json_lines: bool, contents: bool) -> int:
+    problems = 0
+    for item in items:
+        if item["type"] == "problem":
+            problems += 1
+            say(f"{item['file']}: {item['problem']}")
+        if json_lines:
+            print(json.dumps({"file": file, **item}, ensure_ascii=False, default=_plain))
+        elif item["type"] != "problem":
+            print(_line(item, contents))
+    return problems
+
+
+def _plain(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _line(item: Item, contents: bool) -> str:
+    """One line of text, `name: value` as Kafka's tool writes it; a record is behind a bar."""
+    if item["type"] == "empty":
+        return f"{item['file']} is empty."
+    if item["type"] == "preallocated":
+        return f"{item['bytes']} preallocated bytes behind the last batch"
+    hidden = _HIDDEN if contents else (*_HIDDEN, "key", "payload")
+    parts = []
+    for name, value in item.items():
+        if name == "timestamp" and "timestampType" in item:
+            parts.append(f"{item['timestampType']}: {value}")
+        elif name == "headers":
+            parts.append(f"headerKeys: [{','.join(key for key, _ in value)}]")
+        elif name in ("key", "payload") and value is None:
+            continue
+        elif name not in hidden:
+            parts.append(f"{name}: {_shown(name, value)}")
+    line = " ".join(parts)
+    return f"| {line}" if item["type"] == "record" else line
+
+
+def _shown(name: str, value: Any) -> str:
+    if name in ("deleteHorizonMs", "currentTxnFirstOffset"):  # an OptionalLong in Kafka's output
+        return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False, default=_plain)
+    return str(value)

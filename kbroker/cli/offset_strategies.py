@@ -1,0 +1,63 @@
+"""Where a group's offset moves to: the strategies of `groups reset-offsets`. Pure but for the file.
+
+Semantics are those of Kafka's kafka-consumer-groups: targets outside the log are brought to its nearest end.
+"""
+
+import csv
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.cli.partitions import Partition
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """Offsets a partition holds: from earliest up to, not including, latest."""
+
+    earliest: int
+    latest: int
+
+    def clip(self, offset: int) -> int:
+        """The nearest offset a group may stand at."""
+        return min(max(offset, self.earliest), self.latest)
+
+
+def shift(committed: Mapping[Partition, int], partition: Partition, by: int) -> int:
+    """Committed offset plus a number. Raises CommandFailed where nothing is committed."""
+    if partition not in committed:
+        raise CommandFailed(f"{partition[0]}-{partition[1]} has no committed offset to shift")
+    return committed[partition] + by
+
+
+def read_csv(path: Path, group: str | None) -> dict[str, dict[Partition, int]]:
+    """Offsets by group from lines `topic,partition,offset` (of `group`) or `group,topic,partition,offset`.
+
+    Raises UsageFailed."""
+    found: dict[str, dict[Partition, int]] = {}
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            for number, row in enumerate(csv.reader(file), 1):
+                if not row:
+                    continue
+                if len(row) == 3 and group is not None:
+                    row = [group, *row]
+                if len(row) != 4 or not (row[2].strip().isdigit() and row[3].strip().isdigit()):
+                    expected = (
+                        "topic,partition,offset" if group is not None else "group,topic,partition,offset"
+                    )
+                    raise UsageFailed(f"{path}:{number}: expected {expected}")
+                found.setdefault(row[0], {})[row[1], int(row[2])] = int(row[3])
+    except OSError as error:
+        raise UsageFailed(f"{path}: {error.strerror}") from error
+    return found
+
+
+def csv_lines(offsets: Iterable[tuple[str, Partition, int]], with_group: bool) -> list[str]:
+    """The lines that read_csv reads."""
+    lines = []
+    for group, (topic, partition), offset in offsets:
+        line = f"{topic},{partition},{offset}"
+        lines.append(f"{group},{line}" if with_group else line)
+    return lines

@@ -1,0 +1,73 @@
+"""`kbroker offsets`: where the logs of topics begin and end, and where a time is."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.options import AsJson, connected, examples
+from kbroker.cli.output import print_json, print_table
+from kbroker.cli.partitions import earliest, latest, list_offsets, scoped
+from kbroker.cli.points_in_time import TIME_HELP, format_time, parse_time_ms
+
+EXAMPLES = examples(
+    "kbroker offsets orders",
+    "kbroker offsets orders:0,1 --at 2h",
+    "kbroker offsets orders --max-timestamp --json",
+)
+
+
+@connected
+def offsets(
+    broker: Connection,
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITIONS]...", show_default=False)],
+    at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help=f"Also the first offset at or after a time: {TIME_HELP}"),
+    ] = None,
+    max_timestamp: Annotated[
+        bool, typer.Option(help="Also the offset of the record with the largest timestamp.")
+    ] = False,
+    read_committed: Annotated[
+        bool, typer.Option(help="End at the last stable offset, before any open transaction.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Show the earliest and latest offset of each partition, and on demand the offset of a time."""
+    from confluent_kafka.admin import OffsetSpec
+
+    timestamp_ms = None if at is None else parse_time_ms(at, int(time.time() * 1000))
+    admin = broker.admin()
+    partitions = scoped(admin, topics, broker.timeout_s)
+    starts = earliest(broker, admin, partitions)
+    ends = latest(broker, admin, partitions, committed=read_committed)
+    rows: list[dict[str, Any]] = [
+        {
+            "topic": topic,
+            "partition": number,
+            "earliest": starts[topic, number],
+            "latest": ends[topic, number],
+        }
+        for topic, number in partitions
+    ]
+    for row in rows:
+        row["records"] = row["latest"] - row["earliest"]
+    if timestamp_ms is not None:
+        found = list_offsets(broker, admin, OffsetSpec.for_timestamp(timestamp_ms), partitions)
+        for row, partition in zip(rows, partitions, strict=True):
+            row["at"] = found[partition][0] if found[partition][0] >= 0 else None
+    if max_timestamp:
+        found = list_offsets(broker, admin, OffsetSpec.max_timestamp(), partitions)
+        for row, partition in zip(rows, partitions, strict=True):
+            offset, timestamp = found[partition]
+            row["max_timestamp_offset"] = offset if offset >= 0 else None
+            row["max_timestamp"] = timestamp if offset >= 0 else None
+    if json:
+        print_json(rows)
+        return
+    headers = [key.upper().replace("_", "-") for key in (rows[0] if rows else {})]
+    for row in rows:
+        if row.get("max_timestamp") is not None:
+            row["max_timestamp"] = format_time(int(row["max_timestamp"]))
+    print_table(headers, [list(row.values()) for row in rows])

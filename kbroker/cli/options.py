@@ -1,0 +1,96 @@
+"""Options that many commands share, and the decorator that gives a command its connection."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, ParamSpec
+
+import typer
+
+from kbroker.cli import client_properties
+from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
+
+P = ParamSpec("P")
+Command = Callable[..., None]
+
+PANEL = "Connection"
+
+Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        envvar="KBROKER_BOOTSTRAP",
+        metavar="HOST:PORT[,...]",
+        show_default=DEFAULT_BOOTSTRAP,
+        help="Brokers to ask first.",
+        rich_help_panel=PANEL,
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="client.properties with security and other client settings, in Java's or librdkafka's names.",
+        rich_help_panel=PANEL,
+    ),
+]
+TimeoutS = Annotated[
+    float,
+    typer.Option(
+        "--timeout", min=0.1, metavar="SECONDS", help="How long to wait for an answer.", rich_help_panel=PANEL
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[
+    bool, typer.Option("--validate-only", help="Let the broker check the request, change nothing.")
+]
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)]
+
+_CONNECTION = [
+    inspect.Parameter("bootstrap", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Bootstrap),
+    inspect.Parameter(
+        "command_config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=CommandConfig
+    ),
+    inspect.Parameter("timeout_s", inspect.Parameter.KEYWORD_ONLY, default=15.0, annotation=TimeoutS),
+]
+
+
+def connected(command: Callable[Concatenate[Connection, P], None]) -> Command:
+    """Turns a function whose first parameter is a Connection into a command with the connection's options."""
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + _CONNECTION
+
+    @functools.wraps(command)
+    def run(
+        *, bootstrap: str | None, command_config: Path | None, timeout_s: float, **arguments: Any
+    ) -> None:
+        settings = client_properties.read(command_config) if command_config else {}
+        address = bootstrap or settings.get("bootstrap.servers") or DEFAULT_BOOTSTRAP
+        command(Connection(address, settings, timeout_s), **arguments)  # type: ignore[call-arg]
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
+
+
+def examples(*lines: str) -> str:
+    """An epilog with command lines to copy; "# ..." lines explain."""
+    shown = [
+        f"  [dim]{_escaped(line)}[/dim]" if line.startswith("#") else f"  {_escaped(line)}" for line in lines
+    ]
+    return "[bold]Examples[/bold]\n" + "\n".join(shown)
+
+
+def _escaped(line: str) -> str:
+    return line.replace("[", "\\[")
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Asks on a terminal unless told not to; a script that gives no --yes is taken at its word."""
+    import sys
+
+    if not yes and sys.stdin.isatty():
+        typer.confirm(question, abort=True, err=True)

@@ -1,0 +1,55 @@
+"""What commands print: tables for people, JSON for scripts on stdout; remarks on stderr."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import typer
+
+NONE = "-"
+
+
+def print_json(value: Any) -> None:
+    """One JSON document, indented."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Aligned columns, two blanks between, numbers to the right; None is a dash. Never wraps, so that grep works."""
+    lines = [[_cell(value) for value in row] for row in rows]
+    numeric = [all(_is_number(line[i]) for line in lines) for i in range(len(headers))]
+    widths = [max([len(header), *(len(line[i]) for line in lines)]) for i, header in enumerate(headers)]
+    head = _aligned(headers, widths, numeric)
+    print(typer.style(head, bold=True) if sys.stdout.isatty() else head)
+    for line in lines:
+        print(_aligned(line, widths, numeric))
+
+
+def say(text: str) -> None:
+    """A remark for people: on stderr, so that stdout holds nothing but the result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    if isinstance(value, list | tuple):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def _is_number(text: str) -> bool:
+    return text == NONE or text.lstrip("-").replace(".", "", 1).isdigit()
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    parts = [
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, width, right in zip(cells, widths, numeric, strict=True)
+    ]
+    return "  ".join(parts).rstrip()

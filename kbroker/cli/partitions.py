@@ -1,0 +1,109 @@
+"""Which partitions a command means, and where their logs begin and end (Metadata, ListOffsets)."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error, result_of
+from kbroker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient, OffsetSpec
+
+Partition = tuple[str, int]
+_SCOPE = re.compile(r"(?P<topic>[^:]+)(?::(?P<partitions>\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*))?")
+
+
+def partitions_of(admin: "AdminClient", topics: Iterable[str], timeout_s: float) -> list[Partition]:
+    """All partitions of these topics, in order. Raises CommandFailed for a topic that is not there."""
+    existing = admin.list_topics(timeout=timeout_s).topics  # asking for one by name may create it
+    found: list[Partition] = []
+    for name in topics:
+        if name not in existing:
+            raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.value, None, name)
+        found += [(name, number) for number in sorted(existing[name].partitions)]
+    return found
+
+
+def parse_scope(text: str) -> tuple[str, list[int]]:
+    """`topic` or `topic:0,3-5`; no numbers means all. Raises UsageFailed."""
+    match = _SCOPE.fullmatch(text)
+    if match is None:
+        raise UsageFailed(f"{text!r}: expected TOPIC or TOPIC:PARTITION[,PARTITION...]")
+    numbers: list[int] = []
+    for part in (match["partitions"] or "").split(","):
+        first, _, last = part.partition("-")
+        if part:
+            numbers += range(int(first), int(last or first) + 1)
+    return match["topic"], numbers
+
+
+def scoped(admin: "AdminClient", scopes: Sequence[str], timeout_s: float) -> list[Partition]:
+    """The partitions that scopes name. Raises UsageFailed, CommandFailed when one does not exist."""
+    found: list[Partition] = []
+    for scope in scopes:
+        topic, numbers = parse_scope(scope)
+        existing = partitions_of(admin, [topic], timeout_s)
+        missing = sorted({(topic, number) for number in numbers} - set(existing))
+        if missing:
+            raise CommandFailed(f"{topic} has no partition {', '.join(str(number) for _, number in missing)}")
+        found += [(topic, number) for number in numbers] or existing
+    return sorted(set(found))
+
+
+def list_offsets(
+    broker: Connection,
+    admin: "AdminClient",
+    spec: "OffsetSpec",
+    partitions: Iterable[Partition],
+    *,
+    committed: bool = False,
+) -> dict[Partition, tuple[int, int]]:
+    """(offset, its timestamp) of each partition; -1 where there is none. committed: latest means the last stable
+    offset instead of the high watermark. Raises CommandFailed."""
+    from confluent_kafka import IsolationLevel, TopicPartition
+
+    wanted: dict[Any, Any] = {TopicPartition(topic, number): spec for topic, number in partitions}
+    if not wanted:
+        return {}
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    found = {}
+    answers = admin.list_offsets(wanted, isolation_level=level, request_timeout=broker.timeout_s)
+    for partition, future in answers.items():
+        answer = result_of(future, f"{partition.topic}-{partition.partition}")
+        found[(partition.topic, partition.partition)] = (answer.offset, answer.timestamp)
+    return found
+
+
+def earliest(
+    broker: Connection, admin: "AdminClient", partitions: Iterable[Partition]
+) -> dict[Partition, int]:
+    """Log start offsets."""
+    from confluent_kafka.admin import OffsetSpec
+
+    return _only_offsets(list_offsets(broker, admin, OffsetSpec.earliest(), partitions))
+
+
+def latest(
+    broker: Connection, admin: "AdminClient", partitions: Iterable[Partition], *, committed: bool = False
+) -> dict[Partition, int]:
+    """High watermarks, or last stable offsets."""
+    from confluent_kafka.admin import OffsetSpec
+
+    return _only_offsets(list_offsets(broker, admin, OffsetSpec.latest(), partitions, committed=committed))
+
+
+def at_time(
+    broker: Connection, admin: "AdminClient", partitions: Sequence[Partition], timestamp_ms: int
+) -> dict[Partition, int]:
+    """The first offset at or after a time; the end of the log when there is none so late."""
+    from confluent_kafka.admin import OffsetSpec
+
+    found = _only_offsets(list_offsets(broker, admin, OffsetSpec.for_timestamp(timestamp_ms), partitions))
+    late = [partition for partition, offset in found.items() if offset < 0]
+    return found | latest(broker, admin, late)
+
+
+def _only_offsets(found: dict[Partition, tuple[int, int]]) -> dict[Partition, int]:
+    return {partition: offset for partition, (offset, _) in found.items()}

@@ -1,0 +1,62 @@
+"""Times and durations as people write them. Pure: the present is an argument."""
+
+import re
+from datetime import UTC, datetime
+
+from kbroker.cli.failures import UsageFailed
+
+_SIMPLE = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_ISO = re.compile(
+    r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?",
+    re.IGNORECASE,
+)
+
+TIME_HELP = (
+    "2026-01-31T12:00:00[+01:00] (UTC without a zone), 2026-01-31, milliseconds since 1970, now, "
+    "or an age as 90s, 15m, 2h, 7d."
+)
+
+
+def parse_duration_ms(text: str) -> int:
+    """`90s`, `1h30m`, `7d` or ISO 8601's `PT1H30M`, `P7D`. Raises UsageFailed."""
+    compact = text.strip()
+    if found := _ISO.fullmatch(compact):
+        parts = {unit: float(amount) for unit, amount in found.groupdict().items() if amount}
+        if parts:
+            return int(sum(amount * _UNIT_MS[unit] for unit, amount in parts.items()))
+    pairs = _SIMPLE.findall(compact)
+    if pairs and not _SIMPLE.sub("", compact).strip():
+        return int(sum(float(amount) * _UNIT_MS[unit] for amount, unit in pairs))
+    raise UsageFailed(f"{text!r} is no duration: expected 90s, 15m, 1h30m, 7d or PT1H30M")
+
+
+def parse_time_ms(text: str, now_ms: int) -> int:
+    """A point in time in ms since 1970: ISO 8601 (UTC when no zone is given, as Kafka's tools), epoch
+    milliseconds, `now`, or an age before now as parse_duration_ms takes it. Raises UsageFailed."""
+    word = text.strip()
+    if word == "now":
+        return now_ms
+    if word.isdigit():
+        return int(word)
+    try:
+        when = datetime.fromisoformat(word)
+    except ValueError:
+        pass
+    else:
+        return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+    try:
+        return now_ms - parse_duration_ms(word.removesuffix("ago").removeprefix("-"))
+    except UsageFailed:
+        raise UsageFailed(f"{text!r} is no point in time: expected {TIME_HELP}") from None
+
+
+def format_time(timestamp_ms: int) -> str:
+    """ISO 8601 in UTC with milliseconds; a dash for none."""
+    if timestamp_ms < 0:
+        return "-"
+    return (
+        datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )

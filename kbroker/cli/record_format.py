@@ -1,0 +1,139 @@
+r"""Format strings of `consume -f`, as kcat's: %t topic, %p partition, %o offset, %k key, %s value, ...
+
+Pure: a record is anything with the fields of `Shown`, the output is bytes.
+"""
+
+import json
+import struct
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from kbroker.cli.failures import UsageFailed
+
+Part = Callable[["Shown"], bytes]
+
+FORMAT_HELP = (
+    "%t topic, %p partition, %o offset, %T timestamp (ms), %k key, %K its length, %s value, %S its length, "
+    "%R its length as 4 bytes, %h headers, %% a percent sign; \\\\n \\\\t \\\\r \\\\xHH. A length is -1 for null."
+)
+
+
+class Shown(NamedTuple):
+    """A consumed record as formats see it. timestamp: ms, -1 for none; headers: (name, value) pairs."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+
+def _headers(record: Shown) -> bytes:
+    return b",".join(
+        name.encode() + b"=" + (value if value is not None else b"NULL") for name, value in record.headers
+    )
+
+
+def _size(field: bytes | None) -> int:
+    return -1 if field is None else len(field)
+
+
+_FIELDS: dict[str, Part] = {
+    "t": lambda record: record.topic.encode(),
+    "p": lambda record: b"%d" % record.partition,
+    "o": lambda record: b"%d" % record.offset,
+    "T": lambda record: b"%d" % record.timestamp,
+    "k": lambda record: record.key or b"",
+    "K": lambda record: b"%d" % _size(record.key),
+    "s": lambda record: record.value or b"",
+    "S": lambda record: b"%d" % _size(record.value),
+    "R": lambda record: struct.pack(">i", _size(record.value)),
+    "h": _headers,
+}
+_ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+
+
+def unescape(text: str) -> bytes:
+    r"""Bytes of a text with \n, \t, \r, \0, \xHH escapes. Raises UsageFailed."""
+    out = bytearray()
+    position = 0
+    while position < len(text):
+        char = text[position]
+        position += 1
+        if char != "\\":
+            out += char.encode()
+            continue
+        code = text[position : position + 1]
+        position += 1
+        if code == "x":
+            digits = text[position : position + 2]
+            position += 2
+            try:
+                out.append(int(digits, 16))
+            except ValueError:
+                raise UsageFailed(f"{text!r}: \\x needs two hexadecimal digits") from None
+        elif code in _ESCAPES:
+            out += _ESCAPES[code]
+        else:
+            raise UsageFailed(f"{text!r}: unknown escape \\{code}")
+    return bytes(out)
+
+
+def compile_format(text: str) -> Part:
+    """The function that renders a record. Raises UsageFailed for an unknown field or escape."""
+    parts: list[Part] = []
+    literal = ""
+    position = 0
+
+    def flush() -> None:
+        if literal:
+            content = unescape(literal)
+            parts.append(lambda _record: content)
+
+    while position < len(text):
+        char = text[position]
+        if char == "\\":
+            literal += text[position : position + 2]
+            position += 2
+            continue
+        position += 1
+        if char != "%":
+            literal += char
+            continue
+        field = text[position : position + 1]
+        position += 1
+        if field == "%":
+            literal += "%"
+        elif field in _FIELDS:
+            flush()
+            literal = ""
+            parts.append(_FIELDS[field])
+        else:
+            raise UsageFailed(f"{text!r}: unknown field %{field}; known: {FORMAT_HELP}")
+    flush()
+    return lambda record: b"".join(part(record) for part in parts)
+
+
+def to_json(record: Shown) -> bytes:
+    """One line of JSON; bytes that are not UTF-8 go as base64 under a name with _base64 behind."""
+    fields: dict[str, Any] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp if record.timestamp >= 0 else None,
+        "headers": [_text("value", value) | {"name": name} for name, value in record.headers],
+    }
+    fields |= _text("key", record.key) | _text("value", record.value)
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(name: str, content: bytes | None) -> dict[str, str | None]:
+    if content is None:
+        return {name: None}
+    try:
+        return {name: content.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": b64encode(content).decode()}

@@ -1,0 +1,101 @@
+"""Input of `produce` cut into records: lines, or JSON documents as `consume --json` prints them. Pure."""
+
+import json
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from kbroker.cli.failures import UsageFailed
+
+CHUNK_BYTES = 1 << 16
+Parser = Callable[[bytes], "NewRecord"]
+Headers = list[tuple[str, bytes | None]]
+
+
+class NewRecord(NamedTuple):
+    """A record to be produced. partition, timestamp (ms): None leaves them to the client."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    partition: int | None = None
+    timestamp: int | None = None
+
+
+def pieces(source: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
+    """The input cut at a delimiter, as soon as it is there; a last piece without one counts."""
+    if delimiter == b"\n":
+        for line in source:
+            yield line[:-1] if line.endswith(b"\n") else line
+        return
+    rest = b""
+    read: Callable[[int], bytes] = getattr(source, "read1", source.read)
+    while chunk := read(CHUNK_BYTES):
+        *whole, rest = (rest + chunk).split(delimiter)
+        yield from whole
+    if rest:
+        yield rest
+
+
+def line_parser(
+    key_separator: bytes | None, headers_separator: bytes | None, null_marker: bytes | None, headers: Headers
+) -> Parser:
+    """How a line becomes a record: `[name=value,... <headers separator>][key <key separator>]value`.
+
+    A key or value equal to null_marker is null. The parser raises UsageFailed for a line that lacks a separator."""
+
+    def nullable(field: bytes) -> bytes | None:
+        return None if null_marker is not None and field == null_marker else field
+
+    def parse(line: bytes) -> NewRecord:
+        own = headers
+        if headers_separator is not None:
+            before, found, line = line.partition(headers_separator)
+            if not found:
+                raise UsageFailed(f"a line has no {headers_separator!r} after its headers: {before[:80]!r}")
+            own = headers + parse_headers(before.split(b",") if before else [])
+        key: bytes | None = None
+        if key_separator is not None:
+            before, found, line = line.partition(key_separator)
+            if not found:
+                raise UsageFailed(f"a line has no {key_separator!r} after its key: {before[:80]!r}")
+            key = nullable(before)
+        return NewRecord(key, nullable(line), own)
+
+    return parse
+
+
+def parse_headers(pairs: Iterable[bytes]) -> Headers:
+    """`name=value` pairs; a name alone has a null value. Raises UsageFailed for one without a name."""
+    found: Headers = []
+    for pair in pairs:
+        name, equals, value = pair.partition(b"=")
+        if not name:
+            raise UsageFailed(f"header {pair!r}: expected name=value")
+        found.append((name.decode(), value if equals else None))
+    return found
+
+
+def parse_json(line: bytes) -> NewRecord:
+    """A document as `consume --json` prints it; only `value` is needed. Topic, partition and offset are left out,
+    so that records go where their key belongs. Raises UsageFailed."""
+    try:
+        fields = json.loads(line)
+    except ValueError as error:
+        raise UsageFailed(f"not a JSON document: {line[:80]!r}: {error}") from None
+    if not isinstance(fields, dict):
+        raise UsageFailed(f"not a JSON object: {line[:80]!r}")
+    headers = [
+        (str(header.get("name", "")), _bytes(header, "value")) for header in fields.get("headers") or []
+    ]
+    timestamp = fields.get("timestamp")
+    return NewRecord(_bytes(fields, "key"), _bytes(fields, "value"), headers, timestamp=timestamp)
+
+
+def _bytes(fields: dict[str, Any], name: str) -> bytes | None:
+    if (encoded := fields.get(f"{name}_base64")) is not None:
+        return b64decode(encoded)
+    content = fields.get(name)
+    if content is None or isinstance(content, str):
+        return None if content is None else content.encode()
+    return json.dumps(content, ensure_ascii=False).encode()

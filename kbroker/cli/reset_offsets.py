@@ -1,0 +1,217 @@
+"""`kbroker groups reset-offsets`: move the committed offsets of groups that have no members."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed, result_of
+from kbroker.cli.group_description import Group, read_group, require
+from kbroker.cli.offset_strategies import LogRange, csv_lines, read_csv, shift
+from kbroker.cli.options import AsJson, connected, examples
+from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.partitions import Partition, at_time, earliest, latest, scoped
+from kbroker.cli.points_in_time import TIME_HELP, parse_duration_ms, parse_time_ms
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+EXAMPLES = examples(
+    "# what would change",
+    "kbroker groups reset-offsets billing --topic orders --to-earliest",
+    "# do it",
+    "kbroker groups reset-offsets billing --topic orders:0,1 --to-datetime 2026-01-31T12:00:00 --execute",
+    "kbroker groups reset-offsets billing --all-topics --shift-by -100 --execute",
+    "# save where a group is, and bring it back",
+    "kbroker groups reset-offsets billing --all-topics --to-current --export > saved.csv",
+    "kbroker groups reset-offsets billing --from-file saved.csv --execute",
+)
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One of the eight; exactly one field that is neither None nor False."""
+
+    to_earliest: bool = False
+    to_latest: bool = False
+    to_current: bool = False
+    to_offset: int | None = None
+    shift_by: int | None = None
+    to_timestamp_ms: int | None = None
+    from_file: Path | None = None
+
+
+@dataclass(frozen=True)
+class Move:
+    """What happens to one partition. current: None when nothing was committed."""
+
+    group: str
+    partition: Partition
+    current: int | None
+    new: int
+
+
+@connected
+def reset_offsets(
+    broker: Connection,
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP...", show_default=False)],
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC[:PARTITIONS]", help="orders or orders:0,1; repeatable."),
+    ] = None,
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All that the group has offsets of.")
+    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="To where it is; to the end if nowhere.")
+    ] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To an offset.")] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", help="So many records on, or back if negative.")
+    ] = None,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option("--to-datetime", metavar="TIME", help=f"To the first record at or after: {TIME_HELP}"),
+    ] = None,
+    by_duration: Annotated[
+        str | None,
+        typer.Option("--by-duration", metavar="DURATION", help="To what came since: PT1H30M, 90m, 7d."),
+    ] = None,
+    from_file: Annotated[
+        Path | None, typer.Option("--from-file", help="To the offsets of a CSV file as --export prints it.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would change (the default).")
+    ] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
+    export: Annotated[bool, typer.Option("--export", help="Print CSV: topic,partition,offset.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Move committed offsets of groups without members. Shows what would change unless --execute is given."""
+    if dry_run and execute:
+        raise UsageFailed("give only one of --dry-run and --execute")
+    now_ms = int(time.time() * 1000)
+    to_timestamp_ms = None if to_datetime is None else parse_time_ms(to_datetime, now_ms)
+    if by_duration is not None:
+        if to_timestamp_ms is not None:
+            raise UsageFailed("give exactly one strategy, not both --to-datetime and --by-duration")
+        to_timestamp_ms = now_ms - parse_duration_ms(by_duration)
+    strategy = Strategy(to_earliest, to_latest, to_current, to_offset, shift_by, to_timestamp_ms, from_file)
+    _check(strategy, topic or [], all_topics)
+    admin = broker.admin()
+    moves = [move for name in groups for move in _plan(broker, admin, name, groups, strategy, topic or [])]
+    if execute:
+        for name in groups:
+            _commit(broker, admin, name, [move for move in moves if move.group == name])
+    _show(moves, several=len(groups) > 1, export=export, json=json)
+    if not execute and not export:
+        say("nothing was changed: give --execute to do it")
+
+
+def _check(strategy: Strategy, topics: list[str], all_topics: bool) -> None:
+    chosen = [value for value in vars(strategy).values() if value is not None and value is not False]
+    if len(chosen) != 1:
+        raise UsageFailed(
+            "give exactly one of --to-earliest, --to-latest, --to-current, --to-offset, --shift-by, --to-datetime, "
+            "--by-duration, --from-file"
+        )
+    if strategy.from_file is None and bool(topics) == all_topics:
+        raise UsageFailed("give either --topic or --all-topics")
+    if strategy.from_file is not None and (topics or all_topics):
+        raise UsageFailed("--from-file names its topics itself")
+
+
+def _plan(
+    broker: Connection,
+    admin: "AdminClient",
+    name: str,
+    groups: list[str],
+    strategy: Strategy,
+    topics: list[str],
+) -> list[Move]:
+    group = read_group(broker, admin, name)
+    if group.active:
+        raise CommandFailed(
+            f"group {name} is {group.state} with {len(group.members)} members: stop its consumers first "
+            "(offsets can only be reset while a group has no members)"
+        )
+    if strategy.from_file is not None:
+        wanted = read_csv(strategy.from_file, groups[0] if len(groups) == 1 else None).get(name, {})
+        partitions = scoped(admin, [f"{topic}:{number}" for topic, number in wanted], broker.timeout_s)
+    else:
+        partitions = scoped(admin, topics, broker.timeout_s) if topics else sorted(require(group).offsets)
+        wanted = {}
+    starts = earliest(broker, admin, partitions)
+    ends = latest(broker, admin, partitions)
+    ranges = {partition: LogRange(starts[partition], ends[partition]) for partition in partitions}
+    targets = wanted or _targets(broker, admin, group, strategy, ranges)
+    moves = []
+    for partition in partitions:
+        new = ranges[partition].clip(targets[partition])
+        if new != targets[partition]:
+            where = f"{partition[0]}-{partition[1]}"
+            say(f"{where}: {targets[partition]} is outside the log, taking {new}")
+        moves.append(Move(name, partition, group.offsets.get(partition), new))
+    return moves
+
+
+def _targets(
+    broker: Connection,
+    admin: "AdminClient",
+    group: Group,
+    strategy: Strategy,
+    ranges: dict[Partition, LogRange],
+) -> dict[Partition, int]:
+    if strategy.to_earliest:
+        return {partition: held.earliest for partition, held in ranges.items()}
+    if strategy.to_latest:
+        return {partition: held.latest for partition, held in ranges.items()}
+    if strategy.to_current:
+        return {partition: group.offsets.get(partition, held.latest) for partition, held in ranges.items()}
+    if strategy.to_offset is not None:
+        return dict.fromkeys(ranges, strategy.to_offset)
+    if strategy.shift_by is not None:
+        return {partition: shift(group.offsets, partition, strategy.shift_by) for partition in ranges}
+    assert strategy.to_timestamp_ms is not None
+    return at_time(broker, admin, list(ranges), strategy.to_timestamp_ms)
+
+
+def _commit(broker: Connection, admin: "AdminClient", group: str, moves: list[Move]) -> None:
+    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+    offsets = [TopicPartition(*move.partition, move.new) for move in moves]
+    if not offsets:
+        return
+    wanted = [ConsumerGroupTopicPartitions(group, offsets)]
+    answers = admin.alter_consumer_group_offsets(wanted, request_timeout=broker.timeout_s)
+    done = result_of(answers[group], f"group {group}")
+    for partition in done.topic_partitions or []:
+        if partition.error is not None:
+            raise CommandFailed(f"{partition.topic}-{partition.partition}: {partition.error.str()}")
+
+
+def _show(moves: list[Move], *, several: bool, export: bool, json: bool) -> None:
+    if export:
+        for line in csv_lines([(move.group, move.partition, move.new) for move in moves], several):
+            print(line)
+    elif json:
+        print_json(
+            [
+                {
+                    "group": move.group,
+                    "topic": move.partition[0],
+                    "partition": move.partition[1],
+                    "current_offset": move.current,
+                    "new_offset": move.new,
+                }
+                for move in moves
+            ]
+        )
+    else:
+        rows = [(move.group, *move.partition, move.current, move.new) for move in moves]
+        print_table(("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"), rows)

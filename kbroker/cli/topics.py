@@ -1,0 +1,278 @@
+"""`kbroker topics`: create, list, describe, alter, delete topics; delete records."""
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kbroker.cli.client_properties import parse_pairs
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed, explain, result_of
+from kbroker.cli.options import AsJson, DryRun, Topics, Yes, confirm, connected, examples
+from kbroker.cli.output import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+app = typer.Typer(
+    name="topics", no_args_is_help=True, help="Create, list, describe, alter and delete topics."
+)
+TOPIC_SOURCE = 1  # DescribeConfigs: set for this topic
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+Configs = Annotated[
+    list[str] | None,
+    typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting; repeat it for more."),
+]
+
+
+@app.command(
+    epilog=examples(
+        "kbroker topics create orders --partitions 6",
+        "kbroker topics create audit -c cleanup.policy=compact -c min.cleanable.dirty.ratio=0.1",
+    )
+)
+@connected
+def create(
+    broker: Connection,
+    topics: Topics,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, show_default="the broker's num.partitions")
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", "-r", min=1, show_default="the broker's default")
+    ] = None,
+    config: Configs = None,
+    if_not_exists: Annotated[bool, typer.Option(help="A topic that exists already is not an error.")] = False,
+    validate_only: DryRun = False,
+    json: AsJson = False,
+) -> None:
+    """Create one or more topics."""
+    from confluent_kafka.admin import NewTopic
+
+    settings = parse_pairs("--config", config or [])
+    wanted = [NewTopic(name, partitions or -1, replication_factor or -1, config=settings) for name in topics]
+    admin = broker.admin()
+    answers = admin.create_topics(
+        wanted,
+        request_timeout=broker.timeout_s,
+        operation_timeout=broker.timeout_s,
+        validate_only=validate_only,
+    )
+    created = {name: _created(name, future, if_not_exists) for name, future in answers.items()}
+    if json:
+        print_json([{"topic": name, "created": was_new} for name, was_new in created.items()])
+        return
+    done = "would be created" if validate_only else "created"
+    for name, was_new in created.items():
+        say(f"{name}: {done if was_new else 'exists already'}")
+
+
+def _created(name: str, future: Any, if_not_exists: bool) -> bool:
+    try:
+        future.result()
+    except Exception as error:
+        failure = explain(error, name)
+        if failure and if_not_exists and "TOPIC_ALREADY_EXISTS" in failure.message:
+            return False
+        raise failure or error from error
+    return True
+
+
+@app.command("list", epilog=examples("kbroker topics list", "kbroker topics list 'orders.*' --json"))
+@connected
+def list_topics(
+    broker: Connection,
+    pattern: Annotated[
+        str | None, typer.Argument(help="Regular expression that the whole name matches.", show_default=False)
+    ] = None,
+    exclude_internal: Annotated[bool, typer.Option(help="Leave out the broker's own topics.")] = False,
+    json: AsJson = False,
+) -> None:
+    """List topics with their number of partitions and replicas."""
+    try:
+        matches = re.compile(pattern or ".*").fullmatch
+    except re.error as error:
+        raise UsageFailed(f"{pattern!r} is not a regular expression: {error}") from error
+    found = broker.admin().list_topics(timeout=broker.timeout_s).topics
+    rows = [
+        (name, len(found[name].partitions), _replication(found[name]))
+        for name in sorted(found)
+        if matches(name) and not (exclude_internal and name in INTERNAL)
+    ]
+    headers = ("topic", "partitions", "replication_factor")
+    if json:
+        print_json([dict(zip(headers, row, strict=True)) for row in rows])
+    else:
+        print_table(("TOPIC", "PARTITIONS", "REPLICAS"), rows)
+
+
+def _replication(topic: Any) -> int:
+    return max((len(partition.replicas) for partition in topic.partitions.values()), default=0)
+
+
+@app.command(
+    epilog=examples("kbroker topics describe orders", "kbroker topics describe --json | jq '.[].id'")
+)
+@connected
+def describe(
+    broker: Connection,
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TOPIC]...", help="All when none is named.", show_default=False),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Show ids, settings that differ from the default, leaders, replicas and in-sync replicas."""
+    admin = broker.admin()
+    names = topics or sorted(admin.list_topics(timeout=broker.timeout_s).topics)
+    described = [_description(admin, name, broker.timeout_s) for name in names]
+    if json:
+        print_json(described)
+        return
+    for number, topic in enumerate(described):
+        settings = " ".join(f"{key}={value}" for key, value in topic["configs"].items())
+        print(
+            ("\n" if number else "")
+            + f"{topic['topic']}  id={topic['id']}  partitions={len(topic['partitions'])}"
+        )
+        print(f"settings: {settings or 'all default'}")
+        rows = [(p["partition"], p["leader"], p["replicas"], p["isr"]) for p in topic["partitions"]]
+        print_table(("PARTITION", "LEADER", "REPLICAS", "ISR"), rows)
+
+
+def _description(admin: "AdminClient", name: str, timeout_s: float) -> dict[str, Any]:
+    from confluent_kafka import TopicCollection
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    described = result_of(
+        admin.describe_topics(TopicCollection([name]), request_timeout=timeout_s)[name], name
+    )
+    configs = result_of(admin.describe_configs([resource], request_timeout=timeout_s)[resource], name)
+    return {
+        "topic": name,
+        "id": str(described.topic_id),
+        "internal": described.is_internal,
+        "configs": {
+            key: entry.value for key, entry in sorted(configs.items()) if int(entry.source) == TOPIC_SOURCE
+        },
+        "partitions": [
+            {
+                "partition": partition.id,
+                "leader": partition.leader.id if partition.leader else None,
+                "replicas": [node.id for node in partition.replicas],
+                "isr": [node.id for node in partition.isr],
+            }
+            for partition in sorted(described.partitions, key=lambda p: int(p.id))
+        ],
+    }
+
+
+@app.command(
+    epilog=examples(
+        "kbroker topics alter orders --partitions 12",
+        "kbroker topics alter orders -c retention.ms=86400000 --delete-config segment.bytes",
+    )
+)
+@connected
+def alter(
+    broker: Connection,
+    topic: Annotated[str, typer.Argument(show_default=False)],
+    partitions: Annotated[
+        int | None,
+        typer.Option("--partitions", "-p", min=1, help="New number of partitions; it can only grow."),
+    ] = None,
+    config: Configs = None,
+    delete_config: Annotated[
+        list[str] | None,
+        typer.Option("--delete-config", metavar="KEY", help="Back to the default; repeatable."),
+    ] = None,
+    validate_only: DryRun = False,
+) -> None:
+    """Add partitions, change settings, or take settings back to their default."""
+    from kbroker.cli.config_changes import change_configs
+
+    if not (partitions or config or delete_config):
+        raise UsageFailed("nothing to alter: give --partitions, --config or --delete-config")
+    settings = parse_pairs("--config", config or [])
+    if settings or delete_config:
+        change_configs(
+            broker, "topic", topic, sets=settings, deletes=delete_config or [], validate_only=validate_only
+        )
+    if partitions:
+        _grow(broker, topic, partitions, validate_only)
+    say(f"{topic}: {'would be altered' if validate_only else 'altered'}")
+
+
+def _grow(broker: Connection, topic: str, partitions: int, validate_only: bool) -> None:
+    from confluent_kafka.admin import NewPartitions
+
+    answers = broker.admin().create_partitions(
+        [NewPartitions(topic, partitions)],
+        request_timeout=broker.timeout_s,
+        operation_timeout=broker.timeout_s,
+        validate_only=validate_only,
+    )
+    result_of(answers[topic], topic)
+
+
+@app.command(epilog=examples("kbroker topics delete orders audit --yes"))
+@connected
+def delete(
+    broker: Connection,
+    topics: Topics,
+    if_exists: Annotated[bool, typer.Option(help="A topic that is not there is not an error.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Delete topics with all their records."""
+    confirm(f"Delete {', '.join(topics)} with all records?", yes)
+    answers = broker.admin().delete_topics(
+        topics, request_timeout=broker.timeout_s, operation_timeout=broker.timeout_s
+    )
+    for name, future in answers.items():
+        try:
+            future.result()
+        except Exception as error:
+            failure = explain(error, name)
+            if failure and if_exists and "UNKNOWN_TOPIC_OR_PARTITION" in failure.message:
+                say(f"{name}: not there")
+                continue
+            raise failure or error from error
+        say(f"{name}: deleted")
+
+
+@app.command(
+    "delete-records", epilog=examples("kbroker topics delete-records orders:0:1500 orders:1:-1 --yes")
+)
+@connected
+def delete_records(
+    broker: Connection,
+    before: Annotated[
+        list[str],
+        typer.Argument(metavar="TOPIC:PARTITION:OFFSET...", help="Offset -1 is the end.", show_default=False),
+    ],
+    yes: Yes = False,
+    json: AsJson = False,
+) -> None:
+    """Delete the records before an offset: the log then starts there."""
+    from confluent_kafka import TopicPartition
+
+    wanted = []
+    for text in before:
+        found = re.fullmatch(r"(.+):(\d+):(-1|\d+)", text)
+        if not found:
+            raise UsageFailed(f"{text!r}: expected TOPIC:PARTITION:OFFSET")
+        wanted.append(TopicPartition(found[1], int(found[2]), int(found[3])))
+    confirm(f"Delete records before {', '.join(before)}?", yes)
+    answers = broker.admin().delete_records(wanted, request_timeout=broker.timeout_s)
+    rows = []
+    for partition, future in answers.items():
+        answer = result_of(future, f"{partition.topic}-{partition.partition}")
+        rows.append((partition.topic, partition.partition, answer.low_watermark))
+    if not rows:
+        raise CommandFailed("the broker answered for no partition")
+    if json:
+        print_json([{"topic": t, "partition": p, "log_start_offset": o} for t, p, o in rows])
+    else:
+        print_table(("TOPIC", "PARTITION", "LOG-START-OFFSET"), rows)

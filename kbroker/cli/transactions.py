@@ -1,0 +1,222 @@
+"""`kbroker transactions`: list, describe, and abort a hanging one (KIP-664)."""
+
+import time
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed, explain
+from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
+from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.partitions import scoped
+from kbroker.cli.points_in_time import format_time, parse_duration_ms
+
+app = typer.Typer(name="transactions", no_args_is_help=True, help="List, describe and abort transactions.")
+
+
+@app.command(
+    "list",
+    epilog=examples(
+        "kbroker transactions list", "kbroker transactions list --state Ongoing --longer-than 5m"
+    ),
+)
+@connected
+def list_transactions(
+    broker: Connection,
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", help="Only in this state, as Ongoing or CompleteCommit; repeatable."),
+    ] = None,
+    producer_id: Annotated[
+        list[int] | None, typer.Option("--producer-id", help="Only of this producer id.")
+    ] = None,
+    longer_than: Annotated[
+        str | None,
+        typer.Option("--longer-than", metavar="DURATION", help="Only open for longer: 90s, 15m, 2h."),
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option("--pattern", help="Only ids that match this regular expression (Kafka 4.1 on)."),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """List transactional ids with producer id and state."""
+    duration_ms = None if longer_than is None else parse_duration_ms(longer_than)
+    with broker.kafka_python_admin() as admin:
+        found = admin.list_transactions(
+            producer_id_filters=producer_id or None,
+            state_filters=state or None,
+            duration_filter_ms=duration_ms,
+            transactional_id_pattern=pattern,
+        )
+    rows = [
+        {
+            "transactional_id": row.transactional_id,
+            "coordinator": coordinator,
+            "producer_id": row.producer_id,
+            "state": row.state.value,
+        }
+        for coordinator, listed in sorted(found.items())
+        for row in sorted(listed)
+    ]
+    if json:
+        print_json(rows)
+    else:
+        print_table(
+            ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"), [list(row.values()) for row in rows]
+        )
+
+
+@app.command("describe", epilog=examples("kbroker transactions describe payments-1"))
+@connected
+def describe(
+    broker: Connection,
+    ids: Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL-ID...", show_default=False)],
+    json: AsJson = False,
+) -> None:
+    """Show producer, state, age and partitions of transactional ids."""
+    with broker.kafka_python_admin() as admin:
+        try:
+            found = admin.describe_transactions(ids)
+        except Exception as error:
+            raise explain(error, ", ".join(ids)) or error from error
+    now_ms = int(time.time() * 1000)
+    described = [_description(name, found[name], now_ms) for name in ids]
+    if json:
+        print_json(described)
+        return
+    rows = [
+        (
+            *(
+                d[key]
+                for key in ("transactional_id", "coordinator", "producer_id", "producer_epoch", "state")
+            ),
+            d["timeout_ms"],
+            format_time(d["started_ms"] if d["started_ms"] is not None else -1),
+            d["open_seconds"],
+            [f"{p['topic']}-{p['partition']}" for p in d["partitions"]],
+        )
+        for d in described
+    ]
+    headers = (
+        "TRANSACTIONAL-ID COORDINATOR PRODUCER-ID EPOCH STATE TIMEOUT-MS STARTED OPEN-SECONDS PARTITIONS"
+    )
+    print_table(headers.split(), rows)
+
+
+def _description(name: str, found: Any, now_ms: int) -> dict[str, Any]:
+    started = found.transaction_start_time_ms
+    return {
+        "transactional_id": name,
+        "coordinator": found.coordinator_id,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "state": found.state.value,
+        "timeout_ms": found.transaction_timeout_ms,
+        "started_ms": started if started >= 0 else None,
+        "open_seconds": (now_ms - started) / 1000 if started >= 0 else None,
+        "partitions": [{"topic": t, "partition": p} for t, p in sorted(found.topic_partitions)],
+    }
+
+
+@app.command("producers", epilog=examples("kbroker transactions producers orders:0"))
+@connected
+def producers(
+    broker: Connection,
+    scopes: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITIONS]...", show_default=False)],
+    json: AsJson = False,
+) -> None:
+    """Show the producers that partitions remember, and where their open transactions start."""
+    partitions = scoped(broker.admin(), scopes, broker.timeout_s)
+    with broker.kafka_python_admin() as admin:
+        found = _producers(admin, partitions)
+    rows = [
+        {
+            "topic": topic,
+            "partition": number,
+            "producer_id": p.producer_id,
+            "producer_epoch": p.producer_epoch,
+            "coordinator_epoch": p.coordinator_epoch,
+            "last_sequence": p.last_sequence,
+            "last_timestamp": p.last_timestamp,
+            "transaction_start_offset": _start(p),
+        }
+        for (topic, number), listed in sorted(found.items())
+        for p in sorted(listed)
+    ]
+    if json:
+        print_json(rows)
+        return
+    headers = (
+        "TOPIC PARTITION PRODUCER-ID EPOCH COORDINATOR-EPOCH LAST-SEQUENCE LAST-TIMESTAMP TXN-START-OFFSET"
+    )
+    shown = [list((row | {"last_timestamp": format_time(row["last_timestamp"])}).values()) for row in rows]
+    print_table(headers.split(), shown)
+
+
+def _producers(admin: Any, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], list[Any]]:
+    from kafka.structs import TopicPartition
+
+    answers = admin.describe_producers([TopicPartition(*partition) for partition in partitions])
+    return {(p.topic, p.partition): list(state.active_producers) for p, state in answers.items()}
+
+
+def _start(producer: Any) -> int | None:
+    offset = int(producer.current_transaction_start_offset)
+    return offset if offset >= 0 else None
+
+
+@app.command(
+    "abort",
+    epilog=examples(
+        "# find it: a producer with a transaction start that no coordinator knows",
+        "kbroker transactions producers orders:0",
+        "kbroker transactions abort orders:0 --start-offset 1500 --yes",
+    ),
+)
+@connected
+def abort(
+    broker: Connection,
+    partition: Annotated[str, typer.Argument(metavar="TOPIC:PARTITION", show_default=False)],
+    start_offset: Annotated[
+        int | None, typer.Option("--start-offset", min=0, help="Where the open transaction starts.")
+    ] = None,
+    producer_id: Annotated[
+        int | None, typer.Option("--producer-id", min=0, help="Its producer id instead.")
+    ] = None,
+    yes: Yes = False,
+) -> None:
+    """Abort a hanging transaction of one partition, so that read_committed consumers get past it.
+
+    The marker is written whatever the coordinator thinks: only for transactions it has forgotten."""
+    if (start_offset is None) == (producer_id is None):
+        raise UsageFailed("give either --start-offset or --producer-id")
+    wanted = scoped(broker.admin(), [partition], broker.timeout_s)
+    if len(wanted) != 1 or ":" not in partition:
+        raise UsageFailed(f"{partition!r}: expected one TOPIC:PARTITION")
+    with broker.kafka_python_admin() as admin:
+        from kafka.admin import AbortTransactionSpec
+        from kafka.structs import TopicPartition
+
+        active = _producers(admin, wanted)[wanted[0]]
+        hanging = [
+            p
+            for p in active
+            if _start(p) is not None and (_start(p) == start_offset or p.producer_id == producer_id)
+        ]
+        if not hanging:
+            raise CommandFailed(f"{partition} has no such open transaction")
+        found = hanging[0]
+        confirm(f"Abort the transaction of producer {found.producer_id} on {partition}?", yes)
+        spec = AbortTransactionSpec(
+            TopicPartition(*wanted[0]),
+            found.producer_id,
+            found.producer_epoch,
+            max(found.coordinator_epoch, 0),
+        )
+        try:
+            admin.abort_transaction(spec)
+        except Exception as error:
+            raise explain(error, partition) or error from error
+    say(f"{partition}: transaction of producer {found.producer_id} aborted")
