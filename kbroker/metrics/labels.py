@@ -35,7 +35,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "phase": PHASES,
     "operation": ("Produce", "Fetch", "Rebalance", "Heartbeat"),
     "role": ("control", "io", "network", "http"),
-    "listener": tuple(str(number) for number in range(16)),
+    "listener": tuple(str(number) for number in range(64)),
     "why": ("peer", "idle", "error", "limit", "stop"),
     "path": ("sendfile", "copy"),
     "batch_error": ("magic", "crc", "sequence", "no_key", "size", "timestamp", "other"),

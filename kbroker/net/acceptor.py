@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
 from kbroker.ipc.fds import RESTARTED, Accepted, receive_closed, send_connection
+from kbroker.metrics.slots import Slots, bind, private
 from kbroker.net.complaints import Complaints
 from kbroker.net.connection_limits import ConnectionLimits
 
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 ACCEPTS_PER_TURN = 64
 FULL_SECONDS = 0.005
+ACCEPTED = bind("kbroker_connections_accepted_total")  # + number of the listener
+REFUSED = bind("kbroker_connections_refused_total")
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -32,7 +35,9 @@ class Acceptor:
         config: BrokerConfig,
         handoffs: Sequence[socket.socket],
         clock: Callable[[], float] = time.monotonic,
+        metrics: Slots | None = None,
     ) -> None:
+        self._metrics = metrics or private()
         self._config = config
         self._handoffs = list(handoffs)
         self._limits = ConnectionLimits(config, clock)
@@ -109,8 +114,10 @@ class Acceptor:
                 self._admit(number, listener, client, _plain(address[0]), address[1])
 
     def _admit(self, number: int, listener: str, client: socket.socket, host: str, port: int) -> None:
+        self._metrics.words[ACCEPTED + number] += 1
         refusal = self._limits.refusal(host)
         if refusal:
+            self._metrics.words[REFUSED + number] += 1
             self._complain("closing connection from %s:%d on %s: %s", host, port, listener, refusal)
             return
         _prepare(client, self._config.get_int("socket.send.buffer.bytes"))
@@ -122,6 +129,7 @@ class Acceptor:
             except OSError as error:
                 self._complain("network process %d takes no connections: %s", process, error)
         else:
+            self._metrics.words[REFUSED + number] += 1
             self._complain(
                 "closing connection from %s:%d on %s: no network process takes it", host, port, listener
             )

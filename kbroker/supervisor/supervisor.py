@@ -6,7 +6,6 @@ no partition slot and no ring: no child's crash can reach it. Signal handlers on
 
 import gc
 import logging
-import os
 import resource
 import select
 import signal
@@ -44,12 +43,12 @@ class Supervisor:
         self._handoffs = [
             socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(network_count(config))
         ]
-        self._acceptor = Acceptor(config, [ours for ours, _ in self._handoffs])
+        self._slots = Slots(self.shared.metrics[self.shared.supervisor_row])
+        self._acceptor = Acceptor(config, [ours for ours, _ in self._handoffs], metrics=self._slots)
         self._dirs: LogDirs | None = None
         self._children: list[Child] = []
         self._ports: dict[str, int] = {}
         self._http_listener: socket.socket | None = None
-        self._slots = Slots(self.shared.metrics[self.shared.supervisor_row])
         self._stopping = False
         self._poll = select.epoll()
         self._wake_read, self._wake_write = socket.socketpair()
@@ -280,5 +279,5 @@ def exit_code_of(supervisor: Supervisor) -> int:
         log.error("%s", error)
         return 1
     except OSError as error:
-        log.error("can not start: %s", os.strerror(error.errno) if error.errno else error)
+        log.error("can not start: %s", error.strerror or error)
         return 1

@@ -1,0 +1,98 @@
+"""Host metrics from a procfs of our own and from this process."""
+
+import os
+from pathlib import Path
+
+import pytest
+from prometheus_client.exposition import generate_latest
+
+from kbroker.http.families import Families
+from kbroker.http.host_rows import HostRows
+from kbroker.http.page_cache import PageCache
+from kbroker.ipc import layout
+from tests.http.scene import NETWORK, Scene, Scrape
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    folder = tmp_path / "proc"
+    (folder / "pressure").mkdir(parents=True)
+    (folder / "net").mkdir()
+    number = tmp_path.stat().st_dev
+    (folder / "diskstats").write_text(
+        "   7       0 loop0 1 1 1 1 1 1 1 1 0 1 1\n"
+        f" {os.major(number)} {os.minor(number)} sda1 10 0 80 2000 20 0 160 3000 0 4000 5000\n"
+    )
+    for resource in ("cpu", "io", "memory"):
+        (folder / "pressure" / resource).write_text(
+            "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n"
+            "full avg10=0.00 avg60=0.00 avg300=0.00 total=500000\n"
+        )
+    (folder / "net" / "snmp").write_text("Ip: A\nIp: 1\nTcp: InSegs RetransSegs\nTcp: 99 7\n")
+    (folder / "net" / "netstat").write_text("TcpExt: SyncookiesSent ListenDrops\nTcpExt: 1 3\n")
+    (folder / "meminfo").write_text("MemTotal:  1000 kB\nMemAvailable: 400 kB\nCached: 300 kB\nDirty: 2 kB\n")
+    return folder
+
+
+def scrape(rows: HostRows) -> Scrape:
+    families = Families(kafka=True)
+    rows.add(families)
+
+    class Once:
+        def collect(self) -> Families:
+            return families
+
+    return Scrape(generate_latest(Once()).decode())  # type: ignore[arg-type]
+
+
+def test_devices_pressure_and_memory_are_read_from_procfs(tmp_path: Path, proc: Path) -> None:
+    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], proc))
+    assert found.value("kbroker_disk_bytes_total", device="sda1", direction="read") == 80 * 512
+    assert found.value("kbroker_disk_operations_total", device="sda1", direction="write") == 20
+    assert found.value("kbroker_disk_time_seconds_total", device="sda1", direction="write") == 3
+    assert found.value("kbroker_disk_busy_seconds_total", device="sda1") == 4
+    assert found.value("kbroker_pressure_seconds_total", resource="io", kind="full") == 0.5
+    assert found.value("kbroker_tcp_retransmits_total") == 7
+    assert found.value("kbroker_tcp_listen_drops_total") == 3
+    assert found.value("kbroker_memory_bytes", type="page_cache") == 300 * 1024
+
+
+def test_other_devices_are_left_out(tmp_path: Path, proc: Path) -> None:
+    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], proc))
+    assert {labels["device"] for labels in found.labels("kbroker_disk_bytes_total")} == {"sda1"}
+
+
+def test_what_the_host_does_not_tell_is_left_out(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], empty))
+    assert found.labels("kbroker_pressure_seconds_total") == []
+    assert found.value("kbroker_log_dir_bytes", dir=str(tmp_path), type="size") > 0
+
+
+def test_processes_are_named_and_a_dead_one_is_left_out(tmp_path: Path, proc: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.shared.processes[NETWORK, layout.PROCESS_PID] = os.getpid()
+    scene.shared.processes[1, layout.PROCESS_PID] = 1 << 22  # above pid_max
+    found = scrape(HostRows(scene.shared, os.getppid(), [str(tmp_path)], proc))
+    assert found.value("kbroker_process_memory_bytes", process="network-0", type="pss") > 1 << 20
+    assert {labels["process"] for labels in found.labels("kbroker_process_threads")} == {
+        "network-0",
+        "acceptor",
+    }
+
+
+def test_the_page_cache_of_log_files_adds_up_by_topic(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.topic("orders", 2)
+    for partition in scene.view.directory.partitions:
+        (Path(partition.folder) / "00000000000000000000.log").write_bytes(b"x" * 40_960)
+        (Path(partition.folder) / "00000000000000000000.index").write_bytes(b"x" * 8192)
+    cache = PageCache()
+    cache.look(scene.view.directory)
+    if not cache.works:
+        pytest.skip("this kernel has no cachestat")
+    scene.collector._page_cache = cache
+    found = scene.scrape()
+    assert found.value("kbroker_topic_page_cache_looked_at_bytes", topic="orders") == 2 * 40_960
+    assert found.value("kbroker_topic_page_cache_bytes", topic="orders", state="cached") == 2 * 40_960
