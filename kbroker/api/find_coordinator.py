@@ -28,12 +28,14 @@ NO_NODE = (-1, "", -1)
 
 async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
     """This node, once the coordinator's topic exists."""
+    if request.key_type not in NAMES:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {request.key_type}")
     if ctx.version >= 4:
         coordinators = []
         for key in request.coordinator_keys:
             error = await _error(ctx, request.key_type, key)
             node = NO_NODE if error else _node(ctx)
-            coordinators.append(Coordinator(key, *node, error.code if error else ErrorCode.NONE, None))
+            coordinators.append(Coordinator(key, *node, error.code if error else ErrorCode.NONE, ""))
         return FindCoordinatorResponse(coordinators=coordinators)
     error = await _error(ctx, request.key_type, request.key)
     if error:
@@ -61,7 +63,7 @@ def _node(ctx: RequestContext) -> tuple[int, str, int]:
 
 async def _error(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:
     coordinator = ctx.broker.coordinators.get(key_type)
-    if key_type not in NAMES or (key_type == SHARE and (ctx.version < 6 or not is_share_key(key))):
+    if key_type == SHARE and (ctx.version < 6 or not is_share_key(key)):
         return KafkaError(ErrorCode.INVALID_REQUEST)
     if coordinator is None:
         return KafkaError(ErrorCode.INVALID_REQUEST, f"There is no {NAMES[key_type]} coordinator")

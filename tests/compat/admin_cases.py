@@ -21,6 +21,7 @@ from kbroker.protocol.messages import describe_producers as dp
 from kbroker.protocol.messages import describe_quorum as dq
 from kbroker.protocol.messages import describe_topic_partitions as dtp
 from kbroker.protocol.messages import elect_leaders as el
+from kbroker.protocol.messages import find_coordinator as fc
 from kbroker.protocol.messages import incremental_alter_configs as iac
 from kbroker.protocol.messages import init_producer_id as ip
 from kbroker.protocol.messages import list_config_resources as lcr
@@ -223,6 +224,15 @@ CLUSTER: list[Case] = [
 ]  # fmt: skip
 
 
+FIND_COORDINATOR: list[Case] = [
+    later(f"coordinator {kind} {keys}", K.FIND_COORDINATOR, versions, fc.FindCoordinatorRequest(keys[0], kind, keys))
+    for kind, keys, versions in (
+        (0, ["g"], (0, 6)), (0, [""], (0, 6)), (0, ["g", "h", "g"], (4, 6)), (1, ["t"], (1, 6)), (9, ["x"], (1, 6)),
+        (2, ["x"], (1, 6)), (2, ["g:AAAAAAAAAAAAAAAAAAAAAQ:0"], (1, 5)), (-1, ["x"], (1, 6)),
+    )
+] + [later("coordinator of nothing", K.FIND_COORDINATOR, (4, 6), fc.FindCoordinatorRequest("", 0, []))]  # fmt: skip
+
+
 def growth(*topics: tuple[Any, ...], validate_only: bool = False) -> cp.CreatePartitionsRequest:
     wishes = [
         cp.CreatePartitionsTopic(
@@ -356,7 +366,7 @@ FEATURES: list[Case] = [
 
 CASES: list[Case] = [
     *CREATE_TOPICS, *METADATA, *DESCRIBE_TOPIC_PARTITIONS, *LIST_OFFSETS, *PARTITIONS, *CLUSTER, *CONFIGS, *FEATURES,
-    *GROW_AND_DELETE,
+    *FIND_COORDINATOR, *GROW_AND_DELETE,
 ]  # fmt: skip
 
 
