@@ -10,6 +10,7 @@ from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64, store_i64, store_release
 from kbroker.kernels.wire import read_length, skip_tags
 from kbroker.net.check_kernel import (
+    CORRUPT_MESSAGE,
     DEEP,
     INVALID_REQUIRED_ACKS,
     INVALID_TOPIC_EXCEPTION,
@@ -123,6 +124,9 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
     count = 0
     bound = 32
     transactional = False
+    corrupt = (
+        False  # Kafka looks for transactions first, and a batch it can not step over fails the whole request
+    )
     for _ in range(topics):
         if version >= TOPIC_IDS:
             length = 16
@@ -142,11 +146,11 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
             length, position = read_length(position + 4, end, compact, True)
             if position < 0 or length < -1 or length > end - position:
                 return MALFORMED
-            if (
-                length >= rb.HEADER_BYTES
-                and load_i8(position + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_TRANSACTIONAL
-            ):
-                transactional = transactional or whole_batch(position, length) > 0
+            if length >= 0 and not transactional and not corrupt:
+                size = whole_batch(position, length)
+                corrupt = size < 0
+                if size >= rb.HEADER_BYTES:
+                    transactional = load_i8(position + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_TRANSACTIONAL != 0
             position += max(length, 0)
             if compact:
                 position = skip_tags(position, end)
@@ -160,8 +164,10 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
         position = skip_tags(position, end)
     if position < 0:  # bytes behind the end are legal, some clients send them
         return MALFORMED
-    refused = transactional and not transactional_id
-    put(cx, CX_SCAN_REFUSED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED if refused else NONE)
+    refused = CORRUPT_MESSAGE if corrupt else NONE
+    if transactional and not transactional_id:
+        refused = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    put(cx, CX_SCAN_REFUSED, refused)
     put(cx, CX_SCAN_COUNT, count)
     put(cx, CX_SCAN_BOUND, bound)
     return READY
@@ -266,7 +272,7 @@ def _admit_partition(
         return INVALID_TOPIC_EXCEPTION
     number = get(partition, PT_SLOT)
     slot = get(cx, CX_SLOTS) + number * sm.SLOT_WORDS * 8
-    error = check_slot(slot, get(partition, PT_GENERATION), acks)
+    error = check_slot(slot, get(partition, PT_GENERATION))
     if error != NONE:
         return error
     size = load_i32_be(address + rb.LENGTH) + rb.LENGTH_OVERHEAD

@@ -28,7 +28,6 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 NOT_LEADER_OR_FOLLOWER = 6
 MESSAGE_TOO_LARGE = 10
 INVALID_TOPIC_EXCEPTION = 17
-NOT_ENOUGH_REPLICAS = 19
 INVALID_REQUIRED_ACKS = 21
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 KAFKA_STORAGE_ERROR = 56
@@ -84,8 +83,11 @@ def check_single(address: int, length: int, version: int) -> int:
 
 
 @inlined
-def check_slot(slot: int, generation: int, acks: int) -> int:
-    """Whether the partition takes appends now. slot: address of its row."""
+def check_slot(slot: int, generation: int) -> int:
+    """Whether the partition takes appends now. slot: address of its row.
+
+    min.insync.replicas is no hurdle: Kafka takes the number of replicas where that is lower, and there is one.
+    """
     state = get(slot, sm.SLOT_STATE)
     if get(slot, sm.SLOT_GENERATION) != generation:
         return NOT_LEADER_OR_FOLLOWER
@@ -93,8 +95,6 @@ def check_slot(slot: int, generation: int, acks: int) -> int:
         if state == sm.STATE_OFFLINE:
             return KAFKA_STORAGE_ERROR
         return UNKNOWN_TOPIC_OR_PARTITION if state == sm.STATE_DELETED else NOT_LEADER_OR_FOLLOWER
-    if acks == -1 and get(slot, sm.SLOT_MIN_IN_SYNC_REPLICAS) > 1:
-        return NOT_ENOUGH_REPLICAS
     return NONE
 
 

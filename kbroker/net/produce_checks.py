@@ -4,17 +4,20 @@ Runs in: network. Owner: the process. While a batch is looked at, its connection
 later batch of the same producer can not overtake it.
 """
 
+import struct
 from collections.abc import Callable
 
 from kbroker.ipc import layout as sm
 from kbroker.net import layout as nl
 from kbroker.net.admit_kernel import push_checked
+from kbroker.net.check_kernel import MIN_LEGACY_RECORD
 from kbroker.net.chunk_kernel import reserve_bytes
 from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.pump_kernel import wake_workers
 from kbroker.net.queue_kernel import settle_checked
 from kbroker.net.record_checks import Rules, Verdict, check
 from kbroker.net.topics import Topics
+from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_response, parse_request
@@ -116,16 +119,17 @@ class ProduceChecks:
         header, body = parse_request(frame)
         asked, _ = decode(ProduceRequest, header.api_version, frame, body)
         response = ProduceResponse()
+        damage = damage_text(asked)
         result = int(request[nl.RQ_RESULT])
         for topic in asked.topic_data:
             told = TopicProduceResponse(topic.name, topic.topic_id)
             for part in topic.partition_data:
-                told.partition_responses.append(self._partition(result, part.index))
+                told.partition_responses.append(self._partition(result, part.index, damage))
                 result = int(self._context.results[result, nl.RS_NEXT])
             response.responses.append(told)
         return encode_response(header.api_key, header.api_version, header.correlation_id, response)
 
-    def _partition(self, result: int, index: int) -> PartitionProduceResponse:
+    def _partition(self, result: int, index: int, damage: str | None) -> PartitionProduceResponse:
         words = self._context.results[result].tolist()
         verdict = self._verdicts.pop(result, Verdict())
         return PartitionProduceResponse(
@@ -135,5 +139,25 @@ class ProduceChecks:
             words[nl.RS_APPEND_TIME],
             words[nl.RS_LOG_START],
             [BatchIndexAndErrorMessage(at, text) for at, text in verdict.record_errors],
-            verdict.message,
+            verdict.message or damage,
         )
+
+
+def damage_text(request: ProduceRequest) -> str | None:
+    """What Kafka says of the first batch it can not step over, for which it refuses the whole request."""
+    for topic in request.topic_data:
+        for part in topic.partition_data:
+            data = bytes((part.records or b"")[: rb.HEADER_BYTES])
+            if len(data) < rb.LENGTH_OVERHEAD:
+                continue
+            (size,) = struct.unpack_from(">i", data, rb.LENGTH)
+            if size < MIN_LEGACY_RECORD:
+                return f"Record size {size} is less than the minimum record overhead ({MIN_LEGACY_RECORD})"
+            if (
+                len(data) > rb.MAGIC
+                and not 0 <= (magic := struct.unpack_from("b", data, rb.MAGIC)[0]) <= rb.MAGIC_V2
+            ):
+                return f"Invalid magic found in record: {magic}"
+            if len(data) > rb.ATTRIBUTES + 1 and data[rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_TRANSACTIONAL:
+                return None
+    return None

@@ -12,6 +12,7 @@ from kbroker.kernels.libc import EAGAIN, EINTR, MSG_DONTWAIT, epoll_ctl, errno, 
 from kbroker.kernels.memory import copy, load_i16_be, load_i32_be, store_i32, store_i64
 from kbroker.kernels.wire import skip_request_header
 from kbroker.net.admit_kernel import FLEXIBLE, MALFORMED, admit, rings_have, scan
+from kbroker.net.check_kernel import CORRUPT_MESSAGE
 from kbroker.net.chunk_kernel import ensure_room, hold, release, reserve
 from kbroker.net.layout import (
     CN_ARMED,
@@ -45,6 +46,7 @@ from kbroker.net.layout import (
     CX_SCAN_ACKS,
     CX_SCAN_BOUND,
     CX_SCAN_COUNT,
+    CX_SCAN_REFUSED,
     CX_SCAN_TIMEOUT,
     CX_SCAN_TOPICS,
     CX_SCRATCH,
@@ -148,7 +150,7 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     put(request, RQ_CHUNK, chunk)
     put(request, RQ_RESULT, -1)
     put(request, RQ_FAILED, 0)
-    put(request, RQ_PYTHON, 0)
+    put(request, RQ_PYTHON, 1 if get(cx, CX_SCAN_REFUSED) == CORRUPT_MESSAGE else 0)
     put(request, RQ_RECEIVED_NS, get(cx, CX_NOW_NS))
     put(request, RQ_BOUND, get(cx, CX_SCAN_BOUND))
     put(request, RQ_FRAME, frame - get(cx, CX_ARENA))

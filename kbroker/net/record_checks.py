@@ -74,7 +74,7 @@ def check(batch_bytes: bytes, rules: Rules, now_ms: int) -> Verdict:
 
 def _fault(record: Record, batch: RecordBatch, rules: Rules, now_ms: int) -> tuple[ErrorCode, str] | None:
     if rules.compacted and record.key is None:
-        text = f"Compacted topic cannot accept message without key in topic partition {rules.partition}."
+        text = f"Compacted topic cannot accept message without key in topic partition {rules.partition}"
         return ErrorCode.INVALID_RECORD, text
     if not rules.log_append_time and record.timestamp_ms != NO_TIMESTAMP:
         age = now_ms - record.timestamp_ms

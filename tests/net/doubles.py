@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -287,6 +288,9 @@ class NetNode:
             code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         self.worker.ended.set()
         self.control.listener.close()
+        self.acceptor_end.close()
+        self._net_end.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
         return code
 
 

@@ -5,7 +5,13 @@ import time
 
 from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.frame import encode_request, parse_response
-from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from kbroker.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+)
 from kbroker.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -31,7 +37,12 @@ def batch(value: bytes = b"value", count: int = 1, **how: object) -> bytes:
 
 
 def produce_frame(
-    data: bytes | None, version: int = 7, partition: int = 0, acks: int = -1, topic: str = "t", number: int = 1
+    data: bytes | None,
+    version: int = 7,
+    partition: int = 0,
+    acks: int = -1,
+    topic: str = "t",
+    number: int = 1,
 ) -> bytes:
     topic_id = TOPIC_ID if topic == "t" else bytes(15) + b"\xff"
     parts = [PartitionProduceData(partition, data)]
@@ -44,7 +55,9 @@ def read_produce(frame: bytes, version: int) -> ProduceResponse:
     return decode_exact(ProduceResponse, version, frame, start)
 
 
-def produce(link: socket.socket, data: bytes | None, version: int = 7, **how: object) -> PartitionProduceResponse:
+def produce(
+    link: socket.socket, data: bytes | None, version: int = 7, **how: object
+) -> PartitionProduceResponse:
     """Send one batch; the answer for its partition."""
     answer = ask(link, produce_frame(data, version, **how))  # type: ignore[arg-type]
     assert answer, "the connection was closed"

@@ -1,0 +1,101 @@
+"""What no client should send: Kafka's own answer or a closed connection, and nobody else notices."""
+
+import os
+import struct
+import time
+
+import pytest
+
+from kbroker.ipc.messages import ClientRequest
+from tests.net.conftest import NodeFactory
+from tests.net.doubles import NetNode, ask, read_frame
+from tests.net.requests import batch, is_closed, produce, produce_frame
+
+BAD = {
+    "negative size": struct.pack(">i", -1),
+    "size beyond the limit": struct.pack(">i", (100 << 20) + 1) + b"x" * 100,
+    "HTTP": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "TLS hello": bytes.fromhex("16030100c8010000c40303") + os.urandom(64),
+    "empty frame": struct.pack(">i", 0),
+    "short header": struct.pack(">ihh", 4, 3, 1),
+    "unknown API": struct.pack(">ihhih", 10, 777, 0, 1, -1),
+    "unknown version": struct.pack(">ihhih", 10, 3, 99, 1, -1),
+    "produce v2": struct.pack(">ihhih", 10, 0, 2, 1, -1),
+    "produce v99": struct.pack(">ihhih", 10, 0, 99, 1, -1),
+    "client id too long": struct.pack(">ihhih", 10, 3, 1, 1, 500),
+    "produce without body": struct.pack(">ihhih", 10, 0, 7, 1, -1),
+    "produce with a topic count of 2^31-1": struct.pack(">ihhihhhii", 22, 0, 7, 1, -1, -1, 1, 1000, 0x7FFFFFFF),
+    "produce v9 with an endless varint": struct.pack(">ihhih", 20, 0, 9, 1, -1) + b"\0" + b"\xff" * 9,
+    "fetch without body": struct.pack(">ihhih", 10, 1, 11, 1, -1),
+}  # fmt: skip
+
+
+@pytest.fixture
+def node(node_factory: NodeFactory) -> NetNode:
+    return node_factory({"t": 1}, answer=lambda request: struct.pack(">ii", 4, request.correlation_id))
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_the_connection_is_closed_and_others_live_on(node: NetNode, name: str) -> None:
+    other = node.connect()
+    link = node.connect()
+    link.sendall(BAD[name])
+    assert is_closed(link)
+    assert produce(other, batch()).error_code == 0
+
+
+def test_random_bytes_never_harm(node: NetNode) -> None:
+    for seed in range(50):
+        link = node.connect()
+        size = struct.pack(">i", 60) if seed % 2 else b""
+        link.sendall(size + os.urandom(60))
+        link.close()
+    assert produce(node.connect(), batch()).error_code == 0
+
+
+def test_every_cut_and_bit_flip_of_a_produce_request(node: NetNode) -> None:
+    good = produce_frame(batch(b"v" * 20), 9)
+    for at in range(4, len(good)):
+        link = node.connect()
+        flipped = bytearray(good)
+        flipped[at] ^= 1 << (at % 8)
+        link.sendall(flipped + good[:at])
+        link.close()
+    assert produce(node.connect(), batch()).error_code == 0
+
+
+def test_a_frame_in_single_bytes(node: NetNode) -> None:
+    link = node.connect()
+    for byte in produce_frame(batch()):
+        link.sendall(bytes([byte]))
+    assert len(read_frame(link)) > 0
+
+
+def test_unknown_apis_go_nowhere_and_known_ones_to_control(node: NetNode) -> None:
+    link = node.connect()
+    assert ask(link, struct.pack(">ihhih", 10, 3, 1, 42, -1)) == struct.pack(">i", 42)
+    (request,) = node.control.requests
+    assert isinstance(request, ClientRequest)
+    assert (request.api_key, request.api_version, request.correlation_id, request.body) == (3, 1, 42, b"")
+    assert (request.client_id, request.listener, request.client_host) == (None, "PLAINTEXT", "127.0.0.1")
+
+
+def test_half_a_frame_then_silence_is_closed_when_idle(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1}, settings={"connections.max.idle.ms": "300"})
+    link, quiet = node.connect(), node.connect()
+    link.sendall(produce_frame(batch())[:50])
+    assert is_closed(link)
+    assert is_closed(quiet)
+
+
+def test_requests_after_a_restart_of_control_wait_for_it(node: NetNode) -> None:
+    link = node.connect()
+    node.control.drop()
+    time.sleep(0.05)
+    assert ask(link, struct.pack(">ihhih", 10, 3, 1, 7, -1)) == struct.pack(">i", 7)
+
+
+def test_an_api_that_control_does_not_answer_closes(node_factory: NodeFactory) -> None:
+    link = node_factory({"t": 1}).connect()
+    link.sendall(struct.pack(">ihhih", 10, 3, 1, 42, -1))
+    assert is_closed(link)
