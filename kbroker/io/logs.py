@@ -18,6 +18,7 @@ from kbroker.io.drain import Drain
 from kbroker.io.log_dir import LogDir
 from kbroker.io.partition import Partition
 from kbroker.io.recovery import LoadedLog, TrustedEnd
+from kbroker.io.recovery_progress import RecoveryProgress
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.messages import OpenPartition
@@ -66,6 +67,7 @@ class Logs:
         self._checkpoints: dict[str, tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
         self._done: deque[Opening] = deque()
         self._full: set[int] = set()
+        self._progress = RecoveryProgress()
         self.deletions = Deletions()
         threads = self._config.get_int("num.recovery.threads.per.data.dir") * max(1, len(self._dirs))
         self._executor = ThreadPoolExecutor(threads, "recovery")
@@ -113,6 +115,7 @@ class Logs:
         trusted = self._trusted_end(message)
         self._openings[slot] = opening
         _set_state(words, layout.STATE_RECOVERING)
+        self._progress.begin(time.monotonic_ns())
         self._executor.submit(self._load, opening, trusted)
 
     def _trusted_end(self, message: OpenPartition) -> TrustedEnd | None:
@@ -132,17 +135,19 @@ class Logs:
         key = (message.topic, message.partition)
         try:
             points, starts = self._offsets_of(message.log_dir)
-            opening.partition.create_folder(message.topic_id)
+            new = opening.partition.create_folder(message.topic_id)
             opening.loaded = opening.partition.recover(
                 clean=message.log_dir in self._clean_dirs and self._first_start,
-                recovery_point=points.get(key, 0),
-                log_start=starts.get(key, 0),
+                recovery_point=0 if new else points.get(key, 0),
+                log_start=0 if new else starts.get(key, 0),
                 now_ms=now_ms(),
                 trusted_end=trusted,
+                progress=self._progress.scanned,
             )
         except Exception as error:
             opening.error = error
         opening.nanoseconds = time.monotonic_ns() - began
+        self._progress.finish()
         self._done.append(opening)
         self._notify()
 
@@ -155,6 +160,8 @@ class Logs:
 
     def take_opened(self, reply: Callable[[int, int, str], None]) -> None:
         """Bring online what threads have loaded; reply(call_id, error, message)."""
+        if line := self._progress.tell(time.monotonic_ns()):
+            log.info("recovery: %s", line)
         while self._done:
             opening = self._done.popleft()
             self._openings.pop(opening.message.slot, None)
@@ -335,6 +342,7 @@ def _published_end(words: NDArray[np.int64]) -> TrustedEnd:
         int(words[layout.SLOT_ACTIVE_BASE]),
         int(words[layout.SLOT_ACTIVE_END]),
         int(words[layout.SLOT_LOG_END]),
+        int(words[layout.SLOT_LOG_START]),
     )
 
 

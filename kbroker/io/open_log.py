@@ -87,9 +87,11 @@ class OpenLog:
 
     # --- opening -----------------------------------------------------------------------------------------
 
-    def create_folder(self, topic_id: bytes) -> None:
-        """Make the folder and its partition.metadata where they are missing. Raises OSError, CorruptCheckpoint, and
+    def create_folder(self, topic_id: bytes) -> bool:
+        """Make the folder and its partition.metadata where they are missing; whether the folder is new (what
+        checkpoints say of that name is then of a deleted predecessor). Raises OSError, CorruptCheckpoint, and
         KafkaError(INCONSISTENT_TOPIC_ID) when the folder is of another topic of that name."""
+        new = not Path(self.folder).exists()
         Path(self.folder).mkdir(parents=True, exist_ok=True)
         found = checkpoint.read_topic_id(self.folder)
         if found is None:
@@ -99,6 +101,7 @@ class OpenLog:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.folder} is of topic id {here}, not {wanted}"
             )
+        return new
 
     def recover(
         self,

@@ -23,6 +23,7 @@ from kbroker.io.segment import ActiveState, Segment, SegmentFds, finish, mark_de
 from kbroker.io.segment_scan import Scan
 from kbroker.kernels import batches as bt
 from kbroker.log import files
+from kbroker.log.errors import CorruptLog
 
 log = logging.getLogger(__name__)
 
@@ -31,11 +32,12 @@ Rows = NDArray[np.int64]
 
 class TrustedEnd(NamedTuple):
     """Where a log ended when its last writer published it, in the same run of the machine: every byte before it is
-    whole (in the page cache, if not on disk). From SLOT_ACTIVE_BASE, SLOT_ACTIVE_END, SLOT_LOG_END."""
+    whole (in the page cache, if not on disk). From SLOT_ACTIVE_BASE, SLOT_ACTIVE_END, SLOT_LOG_END, SLOT_LOG_START."""
 
     active_base: int
     position: int
     next_offset: int
+    log_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class LogLoader:
 
     def _load(self) -> LoadedLog:
         request = self.request
+        start = max(request.log_start, request.trusted_end.log_start if request.trusted_end else 0)
         for line in clear_leftovers(self.folder):
             log.info("%s: %s", self.folder, line)
         self._list()
@@ -113,10 +116,10 @@ class LogLoader:
             self._trust(request.trusted_end)
         elif self._segments:
             self._scan_where_needed()
-        active_fds, active = self._open_active()
-        if active.next_offset < request.log_start:
-            active_fds, active = self._start_over(active_fds)
-        log_start = max(request.log_start, self._segments[0].base_offset)
+        active_fds, active = self._open_active(start)
+        if active.next_offset < start:
+            active_fds, active = self._start_over(active_fds, start)
+        log_start = max(start, self._segments[0].base_offset)
         self.epochs.truncate_from_end(active.next_offset)
         self.epochs.truncate_from_start(log_start)
         if self.epochs.entries != before:
@@ -165,15 +168,25 @@ class LogLoader:
                 if self._scan(segment, check_crc=True):
                     self._drop_from(n + 1)
                     return
-            elif self._lacks_index(segment.base_offset):
-                log.warning("%s: segment %d lacks an index, rebuilding it", self.folder, segment.base_offset)
+            elif self._index_is_bad(segment.base_offset):
+                log.warning(
+                    "%s: an index of segment %d is bad, rebuilding it", self.folder, segment.base_offset
+                )
                 if self._scan(segment, check_crc=not self.request.clean):
                     self._drop_from(n + 1)
                     return
 
-    def _lacks_index(self, base: int) -> bool:
+    def _index_is_bad(self, base: int) -> bool:
+        """Whether an index is missing, or the transaction index can not be true."""
         wanted = (files.INDEX, files.TIME_INDEX)
-        return any(files.file_name(base, suffix) not in self._names for suffix in wanted)
+        if any(files.file_name(base, suffix) not in self._names for suffix in wanted):
+            return True
+        if files.file_name(base, files.TXN_INDEX) not in self._names:
+            return False
+        try:
+            return not transaction_index.is_sane(self.folder, base)
+        except CorruptLog:
+            return True
 
     def _scan(self, segment: Segment, check_crc: bool) -> bool:
         """Check a segment, rebuild its indexes, cut it at the first fault; True when something was cut."""
@@ -259,9 +272,9 @@ class LogLoader:
 
     # --- the active segment -----------------------------------------------------------------------------
 
-    def _open_active(self) -> tuple[SegmentFds, ActiveState]:
+    def _open_active(self, log_start: int) -> tuple[SegmentFds, ActiveState]:
         if not self._segments:
-            return self._create(self.request.log_start)
+            return self._create(log_start)
         segment = self._segments[-1]
         base = segment.base_offset
         if base not in self._states:
@@ -283,7 +296,7 @@ class LogLoader:
         self._segments.append(Segment(base, 0, self.request.now_ms))
         return fds, ActiveState(base, 0, base, max_timestamp_offset=base)
 
-    def _start_over(self, fds: SegmentFds) -> tuple[SegmentFds, ActiveState]:
+    def _start_over(self, fds: SegmentFds, log_start: int) -> tuple[SegmentFds, ActiveState]:
         """The log ends below its start: files were lost, what is left is of no use (Kafka deletes it, too)."""
         log.warning(
             "%s: the log ends before its start offset %d, starting over", self.folder, self.request.log_start
@@ -291,7 +304,7 @@ class LogLoader:
         fds.close()
         self._drop_from(0)
         self.epochs.clear()
-        return self._create(self.request.log_start)
+        return self._create(log_start)
 
     def _drop_from(self, n: int) -> None:
         for segment in self._segments[n:]:
@@ -321,7 +334,7 @@ class LogLoader:
             )
         at_snapshot = replay.offset
         for base in self._indexed_anew:
-            transaction_index.truncate(self.folder, base, 0)
+            transaction_index.reset(self.folder, base)
         shapes = [(segment.base_offset, segment.size) for segment in self._segments]
         replay.segments(shapes, end_offset, aborted_in=self._indexed_anew, snapshot_at=bases[-2:])
         if end_offset > at_snapshot or (end_offset > 0 and request.clean and not snapshots):

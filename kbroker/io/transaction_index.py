@@ -38,6 +38,13 @@ def truncate(folder: str, base_offset: int, offset: int) -> None:
         os.truncate(path, kept * ENTRY.size)
 
 
+def reset(folder: str, base_offset: int) -> None:
+    """Empty a segment's transaction index, if it has one."""
+    path = Path(files.path(folder, base_offset, files.TXN_INDEX))
+    if path.exists():
+        os.truncate(path, 0)
+
+
 def is_sane(folder: str, base_offset: int) -> bool:
     """Whether every entry ends at or behind the segment's base (TransactionIndex.sanityCheck)."""
     return all(entry.last_offset >= base_offset for entry in read(folder, base_offset))

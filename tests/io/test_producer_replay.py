@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from kbroker.io import append_row as ar
 from kbroker.io import transaction_index
 from kbroker.log.aborted_transactions import AbortedTransaction
@@ -45,6 +47,18 @@ def test_transactions_are_replayed_with_their_aborts(tmp_path: Path) -> None:
         AbortedTransaction(1, 0, 2, 1),
         AbortedTransaction(1, 3, 5, 6),
     ]
+
+
+@pytest.mark.parametrize("content", [b"\0\7" + bytes(32), AbortedTransaction(1, 0, -5, 0).pack()])
+def test_a_bad_transaction_index_is_written_anew(tmp_path: Path, content: bytes) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch(0, [b"v"], attributes=0x10, producer_id=1, producer_epoch=1, base_sequence=0))
+    log.append(end_marker(0, 1, 1, commit=False))
+    log.partition.close()
+    (log.folder / f"{0:020d}.txnindex").write_bytes(content)
+    log.reopen(clean=True)
+    assert transaction_index.read(str(log.folder), 0) == [AbortedTransaction(1, 0, 1, 2)]
 
 
 def test_expired_producers_are_not_loaded_but_open_transactions_are(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ def test_a_published_end_is_trusted_and_what_follows_is_cut(tmp_path: Path) -> N
     end = TrustedEnd(base, path.stat().st_size - size, 7)
     Folder(log.folder).segment(8, [])  # an unfinished roll
     loaded = load(log, trusted_end=end)
-    assert (loaded.active.base_offset, loaded.active.position, loaded.active.next_offset) == end
+    assert (loaded.active.base_offset, loaded.active.position, loaded.active.next_offset) == end[:3]
     assert loaded.scanned_bytes == 0
     assert offsets(log.folder) == list(range(7))
     assert [entry.last_offset for entry in loaded.producers] == [6, 5]
@@ -320,3 +320,16 @@ def test_thousands_of_segments_open_without_reading_them(tmp_path: Path) -> None
     log.reopen()
     assert len(log.partition.base_offsets) == 3001
     assert log.partition.log_end == 3001
+
+
+def test_a_published_log_start_is_newer_than_its_checkpoint(tmp_path: Path) -> None:
+    log = filled(tmp_path / "log", 8)
+    base = files.list_segments(str(log.folder))[-1].base_offset
+    position = (log.folder / f"{base:020d}.log").stat().st_size
+    assert load(log, trusted_end=TrustedEnd(base, position, 8, log_start=3)).log_start == 3
+
+
+def test_a_new_folder_is_told_from_one_that_was_there(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    assert log.partition.create_folder(b"\1" * 16)
+    assert not log.partition.create_folder(b"\1" * 16)
