@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 GENERATED: dict[str, str] = {
     "docs/apis.md": "kbroker.api.docs:page",
+    "docs/cli.md": "kbroker.cli.docs:page",
     "docs/config.md": "kbroker.config.docs:page",
     "docs/metrics.md": "kbroker.metrics.docs:page",
 }

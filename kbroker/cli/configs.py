@@ -49,7 +49,9 @@ def describe(
     key: Annotated[
         list[str] | None, typer.Option("--key", "-k", help="Only this setting; repeatable.")
     ] = None,
-    synonyms: Annotated[bool, typer.Option(help="Show what the value would be without the topmost.")] = False,
+    synonyms: Annotated[
+        bool, typer.Option("--synonyms", help="Show what the value would be without the topmost.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Show settings with their value and where it comes from."""

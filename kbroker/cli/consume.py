@@ -45,7 +45,7 @@ class GroupProtocol(StrEnum):
 @connected
 def consume(
     broker: Connection,
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)],
     group: Annotated[
         str | None,
         typer.Option("--group", "-g", help="Join this group: share partitions, go on where it was."),
@@ -121,6 +121,8 @@ def consume(
         idle_timeout_s=idle_timeout_s,
     )
     settings: dict[str, Any] = {"isolation.level": isolation.value, "enable.partition.eof": True}
+    if until_end or until:
+        settings["fetch.wait.max.ms"] = 20  # that the end is reached is known from an empty answer
     if group and group_protocol is GroupProtocol.CONSUMER:
         settings["group.protocol"] = group_protocol.value
     settings |= parse_pairs("--property", client_property or [])

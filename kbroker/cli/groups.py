@@ -15,10 +15,9 @@ from kbroker.cli.reset_offsets import EXAMPLES as RESET_EXAMPLES
 from kbroker.cli.reset_offsets import reset_offsets
 
 app = typer.Typer(name="groups", no_args_is_help=True, help="Consumer groups: lag, offsets, members.")
-app.command("reset-offsets", epilog=RESET_EXAMPLES)(reset_offsets)
 
 GroupId = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
-GroupIds = Annotated[list[str], typer.Argument(metavar="GROUP...", show_default=False)]
+GroupIds = Annotated[list[str], typer.Argument(metavar="GROUP", show_default=False)]
 
 
 @app.command("list", epilog=examples("kbroker groups list", "kbroker groups list --state Empty --json"))
@@ -79,7 +78,7 @@ def list_groups(
 @connected
 def describe(
     broker: Connection,
-    groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP...", show_default=False)] = None,
+    groups: Annotated[list[str] | None, typer.Argument(metavar="GROUP", show_default=False)] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every group of consumers.")] = False,
     members: Annotated[bool, typer.Option("--members", help="Show members and their partitions.")] = False,
     lag_seconds: Annotated[
@@ -213,7 +212,7 @@ def delete(broker: Connection, groups: GroupIds, yes: Yes = False) -> None:
 def delete_offsets(
     broker: Connection,
     group: GroupId,
-    scopes: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITIONS]...", show_default=False)],
+    scopes: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False)],
     yes: Yes = False,
 ) -> None:
     """Delete committed offsets of topics that no member of the group is subscribed to."""
@@ -275,6 +274,9 @@ def remove_members(
         except Exception as error:
             raise explain(error, f"group {group}") or error from error
     _report(answers, "removed")
+
+
+app.command("reset-offsets", epilog=RESET_EXAMPLES)(reset_offsets)
 
 
 def _report(answers: dict[str, Any], done: str) -> None:

@@ -1,6 +1,8 @@
 """`kbroker log dump`: what the files of a log directory hold, read directly; no broker is needed."""
 
+import base64
 import json
+import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,10 +17,11 @@ from kbroker.cli.progress import progress
 
 app = typer.Typer(name="log", no_args_is_help=True, help="Look into the files of a log directory.")
 Item = dict[str, Any]
+ID_BYTES = 16
 
 _SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _NAMES = ("leader-epoch-checkpoint", "partition.metadata", "meta.properties")
-_HIDDEN = ("type", "timestampType", "headers", "recordType")
+_HIDDEN = ("type", "timestampType", "headers")
 
 
 @app.callback()
@@ -36,7 +39,7 @@ def log() -> None:
     )
 )
 def dump(
-    paths: Annotated[list[Path], typer.Argument(metavar="FILE|FOLDER...", show_default=False)],
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE|FOLDER", show_default=False)],
     print_data_log: Annotated[
         bool, typer.Option("--print-data-log", help="Keys and values of every record.")
     ] = False,
@@ -130,7 +133,15 @@ def _print_items(items: Iterable[Item], file: str, *, json_lines: bool, contents
 
 
 def _plain(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    """Values that JSON has no form for: ids as Kafka prints them, other bytes as text."""
+    if isinstance(value, uuid.UUID):
+        value = value.bytes
+    if isinstance(value, bytes | memoryview):
+        data = bytes(value)
+        if len(data) == ID_BYTES:
+            return base64.urlsafe_b64encode(data).decode().rstrip("=")
+        return data.decode(errors="replace")
+    return str(value)
 
 
 def _line(item: Item, contents: bool) -> str:
@@ -139,6 +150,8 @@ def _line(item: Item, contents: bool) -> str:
         return f"{item['file']} is empty."
     if item["type"] == "preallocated":
         return f"{item['bytes']} preallocated bytes behind the last batch"
+    if item["type"] == "property":
+        return f"{item['key']}: {item['value']}"
     hidden = _HIDDEN if contents else (*_HIDDEN, "key", "payload")
     parts = []
     for name, value in item.items():

@@ -21,16 +21,18 @@ EXAMPLES = examples(
 @connected
 def offsets(
     broker: Connection,
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITIONS]...", show_default=False)],
+    topics: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False)],
     at: Annotated[
         str | None,
         typer.Option(metavar="TIME", help=f"Also the first offset at or after a time: {TIME_HELP}"),
     ] = None,
     max_timestamp: Annotated[
-        bool, typer.Option(help="Also the offset of the record with the largest timestamp.")
+        bool,
+        typer.Option("--max-timestamp", help="Also the offset of the record with the largest timestamp."),
     ] = False,
     read_committed: Annotated[
-        bool, typer.Option(help="End at the last stable offset, before any open transaction.")
+        bool,
+        typer.Option("--read-committed", help="End at the last stable offset, before any open transaction."),
     ] = False,
     json: AsJson = False,
 ) -> None:

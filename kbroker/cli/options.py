@@ -47,7 +47,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[
     bool, typer.Option("--validate-only", help="Let the broker check the request, change nothing.")
 ]
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)]
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)]
 
 _CONNECTION = [
     inspect.Parameter("bootstrap", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Bootstrap),

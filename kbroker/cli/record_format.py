@@ -15,7 +15,7 @@ Part = Callable[["Shown"], bytes]
 
 FORMAT_HELP = (
     "%t topic, %p partition, %o offset, %T timestamp (ms), %k key, %K its length, %s value, %S its length, "
-    "%R its length as 4 bytes, %h headers, %% a percent sign; \\\\n \\\\t \\\\r \\\\xHH. A length is -1 for null."
+    "%R its length as 4 bytes, %h headers, %% a percent sign; \\n \\t \\r \\xHH. A length is -1 for null."
 )
 
 

@@ -57,7 +57,7 @@ class Move:
 @connected
 def reset_offsets(
     broker: Connection,
-    groups: Annotated[list[str], typer.Argument(metavar="GROUP...", show_default=False)],
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP", show_default=False)],
     topic: Annotated[
         list[str] | None,
         typer.Option("--topic", metavar="TOPIC[:PARTITIONS]", help="orders or orders:0,1; repeatable."),

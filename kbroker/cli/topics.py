@@ -37,13 +37,21 @@ def create(
     broker: Connection,
     topics: Topics,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, show_default="the broker's num.partitions")
+        int | None,
+        typer.Option(
+            "--partitions", "-p", min=1, help="How many.", show_default="the broker's num.partitions"
+        ),
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", "-r", min=1, show_default="the broker's default")
+        int | None,
+        typer.Option(
+            "--replication-factor", "-r", min=1, help="Copies of each.", show_default="the broker's default"
+        ),
     ] = None,
     config: Configs = None,
-    if_not_exists: Annotated[bool, typer.Option(help="A topic that exists already is not an error.")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="A topic that exists already is not an error.")
+    ] = False,
     validate_only: DryRun = False,
     json: AsJson = False,
 ) -> None:
@@ -86,7 +94,9 @@ def list_topics(
     pattern: Annotated[
         str | None, typer.Argument(help="Regular expression that the whole name matches.", show_default=False)
     ] = None,
-    exclude_internal: Annotated[bool, typer.Option(help="Leave out the broker's own topics.")] = False,
+    exclude_internal: Annotated[
+        bool, typer.Option("--exclude-internal", help="Leave out the broker's own topics.")
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """List topics with their number of partitions and replicas."""
@@ -119,7 +129,7 @@ def describe(
     broker: Connection,
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC]...", help="All when none is named.", show_default=False),
+        typer.Argument(metavar="TOPIC", help="All when none is named.", show_default=False),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -222,7 +232,9 @@ def _grow(broker: Connection, topic: str, partitions: int, validate_only: bool) 
 def delete(
     broker: Connection,
     topics: Topics,
-    if_exists: Annotated[bool, typer.Option(help="A topic that is not there is not an error.")] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="A topic that is not there is not an error.")
+    ] = False,
     yes: Yes = False,
 ) -> None:
     """Delete topics with all their records."""
@@ -250,7 +262,7 @@ def delete_records(
     broker: Connection,
     before: Annotated[
         list[str],
-        typer.Argument(metavar="TOPIC:PARTITION:OFFSET...", help="Offset -1 is the end.", show_default=False),
+        typer.Argument(metavar="TOPIC:PARTITION:OFFSET", help="Offset -1 is the end.", show_default=False),
     ],
     yes: Yes = False,
     json: AsJson = False,

@@ -72,7 +72,7 @@ def list_transactions(
 @connected
 def describe(
     broker: Connection,
-    ids: Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL-ID...", show_default=False)],
+    ids: Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL-ID", show_default=False)],
     json: AsJson = False,
 ) -> None:
     """Show producer, state, age and partitions of transactional ids."""
@@ -124,7 +124,7 @@ def _description(name: str, found: Any, now_ms: int) -> dict[str, Any]:
 @connected
 def producers(
     broker: Connection,
-    scopes: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITIONS]...", show_default=False)],
+    scopes: Annotated[list[str], typer.Argument(metavar="TOPIC[:PARTITIONS]", show_default=False)],
     json: AsJson = False,
 ) -> None:
     """Show the producers that partitions remember, and where their open transactions start."""

@@ -1,0 +1,170 @@
+"""Writes docs/cli.md from the commands themselves: `python -m kbroker.cli.docs`, with `--check` only compares."""
+
+import re
+import sys
+from collections.abc import Iterator
+from enum import EnumType
+from pathlib import Path
+from typing import Any, get_args
+
+import typer.main
+
+from kbroker.cli.app import app
+from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.options import PANEL
+from kbroker.cli.record_format import FORMAT_HELP
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+
+_INTRO = """\
+# The kbroker command
+
+Generated from the commands by `make docs`; do not edit. `kbroker COMMAND --help` shows the same.
+
+After `make run` or `make test` the command is at `.venv/bin/kbroker`. All commands but `serve` and `log` are clients
+that speak the protocol through librdkafka and kafka-python: they work against Apache Kafka too.
+
+- The result goes to stdout, remarks and errors go to stderr. `--json` prints JSON where a script would want it:
+  one document, or one line for each record or item (`consume`, `log dump`).
+- Long work shows a progress bar on stderr when that is a terminal.
+- What deletes something asks first when stdin is a terminal; `--yes` answers.
+- Times: `2026-01-31T12:00:00+01:00` (UTC without a zone), `2026-01-31`, milliseconds since 1970, `now`, or an age such
+  as `90s`, `15m`, `2h`, `7d`.
+- Partitions: `orders` means all of a topic, `orders:0,3-5` some.
+"""
+
+
+def page() -> str:
+    """The whole text of docs/cli.md."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    root: Any = typer.main.get_command(app)
+    yield _INTRO
+    yield "## Exit codes\n"
+    yield "| code | meaning |\n|---|---|"
+    yield from (f"| {code.value} | {code.meaning} |" for code in ExitCode)
+    yield "\n`serve` ends with 0 after an orderly stop, 1 when it could not start or stop, 2 for bad settings.\n"
+    yield "## Connection\n"
+    yield "Every command that talks to a broker takes these:\n"
+    sample: Any = root.commands["offsets"]
+    yield from _table([p for p in _options(sample) if p.rich_help_panel == PANEL])
+    yield """
+The address comes from `--bootstrap`, else `KBROKER_BOOTSTRAP`, else `bootstrap.servers` of the `--command-config` file.
+That file takes librdkafka's names and, of Java's, `security.protocol`, `sasl.mechanism`, `sasl.jaas.config` and the PEM
+forms of `ssl.truststore.location` and `ssl.keystore.location`.
+"""
+    for name, command in root.commands.items():
+        if hasattr(command, "commands"):
+            yield f"## kbroker {name}\n"
+            yield _plain(command.help or "") + "\n"
+            for inner, leaf in command.commands.items():
+                yield from _command(f"kbroker {name} {inner}", leaf, "###")
+        else:
+            yield from _command(f"kbroker {name}", command, "##")
+
+
+def _command(name: str, command: Any, heading: str) -> Iterator[str]:
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    usage = " ".join([name, "[OPTIONS]", *(_metavar(argument) for argument in arguments)])
+    yield f"{heading} {name}\n"
+    yield _plain(command.help or "") + "\n"
+    yield f"    {usage}\n"
+    explained = [argument for argument in arguments if argument.help]
+    options = [p for p in _options(command) if p.rich_help_panel != PANEL]
+    if explained or options:
+        yield from _table([*explained, *options])
+        yield ""
+    if command.epilog:
+        yield "Examples:\n"
+        yield from (f"    {line.strip()}" for line in _plain(command.epilog).splitlines()[1:])
+        yield ""
+
+
+def _options(command: Any) -> list[Any]:
+    return [p for p in command.params if p.param_type_name == "option" and "--help" not in p.opts]
+
+
+def _table(parameters: list[Any]) -> Iterator[str]:
+    yield "| option | what it does | default |\n|---|---|---|"
+    for parameter in parameters:
+        if parameter.param_type_name == "argument":
+            names = f"`{_metavar(parameter)}`"
+        else:
+            spelled = [*parameter.opts, *parameter.secondary_opts]
+            if not parameter.is_flag:
+                spelled[-1] += f" {_metavar(parameter)}"
+            names = ", ".join(f"`{name}`" for name in spelled)
+        text = _plain(parameter.help or "")
+        if choices := _choices(parameter):
+            text += f" One of {', '.join(f'`{choice}`' for choice in choices)}."
+        yield f"| {names} | {_cell(text)} | {_cell(_default(parameter))} |"
+
+
+def _metavar(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        name = str(parameter.metavar or parameter.name.upper()) + ("..." if parameter.nargs < 0 else "")
+        return name if parameter.required or name.startswith("[") else f"[{name}]"
+    if parameter.metavar:
+        return str(parameter.metavar)
+    if _choices(parameter):
+        return "WORD"
+    return {int: "N", float: "NUMBER", Path: "FILE"}.get(_kind(parameter), "TEXT")
+
+
+def _kind(parameter: Any) -> Any:
+    """The type of one value of a parameter."""
+    annotation = parameter.type_descriptor.annotation
+    return next(iter(get_args(annotation)), annotation)
+
+
+def _choices(parameter: Any) -> list[str]:
+    kind = _kind(parameter)
+    members: dict[str, Any] = dict(kind.__members__) if isinstance(kind, EnumType) else {}
+    return [str(member.value) for member in members.values()]
+
+
+def _default(parameter: Any) -> str:
+    if isinstance(parameter.show_default, str):
+        return parameter.show_default
+    if (
+        parameter.required
+        or parameter.default is None
+        or parameter.default is False
+        or parameter.default == []
+    ):
+        return ""
+    return "yes" if parameter.default is True else f"`{_value(parameter.default)}`"
+
+
+def _value(value: Any) -> str:
+    return str(getattr(value, "value", value))
+
+
+def _cell(text: str) -> str:
+    return text.replace(FORMAT_HELP, f"`{FORMAT_HELP}`").replace("|", "\\|").replace("\n", " ")
+
+
+def _plain(text: str) -> str:
+    """Text without Rich's markup."""
+    return re.sub(r"\[/?(bold|dim)\]", "", text).replace("\\[", "[").strip()
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with `--check` return 1 when it is not what the commands say."""
+    text = page()
+    if arguments == ["--check"]:
+        if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
+            return ExitCode.OK
+        sys.stderr.write("docs/cli.md is stale: run `make docs`\n")
+        return ExitCode.FAILED
+    if arguments:
+        sys.stderr.write("usage: python -m kbroker.cli.docs [--check]\n")
+        return ExitCode.USAGE
+    PAGE.write_text(text, encoding="utf-8")
+    return ExitCode.OK
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
