@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 
 PARTITIONS = 3
+BURST, PAUSE_S = 50, 0.005  # some thousand records a second: enough to be in flight at every moment
 
 
 def create_topic(bootstrap: str, topic: str, config: dict[str, str] | None = None) -> None:
@@ -87,6 +88,8 @@ class Load:
             }
         )
         while not self._stop.is_set():
+            if sum(self.attempted.values()) % BURST == 0:
+                time.sleep(PAUSE_S)
             partition = sum(self.attempted.values()) % PARTITIONS
             try:
                 value = self.attempted[partition]
