@@ -25,6 +25,7 @@ from kbroker.io.segment import (
     SegmentFds,
     finish,
     open_files,
+    reserve,
 )
 from kbroker.io.segment_scan import Progress
 from kbroker.io.slot_group import publish
@@ -198,7 +199,7 @@ class OpenLog:
         fds = self._open_fds()
         if state.position > 0:
             finish(fds, state)
-            following = open_files(self.folder, state.next_offset, self._preallocate_bytes)
+            following = open_files(self.folder, state.next_offset)
             producer_snapshot.write(
                 self.folder, state.next_offset, self._producers.entries(self.slot), sync=False
             )
@@ -213,6 +214,8 @@ class OpenLog:
     def _start_segment(self, now_ms: int) -> None:
         self._created_ms = now_ms
         self._jitter_ms = active_row.new_jitter(self.config)
+        if self.config.preallocate:
+            reserve(self._open_fds().log, self.config.segment_bytes)
         self.row[ar.ROW_OTHER_BYTES] = sum(segment.size for segment in self._closed)
         active_row.apply_config(self.row, self.config, self._created_ms, self._jitter_ms)
 
@@ -220,10 +223,6 @@ class OpenLog:
         """New settings, from the next append or retention run on."""
         self.config = config
         active_row.apply_config(self.row, config, self._created_ms, self._jitter_ms)
-
-    @property
-    def _preallocate_bytes(self) -> int:
-        return self.config.segment_bytes if self.config.preallocate else 0
 
     def _open_fds(self) -> SegmentFds:
         if self._fds is None:

@@ -58,9 +58,8 @@ class ActiveState:
     first_timestamp: int = -1
 
 
-def open_files(folder: str, base_offset: int, preallocate_bytes: int = 0) -> SegmentFds:
-    """Open (and create) a segment's files for appending. preallocate_bytes: disk space to reserve behind the end
-    of .log without making the file longer; a file system that can not do it is none the worse. Raises OSError."""
+def open_files(folder: str, base_offset: int) -> SegmentFds:
+    """Open (and create) a segment's files for appending. Raises OSError."""
     opened: list[int] = []
     try:
         for suffix in (files.LOG, files.INDEX, files.TIME_INDEX):
@@ -69,9 +68,13 @@ def open_files(folder: str, base_offset: int, preallocate_bytes: int = 0) -> Seg
         for fd in opened:
             os.close(fd)
         raise
-    if preallocate_bytes > 0:
-        _libc.fallocate(opened[0], FALLOC_FL_KEEP_SIZE, 0, preallocate_bytes)
     return SegmentFds(*opened)
+
+
+def reserve(log_fd: int, length: int) -> None:
+    """Reserve disk space for a .log up to a length without making the file longer, so that syncs need not wait for
+    allocation. A file system that can not do it is none the worse."""
+    _libc.fallocate(log_fd, FALLOC_FL_KEEP_SIZE, 0, length)
 
 
 def exists(folder: str, base_offset: int) -> bool:

@@ -334,8 +334,10 @@ def test_deletion_renames_the_folder_and_removes_it_later(tmp_path: Path) -> Non
 def test_preallocation_reserves_space_and_gives_it_back(tmp_path: Path) -> None:
     log = Log(tmp_path, topic_config(preallocate="true", segment_bytes=4 << 20))
     log.open()
+    assert (log.folder / f"{0:020d}.log").stat().st_blocks * 512 >= 4 << 20
     log.append(batch())
     log.partition.roll(NOW)
+    assert (log.folder / f"{0:020d}.log").stat().st_blocks * 512 < 1 << 20
     status = (log.folder / f"{1:020d}.log").stat()
     assert status.st_size == 0
     assert status.st_blocks * 512 >= 4 << 20
