@@ -55,7 +55,8 @@ class DrainCase:
         defaults = {
             ar.ROW_OPEN: 1, ar.ROW_MAX_TIMESTAMP: -1, ar.ROW_LAST_INDEXED_TIMESTAMP: -1, ar.ROW_INDEX_INTERVAL: 4096,
             ar.ROW_SEGMENT_BYTES: 1 << 20, ar.ROW_INDEX_LIMIT: 1 << 20, ar.ROW_ROLL_AT_MS: NEVER,
-            ar.ROW_FIRST_TIMESTAMP: -1, ar.ROW_FLUSH_RECORDS: NEVER, ar.ROW_FIRST_UNSTABLE: -1, ar.ROW_SEGMENT_MS: NEVER,
+            ar.ROW_FIRST_TIMESTAMP: -1, ar.ROW_FLUSH_RECORDS: NEVER, ar.ROW_FIRST_UNSTABLE: -1,
+            ar.ROW_SEGMENT_MS: NEVER,
         }  # fmt: skip
         for word, value in (defaults | row_words).items():
             self.row[word] = value
