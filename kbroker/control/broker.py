@@ -78,7 +78,7 @@ class Broker:
         self.announcing: dict[str, Topic] = {}
         self.opening: dict[str, tuple[Topic, list[Partition]]] = {}
         self.attachments: dict[type, object] = {}
-        self.config_listeners: Callable[[int, str], None] = _nobody
+        self.config_listeners: list[Callable[[int, str], None]] = []
         self.deletion_listeners: list[Callable[[Topic], None]] = []
         self._topic_configs: dict[str, TopicConfig] = {}
         self._store = store
@@ -228,7 +228,3 @@ class Broker:
 def absolute(log_dir: str) -> str:
     """Absolute path, symbolic links kept: the name that partitions are stored with."""
     return os.path.abspath(log_dir)  # noqa: PTH100 Path.resolve would follow links
-
-
-def _nobody(kind: int, name: str) -> None:
-    """No coordinator follows config changes yet."""

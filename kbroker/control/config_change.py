@@ -64,7 +64,8 @@ async def _alter(
         await _broker_changed(broker)
     elif kind == TOPIC:
         await _topics_changed(broker, [name])
-    broker.config_listeners(kind, name)
+    for listener in broker.config_listeners:
+        listener(kind, name)
 
 
 def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alteration]) -> dict[str, str]:

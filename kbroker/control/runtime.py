@@ -16,6 +16,7 @@ from kbroker.control.internal_topic import ensure
 from kbroker.control.machine import Deferred, Machine, Operation, Outcome, Record, TransactionalMachine
 from kbroker.control.replay import load_partition
 from kbroker.control.timers import WheelTimers
+from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
 
@@ -40,7 +41,8 @@ class Runtime:
         self._tails: dict[str, asyncio.Future[None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = loop
-        self._making = asyncio.Lock()
+        self._loading = asyncio.Lock()
+        broker.deletion_listeners.append(self._deleted)
 
     def attach(self, machine: Machine) -> None:
         """Give it the machine, which needs this runtime for its timers."""
@@ -64,17 +66,30 @@ class Runtime:
 
     async def ready(self) -> None:
         """Make the topic if there is none, load what is new of it. Raises KafkaError."""
-        async with self._making:
-            topic = self._broker.catalogue.get(self.topic) or await ensure(self._broker, self.topic)
-            await self.load(topic)
+        await ensure(self._broker, self.topic)
+        await self.load()
 
-    async def load(self, topic: Topic) -> None:
-        """Replay every partition that has not been loaded yet."""
-        for partition in topic.partitions:
-            if partition.index not in self.loaded:
-                await load_partition(self._broker, partition, self.machine)
+    async def load(self) -> None:
+        """Replay every partition of the topic that has not been loaded yet; one that can not be read stays unloaded."""
+        async with self._loading:
+            topic = self._broker.catalogue.get(self.topic)
+            for partition in topic.partitions if topic else ():
+                if partition.index in self.loaded:
+                    continue
+                try:
+                    await load_partition(self._broker, partition, self.machine)
+                except KafkaError as error:
+                    log.error("%s can not be loaded: %s", partition.folder, error)
+                    continue
                 self.loaded.add(partition.index)
                 self.machine.loaded(partition.index, self._broker.now_ms())
+
+    def _deleted(self, topic: Topic) -> None:
+        """Somebody has deleted the coordinator's own topic, and with it all that it knew."""
+        if topic.name == self.topic:
+            loaded, self.loaded = self.loaded, set()
+            for index in loaded:
+                self.machine.unloaded(index)
 
     # --- operations -------------------------------------------------------------------------------------
 
@@ -110,9 +125,13 @@ class Runtime:
 
     def _partition(self, key: str) -> Partition:
         number = self.partition_for(key)
+        partition = self._broker.catalogue.topics[self.topic].partitions[number]
         if number not in self.loaded:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return self._broker.catalogue.topics[self.topic].partitions[number]
+            offline = self._broker.slots.state(partition.slot) == layout.STATE_OFFLINE
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE if offline else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            )
+        return partition
 
     async def _write(self, partition: Partition, outcome: Outcome, producer: tuple[int, int] | None) -> None:
         now_ms = self._broker.now_ms()

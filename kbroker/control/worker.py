@@ -92,11 +92,9 @@ class Control:
             working.cancel()
 
     async def _load(self) -> None:
-        """Replay the internal topics that exist."""
+        """Replay what has not been replayed of the internal topics that exist."""
         for runtime in self._runtimes:
-            topic = self._broker.catalogue.get(runtime.topic)
-            if topic is not None:
-                await runtime.load(topic)
+            await runtime.load()
 
     def _heartbeat(self, loop: asyncio.AbstractEventLoop) -> None:
         line = self._context.shared.processes[self._context.process]
@@ -194,7 +192,9 @@ class Control:
         broker.links.add_worker(hello.index, link)
         self._opened.add(hello.index)
         log.info("io %d: %d partitions open in %.2f s", hello.index, len(mine), time.monotonic() - began)
-        if len(self._opened) == self._context.shared.sizes.workers:
+        if self._all_opened.is_set():
+            await self._load()  # what this worker's predecessor died over
+        elif len(self._opened) == self._context.shared.sizes.workers:
             self._all_opened.set()
 
     async def _open(self, link: AsyncLink, topic: Topic, partition: Partition) -> None:

@@ -57,6 +57,7 @@ class GroupService:
         broker.coordinators[COORDINATOR_TYPE] = runtime
         broker.attachments[GroupService] = self
         broker.deletion_listeners.append(self.topic_deleted)
+        broker.config_listeners.append(self.config_changed)
         for kind, name in broker.overrides:
             self.config_changed(kind, name)
 
