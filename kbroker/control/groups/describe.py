@@ -16,8 +16,6 @@ from kbroker.protocol.messages.list_groups import ListedGroup
 NOT_FOUND_IS_AN_ERROR_FROM = 6
 """DescribeGroups version in which an unknown group is an error instead of a dead group (KIP-1043)."""
 
-TYPES = {"classic": "Classic", "consumer": "Consumer", "share": "Share", "streams": "Streams"}
-
 
 def describe_group(table: GroupTable, group_id: str, api_version: int) -> DescribedGroup:
     """A classic group as DescribeGroups shows it. Unknown or of another type: a dead group."""
@@ -65,7 +63,7 @@ def list_groups(table: GroupTable, states: Iterable[str], types: Iterable[str]) 
 
 
 def listed(group: Group) -> ListedGroup:
-    return ListedGroup(group.group_id, group.listed_protocol_type, group.state_name, TYPES[group.TYPE])
+    return ListedGroup(group.group_id, group.listed_protocol_type, group.state_name, group.TYPE)
 
 
 def delete_group(table: GroupTable, group_id: str) -> Outcome:

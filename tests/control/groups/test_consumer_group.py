@@ -64,9 +64,9 @@ class TestJoining:
         kafka = kafka_with()
         member = Member(kafka, "a")
         assert member.owned == {"t": [0, 1, 2, 3, 4, 5]}
-        assert member.epoch == 1
+        assert member.epoch == 2
         described = kafka.described()
-        assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Stable", 1, 1)
+        assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Stable", 2, 2)
         assert (described.assignor_name, described.members[0].member_type) == ("uniform", 1)
 
     def test_partitions_pass_on_only_after_they_were_given_up(self) -> None:
@@ -75,13 +75,13 @@ class TestJoining:
         kafka.advance(INTERVAL_MS)
         second = Member(kafka, "b")
         assert second.owned == {}
-        assert second.epoch == 2
+        assert second.epoch == 3
         first.beat()
-        assert first.epoch == 1
+        assert first.epoch == 2
         assert first.owned == {"t": [0, 1, 2]}
         assert second.beat() == {}
         first.beat()
-        assert first.epoch == 2
+        assert first.epoch == 3
         assert second.beat() == {"t": [3, 4, 5]}
         assert kafka.described().group_state == "Stable"
 
@@ -96,8 +96,8 @@ class TestJoining:
         """consumer.assignment.interval.ms keeps the old target for a moment."""
         kafka = kafka_with()
         members = [Member(kafka, name) for name in "abc"]
-        assert kafka.described().group_epoch == 3
-        assert kafka.described().assignment_epoch == 1
+        assert kafka.described().group_epoch == 4
+        assert kafka.described().assignment_epoch == 2
         assert kafka.described().group_state == "Assigning"
         settle(kafka, *members)
         assert sorted(len(member.owned["t"]) for member in members) == [2, 2, 2]
@@ -139,7 +139,7 @@ class TestJoining:
         kafka = kafka_with()
         response = kafka.beat("", topics=["t"], version=0)
         assert response.member_id
-        assert kafka.beat(response.member_id, 1, version=0).member_epoch == 1
+        assert kafka.beat(response.member_id, 2, version=0).member_epoch == 2
 
     def test_group_max_size(self) -> None:
         kafka = kafka_with(GroupSettings(consumer_max_size=1))
@@ -153,26 +153,26 @@ class TestEpochs:
     def test_a_greater_or_an_old_epoch_is_fenced(self) -> None:
         kafka = kafka_with()
         Member(kafka, "a")
-        with pytest.raises(KafkaError, match=r"greater member epoch \(2\)"):
-            kafka.beat("a", 2)
+        with pytest.raises(KafkaError, match=r"greater member epoch \(3\)"):
+            kafka.beat("a", 3)
         kafka.topics.put("t", 7)
         kafka.advance(INTERVAL_MS)
-        kafka.beat("a", 1)
+        kafka.beat("a", 2)
         kafka.topics.put("t", 8)
         kafka.advance(INTERVAL_MS)
-        kafka.beat("a", 2)
-        with pytest.raises(KafkaError, match=r"smaller member epoch \(1\)"):
-            kafka.beat("a", 1, owned={"t": [0]})
+        kafka.beat("a", 3)
+        with pytest.raises(KafkaError, match=r"smaller member epoch \(2\)"):
+            kafka.beat("a", 2, owned={"t": [0]})
 
     def test_a_repeated_heartbeat_of_the_epoch_before_is_answered(self) -> None:
         kafka = kafka_with()
         Member(kafka, "a")
         kafka.topics.put("t", 7)
         kafka.advance(INTERVAL_MS)
-        assert kafka.beat("a", 1).member_epoch == 2
-        assert kafka.beat("a", 1, owned={"t": [0, 1]}).member_epoch == 2
+        assert kafka.beat("a", 2).member_epoch == 3
+        assert kafka.beat("a", 2, owned={"t": [0, 1]}).member_epoch == 3
         with pytest.raises(KafkaError, match="FENCED_MEMBER_EPOCH"):
-            kafka.beat("a", 1)
+            kafka.beat("a", 2)
 
     def test_an_unknown_member_is_unknown(self) -> None:
         kafka = kafka_with()
@@ -188,7 +188,7 @@ class TestTopicsChange:
         kafka.topics.put("t", 3)
         kafka.advance(INTERVAL_MS)
         assert member.beat() == {"t": [0, 1, 2]}
-        assert member.epoch == 2
+        assert member.epoch == 3
 
     def test_a_topic_that_appears_later_is_assigned(self) -> None:
         kafka = kafka_with(t=1)
@@ -211,15 +211,15 @@ class TestTopicsChange:
         kafka.topics.put("other", 9)
         kafka.advance(INTERVAL_MS)
         member.beat()
-        assert kafka.described().group_epoch == 1
+        assert kafka.described().group_epoch == 2
 
     def test_a_changed_subscription_takes_effect_at_once(self) -> None:
         """What is no longer subscribed to is taken away even before there is a new target."""
         kafka = kafka_with(t=2, u=2)
         member = Member(kafka, "a")
-        response = kafka.beat("a", 1, topics=["u"], owned=member.owned)
+        response = kafka.beat("a", 2, topics=["u"], owned=member.owned)
         assert kafka.parts(response) == {}
-        assert response.member_epoch == 1
+        assert response.member_epoch == 2
         kafka.advance(INTERVAL_MS)
         member.owned = {}
         assert member.beat() == {"u": [0, 1]}
@@ -256,11 +256,11 @@ class TestLeaving:
         first.beat()
         for _ in range(19):
             kafka.advance(1000)
-            kafka.beat("a", 1, owned=stubborn)
+            kafka.beat("a", 2, owned=stubborn)
             second.beat()
         kafka.advance(1000)
         with pytest.raises(KafkaError, match="UNKNOWN_MEMBER_ID"):
-            kafka.beat("a", 1, owned=stubborn)
+            kafka.beat("a", 2, owned=stubborn)
         kafka.advance(INTERVAL_MS)
         assert len(second.beat()["t"]) == 6
 
@@ -404,10 +404,10 @@ class TestOffsets:
     def test_the_member_commits_with_its_epoch(self) -> None:
         kafka = kafka_with()
         Member(kafka, "a")
-        assert self.commit(kafka, 1) == ErrorCode.NONE
-        assert self.commit(kafka, 2) == ErrorCode.STALE_MEMBER_EPOCH
-        assert self.commit(kafka, 1, version=8) == ErrorCode.UNSUPPORTED_VERSION
-        assert kafka.commit(5, "b", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert self.commit(kafka, 2) == ErrorCode.NONE
+        assert self.commit(kafka, 3) == ErrorCode.STALE_MEMBER_EPOCH
+        assert self.commit(kafka, 2, version=8) == ErrorCode.UNSUPPORTED_VERSION
+        assert kafka.commit(5, "b", 2) == ErrorCode.UNKNOWN_MEMBER_ID
         assert kafka.commit(5) == ErrorCode.UNKNOWN_MEMBER_ID
 
     def test_an_older_epoch_is_good_for_what_it_had_then(self) -> None:
@@ -416,14 +416,14 @@ class TestOffsets:
         Member(kafka, "a")
         kafka.topics.put("t", 2)
         kafka.advance(INTERVAL_MS)
-        assert kafka.beat("a", 1).member_epoch == 2
-        assert self.commit(kafka, 1, partition=0) == ErrorCode.NONE
-        assert self.commit(kafka, 1, partition=1) == ErrorCode.STALE_MEMBER_EPOCH
+        assert kafka.beat("a", 2).member_epoch == 3
+        assert self.commit(kafka, 2, partition=0) == ErrorCode.NONE
+        assert self.commit(kafka, 2, partition=1) == ErrorCode.STALE_MEMBER_EPOCH
 
     def test_what_the_group_reads_neither_expires_nor_is_deleted(self) -> None:
         kafka = kafka_with(GroupSettings(offsets_retention_ms=10_000))
         Member(kafka, "a")
-        self.commit(kafka, 1)
+        self.commit(kafka, 2)
         kafka.advance(20_000)
         kafka.expire_offsets()
         assert kafka.committed() == 5

@@ -225,8 +225,8 @@ class TestClassicMembers:
         assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
         generation, assigned = rejoin(kafka, first.member_id, {})
         assert assigned == {}
-        kafka.beat("new", 1, owned={"t": [0, 1, 2, 3, 4, 5]})
-        kafka.beat("new", 1, owned={"t": [0, 1, 2]})
+        kafka.beat("new", 2, owned={"t": [0, 1, 2, 3, 4, 5]})
+        kafka.beat("new", 2, owned={"t": [0, 1, 2]})
         assert kafka.heartbeat(first.member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         generation, assigned = rejoin(kafka, first.member_id, {})
         assert assigned == {"t": [3, 4, 5]}
@@ -240,11 +240,17 @@ class TestClassicMembers:
 
     def test_it_leaves(self) -> None:
         kafka, member, _ = self.joined()
-        response = kafka.leave(MemberIdentity(member), MemberIdentity("new"), MemberIdentity("", "i9"))
+        response = kafka.leave(MemberIdentity(member), MemberIdentity("nobody"), MemberIdentity("", "i9"))
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
         assert [each.error_code for each in response.members] == [0, unknown, unknown]
         kafka.advance(INTERVAL_MS)
-        assert kafka.parts(kafka.beat("new", 2, owned={"t": [0, 1, 2]})) == {"t": [0, 1, 2, 3, 4, 5]}
+        assert kafka.parts(kafka.beat("new", 3, owned={"t": [0, 1, 2]})) == {"t": [0, 1, 2, 3, 4, 5]}
+
+    def test_an_administrator_removes_members_of_both_kinds(self) -> None:
+        kafka, member, _ = self.joined()
+        response = kafka.leave(MemberIdentity("new"), MemberIdentity(member))
+        assert [each.error_code for each in response.members] == [0, 0]
+        assert kafka.described().group_state == "Empty"
 
     @pytest.mark.parametrize("protocols", [(), (("sticky", b""),)])
     def test_it_must_fit_the_other_classic_members(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
@@ -254,12 +260,12 @@ class TestClassicMembers:
 
     def test_a_new_member_cannot_use_the_classic_requests(self) -> None:
         kafka, _, _ = self.joined()
-        assert kafka.heartbeat("new", 2) == ErrorCode.UNKNOWN_MEMBER_ID
-        assert kafka.sync("new", 2).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert kafka.heartbeat("new", 3) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert kafka.sync("new", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
     def test_silence_ends_its_session(self) -> None:
         kafka, member, generation = self.joined()
-        epoch = 2
+        epoch = 3
         for _ in range(46):
             kafka.advance(1000)
             epoch = kafka.beat("new", epoch).member_epoch
@@ -269,7 +275,7 @@ class TestClassicMembers:
         kafka, member, generation = self.joined()
         kafka.topics.put("t", 9)
         kafka.advance(INTERVAL_MS)
-        kafka.beat("new", 2)
+        kafka.beat("new", 3)
         for _ in range(60):
             assert kafka.heartbeat(member, generation) == ErrorCode.REBALANCE_IN_PROGRESS
             kafka.beat("new", kafka.described().members[0].member_epoch)

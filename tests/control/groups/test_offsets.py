@@ -324,5 +324,5 @@ class TestDescribeAndList:
         assert ids(["Empty", "Stable"], ["Classic"]) == {"used", "offsets"}
         assert ids([], ["consumer"]) == set()
         listed = {each.group_id: each for each in kafka.shard.list([], [])}
-        assert (listed["used"].protocol_type, listed["used"].group_type) == ("consumer", "Classic")
+        assert (listed["used"].protocol_type, listed["used"].group_type) == ("consumer", "classic")
         assert listed["offsets"].protocol_type == ""

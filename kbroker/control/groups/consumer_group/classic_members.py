@@ -3,7 +3,6 @@
 The broker assigns for them too; a rebalance is told to each by its heartbeat when there is a step for it to take.
 """
 
-import uuid
 from dataclasses import replace
 
 from kbroker.control.groups.caller import Caller
@@ -15,6 +14,7 @@ from kbroker.control.groups.consumer_group.member import (
     ClassicMetadata,
     ConsumerMember,
     MemberState,
+    new_member_id,
     plain,
 )
 from kbroker.control.groups.consumer_group.migration import Migration
@@ -54,7 +54,7 @@ class ClassicMembers:
     def join(self, group: ConsumerGroup, caller: Caller, request: JoinGroupRequest, now_ms: int) -> Outcome:
         """Outcome whose response is the Deferred JoinGroupResponse. Raises KafkaError."""
         unknown = request.member_id == UNKNOWN_MEMBER
-        member_id = str(uuid.uuid4()) if unknown else request.member_id
+        member_id = new_member_id() if unknown else request.member_id
         self._check_join(group, member_id, request)
         deferred = Deferred()
         if unknown and request.group_instance_id is None and caller.api_version >= KNOWN_MEMBER_ID_FROM:
@@ -70,7 +70,7 @@ class ClassicMembers:
         if not new.same_subscription(old) or member_id not in group.members:
             out.append(records.member_metadata(group.group_id, new))
         changed |= update_regex(self._table, group, old, new, now_ms, out) is not RegexChange.NONE
-        epoch = self._progress.group_epoch(group, changed or group.group_epoch == 0, new, out)
+        epoch = self._progress.group_epoch(group, changed, new, out)
         owned = self._owned(subscription)
         if downgrade:
             assert replaced is not None
@@ -212,18 +212,20 @@ class ClassicMembers:
     # --- LeaveGroup
 
     def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int) -> Outcome:
-        """Outcome whose response is the LeaveGroupResponse, with a code per member."""
+        """Outcome whose response is the LeaveGroupResponse, with a code per member.
+
+        Members of the new protocol may be removed this way too: administrators do.
+        """
         answers: list[MemberResponse] = []
         gone: dict[str, ConsumerMember] = {}
         for identity in request.members:
-            member_id = identity.member_id
+            code = ErrorCode.NONE
             try:
                 member = _leaving(group, identity)
                 gone[member.member_id] = member
-                member_id, code = member.member_id, ErrorCode.NONE
             except KafkaError as error:
                 code = error.code
-            answers.append(MemberResponse(member_id, identity.group_instance_id, code))
+            answers.append(MemberResponse(identity.member_id, identity.group_instance_id, code))
         outcome = self._fencing.remove(group, list(gone.values()), now_ms)
         outcome.response = LeaveGroupResponse(members=answers)
         return outcome
@@ -236,7 +238,6 @@ def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
         holder = group.static_member(identity.group_instance_id)
         known = holder.member_id if holder is not None else ""
         member = static_member(group, identity.group_instance_id, identity.member_id or known)
-    _check_classic(member)
     return member
 
 

@@ -1,7 +1,6 @@
 """ConsumerGroupHeartbeat: join, go on, leave. One answer moves the group and the member one step on."""
 
 import logging
-import uuid
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ from kbroker.control.groups.consumer_group.member import (
     STATIC_LEAVE_EPOCH,
     ConsumerMember,
     EpochPartitions,
+    new_member_id,
     plain,
 )
 from kbroker.control.groups.consumer_group.migration import Migration
@@ -53,14 +53,14 @@ class ConsumerHeartbeat:
         out: list[Record] = []
         group = self._migration.group_for(request.group_id, request.member_epoch == 0, out)
         self._check_size(group, request.member_id)
-        member_id = request.member_id or str(uuid.uuid4())
+        member_id = request.member_id or new_member_id()
         old = self._member(group, member_id, request, out)
         new = _updated(old, caller, request)
         names_changed = new.subscribed_topics != old.subscribed_topics
         if not new.same_subscription(old) or member_id not in group.members:
             out.append(records.member_metadata(group.group_id, new))
         regex = update_regex(self._table, group, old, new, now_ms, out)
-        bump = group.group_epoch == 0 or names_changed or regex is RegexChange.RESOLVED
+        bump = names_changed or regex is RegexChange.RESOLVED
         epoch = self._progress.group_epoch(group, bump, new, out)
         target = update_target(self._table, group, epoch, new, now_ms, out)
         changed = names_changed or regex is not RegexChange.NONE

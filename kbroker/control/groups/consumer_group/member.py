@@ -1,10 +1,12 @@
 """A member of a consumer group: what it subscribes to, and how far its assignment has come."""
 
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
+from uuid import uuid4
 
 from kbroker.control.groups.classic_member import Protocols
 
@@ -89,6 +91,13 @@ _METADATA = (
     "server_assignor",
     "classic",
 )
+
+
+def new_member_id() -> str:
+    """A member id in the form of Kafka's Uuid: 22 characters, not beginning with a dash."""
+    while (made := urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
 
 
 def plain(partitions: EpochPartitions) -> dict[bytes, frozenset[int]]:
