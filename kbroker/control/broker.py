@@ -122,10 +122,15 @@ class Broker:
         return self.slots.state(partition.slot) == layout.STATE_ONLINE
 
     def dirs_for_new_partitions(self) -> list[str]:
-        """Log directories that take new partitions: online and not cordoned (KIP-1066)."""
+        """Log directories that take new partitions: none of their logs is offline, and not cordoned (KIP-1066)."""
         cordoned = self.config.value("cordoned.log.dirs")
         names = cordoned if isinstance(cordoned, tuple) else ()
         closed = {absolute(name) for name in names}
+        if self.slots.offline_count():
+            offline = (
+                p for p in self.catalogue.partitions() if self.slots.state(p.slot) == layout.STATE_OFFLINE
+            )
+            closed |= {partition.log_dir for partition in offline}
         return [] if "*" in names else [log_dir for log_dir in self.online_dirs if log_dir not in closed]
 
     def partitions_of(self, worker: int) -> list[tuple[Topic, Partition]]:

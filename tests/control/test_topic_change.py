@@ -99,6 +99,15 @@ def test_cordoned_directories_get_no_new_partitions(tmp_path: Path) -> None:
         assert {p.log_dir for p in made.broker.catalogue.topics["a"].partitions} == {made.dirs[1]}
 
 
+def test_a_directory_that_has_failed_gets_no_new_partitions(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        create(made, NewTopic("a", 2))
+        failed = made.broker.catalogue.topics["a"].partitions[0]
+        made.shared.slots[failed.slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+        create(made, NewTopic("b", 3))
+        assert {p.log_dir for p in made.broker.catalogue.topics["b"].partitions} == {made.dirs[1]}
+
+
 def test_a_topic_whose_log_can_not_be_opened_never_existed(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         made.worker.refuse[OpenPartition] = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
