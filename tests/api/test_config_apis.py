@@ -1,0 +1,175 @@
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources: sources, secrets, loggers."""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.control.topic_change import create_topics
+from kbroker.control.topic_plan import NewTopic
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages import alter_configs as ac
+from kbroker.protocol.messages import describe_configs as dc
+from kbroker.protocol.messages import incremental_alter_configs as iac
+from kbroker.protocol.messages import list_config_resources as lcr
+from tests.api.in_process import ask
+from tests.control.fakes import World, world
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = range(1, 6)
+SET, DELETE, APPEND = 0, 1, 2
+
+
+@pytest.fixture
+def made(tmp_path: Path):  # type: ignore[no-untyped-def]
+    with world(tmp_path, {"log.retention.ms": "111", "ssl.keystore.password": "hush"}) as one:
+        asyncio.run(create_topics(one.broker, [NewTopic("a")]))
+        yield one
+
+
+def describe(made: World, kind: int, name: str, *keys: str, version: int = 4) -> Any:
+    resource = dc.DescribeConfigsResource(kind, name, list(keys) or None)
+    request = dc.DescribeConfigsRequest([resource], True, True)
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_CONFIGS, version, request))
+    return answer.results[0]
+
+
+def alter(
+    made: World, kind: int, name: str, *changes: tuple[str, int, str | None], validate: bool = False
+) -> int:
+    resource = iac.AlterConfigsResource(kind, name, [iac.AlterableConfig(*change) for change in changes])
+    request = iac.IncrementalAlterConfigsRequest([resource], validate)
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request))
+    return int(answer.responses[0].error_code)
+
+
+def value(made: World, kind: int, name: str, key: str) -> tuple[str | None, int]:
+    (config,) = describe(made, kind, name, key).configs
+    return config.value, config.config_source
+
+
+def test_a_value_comes_from_the_nearest_layer(made: World) -> None:
+    assert value(made, TOPIC, "a", "retention.ms") == ("111", STATIC)
+    alter(made, BROKER, "", ("log.retention.ms", SET, "222"))
+    assert value(made, TOPIC, "a", "retention.ms") == ("222", DYNAMIC_DEFAULT)
+    alter(made, BROKER, "1", ("log.retention.ms", SET, "333"))
+    assert value(made, TOPIC, "a", "retention.ms") == ("333", DYNAMIC_BROKER)
+    alter(made, TOPIC, "a", ("retention.ms", SET, "444"))
+    assert value(made, TOPIC, "a", "retention.ms") == ("444", DYNAMIC_TOPIC)
+    assert value(made, TOPIC, "a", "cleanup.policy") == ("delete", DEFAULT)
+
+
+def test_synonyms_come_in_the_order_in_which_they_count(made: World) -> None:
+    alter(made, BROKER, "", ("log.retention.ms", SET, "222"))
+    alter(made, BROKER, "1", ("log.retention.ms", SET, "333"))
+    alter(made, TOPIC, "a", ("retention.ms", SET, "444"))
+    (config,) = describe(made, TOPIC, "a", "retention.ms").configs
+    assert [(s.name, s.value, s.source) for s in config.synonyms][:4] == [
+        ("retention.ms", "444", DYNAMIC_TOPIC),
+        ("log.retention.ms", "333", DYNAMIC_BROKER),
+        ("log.retention.ms", "222", DYNAMIC_DEFAULT),
+        ("log.retention.ms", "111", STATIC),
+    ]
+
+
+def test_no_keys_and_an_empty_list_ask_for_everything(made: World) -> None:
+    everything = {config.name for config in describe(made, BROKER, "1").configs}
+    assert {"log.dirs", "num.partitions", "message.max.bytes"} <= everything
+    request = dc.DescribeConfigsRequest([dc.DescribeConfigsResource(BROKER, "1", [])])
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_CONFIGS, 4, request))
+    assert {config.name for config in answer.results[0].configs} == everything
+
+
+def test_secrets_are_never_shown(made: World) -> None:
+    (config,) = describe(made, BROKER, "1", "ssl.keystore.password").configs
+    assert (config.value, config.is_sensitive) == (None, True)
+    assert all(synonym.value is None for synonym in config.synonyms)
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+def test_an_unknown_topic_has_an_error_and_no_configs(made: World, version: int) -> None:
+    result = describe(made, TOPIC, "absent", version=version)
+    assert (result.error_code, result.configs) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+
+
+def test_replacing_forgets_what_is_not_named(made: World) -> None:
+    alter(made, TOPIC, "a", ("retention.ms", SET, "1"), ("flush.ms", SET, "2"))
+    resource = ac.AlterConfigsResource(TOPIC, "a", [ac.AlterableConfig("flush.ms", "3")])
+    answer: Any = asyncio.run(
+        ask(made.broker, ApiKey.ALTER_CONFIGS, 2, ac.AlterConfigsRequest([resource], False))
+    )
+    assert answer.responses[0].error_code == 0
+    assert made.broker.override(TOPIC, "a") == {"flush.ms": "3"}
+
+
+def test_one_bad_resource_does_not_stop_the_others(made: World) -> None:
+    request = iac.IncrementalAlterConfigsRequest(
+        [
+            iac.AlterConfigsResource(TOPIC, "absent", [iac.AlterableConfig("flush.ms", SET, "1")]),
+            iac.AlterConfigsResource(TOPIC, "a", [iac.AlterableConfig("flush.ms", SET, "1")]),
+        ]
+    )
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request))
+    codes = [response.error_code for response in answer.responses]
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
+    assert made.broker.topic_config("a").flush_ms == 1
+
+
+def test_what_is_only_validated_stays_as_it_was(made: World) -> None:
+    assert alter(made, TOPIC, "a", ("flush.ms", SET, "1"), validate=True) == 0
+    assert made.broker.override(TOPIC, "a") == {}
+
+
+def test_a_read_only_setting_is_refused(made: World) -> None:
+    assert alter(made, BROKER, "1", ("node.id", SET, "2")) == ErrorCode.INVALID_REQUEST
+    (config,) = describe(made, BROKER, "1", "node.id").configs
+    assert config.read_only
+
+
+def test_levels_of_loggers_are_changed_and_shown(made: World) -> None:
+    name = "kbroker.control.topic_change"
+    logger = logging.getLogger(name)
+    try:
+        assert alter(made, LOGGER, "1", (name, SET, "DEBUG")) == 0
+        assert logger.getEffectiveLevel() == logging.DEBUG
+        assert describe(made, LOGGER, "1", name).configs[0].value == "DEBUG"
+        assert alter(made, LOGGER, "1", (name, DELETE, None)) == 0
+        assert logger.level == logging.NOTSET
+    finally:
+        logger.setLevel(logging.NOTSET)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (("kbroker.nothing", SET, "INFO"), ErrorCode.INVALID_CONFIG),
+        (("root", SET, "LOUD"), ErrorCode.INVALID_CONFIG),
+        (("root", APPEND, "INFO"), ErrorCode.INVALID_REQUEST),
+        (("root", DELETE, None), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_bad_changes_of_loggers_are_refused(
+    made: World, change: tuple[str, int, str | None], code: int
+) -> None:
+    assert alter(made, LOGGER, "1", change) == code
+    assert alter(made, LOGGER, "7", ("root", SET, "INFO")) == ErrorCode.INVALID_REQUEST
+
+
+def listed(made: World, version: int, *kinds: int) -> list[tuple[int, str]]:
+    request = lcr.ListConfigResourcesRequest(list(kinds))
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.LIST_CONFIG_RESOURCES, version, request))
+    return [(each.resource_type, each.resource_name) for each in answer.config_resources]
+
+
+def test_resources_are_listed_by_type(made: World) -> None:
+    alter(made, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
+    alter(made, METRICS, "m", ("interval.ms", SET, "1000"))
+    assert listed(made, 0) == [(METRICS, "m")]
+    assert listed(made, 1, TOPIC) == [(TOPIC, "a")]
+    assert set(listed(made, 1)) == {(TOPIC, "a"), (BROKER, "1"), (LOGGER, "1"), (METRICS, "m"), (GROUP, "g")}
+    request = lcr.ListConfigResourcesRequest([99])
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.LIST_CONFIG_RESOURCES, 1, request))
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION

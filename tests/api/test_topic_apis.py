@@ -1,0 +1,151 @@
+"""CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions: what clients are answered."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages import create_partitions as cp
+from kbroker.protocol.messages import create_topics as ct
+from kbroker.protocol.messages import delete_topics as dt
+from kbroker.protocol.messages import describe_topic_partitions as dtp
+from kbroker.protocol.schema import ZERO_UUID
+from tests.api.in_process import ask
+from tests.control.fakes import World, world
+
+
+@pytest.fixture
+def made(tmp_path: Path):  # type: ignore[no-untyped-def]
+    with world(tmp_path, {"num.partitions": "3"}) as one:
+        yield one
+
+
+def create(
+    made: World, *topics: ct.CreatableTopic, version: int = 7, validate: bool = False
+) -> dict[str, Any]:
+    request = ct.CreateTopicsRequest(list(topics), 1000, validate)
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.CREATE_TOPICS, version, request))
+    return {topic.name: topic for topic in answer.topics}
+
+
+def delete(
+    made: World, version: int, *names: str, ids: tuple[bytes, ...] = ()
+) -> list[tuple[str | None, int]]:
+    states = [dt.DeleteTopicState(name) for name in names] + [dt.DeleteTopicState(None, each) for each in ids]
+    request = dt.DeleteTopicsRequest(list(names) if version < 6 else [], states if version >= 6 else [], 1000)
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.DELETE_TOPICS, version, request))
+    return [(result.name, result.error_code) for result in answer.responses]
+
+
+@pytest.mark.parametrize("version", range(4, 8))
+def test_minus_one_is_the_brokers_default(made: World, version: int) -> None:
+    assert create(made, ct.CreatableTopic("a", -1, -1), version=version)["a"].error_code == 0
+    assert len(made.broker.catalogue.topics["a"].partitions) == 3
+
+
+def test_more_replicas_than_nodes_are_refused(made: World) -> None:
+    assert create(made, ct.CreatableTopic("a", 1, 3))["a"].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_a_topic_that_exists_is_not_made_again(made: World) -> None:
+    first = create(made, ct.CreatableTopic("a", 1, 1))["a"]
+    assert create(made, ct.CreatableTopic("a", 1, 1))["a"].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert made.broker.catalogue.topics["a"].topic_id == first.topic_id != ZERO_UUID
+
+
+def test_the_answer_tells_configs_partitions_and_replicas(made: World) -> None:
+    config = ct.CreatableTopicConfig("retention.ms", "5")
+    answer = create(made, ct.CreatableTopic("a", 2, 1, configs=[config]))["a"]
+    assert (answer.num_partitions, answer.replication_factor) == (2, 1)
+    configs = {each.name: each for each in answer.configs}
+    assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("5", 1)
+    assert configs["cleanup.policy"].config_source == 5
+    assert list(configs) == sorted(configs)
+
+
+def test_a_topic_named_twice_is_not_made(made: World) -> None:
+    answers = create(
+        made, ct.CreatableTopic("a", 1, 1), ct.CreatableTopic("a", 1, 1), ct.CreatableTopic("b", 1, 1)
+    )
+    assert (answers["a"].error_code, answers["b"].error_code) == (ErrorCode.INVALID_REQUEST, 0)
+    assert list(made.broker.catalogue.topics) == ["b"]
+
+
+def test_every_process_knows_the_topic_when_the_answer_leaves(made: World) -> None:
+    create(made, ct.CreatableTopic("a", 1, 1))
+    assert "a" in made.network.topics
+    assert made.broker.is_online(made.broker.catalogue.topics["a"].partitions[0])
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_topics_are_deleted_by_name(made: World, version: int) -> None:
+    create(made, ct.CreatableTopic("a", 1, 1))
+    assert delete(made, version, "a", "b") == [("b", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), ("a", 0)]
+    assert not made.network.topics
+
+
+def test_topics_are_deleted_by_id(made: World) -> None:
+    topic_id = create(made, ct.CreatableTopic("a", 1, 1))["a"].topic_id
+    assert delete(made, 6, ids=(topic_id, b"x" * 16)) == [(None, ErrorCode.UNKNOWN_TOPIC_ID), ("a", 0)]
+
+
+def test_names_and_ids_given_twice_delete_nothing(made: World) -> None:
+    topic_id = create(made, ct.CreatableTopic("a", 1, 1))["a"].topic_id
+    assert delete(made, 6, "a", "a") == [("a", ErrorCode.INVALID_REQUEST)]
+    assert delete(made, 6, ids=(topic_id, topic_id)) == [(None, ErrorCode.INVALID_REQUEST)]
+    assert delete(made, 6, "a", ids=(topic_id,)) == [("a", ErrorCode.INVALID_REQUEST)]
+    assert "a" in made.broker.catalogue.topics
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (3, ErrorCode.TOPIC_DELETION_DISABLED)]
+)
+def test_deletion_may_be_turned_off(tmp_path: Path, version: int, code: ErrorCode) -> None:
+    with world(tmp_path / "w", {"delete.topic.enable": "false"}) as made:
+        create(made, ct.CreatableTopic("a", 1, 1))
+        assert delete(made, version, "a") == [("a", code)]
+
+
+def test_each_topic_grows_by_itself(made: World) -> None:
+    create(made, ct.CreatableTopic("a", 1, 1), ct.CreatableTopic("b", 2, 1))
+    wishes = [cp.CreatePartitionsTopic(name, count, None) for name, count in (("a", 3), ("b", 2), ("c", 1))]
+    answer: Any = asyncio.run(
+        ask(made.broker, ApiKey.CREATE_PARTITIONS, 3, cp.CreatePartitionsRequest(wishes, 1000, False))
+    )
+    assert {result.name: result.error_code for result in answer.results} == {
+        "a": 0,
+        "b": ErrorCode.INVALID_PARTITIONS,
+        "c": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert len(made.network.topics["a"].partitions) == 3
+
+
+def page(made: World, limit: int, cursor: Any = None) -> Any:
+    at = None if cursor is None else dtp.RequestCursor(cursor.topic_name, cursor.partition_index)
+    request = dtp.DescribeTopicPartitionsRequest([], limit, at)
+    return asyncio.run(ask(made.broker, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request))
+
+
+@pytest.mark.parametrize("limit", range(1, 9))
+def test_pages_by_cursor_show_every_partition_once(made: World, limit: int) -> None:
+    create(made, ct.CreatableTopic("b", 3, 1), ct.CreatableTopic("a", 2, 1), ct.CreatableTopic("c", 1, 1))
+    seen: list[tuple[str, int]] = []
+    cursor = None
+    for _ in range(10):
+        answer = page(made, limit, cursor)
+        shown = [(topic.name, each.partition_index) for topic in answer.topics for each in topic.partitions]
+        assert len(shown) <= limit
+        seen += shown
+        cursor = answer.next_cursor
+        if cursor is None:
+            break
+    assert seen == [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2), ("c", 0)]
+
+
+def test_the_brokers_own_limit_holds_as_well(tmp_path: Path) -> None:
+    with world(tmp_path / "w", {"max.request.partition.size.limit": "2"}) as made:
+        create(made, ct.CreatableTopic("a", 5, 1))
+        assert len(page(made, 2000).topics[0].partitions) == 2
