@@ -42,17 +42,26 @@ def _byte_tables() -> NDArray[np.int64]:
 BYTE_TABLES = _byte_tables()
 
 
+def _apply(columns: list[int], vector: int) -> int:
+    """A linear map of GF(2)^32, given by the images of the 32 bits, applied to a vector."""
+    image = 0
+    for column in columns:
+        if vector & 1:
+            image ^= column
+        vector >>= 1
+    return image
+
+
 def _zeros_tables(length: int) -> NDArray[np.int64]:
-    """``tables[i][b]``: what byte b at position i of a CRC becomes after ``length`` zero bytes."""
-    columns = [1 << bit for bit in range(32)]
-    for _ in range(length):
-        columns = [(c >> 8) ^ int(BYTE_TABLES[0, c & 0xFF]) for c in columns]
+    """``tables[i][b]``: what byte b at position i of a CRC becomes after ``length`` (a power of two) zero bytes."""
+    columns = [(bit >> 8) ^ int(BYTE_TABLES[0, bit & 0xFF]) for bit in (1 << n for n in range(32))]
+    for _ in range(length.bit_length() - 1):
+        columns = [_apply(columns, column) for column in columns]
     tables = np.zeros((4, 256), np.int64)
     for position in range(4):
-        for byte in range(256):
-            for bit in range(8):
-                if byte >> bit & 1:
-                    tables[position, byte] ^= columns[position * 8 + bit]
+        for bit in range(8):
+            with_bit = (np.arange(256) >> bit & 1).astype(bool)
+            tables[position, with_bit] ^= columns[position * 8 + bit]
     return tables
 
 
