@@ -8,7 +8,7 @@ from collections import Counter
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.config_change import replace
-from kbroker.control.resource import BROKER_LOGGER, NAMES
+from kbroker.control.config_resource import BROKER_LOGGER, NAMES
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_configs import (

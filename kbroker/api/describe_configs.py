@@ -9,7 +9,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.config.describe import Entry
 from kbroker.config.setting import ConfigError
-from kbroker.control.resource import NAMES
+from kbroker.control.config_resource import NAMES
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_configs import (

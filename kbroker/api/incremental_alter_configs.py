@@ -10,7 +10,7 @@ from kbroker.api.row import Api
 from kbroker.config.alter import Alteration
 from kbroker.control import loggers
 from kbroker.control.config_change import alter
-from kbroker.control.resource import BROKER_LOGGER, NAMES
+from kbroker.control.config_resource import BROKER_LOGGER, NAMES
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.incremental_alter_configs import (

@@ -6,7 +6,7 @@ v0 client metrics subscriptions alone (KIP-714, as ListClientMetricsResources); 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
-from kbroker.control.resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, NAMES, TOPIC
+from kbroker.control.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, NAMES, TOPIC
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.list_config_resources import (

@@ -14,12 +14,12 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
 from kbroker.config.topic import TopicConfig
 from kbroker.control.catalogue import Catalogue, Partition, Topic
+from kbroker.control.config_resource import BROKER, TOPIC
 from kbroker.control.links import Links, bounded
 from kbroker.control.log_reading import LogReading
 from kbroker.control.machine import Coordinator, Transactions
 from kbroker.control.placement import least_loaded, workers_of_dirs
 from kbroker.control.producer_ids import ProducerIds
-from kbroker.control.resource import BROKER, TOPIC
 from kbroker.control.slots import Slots
 from kbroker.control.store import ConfigKey, Store, Stored
 from kbroker.ipc import layout

@@ -14,8 +14,8 @@ from kbroker.config.alter import (
     replacing,
 )
 from kbroker.control.broker import Broker
+from kbroker.control.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.links import bounded
-from kbroker.control.resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.store import Change
 from kbroker.ipc.messages import ConfigurePartition, Settings
 from kbroker.protocol.errors import ErrorCode, KafkaError

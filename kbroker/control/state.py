@@ -10,9 +10,9 @@ from kbroker.control import adoption
 from kbroker.control import store as stores
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.config_resource import TOPIC
 from kbroker.control.internal_topic import wish_for
 from kbroker.control.placement import place
-from kbroker.control.resource import TOPIC
 from kbroker.control.store import Change, Store
 from kbroker.control.topic_name import INTERNAL
 from kbroker.ipc.shared import Shared

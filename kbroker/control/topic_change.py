@@ -11,9 +11,9 @@ from functools import partial
 
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.config_resource import TOPIC
 from kbroker.control.links import bounded
 from kbroker.control.placement import place
-from kbroker.control.resource import TOPIC
 from kbroker.control.store import Change
 from kbroker.control.topic_plan import NewTopic, TopicPlan, plan_growth, plan_topic
 from kbroker.ipc.messages import ClosePartition

@@ -10,7 +10,7 @@ import pytest
 from kbroker.config.alter import Alteration
 from kbroker.config.listeners import Endpoint, SecurityProtocol
 from kbroker.control.config_change import alter
-from kbroker.control.resource import BROKER
+from kbroker.control.config_resource import BROKER
 from kbroker.control.topic_change import create_topics
 from kbroker.control.topic_plan import NewTopic
 from kbroker.ipc import layout

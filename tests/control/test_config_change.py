@@ -7,7 +7,7 @@ import pytest
 
 from kbroker.config.alter import Alteration, Op
 from kbroker.control.config_change import alter, replace
-from kbroker.control.resource import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from kbroker.control.config_resource import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.topic_change import create_topics
 from kbroker.control.topic_plan import NewTopic
 from kbroker.ipc import layout

@@ -97,7 +97,7 @@ def test_the_store_is_found_in_whichever_directory_has_it(tmp_path: Path) -> Non
 def test_dynamic_broker_settings_are_in_force_again_after_a_restart(tmp_path: Path) -> None:
     from kbroker.config.alter import Alteration
     from kbroker.control.config_change import alter
-    from kbroker.control.resource import BROKER
+    from kbroker.control.config_resource import BROKER
 
     with world(tmp_path) as made:
         asyncio.run(alter(made.broker, BROKER, "", [Alteration("log.retention.ms", 0, "777")], False))

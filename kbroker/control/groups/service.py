@@ -7,10 +7,10 @@ from typing import Any
 
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Catalogue, Topic
+from kbroker.control.config_resource import GROUP
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
 from kbroker.control.machine import Operation
-from kbroker.control.resource import GROUP
 from kbroker.control.runtime import Runtime
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
