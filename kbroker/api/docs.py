@@ -28,7 +28,9 @@ def page() -> str:
         versions = f"{api.min_version}-{api.max_version}"
         if api.accepted_from is not None:
             versions += f" (answered from {api.accepted_from})"
-        rows.append(f"| {int(api.key)} | {api.name} | {versions} | {api.owner.value} | [{file}](../{file}) |\n")
+        rows.append(
+            f"| {int(api.key)} | {api.name} | {versions} | {api.owner.value} | [{file}](../{file}) |\n"
+        )
     sections = []
     for module in modules:
         title, _, rest = (module.__doc__ or "").strip().partition("\n")
