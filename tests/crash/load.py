@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -67,7 +68,9 @@ class Load:
             self.failed.append(str(error))
             return
         partition, offset, value = message.partition(), message.offset(), message.value()
-        assert partition is not None and offset is not None and value is not None
+        assert partition is not None
+        assert offset is not None
+        assert value is not None
         self.acknowledged[partition][offset] = int(value)
         self._count += 1
 
@@ -102,8 +105,8 @@ class Load:
         assert left == 0, f"{left} records were never acknowledged"
 
 
-def read_all(bootstrap: str, topic: str) -> dict[int, dict[int, int]]:
-    """partition -> offset -> value of the whole topic."""
+def read_all(bootstrap: str, topic: str, number: Callable[[bytes], int] = int) -> dict[int, dict[int, int]]:
+    """partition -> offset -> number in the value, of the whole topic."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "enable.auto.commit": False})
     found: dict[int, dict[int, int]] = {}
     try:
@@ -120,8 +123,10 @@ def read_all(bootstrap: str, topic: str) -> dict[int, dict[int, int]]:
                     if message.error():
                         raise KafkaException(message.error())
                     offset, value = message.offset(), message.value()
-                    assert offset is not None and value is not None and offset not in found[partition]
-                    found[partition][offset] = int(value)
+                    assert offset is not None
+                    assert value is not None
+                    assert offset not in found[partition]
+                    found[partition][offset] = number(value)
     finally:
         consumer.close()
     return found

@@ -1,0 +1,113 @@
+"""A full disk turns produce away with a clear error, reads go on, and service returns when there is room."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.crash.load import create_topic, read_all
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
+
+DISK_BYTES = 96 << 20
+VALUE = b"x" * 100_000
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of DISK_BYTES."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a small file system can only be mounted by root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+class Sender:
+    """Produces one record at a time; remembers what was acknowledged."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        self._next = 0
+        self.acknowledged: dict[int, int] = {}
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "retries": 0,
+                "message.timeout.ms": 5000,
+                "linger.ms": 0,
+            }
+        )
+
+    def send(self) -> int | None:
+        """Error code of one record of 100 kB, None when it was acknowledged."""
+        outcome: list[int | None] = []
+        number = self._next
+        self._next += 1
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            offset = message.offset()
+            if error is None and offset is not None:
+                self.acknowledged[offset] = number
+            outcome.append(None if error is None else error.code())
+
+        value = str(number).encode() + b" " + VALUE
+        self._producer.produce(self._topic, value, partition=0, on_delivery=delivered)
+        self._producer.flush(20)
+        return outcome[0]
+
+
+def test_produce_is_refused_reads_go_on_and_it_heals(
+    small_disk: Path, broker_factory: Callable[..., KBroker]
+) -> None:
+    broker = broker_factory({"log.dirs": str(small_disk / "data"), "log.segment.bytes": "4194304"})
+    create_topic(broker.bootstrap, "filled")
+    sender = Sender(broker.bootstrap, "filled")
+    assert sender.send() is None
+    ballast = small_disk / "ballast"
+    with ballast.open("wb") as file:
+        while True:
+            try:
+                file.write(b"\0" * (1 << 20))
+                file.flush()
+            except OSError:
+                break
+    errors = []
+    for _ in range(20):
+        error = sender.send()
+        if error is not None:
+            errors.append(error)
+    assert errors, "the disk is full, yet everything was acknowledged"
+    assert set(errors) <= {KafkaError.KAFKA_STORAGE_ERROR, KafkaError._MSG_TIMED_OUT}
+    assert KafkaError.KAFKA_STORAGE_ERROR in errors
+    _same(broker, sender)
+    ballast.unlink()
+    deadline = time.monotonic() + 30
+    while sender.send() is not None:
+        assert time.monotonic() < deadline, "there is room again, yet produce is still refused"
+    for _ in range(20):
+        assert sender.send() is None
+    _same(broker, sender)
+    broker.kill9()
+    broker.start()
+    _same(broker, sender)
+
+
+def _same(broker: KBroker, sender: Sender) -> None:
+    """Every acknowledged record is there, at its offset."""
+    found = {}
+    for offset, value in _values(broker.bootstrap).items():
+        found[offset] = value
+    assert {offset: found.get(offset) for offset in sender.acknowledged} == sender.acknowledged
+
+
+def _values(bootstrap: str) -> dict[int, int]:
+    return read_all(bootstrap, "filled", lambda value: int(value.split(b" ")[0]))[0]
