@@ -119,6 +119,8 @@ class ProcessRows:
         readings: dict[tuple[str, str], Words] = {}
         for api in apis:
             for name, phase in REQUEST_TIMES.items():
+                if phase == "local" and VALUES["api"][api] == PRODUCE:
+                    phase = "append"  # what Kafka's handler thread does with a Produce request
                 number = (api * layout.PHASE_COUNT + PHASES.index(phase)) * layout.HISTOGRAM_WORDS
                 readings[REQUEST + name, VALUES["api"][api]] = self._times(layout.PHASE_SECONDS + number)
         flushes = "kafka_log_logflushstats_logflushrateandtimems"
@@ -135,7 +137,7 @@ class ProcessRows:
 
     def _kafka_sums(self, families: Families) -> None:
         for name, reason in REJECTED.items():
-            count = self._sum("kbroker_rejected_batches_total", batch_error=reason)
+            count = self._sum("kbroker_request_errors_total", api=PRODUCE, error=reason)
             families.add(BROKER_TOPIC + name, (), count)
         versions = range(layout.VERSION_COUNT)
         produced = sum(

@@ -26,18 +26,21 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_appended_batches_total", "Record batches written to logs."),
     counter("kbroker_fetched_bytes_total", "Bytes of record batches in Fetch answers.",
             kafka=BROKER_TOPIC + "bytesout_total"),
+    counter("kbroker_rejected_bytes_total", "Bytes of record batches refused as too large.",
+            kafka=BROKER_TOPIC + "bytesrejected_total"),
     counter("kbroker_network_turns_total", "Turns of the network process's loop.", by_process=True),
     counter("kbroker_network_stalls_total", "Requests that had to wait for room in a ring or in the arena "
             "(back-pressure).", by_process=True),
-    counter("kbroker_idle_seconds_total", "Time the process's loop waited for something to do.", by_process=True,
+    counter("kbroker_idle_seconds_total", "Time an IO worker waited for something to do.", by_process=True,
             scale=NS),
     counter("kbroker_drains_total", "Calls of the append kernel that found something.", by_process=True),
     histogram("kbroker_drain_seconds", "Time such a call takes to write, publish and answer.", by_process=True),
     histogram("kbroker_append_seconds", "From a batch's entry in the append ring to the end of its write."),
-    histogram("kbroker_request_phase_seconds", "Time of a request in each phase: total; queue (received, not begun); "
-              "parse; local (parse and append, or all of the handler); append (ring and write); flush (wait for the "
-              "shared sync); purgatory (wait for data or members); cold_read (wait for read-ahead); respond (answer "
-              "ready, not sent); send (until the socket took the last byte).", "api", "phase"),
+    histogram("kbroker_request_phase_seconds", "Time of a request in each phase: total (taken until answered); queue "
+            "(received, not taken); parse (one Produce in 32); local (handler, not of Produce); append (Produce: taken "
+            "until written); flush (Produce: taken until the shared sync had ended); purgatory (waiting for data); "
+            "cold_read (waiting for read-ahead); respond (written, not answered); send (what the socket did not take "
+            "at once, until it did).", "api", "phase"),
     # --- network
     gauge("kbroker_connections", "Open connections.", "listener", by_process=True,
           kafka="kafka_server_socket_server_metrics_connection_count",
@@ -46,8 +49,6 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_connections_closed_total", "Connections closed, by reason.", "why"),
     counter("kbroker_connections_refused_total", "Connections closed right after accept, because of a limit.",
             "listener"),
-    counter("kbroker_authentications_total", "Authentications that succeeded.", "listener"),
-    counter("kbroker_authentication_failures_total", "Authentications that failed.", "listener"),
     counter("kbroker_received_bytes_total", "Bytes received from clients.", by_process=True),
     counter("kbroker_sent_bytes_total", "Bytes sent to clients.", by_process=True),
     counter("kbroker_fetch_sent_bytes_total", "Bytes of record batches sent, by way: sendfile or copied.", "path"),
@@ -64,9 +65,6 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_purgatory_watched", "Entries in the watch lists of the purgatories.", "operation",
           kafka="kafka_server_delayedoperationpurgatory_purgatorysize", kafka_labels=("delayedOperation",)),
     counter("kbroker_purgatory_expired_total", "Delayed requests that timed out.", "operation"),
-    counter("kbroker_rejected_batches_total", "Record batches refused before they were appended.", "batch_error"),
-    counter("kbroker_rejected_bytes_total", "Bytes of those batches.", kafka=BROKER_TOPIC + "bytesrejected_total"),
-    histogram("kbroker_throttle_seconds", "Throttle times given to clients.", "api"),
     # --- logs
     histogram("kbroker_flush_seconds", "Time of one fdatasync of a log."),
     counter("kbroker_flush_errors_total", "fdatasync calls that failed."),

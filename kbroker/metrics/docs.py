@@ -63,7 +63,7 @@ def _values() -> Iterable[str]:
     yield "| error | names of Kafka's error codes: NONE, OFFSET_OUT_OF_RANGE, ... |"
     yield "| listener | name of the listener |"
     yield "| process | acceptor, control, http, io-N, network-N |"
-    for label in ("phase", "operation", "role", "why", "path", "batch_error"):
+    for label in ("phase", "operation", "role", "why", "path"):
         yield f"| {label} | {', '.join(VALUES[label])} |"
 
 

@@ -26,12 +26,12 @@ REQUEST_TIMES = {
 """Kafka's request times and the phases they are."""
 
 REJECTED = {
-    "invalidmagicnumberrecords_total": "magic",
-    "invalidmessagecrcrecords_total": "crc",
-    "invalidoffsetorsequencerecords_total": "sequence",
-    "nokeycompactedtopicrecords_total": "no_key",
+    "invalidmagicnumberrecords_total": "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+    "invalidmessagecrcrecords_total": "CORRUPT_MESSAGE",
+    "invalidoffsetorsequencerecords_total": "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "nokeycompactedtopicrecords_total": "INVALID_RECORD",
 }
-"""Kafka's counters of refused records and the values of batch_error they are."""
+"""Kafka's counters of refused records and the errors of Produce answers that they count."""
 
 GROUP_STATES = {
     "numgroups": "",
@@ -53,7 +53,7 @@ KAFKA: tuple[Metric, ...] = (
     *(_row(REQUEST + name, "summary", f"Phase {phase} of requests in ms; quantiles over the last five minutes.",
             "request",
            source=ROW) for name, phase in REQUEST_TIMES.items()),
-    *(_row(BROKER_TOPIC + name, "counter", f"Record batches refused: {why}.", source=ROW)
+    *(_row(BROKER_TOPIC + name, "counter", f"Errors {why} in Produce answers.", source=ROW)
       for name, why in REJECTED.items()),
     _row(BROKER_TOPIC + "totalproducerequests_total", "counter", "Produce requests.", source=ROW),
     _row(BROKER_TOPIC + "failedfetchrequests_total", "counter", "Errors in Fetch answers.", source=ROW),

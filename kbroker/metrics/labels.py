@@ -33,11 +33,10 @@ VALUES: dict[str, tuple[str, ...]] = {
     "version": tuple(str(version) for version in range(layout.VERSION_COUNT)),
     "error": _error_names(),
     "phase": PHASES,
-    "operation": ("Produce", "Fetch", "Rebalance", "Heartbeat"),
+    "operation": ("Produce", "Fetch"),
     "role": ("control", "io", "network", "http"),
     "listener": tuple(str(number) for number in range(64)),
     "why": ("peer", "idle", "error", "limit", "stop"),
     "path": ("sendfile", "copy"),
-    "batch_error": ("magic", "crc", "sequence", "no_key", "size", "timestamp", "other"),
 }
 """listener: place in the setting ``listeners``; shown by the listener's name."""

@@ -9,11 +9,14 @@ from kbroker.ipc.ring import HEAD, ring_entry, ring_free
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64, store_i64, store_release
 from kbroker.kernels.wire import read_length, skip_tags
+from kbroker.metrics.histogram_kernel import add
+from kbroker.metrics.layout import REJECTED_BYTES
 from kbroker.net.check_kernel import (
     CORRUPT_MESSAGE,
     DEEP,
     INVALID_REQUIRED_ACKS,
     INVALID_TOPIC_EXCEPTION,
+    MESSAGE_TOO_LARGE,
     NONE,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
@@ -30,6 +33,7 @@ from kbroker.net.layout import (
     CX_EVENTS,
     CX_FREE_RESULT,
     CX_FREE_RESULTS,
+    CX_METRICS,
     CX_NOW_NS,
     CX_PARTITIONS,
     CX_REQUESTS,
@@ -351,6 +355,8 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
                 put(request, RQ_FAILED, 1)
                 if _without_log_start(error):
                     put(row, RS_LOG_START, -1)
+                if error == MESSAGE_TOO_LARGE:
+                    add(get(cx, CX_METRICS) + 8 * REJECTED_BYTES, length)
                 if partition != 0:
                     _note_failure(cx, get(partition, PT_SLOT))
             position += max(length, 0)

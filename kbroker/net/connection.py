@@ -51,15 +51,20 @@ class Connection:
     __slots__ = (
         "accepted",
         "api_key",
+        "api_version",
+        "began_ns",
         "end",
         "fd",
         "listener",
         "on_close",
         "on_sent",
         "principal",
+        "queued_ns",
+        "request_bytes",
         "row",
         "state",
         "unsent",
+        "waited_ns",
     )
 
     def __init__(self, accepted: Accepted, fd: int, row: int, listener: Endpoint) -> None:
@@ -73,6 +78,8 @@ class Connection:
         self.on_sent: Callable[[], None] | None = None  # once, when unsent has become empty
         self.on_close: Callable[[], None] | None = None  # what waits on behalf of this client is cancelled
         self.api_key = -1  # of the request that Python is answering
+        self.api_version = self.request_bytes = 0
+        self.began_ns = self.queued_ns = self.waited_ns = 0  # of that request, see RequestCounts
         self.end = ""  # why it was closed
 
     @property

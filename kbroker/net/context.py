@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout as sm
 from kbroker.ipc.shared import Shared
+from kbroker.metrics.slots import Slots
 from kbroker.net import layout as nl
 
 Words = NDArray[np.int64]
@@ -42,6 +43,7 @@ class Context:
         self.client = client
         self.words: Words = np.zeros(nl.CONTEXT_WORDS, np.int64)
         self.address = int(self.words.ctypes.data)
+        self.metrics = Slots(shared.metrics[client])
         self.arena = shared.arenas[client]
         self.arena_bytes = memoryview(self.arena.map)
         self.connections: Words = np.zeros((0, nl.CONNECTION_WORDS), np.int64)
@@ -111,6 +113,7 @@ class Context:
             nl.CX_PIPELINE: PIPELINE,
             nl.CX_CLIENT: client,
             nl.CX_RECEIVE_BYTES: RECEIVE_BYTES,
+            nl.CX_METRICS: self.metrics.address,
         }
         for word, value in values.items():
             words[word] = value

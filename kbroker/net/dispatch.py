@@ -49,6 +49,7 @@ class Dispatch:
         try:
             header, body = parse_request(frame)
             connection.api_key = header.api_key
+            self._process.counts.begun(connection, header.api_version, len(frame))
             if not self._serves(header):
                 text = f"API key {header.api_key} version {header.api_version} is not served"
                 self._process.refuse(connection, text)

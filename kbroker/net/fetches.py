@@ -29,6 +29,7 @@ from kbroker.net.fetch_session import (
     wanted_partitions,
 )
 from kbroker.net.partition_reader import Limits, PartitionReader, Reading
+from kbroker.net.request_counts import COLD_READ_SECONDS, PURGATORY_SECONDS, RequestCounts
 from kbroker.net.residency import Probe
 from kbroker.net.slot_kernel import announce_waiter
 from kbroker.net.topics import Topics
@@ -64,8 +65,16 @@ class Fetches:
     """reply(connection, parts) sends an answer and lets the connection go on."""
 
     def __init__(
-        self, shared: Shared, client: int, config: BrokerConfig, topics: Topics, probe: Probe, reply: Reply
+        self,
+        shared: Shared,
+        client: int,
+        config: BrokerConfig,
+        topics: Topics,
+        probe: Probe,
+        reply: Reply,
+        counts: RequestCounts,
     ) -> None:
+        self._counts = counts
         self._shared = shared
         self._client = client
         self._reply = reply
@@ -92,6 +101,7 @@ class Fetches:
         request, _ = decode(FetchRequest, header.api_version, frame, body)
         found = self._context(connection, header, request)
         if isinstance(found, ErrorCode):
+            self._counts.fetch_error(found)
             self._reply(connection, FetchAnswer(header, self._node_id).build([], found))
             return
         interesting = [w for w in found.partitions.values() if not isinstance(self.reader.find(w), ErrorCode)]
@@ -156,7 +166,7 @@ class Fetches:
             session_id = made.id if made is not None else NO_SESSION
         self._count(readings)
         parts = FetchAnswer(fetch.header, self._node_id).build(readings, 0, session_id)
-        self._when_warm(readings, lambda: self._send(fetch.connection, parts))
+        self._when_warm(fetch.connection, readings, lambda: self._send(fetch.connection, parts))
 
     @staticmethod
     def _select(session: Session, readings: Selected) -> Selected:
@@ -169,6 +179,7 @@ class Fetches:
         return selected
 
     def _send(self, connection: Connection, parts: list[Part]) -> None:
+        self._counts.fetched(parts, self._sendfile_min)
         for i, part in enumerate(parts):
             if isinstance(part, FilePart) and part.length < self._sendfile_min:
                 data = os.pread(part.source.fd, part.length, part.position)
@@ -178,7 +189,10 @@ class Fetches:
         self._reply(connection, parts)
 
     def _count(self, readings: Selected) -> None:
+        if not readings:
+            self._counts.fetch_error(0)
         for _, reading in readings:
+            self._counts.fetch_error(reading.error)
             if reading.slot >= 0:
                 self._counters[reading.slot, sm.COUNTER_FETCHES] += 1
                 self._counters[reading.slot, sm.COUNTER_BYTES_OUT] += reading.length
@@ -186,12 +200,13 @@ class Fetches:
     # --- waiting ------------------------------------------------------------------------------------
 
     def _wait(self, fetch: Fetch, wanted: list[Wanted], max_wait_ms: int) -> None:
+        began_ns = time.monotonic_ns()
         operation = DelayedFetch(
             _now_ms() + max_wait_ms,
             fetch.min_bytes,
             wanted,
             lambda each: self.reader.available(each, fetch.isolation),
-            lambda _operation, _expired: self._finish(fetch, wanted),
+            lambda _operation, _expired: self._finish(fetch, wanted, began_ns),
         )
         keys = []
         for each in wanted:
@@ -205,7 +220,8 @@ class Fetches:
     def _cancel(self, operation: DelayedFetch[Wanted]) -> None:
         self.purgatory.cancel(operation)
 
-    def _finish(self, fetch: Fetch, wanted: list[Wanted]) -> None:
+    def _finish(self, fetch: Fetch, wanted: list[Wanted], began_ns: int) -> None:
+        self._counts.waited(fetch.connection, PURGATORY_SECONDS, began_ns)
         fetch.connection.on_close = None
         known = [each for each in wanted if not isinstance(self.reader.find(each), ErrorCode)]
         self._answer(fetch, list(zip(known, self._read(fetch, known), strict=True)))
@@ -238,8 +254,19 @@ class Fetches:
 
     def _expire(self) -> None:
         self._timer = None
-        self.purgatory.expire(_now_ms())
+        self._counts.fetch_expired(self.purgatory.expire(_now_ms()))
         self._set_timer()
+
+    def measure(self) -> None:
+        """Metrics of what waits and of sessions."""
+        sessions = self.sessions
+        self._counts.fetches(
+            self.purgatory.delayed,
+            self.purgatory.watched,
+            len(sessions),
+            sessions.partitions,
+            sessions.evictions,
+        )
 
     def finish_all(self) -> None:
         """The broker stops: whoever waits is answered with what there is."""
@@ -247,7 +274,7 @@ class Fetches:
 
     # --- cold data ----------------------------------------------------------------------------------
 
-    def _when_warm(self, readings: Selected, then: Callable[[], None]) -> None:
+    def _when_warm(self, connection: Connection, readings: Selected, then: Callable[[], None]) -> None:
         """Call ``then`` when every byte is in the page cache: now, or after the IO workers have read it."""
         cold = [
             reading
@@ -260,9 +287,12 @@ class Fetches:
             then()
             return
 
+        began_ns = time.monotonic_ns()
+
         def one_less() -> None:
             left[0] -= 1
             if not left[0]:
+                self._counts.waited(connection, COLD_READ_SECONDS, began_ns)
                 then()
 
         for reading in cold:

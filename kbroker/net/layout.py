@@ -92,6 +92,7 @@ CX_FETCH_BUFFER = 67
 CX_FETCH_BUFFER_BYTES = 68
 CX_STAT_FETCHES = 69
 CX_RECEIVE_BYTES = 70
+CX_METRICS = 71  # address of this process's row of metric slots
 
 # --- connection ---------------------------------------------------------------------------------------------
 CONNECTION_WORDS = 32

@@ -26,6 +26,7 @@ from kbroker.net.context import Context
 from kbroker.net.produce_checks import ProduceChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, arm_row, close_row, pump, register, resume
 from kbroker.net.queue_kernel import pop_answered
+from kbroker.net.request_counts import RequestCounts
 from kbroker.net.topics import Topics
 from kbroker.net.transaction_checks import TransactionChecks
 
@@ -55,6 +56,7 @@ class NetworkProcess:
     def __init__(self, shared: Shared, client: int, config: BrokerConfig, handoff: socket.socket) -> None:
         self.config = config
         self.context = Context(shared, client, config)
+        self.counts = RequestCounts(self.context)
         self.topics = Topics(self.context)
         self.connections: dict[int, Connection] = {}
         self.complain = Complaints(log, time.monotonic)
@@ -152,7 +154,8 @@ class NetworkProcess:
         listener = self._listeners[accepted.listener]
         os.set_blocking(fd, False)
         row = self.context.take_row(fd, nl.FLAG_HOT | nl.FLAG_FETCH, time.monotonic_ns())
-        self.connections[row] = Connection(accepted, fd, row, listener)
+        connection = self.connections[row] = Connection(accepted, fd, row, listener)
+        self.counts.opened(connection)
         self.context.connections[row, nl.CN_ARMED] = READING
         self._register(fd, READING, row)
         self._process_line[sm.PROCESS_CONNECTIONS] = len(self.connections)
@@ -163,6 +166,7 @@ class NetworkProcess:
             return
         connection.state = State.CLOSED
         connection.end = reason
+        self.counts.closed(connection, reason)
         close_row(self.context.address, connection.row)
         os.close(connection.fd)
         connection.unsent.clear()
@@ -191,13 +195,19 @@ class NetworkProcess:
         """Send the answer to the request that Python was serving, then go on with the connection."""
         if connection.state is State.CLOSED:
             return
+        self.counts.answered(connection, parts)
         if not self._send(connection, parts):
             return
         if connection.unsent:
             self._block(connection)
-            connection.on_sent = lambda: self.unbusy(connection.row)
+            began_ns = time.monotonic_ns()
+            connection.on_sent = lambda: self._sent_late(connection, began_ns)
         else:
             self.unbusy(connection.row)
+
+    def _sent_late(self, connection: Connection, began_ns: int) -> None:
+        self.counts.sent_late(connection.api_key, began_ns)
+        self.unbusy(connection.row)
 
     def _send(self, connection: Connection, parts: Sequence[Part]) -> bool:
         """False: the peer has gone, and the connection is closed."""
@@ -209,6 +219,7 @@ class NetworkProcess:
             return False
         if sent:
             row[nl.CN_BYTES_OUT] += sent
+            self.counts.sent(sent)
             row[nl.CN_LAST_NS] = time.monotonic_ns()
         return True
 
@@ -275,6 +286,7 @@ class NetworkProcess:
             return
         answer = self.checks.answer(request)
         pop_answered(self.context.address, row)
+        self.counts.produced(0 if answer is None else len(answer))
         if not self._send(connection, [] if answer is None else [answer]):
             return
         if connection.unsent:
@@ -314,8 +326,12 @@ class NetworkProcess:
 
     # --- housekeeping ---------------------------------------------------------------------------------
 
-    def tick(self) -> None:
-        """Once a second: idle connections, memory of the arena, connections that keep others from receiving."""
+    def tick(self, late_s: float) -> None:
+        """Once a second: idle connections, memory of the arena, connections that keep others from receiving.
+
+        late_s: by how much the second was longer.
+        """
+        self.counts.tick(late_s)
         now = time.monotonic_ns()
         if self._idle_ns >= 0:
             for row in self._quiet_since(now - self._idle_ns):

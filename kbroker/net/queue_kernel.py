@@ -8,6 +8,7 @@ from kbroker.kernels.memory import load_i64, store_release
 from kbroker.net.admit_kernel import give_result
 from kbroker.net.answer_kernel import write_answer
 from kbroker.net.chunk_kernel import release
+from kbroker.net.count_kernel import PRODUCE, count_completion, count_produce, count_response
 from kbroker.net.layout import (
     CN_BYTES_OUT,
     CN_DIRTY_NEXT,
@@ -216,6 +217,7 @@ def _take_completion(cx: int, entry: int) -> None:
     if get(entry, sm.COMPLETION_ERROR) == sm.UNVERIFIED:
         _hold_unverified(cx, token, result, get(entry, sm.COMPLETION_LAST_OFFSET))
     else:
+        count_completion(cx, result, entry)
         settle(
             cx,
             token,
@@ -247,6 +249,7 @@ def pop_head(cx: int, connection: int) -> None:
     if following < 0:
         put(row, CN_TAIL, -1)
     put(row, CN_QUEUED, get(row, CN_QUEUED) - 1)
+    count_produce(cx, number)
     free_request(cx, number)
 
 
@@ -301,6 +304,7 @@ def answer_connection(cx: int, connection: int) -> int:
             out += write_answer(cx, number, out)
         pop_head(cx, connection)
     if out > start:
+        count_response(cx, PRODUCE, out - start)
         send_some(cx, connection, start, out - start)
     if failed:
         put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_CLOSING)

@@ -14,6 +14,7 @@ from kbroker.kernels.wire import skip_request_header
 from kbroker.net.admit_kernel import FLEXIBLE, MALFORMED, admit, rings_have, scan
 from kbroker.net.check_kernel import CORRUPT_MESSAGE
 from kbroker.net.chunk_kernel import ensure_room, hold, release, reserve
+from kbroker.net.count_kernel import PRODUCE, count_queued, parse_begins, parse_ends
 from kbroker.net.layout import (
     CN_ARMED,
     CN_BYTES_IN,
@@ -89,7 +90,6 @@ from kbroker.net.queue_kernel import connection_row, events_left, mark_stalled, 
 
 MIN_ROOM = 16384  # of the current chunk, to receive into it
 UNKNOWN_SIZE_ROOM = 4096  # reserved for a frame whose size has not arrived
-PRODUCE = 0
 FIRST_PRODUCE = 3
 LAST_PRODUCE = 13
 PACKED = platform.machine() in ("x86_64", "AMD64")  # struct epoll_event is packed there alone
@@ -140,6 +140,7 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     request = get(cx, CX_REQUESTS) + number * REQUEST_WORDS * 8
     put(cx, CX_FREE_REQUEST, get(request, RQ_NEXT))
     put(cx, CX_FREE_REQUESTS, get(cx, CX_FREE_REQUESTS) - 1)
+    count_queued(cx, row)
     put(request, RQ_CONNECTION, connection)
     put(request, RQ_NEXT, -1)
     put(request, RQ_VERSION, version)
@@ -179,7 +180,10 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
     if length >= 10 and flags & FLAG_HOT != 0 and load_i16_be(frame) == PRODUCE:
         version = load_i16_be(frame + 2)
         if version >= FIRST_PRODUCE and version <= LAST_PRODUCE:
-            return _produce(cx, connection, frame, length, chunk)
+            began = parse_begins(cx)
+            outcome = _produce(cx, connection, frame, length, chunk)
+            parse_ends(cx, began)
+            return outcome
     if get(row, CN_HEAD) >= 0:
         put(row, CN_FLAGS, flags | FLAG_DRAINING)
         return LATER

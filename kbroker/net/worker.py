@@ -41,7 +41,9 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
     process = NetworkProcess(context.shared, context.process, context.config, context.handoff)
     await _old_entries_gone(context, process)
     probe = residency.choose(context.config.log_dirs[0])
-    fetches = Fetches(context.shared, context.process, context.config, process.topics, probe, process.reply)
+    fetches = Fetches(
+        context.shared, context.process, context.config, process.topics, probe, process.reply, process.counts
+    )
 
     def on_image(image: Image) -> None:
         gone = process.topics.apply(image.topics, image.deleted, image.full, image.version)
@@ -54,7 +56,7 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
     await control.first_image.wait()
     process.start(loop)
     context.shared.processes[context.process, sm.PROCESS_READY] = context.epoch
-    ticking = loop.create_task(_tick(process))
+    ticking = loop.create_task(_tick(process, fetches))
     await stop.wait()
     ticking.cancel()
     await _drain(process, fetches)
@@ -69,10 +71,13 @@ async def _old_entries_gone(context: ChildContext, process: NetworkProcess) -> N
         await asyncio.sleep(OLD_ENTRIES_SECONDS)
 
 
-async def _tick(process: NetworkProcess) -> None:
+async def _tick(process: NetworkProcess, fetches: Fetches) -> None:
+    loop = asyncio.get_running_loop()
     while True:
+        due = loop.time() + TICK_SECONDS
         await asyncio.sleep(TICK_SECONDS)
-        process.tick()
+        process.tick(max(0.0, loop.time() - due))
+        fetches.measure()
 
 
 async def _drain(process: NetworkProcess, fetches: Fetches) -> None:

@@ -1,0 +1,150 @@
+"""Metrics of a network process's Python side: requests it answered, connections, what it holds once a second."""
+
+import time
+from collections.abc import Sequence
+
+from kbroker.ipc import layout as sm
+from kbroker.metrics import layout as slot
+from kbroker.metrics.labels import VALUES
+from kbroker.metrics.slots import bind
+from kbroker.net import layout as nl
+from kbroker.net.connection import Connection, FilePart, Part
+from kbroker.net.context import CHUNK_BYTES, Context
+from kbroker.net.count_kernel import count_answer
+
+FETCH = 1
+CONNECTIONS = bind("kbroker_connections")  # + number of the listener
+OPENED = bind("kbroker_connections_opened_total")
+CLOSED = bind("kbroker_connections_closed_total")
+RECEIVED_BYTES = bind("kbroker_received_bytes_total")
+SENT_BYTES = bind("kbroker_sent_bytes_total")
+LOOP_LAG = bind("kbroker_loop_lag_seconds")
+ARENA_BYTES = bind("kbroker_arena_used_bytes")
+BY_SENDFILE = bind("kbroker_fetch_sent_bytes_total", path="sendfile")
+BY_COPY = bind("kbroker_fetch_sent_bytes_total", path="copy")
+FETCH_ERRORS = bind("kbroker_request_errors_total", api="Fetch", error="NONE")  # + error code
+PURGATORY_SECONDS = bind("kbroker_request_phase_seconds", api="Fetch", phase="purgatory")
+COLD_READ_SECONDS = bind("kbroker_request_phase_seconds", api="Fetch", phase="cold_read")
+SEND_SECONDS = bind("kbroker_request_phase_seconds", phase="send")  # + API * SEND_STEP
+SEND_STEP = slot.PHASE_COUNT * slot.HISTOGRAM_WORDS
+DELAYED = bind("kbroker_purgatory_delayed", operation="Fetch")
+WATCHED = bind("kbroker_purgatory_watched", operation="Fetch")
+EXPIRED = bind("kbroker_purgatory_expired_total", operation="Fetch")
+SESSIONS = bind("kbroker_fetch_sessions")
+SESSION_PARTITIONS = bind("kbroker_fetch_session_partitions")
+SESSION_EVICTIONS = bind("kbroker_fetch_session_evictions_total")
+REASONS = {"closed by the client": "peer", "idle": "idle", "the broker stops": "stop"}
+WHY = {why: number for number, why in enumerate(VALUES["why"])}
+PUMPED = {
+    nl.CX_STAT_TURNS: slot.NETWORK_TURNS,
+    nl.CX_STAT_STALLS: slot.NETWORK_STALLS,
+    nl.CX_STAT_BYTES_IN: RECEIVED_BYTES,
+    nl.CX_STAT_BYTES_OUT: SENT_BYTES,
+}
+
+
+class RequestCounts:
+    """Runs in: network. Owner: the process."""
+
+    def __init__(self, context: Context) -> None:
+        self.slots = context.metrics
+        self._words = self.slots.words
+        self._context = context
+        self._pumped = dict.fromkeys(PUMPED, 0)
+        self._evictions = 0
+
+    # --- requests -----------------------------------------------------------------------------------
+
+    def begun(self, connection: Connection, version: int, size: int) -> None:
+        """A request is about to be served by Python."""
+        connection.api_version = version
+        connection.request_bytes = size
+        connection.waited_ns = 0
+        connection.began_ns = time.monotonic_ns()
+        connection.queued_ns = connection.began_ns - int(self._context.words[nl.CX_NOW_NS])
+
+    def answered(self, connection: Connection, parts: Sequence[Part]) -> None:
+        """Its answer is ready."""
+        if not 0 <= connection.api_key < slot.API_COUNT:
+            return
+        total = time.monotonic_ns() - connection.began_ns
+        count_answer(
+            self.slots.address,
+            connection.api_key,
+            connection.api_version,
+            connection.request_bytes,
+            sum(part.length if isinstance(part, FilePart) else len(part) for part in parts),
+            connection.queued_ns,
+            total - connection.waited_ns,
+            total + connection.queued_ns,
+        )
+
+    def produced(self, size: int) -> None:
+        """An answer to Produce that Python built; the kernel counts all else of it."""
+        self._words[slot.RESPONSE_BYTES] += size
+
+    def sent(self, size: int) -> None:
+        """Bytes that Python sent."""
+        self._words[SENT_BYTES] += size
+
+    def sent_late(self, api_key: int, began_ns: int) -> None:
+        """The socket has taken the rest of an answer."""
+        if 0 <= api_key < slot.API_COUNT:
+            self.slots.observe(SEND_SECONDS + api_key * SEND_STEP, time.monotonic_ns() - began_ns)
+
+    def waited(self, connection: Connection, histogram: int, began_ns: int) -> None:
+        """The request was not served for a while: PURGATORY_SECONDS or COLD_READ_SECONDS."""
+        waited = time.monotonic_ns() - began_ns
+        connection.waited_ns += waited
+        self.slots.observe(histogram, waited)
+
+    def fetched(self, parts: Sequence[Part], sendfile_min: int) -> None:
+        """Record batches of a Fetch answer, before small ranges are copied."""
+        for part in parts:
+            if isinstance(part, FilePart):
+                self._words[BY_SENDFILE if part.length >= sendfile_min else BY_COPY] += part.length
+                self._words[slot.FETCHED_BYTES] += part.length
+
+    def fetch_error(self, error: int) -> None:
+        """An error code (0 for none) in a Fetch answer."""
+        self._words[FETCH_ERRORS + error] += 1
+
+    def fetch_expired(self, count: int) -> None:
+        """Fetches that waited until their time was up."""
+        self._words[EXPIRED] += count
+
+    # --- connections --------------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        """A connection was taken over."""
+        self._words[CONNECTIONS + connection.accepted.listener] += 1
+        self._words[OPENED + connection.accepted.listener] += 1
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """A connection was closed."""
+        self._words[CONNECTIONS + connection.accepted.listener] -= 1
+        self._words[CLOSED + WHY[REASONS.get(reason, "error")]] += 1
+
+    # --- once a second ------------------------------------------------------------------------------
+
+    def tick(self, late_s: float) -> None:
+        """Take over what the pump counted, and look at what is held. late_s: by how much the timer was late."""
+        words = self._context.words
+        for source, target in PUMPED.items():
+            now = int(words[source])
+            self._words[target] += now - self._pumped[source]
+            self._pumped[source] = now
+        used = int(words[nl.CX_CHUNK_COUNT] - words[nl.CX_FREE_CHUNK_COUNT])
+        self._words[ARENA_BYTES] = used * CHUNK_BYTES
+        self.slots.observe(LOOP_LAG, int(late_s * 1e9))
+        line = self._context.shared.processes[self._context.client]
+        line[sm.PROCESS_HEARTBEAT_NS] = time.monotonic_ns()
+
+    def fetches(self, delayed: int, watched: int, sessions: int, partitions: int, evictions: int) -> None:
+        """What the fetch side holds."""
+        self._words[DELAYED] = delayed
+        self._words[WATCHED] = watched
+        self._words[SESSIONS] = sessions
+        self._words[SESSION_PARTITIONS] = partitions
+        self._words[SESSION_EVICTIONS] += evictions - self._evictions
+        self._evictions = evictions
