@@ -25,8 +25,6 @@ def dump_index(path: Path) -> Iterator[Item]:
         return
     batches = _batches(path)
     for number, (relative, position) in enumerate(entries):
-        if number and not relative:
-            return  # zeros behind the last entry of an index that is still being filled
         offset = base + relative
         batch = batches.get(position)
         if batch is None:
@@ -47,8 +45,6 @@ def dump_time_index(path: Path) -> Iterator[Item]:
     by_last_offset = {batch.last_offset: batch for batch in _batches(path).values()}
     previous = -1
     for number, (timestamp, relative) in enumerate(entries):
-        if number and not relative:
-            return
         offset = base + relative
         batch = by_last_offset.get(offset)
         if batch is None:
@@ -132,11 +128,12 @@ def _entries(path: Path, entry: struct.Struct) -> tuple[int, list[tuple[int, ...
     base = base_offset_of(path.name)
     if base is None:
         raise CorruptLog(f"{path}: the name of an index is its base offset in 20 digits and its suffix")
-    data = path.read_bytes()
-    whole = data[: len(data) - len(data) % entry.size]
-    if not any(data):
+    size = entry.size
+    data = path.read_bytes().rstrip(b"\0")  # a preallocated index ends with zeros, which belong to no entry
+    if not data:
         return base, []
-    return base, list(entry.iter_unpack(whole))
+    data = data.ljust(-(-len(data) // size) * size, b"\0")
+    return base, list(entry.iter_unpack(data))
 
 
 def _batches(path: Path) -> Batches:

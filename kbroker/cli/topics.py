@@ -162,7 +162,7 @@ def _description(admin: "AdminClient", name: str, timeout_s: float) -> dict[str,
     configs = result_of(admin.describe_configs([resource], request_timeout=timeout_s)[resource], name)
     return {
         "topic": name,
-        "id": str(described.topic_id),
+        "id": str(described.topic_id).replace("+", "-").replace("/", "_"),  # as Kafka prints it
         "internal": described.is_internal,
         "configs": {
             key: entry.value for key, entry in sorted(configs.items()) if int(entry.source) == TOPIC_SOURCE

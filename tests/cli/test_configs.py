@@ -1,0 +1,61 @@
+"""Settings of topics, brokers and groups are shown with their source, and changed one by one."""
+
+from tests.cli.conftest import Shell
+
+
+def by_name(entries: list[dict[str, object]]) -> dict[str, dict[str, object]]:
+    return {str(entry["name"]): entry for entry in entries}
+
+
+def test_what_is_set_is_shown_with_its_source(cli: Shell, topic: str) -> None:
+    cli("configs", "alter", "topic", topic, "--set", "retention.ms=1234")
+    entry = by_name(cli("configs", "describe", "topic", topic, "--json").json)["retention.ms"]
+    assert (entry["value"], entry["source"], entry["read_only"]) == ("1234", "topic", False)
+    everything = by_name(cli("configs", "describe", "topic", topic, "--all", "--json").json)
+    assert everything["segment.bytes"]["source"] == "default"
+    assert len(everything) > 20
+    text = cli("configs", "describe", "topic", topic, "-k", "retention.ms", "--synonyms").text
+    assert "retention.ms=1234 (topic)" in text
+
+
+def test_lists_grow_and_shrink_and_settings_go_back(cli: Shell, topic: str) -> None:
+    def policy() -> object:
+        return by_name(cli("configs", "describe", "topic", topic, "--all", "--json").json)["cleanup.policy"][
+            "value"
+        ]
+
+    cli("configs", "alter", "topic", topic, "--append", "cleanup.policy=compact")
+    assert policy() == "delete,compact"
+    cli("configs", "alter", "topic", topic, "--subtract", "cleanup.policy=delete")
+    assert policy() == "compact"
+    cli("configs", "alter", "topic", topic, "--delete", "cleanup.policy")
+    assert policy() == "delete"
+
+
+def test_wrong_values_and_names_change_nothing(cli: Shell, topic: str) -> None:
+    bad = ("configs", "alter", "topic", topic, "--set", "retention.ms=7", "--set", "cleanup.policy=shred")
+    assert "INVALID_CONFIG" in cli(*bad, code=1).stderr
+    cli("configs", "alter", "topic", topic, "--set", "retention.ms=7", "--validate-only")
+    assert "retention.ms" not in by_name(cli("configs", "describe", "topic", topic, "--json").json)
+    assert "no setting no.such" in cli("configs", "describe", "topic", topic, "-k", "no.such", code=1).stderr
+    assert "nothing to alter" in cli("configs", "alter", "topic", topic, code=2).stderr
+    assert "UNKNOWN_TOPIC" in cli("configs", "describe", "topic", f"{topic}-not", code=1).stderr
+
+
+def test_a_brokers_settings_change_while_it_runs(cli: Shell) -> None:
+    broker = cli("cluster", "describe", "--json").json["brokers"][0]["id"]
+    cli("configs", "alter", "broker", broker, "--set", "log.retention.ms=123456789")
+    entry = by_name(cli("configs", "describe", "broker", broker, "--json").json)["log.retention.ms"]
+    assert (entry["value"], entry["source"]) == ("123456789", "broker")
+    cli("configs", "alter", "broker", broker, "--delete", "log.retention.ms")
+    read_only = by_name(cli("configs", "describe", "broker", broker, "--all", "--json").json)["log.dirs"]
+    assert read_only["read_only"] is True
+    assert (
+        "INVALID_REQUEST" in cli("configs", "alter", "broker", broker, "--set", "log.dirs=/x", code=1).stderr
+    )
+
+
+def test_groups_have_settings_too(cli: Shell, group: str) -> None:
+    cli("configs", "alter", "group", group, "--set", "consumer.session.timeout.ms=50000")
+    entry = by_name(cli("configs", "describe", "group", group, "--json").json)["consumer.session.timeout.ms"]
+    assert (entry["value"], entry["source"]) == ("50000", "group")

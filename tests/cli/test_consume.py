@@ -1,0 +1,135 @@
+"""Records come out where, how and as long as asked for; groups go on where they were."""
+
+import json
+import time
+
+import pytest
+
+from tests.cli.conftest import Shell, Target, offered
+
+END = ("--until-end", "--quiet")
+
+
+@pytest.fixture
+def filled(cli: Shell, topic: str) -> str:
+    """Partition 0 holds v0 to v9 with keys, partition 1 holds w0; partition 2 is empty."""
+    cli("produce", topic, "-p", 0, "-K", ":", "-q", stdin="".join(f"k{n}:v{n}\n" for n in range(10)).encode())
+    cli("produce", topic, "-p", 1, "-q", stdin=b"w0\n")
+    return topic
+
+
+def test_from_the_beginning_to_the_end_gives_every_record(cli: Shell, filled: str) -> None:
+    done = cli("consume", filled, "--from-beginning", "-e")
+    assert sorted(done.lines) == sorted([f"v{n}" for n in range(10)] + ["w0"])
+    assert done.stderr.startswith("11 records, ")
+
+
+def test_the_end_alone_is_reached_at_once(cli: Shell, filled: str) -> None:
+    assert cli("consume", filled, *END).stdout == b""
+    assert cli("consume", filled, "--offset", "latest", *END).stdout == b""
+
+
+def test_offsets_choose_the_first_record(cli: Shell, filled: str) -> None:
+    assert cli("consume", filled, "-p", 0, "-o", 7, *END).lines == ["v7", "v8", "v9"]
+    assert cli("consume", filled, "-o", -2, *END).lines in (["v8", "v9", "w0"], ["w0", "v8", "v9"])
+    assert cli("consume", filled, "-p", 0, "-o", "earliest", "-n", 2, "-q").lines == ["v0", "v1"]
+    assert "has no offset 99" in cli("consume", filled, "-p", 0, "-o", 99, *END, code=1).stderr
+    assert "expected earliest" in cli("consume", filled, "-o", "middle", *END, code=2).stderr
+
+
+def test_times_bound_both_sides(cli: Shell, topic: str) -> None:
+    documents = "".join(
+        json.dumps({"value": f"t{n}", "timestamp": 1_000_000 + n * 1000}) + "\n" for n in range(6)
+    )
+    cli("produce", topic, "-p", 2, "--json", "-q", stdin=documents.encode())
+    assert cli("consume", topic, "-p", 2, "--from", 1_002_500, *END).lines == ["t3", "t4", "t5"]
+    assert cli("consume", topic, "--from", "1970-01-01T00:16:41", "--until", 1_003_000, "-q").lines == [
+        "t1",
+        "t2",
+    ]
+    assert cli("consume", topic, "--from", "now", *END).stdout == b""
+    assert "no point in time" in cli("consume", topic, "--from", "soon", *END, code=2).stderr
+
+
+def test_a_format_shows_every_field(cli: Shell, topic: str) -> None:
+    first = {"key": "k", "value": "vé", "timestamp": 1234, "headers": [{"name": "h", "value": "1"}]}
+    documents = f'{json.dumps(first)}\n{{"value": null}}\n'.encode()
+    cli("produce", topic, "-p", 1, "--json", "-q", stdin=documents)
+    shown = cli(
+        "consume", topic, "--from-beginning", *END, "-f", r"%t-%p@%o %K:%k %S:%s [%h] 100%%\x0a", "-n", 1
+    )
+    assert shown.text == f"{topic}-1@0 1:k 3:vé [h=1] 100%\n"
+    second = cli("consume", topic, "-p", 1, "-o", 1, *END, "-f", "%K %S %k%s|%R")
+    assert second.stdout == b"-1 -1 |\xff\xff\xff\xff"
+    stamp = cli("consume", topic, "-p", 1, "-o", 0, "-n", 1, "-q", "-f", "%T").text
+    assert stamp == "1234"
+    assert "unknown field %q" in cli("consume", topic, "-f", "%q", *END, code=2).stderr
+
+
+def test_fields_are_put_before_the_value(cli: Shell, filled: str) -> None:
+    options = ("--print-key", "--print-offset", "--print-headers", "--separator", "|")
+    assert cli("consume", filled, "-p", 0, "-o", 3, "-n", 1, "-q", *options).text == "0:3||k3|v3\n"
+    line = cli("consume", filled, "-p", 1, "-o", 0, "-n", 1, "-q", "--print-key", "--print-timestamp").text
+    stamp, key, value = line.rstrip("\n").split("\t")
+    assert stamp.endswith("Z")
+    assert (key, value) == ("null", "w0")
+
+
+def test_json_lines_hold_the_whole_record(cli: Shell, filled: str) -> None:
+    record = json.loads(cli("consume", filled, "-p", 0, "-o", 4, "-n", 1, "-q", "--json").stdout)
+    assert record.pop("timestamp") > 1_600_000_000_000
+    assert record == {"topic": filled, "partition": 0, "offset": 4, "headers": [], "key": "k4", "value": "v4"}
+
+
+def test_nothing_for_a_while_ends_it(cli: Shell, filled: str) -> None:
+    start = time.monotonic()
+    assert cli("consume", filled, "--idle-timeout", 0.3, "-q").stdout == b""
+    assert time.monotonic() - start >= 0.3
+
+
+def test_a_group_goes_on_where_it_was(cli: Shell, filled: str, group: str) -> None:
+    first = cli("consume", filled, "-g", group, "--from-beginning", "-n", 4, "-q").lines
+    rest = cli("consume", filled, "-g", group, "--from-beginning", *END).lines
+    assert len(first) == 4
+    assert sorted(first + rest) == sorted([f"v{n}" for n in range(10)] + ["w0"])
+    assert cli("consume", filled, "-g", group, *END).stdout == b""
+
+
+def test_a_group_without_offsets_starts_at_the_end(cli: Shell, filled: str, group: str) -> None:
+    assert cli("consume", filled, "-g", group, *END).stdout == b""
+
+
+def test_the_brokers_own_assignment_works_too(cli: Shell, filled: str, group: str) -> None:
+    offered(cli, "ConsumerGroupHeartbeat")
+    read = cli("consume", filled, "-g", group, "--group-protocol", "consumer", "--from-beginning", *END)
+    assert len(read.lines) == 11
+    assert cli("groups", "describe", group, "--json").json[0]["type"] == "consumer"
+
+
+def test_a_group_takes_no_position(cli: Shell, filled: str, group: str) -> None:
+    assert "do not go with it" in cli("consume", filled, "-g", group, "-o", 1, code=2).stderr
+    assert "only one of" in cli("consume", filled, "-o", 1, "--from-beginning", code=2).stderr
+
+
+def test_a_topic_or_partition_that_is_not_there_fails(cli: Shell, filled: str, group: str) -> None:
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in cli("consume", group, *END, code=1).stderr
+    assert "no partition" in cli("consume", filled, "-p", 7, *END, code=1).stderr
+    assert cli("topics", "list", group, "--json").json == [], "looking at a topic must not create it"
+
+
+def test_read_committed_leaves_out_what_was_aborted(
+    cli: Shell, topic: str, target: Target, group: str
+) -> None:
+    offered(cli, "EndTxn")
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": target.bootstrap, "transactional.id": f"txn-{group}"})
+    producer.init_transactions(15)
+    for value, commit in (("kept", True), ("dropped", False)):
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        producer.flush(15)
+        (producer.commit_transaction if commit else producer.abort_transaction)(15)
+    everything = cli("consume", topic, "--from-beginning", *END).lines
+    committed = cli("consume", topic, "--from-beginning", "--isolation", "read_committed", *END).lines
+    assert (everything, committed) == (["kept", "dropped"], ["kept"])

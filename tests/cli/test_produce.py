@@ -1,0 +1,99 @@
+"""Lines and documents become the records they describe; what was not written is an error."""
+
+import json
+from pathlib import Path
+
+import pytest
+from kafka.partitioner.default import murmur2
+
+from tests.cli.conftest import Shell
+
+
+def records(cli: Shell, topic: str) -> list[dict[str, object]]:
+    lines = cli("consume", topic, "--from-beginning", "--until-end", "--json", "--quiet").lines
+    return sorted((json.loads(line) for line in lines), key=lambda r: (r["partition"], r["offset"]))
+
+
+def test_every_line_is_a_record_and_the_summary_counts_them(cli: Shell, topic: str) -> None:
+    done = cli("produce", topic, stdin=b"one\n\nthree")
+    assert done.stderr.startswith("3 records, ")
+    assert sorted(str(r["value"]) for r in records(cli, topic)) == ["", "one", "three"]
+    assert cli("produce", topic, "--quiet", stdin=b"more\n").stderr == ""
+
+
+def test_keys_headers_and_nulls_are_cut_out_of_the_line(cli: Shell, topic: str) -> None:
+    options = ("-p", 1, "-K", ":", "--headers-separator", "\\t", "-Z", "NIL", "-H", "all=yes")
+    cli("produce", topic, *options, stdin=b"a=1,b\tkey:value\n\tNIL:x:y\n\tk:NIL\n")
+    first, second, third = records(cli, topic)
+    assert first["headers"] == [
+        {"name": "all", "value": "yes"},
+        {"name": "a", "value": "1"},
+        {"name": "b", "value": None},
+    ]
+    assert (first["key"], first["value"], first["partition"]) == ("key", "value", 1)
+    assert (second["key"], second["value"]) == (None, "x:y")
+    assert (third["key"], third["value"]) == ("k", None)
+
+
+def test_a_line_without_its_separator_is_a_usage_error(cli: Shell, topic: str) -> None:
+    assert "after its key" in cli("produce", topic, "-K", ":", stdin=b"no key\n", code=2).stderr
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_and_any_delimiter_brings_the_bytes_back(cli: Shell, topic: str, codec: str) -> None:
+    cli(
+        "produce",
+        topic,
+        "-z",
+        codec,
+        "-D",
+        "\\x00",
+        "--partition",
+        0,
+        stdin=b"a\nb\0\xff\xfe\0" + b"z" * 5000,
+    )
+    found = cli("consume", topic, "-p", 0, "--from-beginning", "-e", "-q", "-f", "%S %s|").stdout
+    assert found == b"3 a\nb|2 \xff\xfe|5000 " + b"z" * 5000 + b"|"
+
+
+def test_a_file_is_read_and_keys_go_where_javas_producer_puts_them(
+    cli: Shell, topic: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "records.txt"
+    source.write_text("".join(f"key-{n}={n}\n" for n in range(50)))
+    cli("produce", topic, source, "--key-separator", "=", "--acks", "1")
+    found = records(cli, topic)
+    assert len(found) == 50
+    assert {r["partition"] for r in found} == {0, 1, 2}
+    expected = [(murmur2(str(r["key"]).encode()) & 0x7FFFFFFF) % 3 for r in found]
+    assert [r["partition"] for r in found] == expected
+    assert "No such file" in cli("produce", topic, tmp_path / "missing", code=1).stderr
+
+
+def test_documents_of_consume_can_be_produced_again(cli: Shell, topic: str, group: str) -> None:
+    copy = f"copy-{group}"
+    cli("topics", "create", copy, "-p", 1)
+    cli("produce", topic, "-K", ":", "-H", "h=v", stdin=b"k:\xff\x00binary\nk2:text\n")
+    documents = cli("consume", topic, "--from-beginning", "-e", "--json", "-q").stdout
+    cli("produce", copy, "--json", stdin=documents)
+    kept = ("key", "value", "value_base64", "headers", "timestamp")
+    before = [{name: r.get(name) for name in kept} for r in records(cli, topic)]
+    after = [{name: r.get(name) for name in kept} for r in records(cli, copy)]
+    assert sorted(before, key=str) == sorted(after, key=str)
+    assert "not a JSON document" in cli("produce", copy, "--json", stdin=b"text\n", code=2).stderr
+
+
+def test_what_the_broker_refuses_is_an_error_with_its_name(cli: Shell, topic: str) -> None:
+    cli("topics", "alter", topic, "-c", "max.message.bytes=200")
+    failed = cli("produce", topic, "-p", 0, stdin=b"x" * 5000, code=1)
+    assert "MESSAGE_TOO_LARGE" in failed.stderr
+    assert "1 of 1 records were not written" in failed.stderr
+
+
+def test_a_partition_that_is_not_there_is_an_error(cli: Shell, topic: str) -> None:
+    failed = cli("produce", topic, "-p", 9, "--timeout", 5, stdin=b"x\n", code=1)
+    assert "partition" in failed.stderr.lower()
+
+
+def test_an_unknown_client_setting_is_a_usage_error(cli: Shell, topic: str) -> None:
+    assert "no.such" in cli("produce", topic, "-X", "no.such=1", stdin=b"x\n", code=2).stderr

@@ -1,0 +1,100 @@
+"""Every strategy moves the committed offsets it should, only with --execute, and never under a live member."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell, Target
+from tests.cli.test_groups import member
+
+HOUR_MS = 3_600_000
+BASE_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def read(cli: Shell, topic: str, group: str) -> str:
+    """A group that committed 4 of 10 hourly records of partition 0 and 1 of 2 of partition 1."""
+    for partition, count in ((0, 10), (1, 2)):
+        times = (BASE_MS + n * HOUR_MS for n in range(count))
+        documents = "".join(json.dumps({"value": "x", "timestamp": ms}) + "\n" for ms in times)
+        cli("produce", topic, "-p", partition, "--json", "-q", stdin=documents.encode())
+    cli("groups", "reset-offsets", group, "--topic", f"{topic}:0", "--to-offset", 4, "--execute")
+    cli("groups", "reset-offsets", group, "--topic", f"{topic}:1", "--to-offset", 1, "--execute")
+    return group
+
+
+def committed(cli: Shell, group: str) -> dict[int, int]:
+    (found,) = cli("groups", "describe", group, "--no-lag-seconds", "--json").json
+    return {row["partition"]: row["current_offset"] for row in found["partitions"]}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        (("--to-earliest",), {0: 0, 1: 0}),
+        (("--to-latest",), {0: 10, 1: 2}),
+        (("--to-current",), {0: 4, 1: 1}),
+        (("--to-offset", "3"), {0: 3, 1: 2}),
+        (("--shift-by", "2"), {0: 6, 1: 2}),
+        (("--shift-by", "-3"), {0: 1, 1: 0}),
+        (("--to-datetime", str(BASE_MS + HOUR_MS // 2)), {0: 1, 1: 1}),
+        (("--to-datetime", "2023-11-15T00:13:20+01:00"), {0: 1, 1: 1}),
+        (("--by-duration", "PT1H"), {0: 10, 1: 2}),
+        (("--by-duration", "9999d"), {0: 0, 1: 0}),
+    ],
+)
+def test_each_strategy_goes_where_it_says(
+    cli: Shell, read: str, strategy: tuple[str, ...], expected: dict[int, int]
+) -> None:
+    planned = cli("groups", "reset-offsets", read, "--all-topics", *strategy, "--json")
+    assert {row["partition"]: row["new_offset"] for row in planned.json} == expected
+    assert {row["partition"]: row["current_offset"] for row in planned.json} == {0: 4, 1: 1}
+    assert "nothing was changed" in planned.stderr
+    assert committed(cli, read) == {0: 4, 1: 1}
+    cli("groups", "reset-offsets", read, "--all-topics", *strategy, "--execute")
+    assert committed(cli, read) == expected
+
+
+def test_targets_outside_the_log_take_its_nearest_end_and_say_so(cli: Shell, topic: str, read: str) -> None:
+    done = cli("groups", "reset-offsets", read, "--topic", f"{topic}:1", "--to-offset", 99, "--execute")
+    assert f"{topic}-1: 99 is outside the log, taking 2" in done.stderr
+    assert committed(cli, read) == {0: 4, 1: 2}
+
+
+def test_an_export_brings_a_group_back(cli: Shell, topic: str, read: str, tmp_path: Path) -> None:
+    saved = cli("groups", "reset-offsets", read, "--all-topics", "--to-current", "--export").text
+    assert sorted(saved.splitlines()) == [f"{topic},0,4", f"{topic},1,1"]
+    file = tmp_path / "saved.csv"
+    file.write_text(saved)
+    cli("groups", "reset-offsets", read, "--all-topics", "--to-latest", "--execute")
+    cli("groups", "reset-offsets", read, "--from-file", file, "--execute")
+    assert committed(cli, read) == {0: 4, 1: 1}
+    both = cli(
+        "groups", "reset-offsets", read, f"{read}-b", "--topic", topic, "--to-latest", "--export"
+    ).lines
+    assert f"{read}-b,{topic},2,0" in both
+    file.write_text(f"{topic},zero,1\n")
+    assert (
+        "expected topic,partition,offset"
+        in cli("groups", "reset-offsets", read, "--from-file", file, code=2).stderr
+    )
+
+
+def test_a_group_with_members_is_refused(cli: Shell, topic: str, group: str, target: Target) -> None:
+    with member(target, topic, group):
+        refused = cli(
+            "groups", "reset-offsets", group, "--topic", topic, "--to-earliest", "--execute", code=1
+        )
+    assert "is Stable with 1 members: stop its consumers first" in refused.stderr
+
+
+def test_scopes_and_strategies_that_contradict_are_usage_errors(cli: Shell, topic: str, group: str) -> None:
+    reset = ("groups", "reset-offsets", group)
+    assert "exactly one of" in cli(*reset, "--topic", topic, code=2).stderr
+    assert "exactly one of" in cli(*reset, "--topic", topic, "--to-latest", "--to-earliest", code=2).stderr
+    assert "either --topic or --all-topics" in cli(*reset, "--to-latest", code=2).stderr
+    assert "only one of --dry-run" in cli(*reset, "--dry-run", "--execute", "--to-latest", code=2).stderr
+    assert "GROUP_ID_NOT_FOUND" in cli(*reset, "--all-topics", "--to-latest", code=1).stderr
+    assert "no committed offset to shift" in cli(*reset, "--topic", topic, "--shift-by", 1, code=1).stderr
+    assert "has no partition 8" in cli(*reset, "--topic", f"{topic}:8", "--to-latest", code=1).stderr

@@ -1,0 +1,82 @@
+"""Topics are created, listed, described, grown, reconfigured and deleted; wrong requests say why."""
+
+import re
+
+from tests.cli.conftest import Shell
+
+
+def test_a_created_topic_has_the_partitions_and_settings_asked_for(cli: Shell, group: str) -> None:
+    name = f"made-{group}"
+    cli("topics", "create", name, "-p", 4, "-c", "retention.ms=5000", "-c", "cleanup.policy=compact")
+    described = cli("topics", "describe", name, "--json").json[0]
+    assert described["topic"] == name
+    assert described["configs"] == {"cleanup.policy": "compact", "retention.ms": "5000"}
+    assert [p["partition"] for p in described["partitions"]] == [0, 1, 2, 3]
+    assert all(p["leader"] in p["replicas"] and p["isr"] == p["replicas"] for p in described["partitions"])
+    assert re.fullmatch(r"[\w-]{22}", described["id"])
+    text = cli("topics", "describe", name).text
+    assert described["id"] in text
+    assert "cleanup.policy=compact retention.ms=5000" in text
+
+
+def test_creating_twice_is_an_error_unless_it_may_exist(cli: Shell, topic: str) -> None:
+    assert "TOPIC_ALREADY_EXISTS" in cli("topics", "create", topic, code=1).stderr
+    answer = cli("topics", "create", topic, "--if-not-exists", "--json")
+    assert answer.json == [{"topic": topic, "created": False}]
+
+
+def test_validate_only_creates_nothing(cli: Shell, group: str) -> None:
+    cli("topics", "create", f"never-{group}", "--validate-only")
+    assert cli("topics", "list", f"never-{group}", "--json").json == []
+
+
+def test_a_bad_setting_is_the_brokers_error_and_a_malformed_one_a_usage_error(cli: Shell, group: str) -> None:
+    name = f"bad-{group}"
+    assert "INVALID_CONFIG" in cli("topics", "create", name, "-c", "retention.ms=soon", code=1).stderr
+    assert "expected key=value" in cli("topics", "create", name, "-c", "retention.ms", code=2).stderr
+    assert "INVALID_TOPIC_EXCEPTION" in cli("topics", "create", "a b", code=1).stderr
+
+
+def test_the_list_can_be_narrowed_by_a_pattern(cli: Shell, topic: str) -> None:
+    assert cli("topics", "list", topic, "--json").json == [
+        {"topic": topic, "partitions": 3, "replication_factor": 1}
+    ]
+    lines = cli("topics", "list", f"{topic[:-1]}.").lines
+    assert lines[0].split() == ["TOPIC", "PARTITIONS", "REPLICAS"]
+    assert lines[1].split() == [topic, "3", "1"]
+    assert "not a regular expression" in cli("topics", "list", "(", code=2).stderr
+
+
+def test_partitions_only_grow(cli: Shell, topic: str) -> None:
+    cli("topics", "alter", topic, "--partitions", 5)
+    assert cli("topics", "list", topic, "--json").json[0]["partitions"] == 5
+    for number in (5, 4):
+        assert "INVALID_PARTITIONS" in cli("topics", "alter", topic, "--partitions", number, code=1).stderr
+
+
+def test_settings_are_set_and_taken_back(cli: Shell, topic: str) -> None:
+    cli("topics", "alter", topic, "-c", "segment.bytes=2000000", "-c", "retention.ms=1000")
+    cli("topics", "alter", topic, "--delete-config", "retention.ms")
+    assert cli("topics", "describe", topic, "--json").json[0]["configs"] == {"segment.bytes": "2000000"}
+    assert "nothing to alter" in cli("topics", "alter", topic, code=2).stderr
+
+
+def test_a_deleted_topic_is_gone(cli: Shell, topic: str) -> None:
+    cli("topics", "delete", topic, "--yes")
+    assert cli("topics", "list", topic, "--json").json == []
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in cli("topics", "delete", topic, "--yes", code=1).stderr
+    cli("topics", "delete", topic, "--yes", "--if-exists")
+
+
+def test_describing_a_topic_that_is_not_there_fails(cli: Shell, group: str) -> None:
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in cli("topics", "describe", group, code=1).stderr
+
+
+def test_deleted_records_move_the_start_of_the_log(cli: Shell, topic: str) -> None:
+    cli("produce", topic, "-p", 0, stdin=b"a\nb\nc\n")
+    cli("produce", topic, "-p", 1, stdin=b"d\n")
+    rows = cli("topics", "delete-records", f"{topic}:0:2", f"{topic}:1:-1", "--yes", "--json").json
+    assert {(row["partition"], row["log_start_offset"]) for row in rows} == {(0, 2), (1, 1)}
+    assert cli("consume", topic, "--from-beginning", "-e", "-q").lines == ["c"]
+    assert "OFFSET_OUT_OF_RANGE" in cli("topics", "delete-records", f"{topic}:0:99", "--yes", code=1).stderr
+    assert "expected TOPIC:PARTITION:OFFSET" in cli("topics", "delete-records", topic, code=2).stderr
