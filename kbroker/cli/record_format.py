@@ -4,6 +4,7 @@ Pure: a record is anything with the fields of `Shown`, the output is bytes.
 """
 
 import json
+import re
 import struct
 from base64 import b64encode
 from collections.abc import Callable, Sequence
@@ -71,10 +72,9 @@ def unescape(text: str) -> bytes:
         if code == "x":
             digits = text[position : position + 2]
             position += 2
-            try:
-                out.append(int(digits, 16))
-            except ValueError:
-                raise UsageFailed(f"{text!r}: \\x needs two hexadecimal digits") from None
+            if not re.fullmatch("[0-9a-fA-F]{2}", digits):
+                raise UsageFailed(f"{text!r}: \\x needs two hexadecimal digits")
+            out.append(int(digits, 16))
         elif code in _ESCAPES:
             out += _ESCAPES[code]
         else:

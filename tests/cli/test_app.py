@@ -1,0 +1,131 @@
+"""The program as a whole: it starts light, teaches, and its exit codes mean what they say."""
+
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from kbroker.cli.app import app
+from kbroker.cli.docs import PAGE, page
+from kbroker.cli.exit_codes import ExitCode
+from tests.cli.conftest import Shell
+
+HEAVY = ("confluent_kafka", "kafka", "numba", "numpy", "kbroker.kernels.jit", "kbroker.supervisor")
+
+
+def commands() -> list[tuple[str, ...]]:
+    root = typer.main.get_command(app)
+    found: list[tuple[str, ...]] = [()]
+    for name, command in root.commands.items():  # type: ignore[attr-defined]
+        found.append((name,))
+        found += [(name, inner) for inner in getattr(command, "commands", ())]
+    return found
+
+
+def test_help_loads_no_client_library_and_no_kernel() -> None:
+    program = (
+        "import sys; from kbroker.cli.app import run; code = run(['--help']); "
+        f"print([m for m in {HEAVY!r} if m in sys.modules], code, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[] 0"
+    assert "serve" in done.stdout
+
+
+@pytest.mark.parametrize("command", commands(), ids=" ".join)
+def test_every_command_teaches(shell: Shell, command: tuple[str, ...]) -> None:
+    text = shell(*command, "--help").text
+    assert "Usage: kbroker" in text
+    if len(command) == 2 or command in (("serve",), ("produce",), ("consume",), ("offsets",)):
+        assert "Examples" in text
+        assert f"kbroker {' '.join(command)}" in text
+
+
+def test_every_option_says_what_it_does() -> None:
+    root = typer.main.get_command(app)
+    leaves = [*root.commands.values()]  # type: ignore[attr-defined]
+    leaves += [inner for leaf in leaves for inner in getattr(leaf, "commands", {}).values()]
+    silent = [
+        (leaf.name, parameter.opts)
+        for leaf in leaves
+        for parameter in leaf.params
+        if parameter.param_type_name == "option" and not parameter.help
+    ]
+    assert not silent
+
+
+def test_the_page_lists_every_command_and_is_fresh() -> None:
+    text = page()
+    assert text == PAGE.read_text()
+    for command in commands():
+        assert f"# kbroker {' '.join(command)}".rstrip() in text or not command
+    for code in ExitCode:
+        assert f"| {code.value} | {code.meaning} |" in text
+
+
+def test_the_version_is_printed(shell: Shell) -> None:
+    assert shell("--version").text.startswith("kbroker ")
+
+
+def test_a_wrong_command_line_ends_with_2(shell: Shell) -> None:
+    assert "No such command" in shell("topics", "frobnicate", code=2).stderr
+    assert "No such option" in shell("topics", "list", "--frob", code=2).stderr
+    assert "expected host:port" in shell("topics", "list", "-b", "host:port", code=2).stderr
+
+
+def test_an_address_where_nobody_listens_ends_with_3(shell: Shell) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    for command in (("topics", "list"), ("groups", "list"), ("consume", "t"), ("produce", "t")):
+        done = shell(*command, "-b", address, code=3)
+        assert done.stderr == f"kbroker: cannot connect to {address}: Connection refused\n"
+
+
+@pytest.mark.slow
+def test_a_peer_that_never_answers_ends_with_3(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        kept: list[socket.socket] = []
+        threading.Thread(
+            target=lambda: [kept.append(server.accept()[0]) for _ in range(9)], daemon=True
+        ).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        for command in (("topics", "list"), ("cluster", "features"), ("offsets", "t")):
+            shell(*command, "-b", address, "--timeout", 1, code=3)
+        for peer in kept:
+            peer.close()
+
+
+def test_the_address_comes_from_option_environment_and_file_in_this_order(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=127.0.0.1:3\n")
+
+    def asked(*arguments: object) -> str:
+        return shell("topics", "list", "--command-config", file, *arguments, code=3).stderr.split(": ")[1]
+
+    assert asked() == "cannot connect to 127.0.0.1:3"
+    monkeypatch.setenv("KBROKER_BOOTSTRAP", "127.0.0.1:2")
+    assert asked() == "cannot connect to 127.0.0.1:2"
+    assert asked("-b", "127.0.0.1:1") == "cannot connect to 127.0.0.1:1"
+
+
+def test_serve_gives_its_arguments_to_the_broker(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[object] = []
+
+    def serve(file: Path | None, overrides: list[str]) -> int:
+        given.extend((file, overrides))
+        return 7
+
+    monkeypatch.setattr("kbroker.cli.serve.serve", serve)
+    shell("serve", "server.properties", "--override", "a=1", "--override", "b=2", code=7)
+    assert given == [Path("server.properties"), ["a=1", "b=2"]]
+
+
+def test_bad_settings_of_serve_end_with_2(shell: Shell) -> None:
+    shell("serve", "--override", "num.io.threads=none", code=2)

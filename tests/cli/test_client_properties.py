@@ -1,0 +1,64 @@
+"""Client settings of Java and of librdkafka mean the same here, for both client libraries."""
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.cli.client_properties import parse_pairs, read, to_kafka_python, to_librdkafka
+from kbroker.cli.failures import UsageFailed
+
+JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required username=\"ada\" password='s;cr et';"
+
+
+def test_javas_sasl_settings_reach_both_libraries(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# secret\nbootstrap.servers=b:1\nsecurity.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
+        f"sasl.jaas.config={JAAS}\nssl.truststore.type=PEM\nssl.truststore.location=/ca.pem\n"
+        "ssl.endpoint.identification.algorithm=\n"
+    )
+    settings = read(file)
+    assert settings == {
+        "bootstrap.servers": "b:1",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "ada",
+        "sasl.password": "s;cr et",
+        "ssl.ca.location": "/ca.pem",
+        "ssl.endpoint.identification.algorithm": "none",
+    }
+    assert to_kafka_python(settings) == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "ada",
+        "sasl_plain_password": "s;cr et",
+        "ssl_cafile": "/ca.pem",
+        "ssl_check_hostname": False,
+    }
+
+
+def test_a_pem_keystore_is_certificate_and_key() -> None:
+    found = to_librdkafka(
+        {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/me.pem", "ssl.key.password": "p"}
+    )
+    assert to_kafka_python(found) == {
+        "ssl_certfile": "/me.pem",
+        "ssl_keyfile": "/me.pem",
+        "ssl_password": "p",
+    }
+
+
+def test_librdkafkas_settings_stay_as_they_are() -> None:
+    settings = {"sasl.username": "ada", "socket.keepalive.enable": "true"}
+    assert to_librdkafka(settings) == settings
+
+
+def test_what_can_not_be_read_is_named() -> None:
+    with pytest.raises(UsageFailed, match=r"ssl\.truststore\.type"):
+        to_librdkafka({"ssl.truststore.type": "JKS"})
+    with pytest.raises(UsageFailed, match=r"sasl\.jaas\.config"):
+        to_librdkafka({"sasl.jaas.config": "SomeModule required;"})
+    with pytest.raises(UsageFailed, match="cannot read"):
+        read(Path("missing.properties"))
+    with pytest.raises(UsageFailed, match="expected key=value"):
+        parse_pairs("--config", ["novalue"])

@@ -1,0 +1,54 @@
+"""Tables line up and never wrap; errors of the client libraries become sentences."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from kafka.errors import GroupIdNotFoundError, KafkaConnectionError
+
+from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.failures import CommandFailed, broker_error, explain
+from kbroker.cli.output import print_table
+
+
+def test_numbers_stand_to_the_right_and_none_is_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("NAME", "LAG", "OK"), [("a", 5, True), ("longer-name", None, False), ("b", 1234, True)])
+    assert capsys.readouterr().out.splitlines() == [
+        "NAME          LAG  OK",
+        "a               5  yes",
+        "longer-name     -  no",
+        "b            1234  yes",
+    ]
+
+
+def test_a_wide_table_is_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("A",), [("x" * 500,)])
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "code"),
+    [
+        (KafkaException(KafkaError(36, "Topic 'x' exists.")), "TOPIC_ALREADY_EXISTS: Topic 'x' exists.", 1),
+        (KafkaException(KafkaError(KafkaError._TRANSPORT, "down")), "down", 3),
+        (KafkaException(KafkaError(KafkaError._TIMED_OUT, "late")), "late", 3),
+        (KafkaException(KafkaError(KafkaError._INVALID_ARG, "bad")), "bad", 2),
+        (GroupIdNotFoundError("Response(...)"), "GROUP_ID_NOT_FOUND: there is no such group", 1),
+        (KafkaConnectionError("gone"), "gone", 3),
+        (FileNotFoundError(2, "No such file or directory", "f"), "f: No such file or directory", 1),
+    ],
+)
+def test_errors_of_the_libraries_are_explained(error: Exception, message: str, code: int) -> None:
+    failure = explain(error)
+    assert failure is not None
+    assert message in failure.message
+    assert failure.code == code
+
+
+def test_a_bug_is_not_explained_away() -> None:
+    assert explain(ZeroDivisionError()) is None
+    assert explain(CommandFailed("x")) is not None
+
+
+def test_codes_have_names_and_unknown_ones_their_number() -> None:
+    assert broker_error(3, None, "t").message.startswith("t: UNKNOWN_TOPIC_OR_PARTITION: ")
+    assert broker_error(9999).message == "error 9999: not known here"
+    assert broker_error(7).code is ExitCode.UNREACHABLE

@@ -1,0 +1,65 @@
+"""Format strings and JSON lines show every byte of a record."""
+
+import json
+from base64 import b64decode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.cli.failures import UsageFailed
+from kbroker.cli.record_format import Shown, compile_format, to_json, unescape
+from kbroker.cli.record_lines import parse_json
+
+RECORD = Shown("orders", 3, 42, 1700, b"key", b"value", [("a", b"1"), ("b", None)])
+EMPTY = Shown("orders", 0, 0, -1, None, None, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("%t/%p/%o", b"orders/3/42"),
+        ("%T %k=%s", b"1700 key=value"),
+        ("%K %S", b"3 5"),
+        ("%R%s", b"\0\0\0\x05value"),
+        ("%h", b"a=1,b=NULL"),
+        (r"100%%\t\x41\\\n", b"100%\tA\\\n"),
+        ("", b""),
+    ],
+)
+def test_fields_and_escapes(text: str, expected: bytes) -> None:
+    assert compile_format(text)(RECORD) == expected
+
+
+def test_null_is_empty_with_length_minus_one() -> None:
+    assert compile_format("[%k] %K %S [%s]")(EMPTY) == b"[] -1 -1 []"
+
+
+@pytest.mark.parametrize("text", ["%", "%q", r"\q", r"\x4", r"\xzz", "\\"])
+def test_unknown_fields_and_escapes_are_refused(text: str) -> None:
+    with pytest.raises(UsageFailed):
+        compile_format(text)
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="\\", exclude_categories=["Cs"])))
+def test_text_without_backslashes_is_itself(text: str) -> None:
+    assert unescape(text) == text.encode()
+
+
+blobs = st.none() | st.binary()
+headers = st.lists(st.tuples(st.text(min_size=1, alphabet=st.characters(exclude_categories=["Cs"])), blobs))
+
+
+@given(blobs, blobs, headers)
+def test_what_is_shown_as_json_can_be_read_back(
+    key: bytes | None, value: bytes | None, pairs: list[tuple[str, bytes | None]]
+) -> None:
+    back = parse_json(to_json(Shown("t", 0, 0, 5, key, value, pairs)))
+    assert (back.key, back.value, back.headers, back.timestamp) == (key, value, pairs, 5)
+
+
+def test_bytes_that_are_no_text_are_base64() -> None:
+    fields = json.loads(to_json(Shown("t", 0, 0, -1, b"\xff", b"text", [])))
+    assert b64decode(fields["key_base64"]) == b"\xff"
+    assert "key" not in fields
+    assert (fields["value"], fields["timestamp"]) == ("text", None)

@@ -1,0 +1,54 @@
+"""Input is cut into records wherever its chunks happen to end."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.cli import record_lines
+from kbroker.cli.failures import UsageFailed
+from kbroker.cli.record_lines import NewRecord, line_parser, parse_headers, parse_json, pieces
+
+
+@given(
+    st.lists(st.binary(max_size=20)), st.sampled_from([b"\n", b"\0", b"--"]), st.integers(1, 7), st.booleans()
+)
+def test_pieces_are_those_of_split(parts: list[bytes], delimiter: bytes, chunk: int, closed: bool) -> None:
+    data = delimiter.join(parts) + (delimiter if closed else b"")
+    expected = data.split(delimiter)
+    if not expected[-1]:
+        expected.pop()
+
+    class Slow(io.BytesIO):
+        def read1(self, size: int | None = -1, /) -> bytes:
+            return self.read(chunk)
+
+    assert list(pieces(Slow(data), delimiter)) == expected
+
+
+def test_a_line_is_headers_key_and_value() -> None:
+    parse = line_parser(b"=", b"|", b"NULL", [("all", b"x")])
+    assert parse(b"a=1,b|k=v=w") == NewRecord(b"k", b"v=w", [("all", b"x"), ("a", b"1"), ("b", None)])
+    assert parse(b"|NULL=NULL") == NewRecord(None, None, [("all", b"x")])
+    assert line_parser(None, None, None, [])(b"k=v") == NewRecord(None, b"k=v", [])
+
+
+@pytest.mark.parametrize(("line", "said"), [(b"k=v", "after its headers"), (b"|kv", "after its key")])
+def test_a_missing_separator_is_refused(line: bytes, said: str) -> None:
+    with pytest.raises(UsageFailed, match=said):
+        line_parser(b"=", b"|", None, [])(line)
+
+
+def test_headers_need_a_name() -> None:
+    assert parse_headers([b"a=", b"b"]) == [("a", b""), ("b", None)]
+    with pytest.raises(UsageFailed, match="expected name=value"):
+        parse_headers([b"=x"])
+
+
+def test_documents_may_hold_structured_values() -> None:
+    assert parse_json(b'{"value": {"n": 1}}').value == b'{"n": 1}'
+    assert parse_json(b'{"key": 5}') == NewRecord(b"5", None, [])
+    for bad in (b"[]", b"x", b'"text"'):
+        with pytest.raises(UsageFailed):
+            record_lines.parse_json(bad)
