@@ -2,11 +2,12 @@
 
 import os
 import struct
+from bisect import bisect_right
 from typing import NamedTuple
 
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
-from kbroker.log.reader import WHOLE_LOG, LogReader
+from kbroker.log.reader import LogReader
 
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
@@ -37,25 +38,34 @@ def parse_entries(data: bytes, name: str) -> list[AbortedTransaction]:
 
 
 def aborted_transactions(
-    reader: LogReader,
-    fetch_offset: int,
-    upper_offset: int,
-    end_base: int = WHOLE_LOG[0],
-    end_position: int = WHOLE_LOG[1],
-    version: int = -1,
+    reader: LogReader, fetch_offset: int, upper_offset: int, version: int = -1
 ) -> list[AbortedTransaction]:
     """Transactions with records in [fetch_offset, upper_offset) that were aborted, by first offset.
 
-    upper_offset: behind the last offset of the fetched batches. Raises CorruptLog, OSError."""
+    upper_offset: behind the last offset of the fetched batches. The marker of a transaction may lie in any later
+    segment, so the search ends where the last stable offset has passed the range, or with the log.
+    version: SLOT_SEGMENTS_VERSION. Raises CorruptLog, OSError."""
     found: list[AbortedTransaction] = []
-    for view in reader.views(fetch_offset, end_base, end_position, version):
-        index = reader.index(view.base_offset, files.TXN_INDEX)
+    bases = reader.base_offsets(version)
+    for base in bases[max(bisect_right(bases, fetch_offset) - 1, 0) :]:
+        if base != bases[-1] and base not in _indexed(reader):
+            continue
+        index = reader.index(base, files.TXN_INDEX)
         if index is None:
             continue
         data = os.pread(index.fd, index.size(), 0)
-        for entry in parse_entries(data, files.path(reader.folder, view.base_offset, files.TXN_INDEX)):
+        for entry in parse_entries(data, files.path(reader.folder, base, files.TXN_INDEX)):
             if entry.last_offset >= fetch_offset and entry.first_offset < upper_offset:
                 found.append(entry)
             if entry.last_stable_offset >= upper_offset:
                 return sorted(found, key=lambda entry: entry.first_offset)
     return sorted(found, key=lambda entry: entry.first_offset)
+
+
+def _indexed(reader: LogReader) -> frozenset[int]:
+    """Closed segments that have a transaction index: listed once for each version of the list of segments."""
+    if reader.transaction_indexes is None:
+        with os.scandir(reader.folder) as entries:
+            bases = (files.base_offset_of(e.name) for e in entries if e.name.endswith(files.TXN_INDEX))
+            reader.transaction_indexes = frozenset(base for base in bases if base is not None)
+    return reader.transaction_indexes

@@ -58,6 +58,7 @@ class LogReader:
         self.folder = folder
         self.open_files = open_files
         self.max_timestamps: dict[int, tuple[int, int]] = {}  # of closed segments: see log/timestamps.py
+        self.transaction_indexes: frozenset[int] | None = None  # see log/aborted_transactions.py
         self._version: int | None = None
         self._segments: list[files.SegmentFile] = []
         self._bases: list[int] = []
@@ -80,6 +81,7 @@ class LogReader:
         # the last of the old list may have been active, its largest timestamp not final
         if self._bases:
             self.max_timestamps.pop(self._bases[-1], None)
+        self.transaction_indexes = None
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self._version = version

@@ -188,9 +188,7 @@ class PartitionReader:
         reading.range = reader.range(place, most, base, position, limits.min_one)
         if reading.range is not None and limits.isolation == READ_COMMITTED:
             upper = self._upper(reader, reading, place, end, base, position, version)
-            reading.aborted = aborted_transactions(
-                reader, wanted.fetch_offset, upper, base, position, version
-            )
+            reading.aborted = aborted_transactions(reader, wanted.fetch_offset, upper, version)
 
     @staticmethod
     def _upper(

@@ -29,6 +29,23 @@ def test_transactions_are_collected_over_segments_until_the_stable_offset_passes
     assert aborted_transactions(reader, 13, 20) == []
 
 
+def test_marker_in_a_later_segment_is_found_whatever_lies_between(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "t-0")
+    for base in (0, 10, 20, 30):
+        folder.segment(base, [batch(n) for n in range(base, base + 10)])
+    long = AbortedTransaction(1, 5, 25, 5)
+    folder.file(20, ".txnindex").write_bytes(long.pack())
+    reader = LogReader(str(folder.path), OpenFiles())
+    assert aborted_transactions(reader, 0, 6) == [long]
+    assert aborted_transactions(reader, 0, 5) == []
+    assert aborted_transactions(reader, 26, 40) == []
+    later = AbortedTransaction(
+        2, 31, 35, 36
+    )  # the last segment is the active one, its index appears any time
+    folder.file(30, ".txnindex").write_bytes(later.pack())
+    assert aborted_transactions(reader, 0, 40) == [long, later]
+
+
 def test_an_entry_has_kafkas_bytes() -> None:
     entry = AbortedTransaction(5, 6, 7, 8)
     assert entry.pack().hex() == "0000" + "".join(f"{n:016x}" for n in (5, 6, 7, 8))
