@@ -1,7 +1,7 @@
 """Log directories that Apache Kafka wrote, or that lost their store: folders become topics again.
 
 A folder with `partition.metadata` (topic id) that the store does not know is taken over. Its data stays as it is; the
-topic's config overrides lay in Kafka's metadata log and are not known here, but internal topics get theirs back.
+topic's configs come from Kafka's metadata log (`kafka_metadata.py`) when that is there as well.
 """
 
 import base64

@@ -6,18 +6,23 @@ from pathlib import Path
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
-from kbroker.control import adoption
+from kbroker.config.setting import ConfigError
+from kbroker.config.topic import TopicConfig
+from kbroker.control import adoption, kafka_metadata
 from kbroker.control import store as stores
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.config_resource import TOPIC
 from kbroker.control.internal_topic import wish_for
+from kbroker.control.kafka_metadata import KafkaMetadata
 from kbroker.control.placement import place
 from kbroker.control.store import Change, Store
-from kbroker.control.topic_name import INTERNAL
 from kbroker.ipc.shared import Shared
 
 log = logging.getLogger(__name__)
+
+PRODUCER_IDS_PER_MS = 1000
+"""Producer ids that start at the time of adoption in microseconds lie far above any counted from 0."""
 
 
 def open_store(log_dirs: Sequence[str]) -> Store:
@@ -69,18 +74,21 @@ def build(
 def _adopt(broker: Broker, store: Store) -> None:
     """Take over partition folders that the store does not know."""
     found = adoption.unknown(adoption.scan(broker.online_dirs), broker.catalogue)
+    if not found:
+        return
+    kafka = kafka_metadata.read(broker.online_dirs)
+    # without Kafka's own count, ids that no broker can have handed out yet: their sequences may be in the logs
+    used = kafka.next_producer_id if kafka is not None else broker.now_ms() * PRODUCER_IDS_PER_MS
+    store.skip_producer_ids(used or 0)
     for name, partitions in found.items():
         change = Change()
         topic = broker.catalogue.get(name)
         if topic is None:
             topic = Topic(name, partitions[0].topic_id)
             change.new_topics.append(topic)
-            if name in INTERNAL:
-                configs = wish_for(name, broker.config).configs
+            if configs := _configs(broker, topic, kafka):
                 change.configs[TOPIC, name] = dict(configs)
-                broker.overrides[TOPIC, name] = {
-                    key: value for key, value in configs.items() if value is not None
-                }
+                broker.overrides[TOPIC, name] = configs
         added = _partitions(broker, topic, partitions)
         if not change.new_topics:
             change.new_partitions = added
@@ -88,6 +96,29 @@ def _adopt(broker: Broker, store: Store) -> None:
         store.apply(change)
         broker.catalogue.put(topic)
         log.info("topic %s taken over with %d partitions found on disk", name, len(partitions))
+
+
+def _configs(broker: Broker, topic: Topic, kafka: KafkaMetadata | None) -> dict[str, str]:
+    """Config overrides of a topic found on disk: those in Kafka's metadata log, else an internal topic's usual ones."""
+    if kafka is not None and kafka.topics.get(topic.name) == topic.topic_id:
+        known = kafka.configs.get((TOPIC, topic.name), {})
+    elif topic.internal:
+        known = {
+            key: value
+            for key, value in wish_for(topic.name, broker.config).configs.items()
+            if value is not None
+        }
+    else:
+        log.warning("topic %s: its configs are not known, so it has the defaults", topic.name)
+        known = {}
+    usable: dict[str, str] = {}
+    for key, value in known.items():
+        try:
+            TopicConfig.resolve({**usable, key: value}, broker.config)
+            usable[key] = value
+        except ConfigError as error:
+            log.error("topic %s: config %s=%s is left out: %s", topic.name, key, value, error)
+    return usable
 
 
 def _partitions(broker: Broker, topic: Topic, found: list[adoption.FoundPartition]) -> list[Partition]:

@@ -195,6 +195,11 @@ class Store:
             self._put_meta("next_producer_id", first + count)
         return first
 
+    def skip_producer_ids(self, first: int) -> None:
+        """Never hand out an id below this one: somebody else may have."""
+        with self._transaction():
+            self._put_meta("next_producer_id", max(first, int(self.meta("next_producer_id", "0"))))
+
     def advance_leader_epochs(self) -> None:
         """A new run of the broker: every partition's leader epoch grows by one."""
         with self._transaction() as db:
