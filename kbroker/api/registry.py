@@ -55,6 +55,7 @@ from kbroker.api import (
     write_txn_markers,
 )
 from kbroker.api.context import RequestContext
+from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.row import SERVED, Api, Owner
 from kbroker.control.broker import Broker
 from kbroker.ipc.messages import ClientRequest
@@ -143,12 +144,15 @@ def dispatch(broker: Broker, client: ClientRequest) -> Answer | Awaitable[Answer
     try:
         response = module.handle(RequestContext(broker, client), request)
     except KafkaError as error:
-        return _refused(module, client, request, error)
+        return _refused(broker, module, client, request, error)
     if isinstance(response, Struct):
-        return encode_response(client.api_key, client.api_version, client.correlation_id, response)
-    if response is None or isinstance(response, bytes):
+        return _encoded(broker, client, response)
+    if response is None:
+        return None
+    if isinstance(response, bytes):
+        ErrorCounts.of(broker).count(client, response)
         return response
-    return _later(module, client, request, response)
+    return _later(broker, module, client, request, response)
 
 
 def _complain(client: ClientRequest, what: str) -> None:
@@ -156,18 +160,25 @@ def _complain(client: ClientRequest, what: str) -> None:
 
 
 async def _later(
-    module: ModuleType, client: ClientRequest, request: Struct, answer: Awaitable[Any]
+    broker: Broker, module: ModuleType, client: ClientRequest, request: Struct, answer: Awaitable[Any]
 ) -> Answer:
     try:
         response = await answer
     except KafkaError as error:
-        return _refused(module, client, request, error)
+        return _refused(broker, module, client, request, error)
     if response is None:
         return None
-    return encode_response(client.api_key, client.api_version, client.correlation_id, response)
+    return _encoded(broker, client, response)
 
 
-def _refused(module: ModuleType, client: ClientRequest, request: Struct, error: KafkaError) -> Answer:
+def _refused(
+    broker: Broker, module: ModuleType, client: ClientRequest, request: Struct, error: KafkaError
+) -> Answer:
     """The answer when a request fails as a whole: the API's own form of it."""
     response: Struct = module.refuse(request, error, client.api_version)
+    return _encoded(broker, client, response)
+
+
+def _encoded(broker: Broker, client: ClientRequest, response: Struct) -> bytes:
+    ErrorCounts.of(broker).count(client, response)
     return encode_response(client.api_key, client.api_version, client.correlation_id, response)

@@ -20,11 +20,12 @@ from kbroker.control.log_reading import LogReading
 from kbroker.control.machine import Coordinator, Transactions
 from kbroker.control.placement import least_loaded, workers_of_dirs
 from kbroker.control.producer_ids import ProducerIds
-from kbroker.control.slots import Slots
+from kbroker.control.slots import Slots as PartitionSlots
 from kbroker.control.store import ConfigKey, Store, Stored
 from kbroker.ipc import layout
 from kbroker.ipc.messages import Image, OpenPartition, TopicImage
 from kbroker.ipc.shared import Shared
+from kbroker.metrics.slots import Slots
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class Broker:
     announcing: topics that network processes are being told of but that clients may not see yet.
     log_dirs: absolute paths of all log directories; online_dirs: of those that could be used at start.
     opening: partitions that an IO worker is being told of for the first time.
+    metrics: this process's row.
     endpoints: advertised address of each listener, real ports. version: grows with everything Metadata shows.
     """
 
@@ -59,6 +61,7 @@ class Broker:
         cluster_id: str,
     ) -> None:
         self.shared = shared
+        self.metrics = Slots(shared.metrics[shared.control_client])
         self.endpoints = dict(endpoints)
         self.cluster_id = cluster_id
         self.node_id = static.node_id
@@ -68,7 +71,7 @@ class Broker:
         own = self.override(BROKER, str(self.node_id))
         self.config = static.with_dynamic(cluster=self.override(BROKER, ""), own=own)
         self.catalogue = Catalogue(stored.topics)
-        self.slots = Slots(shared.slots, stored.next_generation)
+        self.slots = PartitionSlots(shared.slots, stored.next_generation)
         self.links = Links()
         self.logs = LogReading()
         self.producer_ids = ProducerIds(self._allocate_producer_ids)

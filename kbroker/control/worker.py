@@ -27,6 +27,7 @@ from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.messages import ClientRequest, GroupsQuery, Hello, Settings, VerifyTransaction
+from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ Coordinators = Callable[[Broker, Appender], Sequence[Runtime]]
 """Makes the coordinators and enters them into the broker."""
 
 HEARTBEAT_S = 0.5
+LOOP_LAG = bind("kbroker_loop_lag_seconds")
 
 
 class Control:
@@ -99,7 +101,11 @@ class Control:
     def _heartbeat(self, loop: asyncio.AbstractEventLoop) -> None:
         line = self._context.shared.processes[self._context.process]
         line[layout.PROCESS_HEARTBEAT_NS] = time.monotonic_ns()
-        loop.call_later(HEARTBEAT_S, self._heartbeat, loop)
+        loop.call_later(HEARTBEAT_S, self._beat, loop, loop.time() + HEARTBEAT_S)
+
+    def _beat(self, loop: asyncio.AbstractEventLoop, due_s: float) -> None:
+        self._broker.metrics.observe(LOOP_LAG, int((loop.time() - due_s) * 1e9))
+        self._heartbeat(loop)
 
     # --- links ------------------------------------------------------------------------------------------
 

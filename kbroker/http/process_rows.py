@@ -144,6 +144,8 @@ class ProcessRows:
             self._sum("kbroker_requests_total", api=PRODUCE, version=version) for version in versions
         )
         families.add(BROKER_TOPIC + "totalproducerequests_total", (), produced)
+        commits = self._sum("kbroker_request_errors_total", api="OffsetCommit", error="NONE")
+        families.add("kafka_server_group_coordinator_metrics_offset_commit_count", (), commits)
         start = bind("kbroker_request_errors_total", api=FETCH)
         errors = self.shared.metrics[:, start : start + layout.ERROR_COUNT].sum(axis=0)
         fine = VALUES["error"].index("NONE")

@@ -79,8 +79,6 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_read_ahead_bytes_total", "Bytes of those ranges."),
     gauge("kbroker_producers", "Producer ids whose sequences are remembered, by partition."),
     # --- control and supervisor
-    counter("kbroker_offset_commits_total", "Offsets committed by groups.",
-            kafka="kafka_server_group_coordinator_metrics_offset_commit_count"),
     counter("kbroker_group_rebalances_total", "Rebalances of groups that were completed.",
             kafka="kafka_server_group_coordinator_metrics_group_completed_rebalance_count"),
     counter("kbroker_process_starts_total", "Starts of child processes.", "role"),

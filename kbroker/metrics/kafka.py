@@ -66,6 +66,7 @@ KAFKA: tuple[Metric, ...] = (
             "Share of time IO workers were idle "
          "(0 to 1), since the last minute.", source=ROW),
     _row("kafka_log_logflushstats_logflushrateandtimems", "summary", "Times of fdatasync in ms.", source=ROW),
+    _row("kafka_server_group_coordinator_metrics_offset_commit_count", "counter", "Offsets committed.", source=ROW),
     _row("kafka_log_logmanager_offlinelogdirectorycount", "gauge", "Log dirs that failed."),
     _row(MANAGER + "leadercount", "gauge", "Partitions that this broker leads."),
     _row(MANAGER + "partitioncount", "gauge", "Partitions of this broker."),

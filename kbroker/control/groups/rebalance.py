@@ -100,6 +100,7 @@ class Rebalance:
             group.generation_id,
             len(group.members),
         )
+        self._table.completed_rebalances += 1
         for member in group.members.values():
             group.complete_join(member, group.join_response(member.member_id))
             self.schedule_heartbeat(group, member)

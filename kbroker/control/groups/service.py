@@ -12,10 +12,13 @@ from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
 from kbroker.control.machine import Operation
 from kbroker.control.runtime import Runtime
+from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+COUNT_EVERY_MS = 1000
+REBALANCES = bind("kbroker_group_rebalances_total")
 COORDINATOR_TYPE = 0
 """FindCoordinator's key type."""
 
@@ -53,6 +56,7 @@ class GroupService:
         self.runtime = runtime
         self.shard = GroupShard(GroupSettings.of(broker.config), runtime, CatalogueView(broker.catalogue))
         self._broker = broker
+        self._counted_rebalances = 0
         runtime.attach(self.shard)
         broker.coordinators[COORDINATOR_TYPE] = runtime
         broker.attachments[GroupService] = self
@@ -73,6 +77,12 @@ class GroupService:
         """Look for expired offsets from now on."""
         interval_ms = self.shard.table.settings.offsets_retention_check_interval_ms
         self.runtime.every(interval_ms, "expire-offsets", self._expire_offsets)
+        self.runtime.every(COUNT_EVERY_MS, "count-rebalances", self._count_rebalances)
+
+    def _count_rebalances(self) -> None:
+        completed = self.shard.table.completed_rebalances
+        self._broker.metrics.words[REBALANCES] += completed - self._counted_rebalances
+        self._counted_rebalances = completed
 
     def _expire_offsets(self) -> None:
         for group_id in self.shard.group_ids():

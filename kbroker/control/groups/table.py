@@ -12,7 +12,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 class GroupTable:
     """Runs in: control. Owner: the GroupShard. The operations read and change it; nobody else does."""
 
-    __slots__ = ("groups", "offsets", "overrides", "settings", "timers", "topics")
+    __slots__ = ("completed_rebalances", "groups", "offsets", "overrides", "settings", "timers", "topics")
 
     def __init__(self, settings: GroupSettings, timers: Timers, topics: TopicView) -> None:
         self.settings = settings
@@ -21,6 +21,7 @@ class GroupTable:
         self.overrides = GroupOverrides()
         self.offsets = OffsetStore()
         self.groups: dict[str, Group] = {}
+        self.completed_rebalances = 0
 
     def group(self, group_id: str) -> Group:
         """A group of any type. Raises GROUP_ID_NOT_FOUND."""

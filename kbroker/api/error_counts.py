@@ -1,0 +1,73 @@
+"""Error codes of the answers that control gives, counted for the metrics as Kafka counts them: one for each code."""
+
+from collections.abc import Iterator
+
+from kbroker.control.broker import Broker
+from kbroker.ipc.messages import ClientRequest
+from kbroker.metrics.layout import API_COUNT
+from kbroker.metrics.slots import Slots, bind
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.schema import Struct
+
+NONE = tuple(bind("kbroker_request_errors_total", api=api, error="NONE") for api in range(API_COUNT))
+CODE = "error_code"
+LAST = max(ErrorCode)
+Plan = tuple[tuple[str, bool], ...]
+_PLANS: dict[type[Struct], Plan] = {}
+
+
+class ErrorCounts:
+    """Runs in: control. Owner: the broker's attachments."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._words = slots.words
+
+    @staticmethod
+    def of(broker: Broker) -> "ErrorCounts":
+        """The one of this process."""
+        found = broker.attachments.get(ErrorCounts)
+        if not isinstance(found, ErrorCounts):
+            found = ErrorCounts(broker.metrics)
+            broker.attachments[ErrorCounts] = found
+        return found
+
+    def count(self, client: ClientRequest, response: Struct | bytes) -> None:
+        """An answer that is about to leave; of one that comes ready-made only that it is no error."""
+        if isinstance(response, bytes):
+            codes = iter((0,))
+        else:
+            codes = error_codes(response) if _holds_codes(type(response)) else iter((0,))
+        for code in codes:
+            self._words[NONE[client.api_key] + min(code, LAST)] += 1
+
+
+def error_codes(answer: Struct) -> Iterator[int]:
+    """Every error code in a struct, those of nested structs included."""
+    for name, nested in _plan(type(answer)):
+        value = getattr(answer, name)
+        if not nested:
+            yield int(value)
+        elif isinstance(value, Struct):
+            yield from error_codes(value)
+        elif value is not None:
+            for each in value:
+                yield from error_codes(each)
+
+
+def _plan(kind: type[Struct]) -> Plan:
+    """(field, whether it holds structs) of the fields that lead to error codes."""
+    found = _PLANS.get(kind)
+    if found is not None:
+        return found
+    plan = []
+    for field in kind.SCHEMA.fields:
+        if field.name == CODE:
+            plan.append((field.name, False))
+        elif field.item is not None and _holds_codes(field.item):
+            plan.append((field.name, True))
+    _PLANS[kind] = tuple(plan)
+    return _PLANS[kind]
+
+
+def _holds_codes(kind: type[Struct]) -> bool:
+    return bool(_plan(kind))
