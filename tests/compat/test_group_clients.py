@@ -65,11 +65,10 @@ def test_two_consumers_share_and_a_restart_loses_nothing(node: KBroker, client: 
 def test_members_go_on_across_a_restart_of_the_broker(node: KBroker, client: str) -> None:
     """Sessions survive: no member has to begin anew, and what was committed is not read again."""
     create_topic(node, "shared", 4)
-    produce(node, "shared", 100)
     consumers = [CLIENTS[client](node.bootstrap, "shared", "team") for _ in range(2)]
-    poll_until(
-        consumers, lambda taken: taken >= 100 and all(len(each.partitions()) == 2 for each in consumers)
-    )
+    poll_until(consumers, lambda _: all(len(each.partitions()) == 2 for each in consumers))
+    produce(node, "shared", 100)
+    assert poll_until(consumers, lambda taken: taken >= 100) == 100
     for each in consumers:
         each.commit()
     before = [each.partitions() for each in consumers]
