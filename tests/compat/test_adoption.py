@@ -36,7 +36,8 @@ def until(ask: Callable[[], Any], good: Callable[[Any], bool]) -> Any:
 def produce(peer: SocketPeer, keys: list[bytes], sequence: int) -> None:
     """One idempotent batch to orders-1."""
     producer = (peer_producer(peer), 0, sequence)
-    batch = build_batch([(key, b"v", (), 1_700_000_000_000) for key in keys], producer=producer)
+    now_ms = time.time_ns() // 1_000_000  # producers of old records are forgotten when a log is loaded
+    batch = build_batch([(key, b"v", (), now_ms) for key in keys], producer=producer)
     data = pr.TopicProduceData("orders", partition_data=[pr.PartitionProduceData(1, batch)])
     request = pr.ProduceRequest(None, -1, 10_000, [data])
     until(
