@@ -63,7 +63,11 @@ def check_producer(producers: Table, batch: Words, row: Words, transactional: bo
     transaction of its producer and epoch without further ado; the one that begins it wants control's consent
     (KIP-890), which the log alone can not tell from a late batch of a transaction that is over."""
     address = batch[ds.BATCH_ADDRESS]
-    by_control = batch[ds.BATCH_OPERATION] == ds.OPERATION_APPEND_BY_CONTROL
+    operation = batch[ds.BATCH_OPERATION]
+    by_control = operation == ds.OPERATION_APPEND_BY_CONTROL
+    consent = (
+        operation == sm.OPERATION_APPEND_VERIFIED or operation == sm.OPERATION_APPEND_ADDED or by_control
+    )
     known = pr.find_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
     batch[ds.BATCH_PRODUCER_ROW] = known
     epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
@@ -76,9 +80,12 @@ def check_producer(producers: Table, batch: Words, row: Words, transactional: bo
             base = pr.BATCHES + same * pr.BATCH_WORDS
             batch[ds.BATCH_BASE_OFFSET] = producers[known, base + pr.BATCH_BASE_OFFSET]
             batch[ds.BATCH_LAST_OFFSET] = producers[known, base + pr.BATCH_LAST_OFFSET]
+            # Kafka tells it for retries, whatever message.timestamp.type is
+            batch[ds.BATCH_APPEND_TIME] = producers[known, base + pr.BATCH_TIMESTAMP]
             return pr.DUPLICATE
         if epoch < producers[known, pr.EPOCH]:
-            return pr.INVALID_PRODUCER_EPOCH
+            # as in Kafka it is the coordinator that tells a producer with a transaction so
+            return pr.INVALID_PRODUCER_EPOCH if consent or not transactional else sm.UNVERIFIED
         open_since = producers[known, pr.TXN_FIRST_OFFSET]
         if open_since >= 0 and not transactional:
             return pr.INVALID_TXN_STATE
@@ -86,12 +93,9 @@ def check_producer(producers: Table, batch: Words, row: Words, transactional: bo
             open_since = -1
     if by_control:
         return pr.IN_SEQUENCE
-    operation = batch[ds.BATCH_OPERATION]
     if transactional and open_since < 0:
         verified_at = load_i64_be(address + rb.BASE_OFFSET)
-        consent = operation == sm.OPERATION_APPEND_VERIFIED or operation == sm.OPERATION_APPEND_ADDED
         if not consent or (verified_at != row[ar.ROW_LAST_TXN_END] and verified_at != sm.ANY_TRANSACTION):
-            batch[ds.BATCH_LAST_OFFSET] = row[ar.ROW_LAST_TXN_END]
             return sm.UNVERIFIED
     if known < 0:
         strict = operation == sm.OPERATION_APPEND_ADDED and first != 0
@@ -200,6 +204,8 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
         if outcome != pr.IN_SEQUENCE:
             batch[ds.BATCH_ERROR] = outcome
             batch[ds.BATCH_HELD] = 0
+            if outcome == sm.UNVERIFIED:
+                batch[ds.BATCH_LAST_OFFSET] = row[ar.ROW_LAST_TXN_END]
             return ds.STOP_NONE
     chain = chains[slot]
     touched = chain[ds.CHAIN_HEAD] >= 0

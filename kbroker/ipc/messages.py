@@ -56,8 +56,8 @@ class ClientRequest:
 class VerifyTransaction:
     """A Produce request's transactional batch was answered layout.UNVERIFIED by an IO worker: it would begin its
     producer's transaction on these partitions. Called; control looks the partitions up in the transaction, or from
-    Produce v12 on adds them to it (KIP-890). The reply's value is one error code for each partition, ready for the
-    Produce answer. For 0 the batch is appended again, as OPERATION_APPEND_VERIFIED, or from v12 on as
+    Produce v12 on adds them to it (KIP-890). The reply's value is (error code, text or None) for each partition,
+    ready for the Produce answer. For 0 the batch is appended again, as OPERATION_APPEND_VERIFIED, or from v12 on as
     OPERATION_APPEND_ADDED, with the completion's LAST_OFFSET in its base offset; that may be answered UNVERIFIED again.
 
     partitions: (topic, index) pairs. produce_version: of the request."""
@@ -67,6 +67,101 @@ class VerifyTransaction:
     producer_epoch: int
     partitions: tuple[tuple[str, int], ...]
     produce_version: int
+
+
+# --- cleaner -> control ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """Called; replied with the dynamic broker settings as a dict of strings by Kafka name."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskWorker:
+    """A call for an IO worker, passed on by control. Replied with the worker's reply; NOT_LEADER_OR_FOLLOWER when the
+    worker is not there."""
+
+    worker: int
+    body: "CleanableLogs | BeginCleaning | SwapSegments | EndCleaning"
+
+
+# --- cleaner -> io, by AskWorker -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CleanableLogs:
+    """Replied with a tuple of CleanableLog: the compacted logs of the worker that are not empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanableLog:
+    """How dirty a log is. ratio: cleanable bytes / (clean + cleanable bytes). due: dirty enough, or
+    max.compaction.lag.ms has passed."""
+
+    slot: int
+    generation: int
+    ratio: float
+    due: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BeginCleaning:
+    """Replied with a CleaningJob, None when there is nothing to clean (any more)."""
+
+    slot: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedSegment:
+    """A segment that is not appended to any more. size: of its .log; modified_ms: of the same."""
+
+    base_offset: int
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleaningJob:
+    """What to clean. segments: all closed ones up to `upper`, oldest first, the clean part included. first_dirty: end of
+    the clean part. upper: base of the first segment that must not be cleaned yet.
+    last_records: last data offset (-1: none) and epoch of each active producer, whose last batch must stay."""
+
+    slot: int
+    generation: int
+    topic: str
+    partition: int
+    folder: str
+    first_dirty: int
+    upper: int
+    segments: tuple[ClosedSegment, ...]
+    last_records: dict[int, tuple[int, int]]
+    config: TopicConfig
+
+
+@dataclass(frozen=True, slots=True)
+class SwapSegments:
+    """Put a cleaned segment, which is on disk, in the place of others. replaced: (base offset, size, inode of the .log) of
+    neighbouring segments; the cleaned one has the first one's base offset. inode, size: of its .log. Replied with
+    whether it was done: not when the log has changed meanwhile."""
+
+    slot: int
+    generation: int
+    replaced: tuple[tuple[int, int, int], ...]
+    inode: int
+    size: int
+    max_timestamp: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndCleaning:
+    """Everything below first_dirty is clean. Replied with nothing."""
+
+    slot: int
+    generation: int
+    first_dirty: int
 
 
 # --- http -> control -------------------------------------------------------------------------------

@@ -79,12 +79,12 @@ class ControlLink:
             return failed
         return asyncio.ensure_future(self._link.call(request))
 
-    async def verify(self, asked: VerifyTransaction) -> tuple[int, ...]:
+    async def verify(self, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
         """Control's consent to transactional batches. Raises LinkClosed, KafkaError."""
         if self._link is None:
             raise LinkClosed("control is not there")
-        codes: tuple[int, ...] = await self._link.call(asked)
-        return codes
+        answers: tuple[tuple[int, str | None], ...] = await self._link.call(asked)
+        return answers
 
     def close(self) -> None:
         """Close for good."""

@@ -103,6 +103,13 @@ class ProduceChecks:
         settle_checked(self._context.address, result, int(verdict.error), log_start)
         self._decided(row)
 
+    def refuse_unverified(self, result: int, code: int, text: str | None) -> None:
+        """Control does not let a transactional batch begin a transaction."""
+        if text is not None:
+            self._verdicts[result] = Verdict(ErrorCode(code), text)
+            self._context.requests[self._context.results[result, nl.RS_REQUEST], nl.RQ_PYTHON] = 1
+        settle_checked(self._context.address, result, code, -1)
+
     def _decided(self, row: int) -> None:
         self._left[row] -= 1
         if not self._left[row]:

@@ -19,7 +19,6 @@ from kbroker.net import layout as nl
 from kbroker.net.admit_kernel import FLEXIBLE, push_checked
 from kbroker.net.context import Context
 from kbroker.net.pump_kernel import wake_workers
-from kbroker.net.queue_kernel import settle_checked
 from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -36,7 +35,8 @@ LENGTH = struct.Struct(">h")
 CONTROL_RETRY_S = 0.05
 CONTROL_TRIES = 200  # a restart of control is not the clients' business
 
-Ask = Callable[[VerifyTransaction], Awaitable[tuple[int, ...]]]
+Answer = tuple[int, str | None]
+Ask = Callable[[VerifyTransaction], Awaitable[tuple[Answer, ...]]]
 
 
 class Claim(NamedTuple):
@@ -66,11 +66,19 @@ class Question:
 
 
 class TransactionChecks:
-    """ask: a call to control, LinkClosed while it is not there. on_released(row): the connection may read on."""
+    """ask: a call to control, LinkClosed while it is not there. refuse(result, code, text): the batch is answered so.
+    on_released(row): the connection may read on."""
 
-    def __init__(self, context: Context, topics: Topics, on_released: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        topics: Topics,
+        refuse: Callable[[int, int, str | None], None],
+        on_released: Callable[[int], None],
+    ) -> None:
         self._context = context
         self._topics = topics
+        self._refuse_batch = refuse
         self._on_released = on_released
         self._questions: dict[Claim, Question] = {}
         self._holds: dict[tuple[int, int], int] = {}  # holder -> batches that are not decided
@@ -92,7 +100,7 @@ class TransactionChecks:
         words[nl.RS_TRIES] += 1
         if known is None or words[nl.RS_TRIES] > MOST_TRIES:
             code = ErrorCode.NOT_ENOUGH_REPLICAS if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            self._refuse(Held(result, holder, ("", -1), verified_at), int(code))
+            self._refuse(Held(result, holder, ("", -1), verified_at), (int(code), None))
             return
         held = Held(result, holder, (known[0].name, known[1].index), verified_at)
         claim = self._claim(result)
@@ -124,16 +132,16 @@ class TransactionChecks:
             question.asked, question.later = question.later, []
             partitions = tuple(dict.fromkeys(held.partition for held in question.asked))
             message = VerifyTransaction(*claim[:3], partitions, claim.version)
-            codes = dict(zip(partitions, await self._ask(message), strict=True))
+            answers = dict(zip(partitions, await self._ask(message), strict=True))
             for held in question.asked:
-                if codes[held.partition]:
-                    self._refuse(held, codes[held.partition])
+                if answers[held.partition][0]:
+                    self._refuse(held, answers[held.partition])
                 else:
                     self._allow(held, claim.version)
             self.push_allowed()
         del self._questions[claim]
 
-    async def _ask(self, message: VerifyTransaction) -> tuple[int, ...]:
+    async def _ask(self, message: VerifyTransaction) -> tuple[Answer, ...]:
         for _ in range(CONTROL_TRIES):
             try:
                 return await self.ask(message)
@@ -142,7 +150,7 @@ class TransactionChecks:
             except KafkaError as error:
                 log.error("control could not verify a transaction: %s", error)
                 break
-        return (int(ErrorCode.NOT_ENOUGH_REPLICAS),) * len(message.partitions)
+        return ((int(ErrorCode.NOT_ENOUGH_REPLICAS), None),) * len(message.partitions)
 
     def _allow(self, held: Held, version: int) -> None:
         words = self._context.results[held.result]
@@ -158,10 +166,8 @@ class TransactionChecks:
             self._release(self._allowed.pop(0))
         wake_workers(self._context.address)
 
-    def _refuse(self, held: Held, code: int) -> None:
-        slot = int(self._context.results[held.result, nl.RS_SLOT])
-        log_start = int(self._context.shared.slots[slot, sm.SLOT_LOG_START])
-        settle_checked(self._context.address, held.result, code, log_start)
+    def _refuse(self, held: Held, answer: Answer) -> None:
+        self._refuse_batch(held.result, *answer)
         self._release(held)
 
     def _release(self, held: Held) -> None:

@@ -148,6 +148,13 @@ def test_bumped_epoch_of_the_marker_fences_batches_of_the_old_one(case: DrainCas
     assert errors(case) == [ErrorCode.INVALID_PRODUCER_EPOCH]
 
 
+def test_zombie_is_left_to_the_coordinator_to_refuse(case: DrainCase) -> None:
+    case.drain.producers.put(case.slot, ProducerEntry(77, 4))
+    push(case, data(0, epoch=3))
+    push(case, data(0, epoch=3, attributes=0))
+    assert errors(case) == [layout.UNVERIFIED, ErrorCode.INVALID_PRODUCER_EPOCH]
+
+
 def test_newer_epoch_is_not_taken_into_the_open_transaction_of_an_older(case: DrainCase) -> None:
     begin(case)
     push(case, data(0, epoch=1))

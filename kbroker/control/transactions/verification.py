@@ -16,6 +16,8 @@ ABORTABLE_FROM = 11
 """Produce version whose clients know TRANSACTION_ABORTABLE."""
 ADDS_FROM = 12
 """Produce version that adds the partition to the transaction by itself (transactions v2)."""
+NOT_ADDED = "Partition was not added to the transaction"
+UNABLE = "Unable to verify the partition has been added to the transaction."
 NOT_NOW = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -23,8 +25,8 @@ NOT_NOW = (
 )
 
 
-async def verify(broker: Broker, asked: VerifyTransaction) -> tuple[int, ...]:
-    """One code per partition, as the Produce answer tells it; 0 to append."""
+async def verify(broker: Broker, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
+    """Code and text per partition, as the Produce answer tells them; code 0 to append."""
     partitions = frozenset(asked.partitions)
     try:
         service = TransactionService.of(broker)
@@ -38,7 +40,7 @@ async def verify(broker: Broker, asked: VerifyTransaction) -> tuple[int, ...]:
             )
     except KafkaError as error:
         codes = dict.fromkeys(partitions, error.code)
-    return tuple(int(told(codes[each], asked.produce_version)) for each in asked.partitions)
+    return tuple(told(codes[each], asked.produce_version) for each in asked.partitions)
 
 
 async def _add(
@@ -55,12 +57,12 @@ async def _add(
         await asyncio.sleep(service.settings.retry_backoff_ms / 1000)
 
 
-def told(code: ErrorCode, produce_version: int) -> ErrorCode:
-    """The code that the producer of this version knows to handle."""
+def told(code: ErrorCode, produce_version: int) -> tuple[int, str | None]:
+    """Code and text that the producer of this version knows to handle."""
     if code is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code is ErrorCode.TRANSACTION_ABORTABLE and produce_version < ABORTABLE_FROM:
-        return ErrorCode.INVALID_TXN_STATE
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif code is ErrorCode.TRANSACTION_ABORTABLE and produce_version < ABORTABLE_FROM:
+        code = ErrorCode.INVALID_TXN_STATE
     if code in NOT_NOW or (code is ErrorCode.CONCURRENT_TRANSACTIONS and produce_version < ADDS_FROM):
-        return ErrorCode.NOT_ENOUGH_REPLICAS
-    return code
+        return int(ErrorCode.NOT_ENOUGH_REPLICAS), f"{UNABLE} Underlying error: {code.name}"
+    return int(code), NOT_ADDED if code is ErrorCode.INVALID_TXN_STATE else None
