@@ -61,7 +61,9 @@ class NetworkProcess:
         self.connections: dict[int, Connection] = {}
         self.complain = Complaints(log, time.monotonic)
         self.checks = ProduceChecks(self.context, self.topics, self.unbusy)
-        self.transactions = TransactionChecks(self.context, self.topics, self._verified)
+        self.transactions = TransactionChecks(
+            self.context, self.topics, self.checks.refuse_unverified, self._verified
+        )
         self.server: Server
         self._process_line = shared.processes[client]
         self._handoff = handoff
