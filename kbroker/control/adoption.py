@@ -48,16 +48,22 @@ def _read(log_dir: str, name: str) -> FoundPartition | None:
     folder = files.parse_folder(name)
     if folder is None or folder.suffix or folder.topic == CLUSTER_METADATA:
         return None
-    try:
-        with open(f"{log_dir}/{name}/{files.PARTITION_METADATA}", encoding="utf-8") as file:
-            topic_id = parse_partition_metadata(file.read())
-    except (OSError, ValueError) as error:
-        log.warning("%s/%s has no readable %s: %s", log_dir, name, files.PARTITION_METADATA, error)
+    topic_id = topic_id_of(f"{log_dir}/{name}")
+    if topic_id is None:
         return None
     epochs = read_epochs(f"{log_dir}/{name}")
-    return FoundPartition(
-        folder.topic, folder.partition, topic_id, log_dir, epochs[-1][0] if epochs else NO_EPOCH
-    )
+    last_epoch = epochs[-1][0] if epochs else NO_EPOCH
+    return FoundPartition(folder.topic, folder.partition, topic_id, log_dir, last_epoch)
+
+
+def topic_id_of(folder: str) -> bytes | None:
+    """Topic id of a partition folder; None when it has none that can be read."""
+    try:
+        with open(f"{folder}/{files.PARTITION_METADATA}", encoding="utf-8") as file:
+            return parse_partition_metadata(file.read())
+    except (OSError, ValueError) as error:
+        log.warning("%s has no readable %s: %s", folder, files.PARTITION_METADATA, error)
+        return None
 
 
 def parse_partition_metadata(text: str) -> bytes:

@@ -21,7 +21,7 @@ from kbroker.control.machine import Coordinator, Transactions
 from kbroker.control.placement import least_loaded, workers_of_dirs
 from kbroker.control.producer_ids import ProducerIds
 from kbroker.control.slots import Slots as PartitionSlots
-from kbroker.control.store import ConfigKey, Store, Stored
+from kbroker.control.store import ConfigKey, Deletion, Store, Stored
 from kbroker.ipc import layout
 from kbroker.ipc.messages import Image, OpenPartition, TopicImage
 from kbroker.ipc.shared import Shared
@@ -46,6 +46,7 @@ class Broker:
     deletion_listeners: told each topic that has been deleted.
     announcing: topics that network processes are being told of but that clients may not see yet.
     log_dirs: absolute paths of all log directories; online_dirs: of those that could be used at start.
+    orphans: partitions of deleted topics that an IO worker of this run may still have open.
     opening: partitions that an IO worker is being told of for the first time.
     metrics: this process's row.
     endpoints: advertised address of each listener, real ports. version: grows with everything Metadata shows.
@@ -83,6 +84,7 @@ class Broker:
         self.attachments: dict[type, object] = {}
         self.config_listeners: list[Callable[[int, str], None]] = []
         self.deletion_listeners: list[Callable[[Topic], None]] = []
+        self.orphans: list[Deletion] = []
         self._topic_configs: dict[str, TopicConfig] = {}
         self._store = store
         self._store_thread = ThreadPoolExecutor(1, "store")

@@ -46,9 +46,13 @@ class Slots:
         """Whether a control process of this run has handed out slots before (shared memory starts as zeros)."""
         return bool(self._words[:, layout.SLOT_GENERATION].any())
 
-    def claim(self, partitions: Iterable[Partition]) -> list[Partition]:
-        """Take the stored slots of the partitions; returns those that needed new ones (the table became smaller)."""
+    def claim(self, partitions: Iterable[Partition], reserved: Iterable[int] = ()) -> list[Partition]:
+        """Take the stored slots of the partitions; returns those that needed new ones (the table became smaller).
+
+        reserved: slots that somebody still works with.
+        """
         homeless = []
+        self._taken.update(reserved)
         for partition in partitions:
             if partition.slot < len(self._words) and partition.slot not in self._taken:
                 self._taken.add(partition.slot)

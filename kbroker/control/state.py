@@ -16,7 +16,9 @@ from kbroker.control.config_resource import TOPIC
 from kbroker.control.internal_topic import wish_for
 from kbroker.control.kafka_metadata import KafkaMetadata
 from kbroker.control.placement import place
+from kbroker.control.retirement import retire_all
 from kbroker.control.store import Change, Store
+from kbroker.ipc import layout
 from kbroker.ipc.shared import Shared
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,8 @@ def build(
         store.advance_leader_epochs()
         for partition in broker.catalogue.partitions():
             partition.leader_epoch += 1
-    moved = broker.slots.claim(broker.catalogue.partitions())
+    _finish_deletions(broker, store, new_run)
+    moved = broker.slots.claim(broker.catalogue.partitions(), (one.partition.slot for one in broker.orphans))
     if moved:
         store.apply(Change(moved_partitions=moved))
     _adopt(broker, store)
@@ -71,9 +74,23 @@ def build(
     return broker
 
 
+def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
+    """Deletions that a crash interrupted: an IO worker of this run may still have the log open, or a folder is left."""
+    pending = store.deletions()
+    for one in pending:
+        owner = None if new_run else broker.slots.owner(one.partition)
+        if owner is not None and broker.slots.state(one.partition.slot) != layout.STATE_DELETED:
+            broker.assign_worker(one.partition, one.partition.log_dir)
+            broker.orphans.append(one)
+    store.finish_deletions(retire_all([one for one in pending if one not in broker.orphans]))
+
+
 def _adopt(broker: Broker, store: Store) -> None:
     """Take over partition folders that the store does not know."""
-    found = adoption.unknown(adoption.scan(broker.online_dirs), broker.catalogue)
+    doomed = {(one.topic_id, one.partition.index) for one in store.deletions()}
+    scanned = adoption.scan(broker.online_dirs)
+    left = [one for one in scanned if (one.topic_id, one.index) not in doomed]
+    found = adoption.unknown(left, broker.catalogue)
     if not found:
         return
     kafka = kafka_metadata.read(broker.online_dirs)

@@ -2,18 +2,20 @@
 
 One SQLite file, `kbroker.db`, in the first log directory; WAL, synchronous=FULL: a change that was answered is on disk.
 
-Schema version (PRAGMA user_version) 1:
+Schema version (PRAGMA user_version) 2:
     meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch
     topics(name, topic_id)
     partitions(topic, idx, log_dir, leader_epoch, slot, generation)
     configs(resource_type, resource_name, name, value)      resource types as in Kafka's ConfigResource
     features(name, level)               finalized features
+    deletions(topic, idx, topic_id, log_dir, slot, generation)
+                                        partitions of deleted topics whose folders may still be there (since 2)
 Migration: add a step to MIGRATIONS that takes version n to n + 1; steps run in one transaction when the file is opened.
 A file of a newer version is refused.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,7 +45,18 @@ CREATE TABLE configs (
 ) WITHOUT ROWID;
 CREATE TABLE features (name TEXT PRIMARY KEY, level INTEGER NOT NULL) WITHOUT ROWID;
 """
-MIGRATIONS = (_VERSION_1,)
+_VERSION_2 = """
+CREATE TABLE deletions (
+    topic TEXT NOT NULL,
+    idx INTEGER NOT NULL,
+    topic_id BLOB NOT NULL,
+    log_dir TEXT NOT NULL,
+    slot INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    PRIMARY KEY (topic_id, idx)
+) WITHOUT ROWID;
+"""
+MIGRATIONS = (_VERSION_1, _VERSION_2)
 VERSION = len(MIGRATIONS)
 
 ConfigKey = tuple[int, str]
@@ -54,12 +67,24 @@ class StoreError(Exception):
     """The store can not be used: damaged, or written by a newer version."""
 
 
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A partition of a deleted topic: gone for clients, but perhaps not yet for an IO worker or on disk."""
+
+    topic_id: bytes
+    partition: Partition
+
+
 @dataclass(slots=True)
 class Change:
-    """One atomic change. configs: (resource type, resource name) -> key -> new value, None to drop the key."""
+    """One atomic change. configs: (resource type, resource name) -> key -> new value, None to drop the key.
+
+    deletions: partitions of deleted_topics; they are remembered until `finish_deletions`.
+    """
 
     new_topics: list[Topic] = field(default_factory=list)
     deleted_topics: list[str] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
     new_partitions: list[Partition] = field(default_factory=list)
     moved_partitions: list[Partition] = field(default_factory=list)
     configs: dict[ConfigKey, dict[str, str | None]] = field(default_factory=dict)
@@ -152,6 +177,11 @@ class Store:
         """Make a change durable, all of it or nothing."""
         with self._transaction() as db:
             db.executemany("DELETE FROM topics WHERE name = ?", [(name,) for name in change.deleted_topics])
+            gone = [(one.partition, one.topic_id) for one in change.deletions]
+            db.executemany(
+                "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)",
+                [(p.topic, p.index, topic_id, p.log_dir, p.slot, p.generation) for p, topic_id in gone],
+            )
             db.executemany(
                 "INSERT INTO topics VALUES (?, ?)", [(t.name, t.topic_id) for t in change.new_topics]
             )
@@ -187,6 +217,17 @@ class Store:
             else:
                 self._db.execute("DELETE FROM features WHERE name = ?", (name,))
         self._put_meta("features_epoch", int(self.meta("features_epoch", "0")) + 1)
+
+    def deletions(self) -> list[Deletion]:
+        """What `finish_deletions` has not been called for."""
+        rows = self._db.execute("SELECT topic_id, topic, idx, log_dir, slot, generation FROM deletions")
+        return [Deletion(topic_id, Partition(*partition)) for topic_id, *partition in rows]
+
+    def finish_deletions(self, finished: Sequence[Deletion]) -> None:
+        """These partitions are closed and their folders are out of the way."""
+        with self._transaction() as db:
+            keys = [(one.topic_id, one.partition.index) for one in finished]
+            db.executemany("DELETE FROM deletions WHERE topic_id = ? AND idx = ?", keys)
 
     def allocate_producer_ids(self, count: int) -> int:
         """The first of `count` producer ids; they are used up before this returns, whatever happens next."""

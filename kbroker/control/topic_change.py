@@ -4,18 +4,22 @@ Only then is the change visible and answered, so no client sees two truths. One 
 as many topics as its request.
 """
 
+import asyncio
 import logging
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.config_resource import TOPIC
 from kbroker.control.links import bounded
 from kbroker.control.placement import place
-from kbroker.control.store import Change
+from kbroker.control.retirement import retire_all
+from kbroker.control.store import Change, Deletion
 from kbroker.control.topic_plan import NewTopic, TopicPlan, plan_growth, plan_topic
+from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import ClosePartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -97,7 +101,7 @@ async def _undo(broker: Broker, topics: list[Topic]) -> None:
         broker.opening.pop(topic.name, None)
         broker.overrides.pop((TOPIC, topic.name), None)
     await _store_deletion(broker, topics)
-    await _close(broker, [p for topic in topics for p in topic.partitions])
+    await close_deleted(broker, _deletions(topics))
 
 
 def new_topic_id() -> bytes:
@@ -138,7 +142,7 @@ async def delete_topics(broker: Broker, topics: Sequence[Topic]) -> list[KafkaEr
                 broker.overrides.pop((TOPIC, topic.name), None)
             broker.settings_changed(topics=[topic.name for topic in gone])
             await broker.links.announce(broker.next_image(deleted=tuple(topic.name for topic in gone)))
-            await _close(broker, [p for topic in gone for p in topic.partitions])
+            await close_deleted(broker, _deletions(gone))
             for listener in broker.deletion_listeners:
                 for topic in gone:
                     listener(topic)
@@ -146,23 +150,41 @@ async def delete_topics(broker: Broker, topics: Sequence[Topic]) -> list[KafkaEr
 
 
 async def _store_deletion(broker: Broker, topics: list[Topic]) -> None:
-    change = Change(deleted_topics=[topic.name for topic in topics])
+    change = Change(deleted_topics=[topic.name for topic in topics], deletions=_deletions(topics))
     for topic in topics:
         if overrides := broker.override(TOPIC, topic.name):
             change.configs[TOPIC, topic.name] = dict.fromkeys(overrides)
     await broker.in_store(lambda store: store.apply(change))
 
 
-async def _close(broker: Broker, partitions: list[Partition]) -> None:
-    """Close and delete logs, then free their slots. A log that can not be deleted is logged and left."""
-    calls = [
-        partial(broker.links.call_worker, partition.worker, ClosePartition(partition.slot, True))
-        for partition in partitions
-    ]
-    for partition, result in zip(partitions, await bounded(64, calls), strict=True):
+def _deletions(topics: list[Topic]) -> list[Deletion]:
+    return [Deletion(topic.topic_id, partition) for topic in topics for partition in topic.partitions]
+
+
+async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: AsyncLink | None = None) -> None:
+    """Have logs closed and their folders put out of the way, then free their slots.
+
+    What fails is logged, keeps its slot, and is tried again at the next start. link: of the one IO worker that has
+    them all, when it has only just said Hello. Raises LinkClosed when that one dies.
+    """
+
+    def close(one: Deletion) -> Awaitable[Any]:
+        call = ClosePartition(one.partition.slot, True)
+        return link.call(call) if link else broker.links.call_worker(one.partition.worker, call)
+
+    closed = []
+    for one, result in zip(
+        deletions, await bounded(64, [partial(close, one) for one in deletions]), strict=True
+    ):
         if isinstance(result, KafkaError):
-            log.error("%s could not be deleted: %s", partition.folder, result)
-    broker.unassign(partitions)
+            log.error("%s could not be deleted: %s", one.partition.folder, result)
+        else:
+            closed.append(one)
+    finished = await asyncio.to_thread(retire_all, closed)
+    if finished:
+        await broker.in_store(lambda store: store.finish_deletions(finished))
+        await broker.logs.forget([one.partition.folder for one in finished])
+        broker.unassign(one.partition for one in finished)
 
 
 async def grow_topic(

@@ -22,6 +22,7 @@ from kbroker.control.endpoint import advertised_endpoint
 from kbroker.control.groups.summary import summaries
 from kbroker.control.links import bounded
 from kbroker.control.runtime import Runtime
+from kbroker.control.topic_change import close_deleted
 from kbroker.control.transactions.verification import verify
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
@@ -190,6 +191,7 @@ class Control:
         try:
             if settings := broker.dynamic_settings():
                 await link.call(Settings(settings))
+            await self._close_orphans(link, hello.index)
             mine = broker.partitions_of(hello.index)
             calls = [partial(self._open, link, topic, partition) for topic, partition in mine]
             await bounded(OPENS_AT_ONCE, calls)
@@ -202,6 +204,13 @@ class Control:
             await self._load()  # what this worker's predecessor died over
         elif len(self._opened) == self._context.shared.sizes.workers:
             self._all_opened.set()
+
+    async def _close_orphans(self, link: AsyncLink, worker: int) -> None:
+        """Topics whose deletion a dead predecessor of control had begun."""
+        mine = [one for one in self._broker.orphans if one.partition.worker == worker]
+        if mine:
+            await close_deleted(self._broker, mine, link)
+            self._broker.orphans = [one for one in self._broker.orphans if one not in mine]
 
     async def _open(self, link: AsyncLink, topic: Topic, partition: Partition) -> None:
         try:

@@ -95,7 +95,9 @@ class FakeWorker:
         line[layout.SLOT_STATE] = layout.STATE_ONLINE
 
     def _ClosePartition(self, call: m.ClosePartition) -> None:  # noqa: N802
-        opened = self.opened.pop(call.slot)
+        opened = self.opened.pop(call.slot, None)
+        if opened is None:
+            return
         self.shared.slots[call.slot, layout.SLOT_STATE] = layout.STATE_DELETED
         if call.delete:
             shutil.rmtree(Path(opened.log_dir, f"{opened.topic}-{opened.partition}"))
