@@ -32,8 +32,7 @@ from kbroker.protocol.messages.metadata import (
 from kbroker.protocol.schema import ZERO_UUID
 
 API = Api(ApiKey.METADATA, 0, 13)
-CACHED_ANSWERS = 256
-CACHED_BYTES = 1 << 20  # of one answer
+CACHED_BYTES = 4 << 20
 
 
 def handle(ctx: RequestContext, request: MetadataRequest) -> bytes | Awaitable[MetadataResponse]:
@@ -189,6 +188,7 @@ class AnswerCache:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._good_for: tuple[int, int] = (-1, -1)
+        self._bytes = 0
         self._frames: OrderedDict[tuple[int, str, bytes], bytes] = OrderedDict()
 
     def get(self, ctx: RequestContext) -> bytes | None:
@@ -196,6 +196,7 @@ class AnswerCache:
         now = (self._broker.version, self._broker.slots.offline_count())
         if now != self._good_for:
             self._frames.clear()
+            self._bytes = 0
             self._good_for = now
             return None
         key = (ctx.version, ctx.client.listener, ctx.client.body)
@@ -207,11 +208,14 @@ class AnswerCache:
 
     def put(self, ctx: RequestContext, frame: bytes) -> None:
         """Keep an answer."""
-        if len(frame) > CACHED_BYTES:
+        size = len(frame) + len(ctx.client.body)
+        if size > CACHED_BYTES:
             return
         self._frames[ctx.version, ctx.client.listener, ctx.client.body] = frame
-        if len(self._frames) > CACHED_ANSWERS:
-            self._frames.popitem(last=False)
+        self._bytes += size
+        while self._bytes > CACHED_BYTES:
+            (_, _, body), oldest = self._frames.popitem(last=False)
+            self._bytes -= len(oldest) + len(body)
 
 
 def _cache_of(broker: Broker) -> AnswerCache:

@@ -152,3 +152,17 @@ def test_operations_are_answered_only_when_asked_for(made: World) -> None:
     answer = metadata(made, 8, request)
     assert answer.topics[0].topic_authorized_operations == 3576
     assert answer.cluster_authorized_operations == 8096
+
+
+def test_the_cache_keeps_what_was_asked_for_last_within_its_bytes(
+    made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kbroker.api import metadata as module
+
+    monkeypatch.setattr(module, "CACHED_BYTES", 400)
+    for number in range(50):
+        metadata(made, 12, named(f"absent{number}"))
+    metadata(made, 12, named("x" * 249))
+    cache = made.broker.attachments[module.AnswerCache]
+    assert isinstance(cache, module.AnswerCache)
+    assert 0 < sum(len(frame) + len(key[2]) for key, frame in cache._frames.items()) == cache._bytes <= 400
