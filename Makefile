@@ -9,6 +9,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 SYNC = @$(if $(PYTHON),,$(error Python 3.11 or newer is needed))$(PYTHON) requirements/sync.py
 PORT ?= 9092
 DATA ?= ./data
+# What the commands that `run` prints need to find a broker that is not on Kafka's port.
+AT = $(if $(filter-out 9092,$(PORT)), -b 127.0.0.1:$(PORT))
 
 .PHONY: help
 help: ## what can be done here
@@ -39,8 +41,9 @@ $(VENV)/.kernels: $(wildcard kbroker/kernels/*.py) requirements/run.txt | venv-r
 .PHONY: run
 run: venv-run kernels ## the broker on 127.0.0.1:9092, data in ./data
 	@printf '\n  bootstrap: 127.0.0.1:%s   data: %s   stop: Ctrl-C\n  once it says "kbroker ready", try in another terminal:\n\n' $(PORT) $(DATA)
-	@printf '    %s\n' '$(BIN)/kbroker topics create hello --partitions 3' \
-		'echo "first record" | $(BIN)/kbroker produce hello' '$(BIN)/kbroker consume hello --from-beginning'
+	@printf '    %s\n' '$(BIN)/kbroker topics create hello --partitions 3$(AT)' \
+		'echo "first record" | $(BIN)/kbroker produce hello$(AT)' \
+		'$(BIN)/kbroker consume hello --from-beginning$(AT)'
 	@printf '\n'
 	@exec $(BIN)/kbroker serve --override listeners=PLAINTEXT://127.0.0.1:$(PORT) --override log.dirs=$(DATA)
 
