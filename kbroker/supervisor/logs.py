@@ -7,7 +7,7 @@ import time
 
 
 class Line(logging.Formatter):
-    """``2026-01-31T12:00:00.123Z INFO acceptor[4711] text``; the role is read at each line, since children fork later."""
+    """``2026-01-31T12:00:00.123Z INFO acceptor[4711] text``; the role is read at each line: children fork later."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it where there is one."""
