@@ -74,6 +74,7 @@ def run_child(context: ChildContext, main: Callable[[ChildContext], None], paren
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C goes to all; the parent drains
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a peer that died is an error of write, not our end
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         setproctitle.setproctitle(context.title)
         logging.getLogger().handlers[0].set_name(context.title)

@@ -85,6 +85,7 @@ class Supervisor:
     def _wake_on_signals(self) -> None:
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a child that died is an error of write, not our end
         for number in SIGNALS:
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
