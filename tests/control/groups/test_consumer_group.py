@@ -103,6 +103,13 @@ class TestJoining:
         assert sorted(len(member.owned["t"]) for member in members) == [2, 2, 2]
         assert len(owners(*members)) == 6
 
+    def test_who_names_its_topics_a_moment_later_does_not_wait(self) -> None:
+        """Nothing was assigned for the empty group, so the assignment interval has not begun."""
+        kafka = kafka_with()
+        member = Member(kafka, "a", topics=[])
+        assert (member.owned, member.epoch) == ({}, 1)
+        assert member.beat(topics=["t"]) == {"t": [0, 1, 2, 3, 4, 5]}
+
     def test_a_full_request_is_answered_in_full(self) -> None:
         """What a client sends after an error of its own, to learn where it stands."""
         kafka = kafka_with()
@@ -339,7 +346,7 @@ class TestExpressions:
         kafka = kafka_with(**{"orders.eu": 1, "orders.us": 1, "other": 1})
         member = Member(kafka, "a", regex=r"orders\..*")
         assert member.owned == {}
-        kafka.advance(INTERVAL_MS)
+        kafka.advance(0)
         assert member.beat() == {"orders.eu": [0], "orders.us": [0]}
         assert kafka.described().members[0].subscribed_topic_regex == r"orders\..*"
 
