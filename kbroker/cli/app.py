@@ -1,109 +1,28 @@
-"""The `kbroker` program: all commands, and how they end.
+"""The `kbroker` program: runs one command line and gives its exit code.
 
-Command modules import Typer alone; client libraries, kernels and the broker are loaded by the command that
-needs them, so `--help` is quick and `serve` forks with little in memory.
+`serve` goes around the option parser, because what is loaded here stays in the memory of every process of the broker.
 """
 
-import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from kbroker import __version__
-from kbroker.cli import (
-    cluster,
-    configs,
-    consume,
-    groups,
-    log_dump,
-    offsets,
-    produce,
-    topics,
-    transactions,
-)
 from kbroker.cli.exit_codes import ExitCode
-from kbroker.cli.failures import explain
-from kbroker.cli.options import examples
-from kbroker.cli.output import say
-
-RECORDS = "Records"
-
-app = typer.Typer(
-    name="kbroker",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["--help", "-h"]},
-    epilog=examples(
-        "kbroker serve --override log.dirs=./data",
-        "kbroker topics create orders --partitions 6",
-        "echo 'a record' | kbroker produce orders",
-        "kbroker consume orders --from-beginning",
-        "kbroker groups describe billing",
-    )
-    + "\n\n[bold]Exit codes[/bold]\n"
-    + "\n".join(f"  {code.value:<4}{code.meaning}" for code in ExitCode),
-)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"kbroker {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def kbroker(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """A message broker for one host that speaks the Apache Kafka protocol, and the tools to work with it.
-
-    All commands but [bold]serve[/bold] and [bold]log[/bold] are clients: they work against Apache Kafka too."""
-
-
-@app.command(
-    rich_help_panel="The broker",
-    epilog=examples(
-        "kbroker serve",
-        "kbroker serve server.properties --override num.io.threads=2",
-        "kbroker serve --override listeners=PLAINTEXT://127.0.0.1:19092 --override log.dirs=/var/lib/kbroker",
-    ),
-)
-def serve(
-    properties: Annotated[
-        Path | None,
-        typer.Argument(metavar="[SERVER.PROPERTIES]", help="Settings in Kafka's names.", show_default=False),
-    ] = None,
-    override: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A setting that wins over the file's; repeat it for more."),
-    ] = None,
-) -> None:
-    """Run the broker in the foreground until Ctrl-C or SIGTERM; logs go to stderr.
-
-    All settings: docs/config.md."""
-    from kbroker.cli.serve import serve as run_broker
-
-    raise typer.Exit(run_broker(properties, override or []))
-
-
-app.command("produce", rich_help_panel=RECORDS, epilog=produce.EXAMPLES)(produce.produce)
-app.command("consume", rich_help_panel=RECORDS, epilog=consume.EXAMPLES)(consume.consume)
-app.command("offsets", rich_help_panel=RECORDS, epilog=offsets.EXAMPLES)(offsets.offsets)
-for group in (topics, groups, configs, cluster, transactions):
-    app.add_typer(group.app, rich_help_panel="Administration")
-app.add_typer(log_dump.app, rich_help_panel="Files")
+from kbroker.cli.serve_arguments import parse
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. Errors that are no bug become a sentence on stderr."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == ["serve"] and (plain := parse(words[1:])) is not None:
+        from kbroker.cli.serve import serve
+
+        return serve(*plain)
+    from kbroker.cli.commands import app
+    from kbroker.cli.failures import explain
+    from kbroker.cli.output import say
+
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="kbroker")
+        app(args=words, prog_name="kbroker")
     except SystemExit as end:
         return _code(end)
     except KeyboardInterrupt:
@@ -125,7 +44,6 @@ def _code(end: SystemExit) -> int:
 
 def main() -> None:
     """Entry point of the `kbroker` command."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `kbroker ... | head` ends quietly
     sys.exit(run())
 
 

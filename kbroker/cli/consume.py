@@ -1,8 +1,12 @@
 """`kbroker consume`: records of topics on stdout, by partitions or as a member of a group."""
 
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -138,19 +142,33 @@ def _print_all(reader: Reader, render: Part) -> tuple[int, int]:
     out = sys.stdout.buffer
     count = size = 0
     try:
-        for records in reader:
-            for record in records:
-                out.write(render(record))
-                size += len(record.value or b"") + len(record.key or b"")
-            out.flush()
-            count += len(records)
-            reader.printed()
-    except KeyboardInterrupt:
-        pass  # the ordinary way to stop
+        with _stopped_by_signals(reader):
+            for records in reader:
+                for record in records:
+                    out.write(render(record))
+                    size += len(record.value or b"") + len(record.key or b"")
+                out.flush()
+                count += len(records)
+                reader.printed()
     finally:
-        out.flush()
         reader.close()
     return count, size
+
+
+@contextmanager
+def _stopped_by_signals(reader: Reader) -> Iterator[None]:
+    """Ctrl-C and SIGTERM are the ordinary way to stop: after the records in hand; a second one ends it at once."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        reader.stop()
+        signal.signal(number, signal.default_int_handler)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _start(offset: str | None, since: str | None, from_beginning: bool, now_ms: int) -> Start:

@@ -55,6 +55,7 @@ class Reader:
         self._ends: dict[Partition, int] = {}
         self._open: set[Partition] = set()  # partitions not yet read to their bound
         self._assigned = False
+        self._stopping = False
         self._last: dict[Partition, Message] = {}
         own: dict[str, Any] = {"enable.auto.offset.store": False, "auto.offset.reset": "earliest"}
         if group:
@@ -72,7 +73,7 @@ class Reader:
     def __iter__(self) -> Iterator[list[Shown]]:
         left = self.bounds.max_messages
         idle_since = time.monotonic()
-        while not self._at_end() and (left is None or left > 0):
+        while not (self._stopping or self._at_end()) and (left is None or left > 0):
             records = self._take(left)
             if records:
                 idle_since = time.monotonic()
@@ -87,6 +88,10 @@ class Reader:
             for message in self._last.values():
                 self.consumer.store_offsets(message=message)
             self._last.clear()
+
+    def stop(self) -> None:
+        """The iteration ends after the records it has given out."""
+        self._stopping = True
 
     def close(self) -> None:
         """Commits what was printed and leaves the group."""

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import typer.main
 
-from kbroker.cli.app import app
+from kbroker.cli.commands import app
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.options import PANEL
 from kbroker.cli.record_format import FORMAT_HELP

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from kbroker.cli.app import app
+from kbroker.cli.commands import app
 from kbroker.cli.docs import PAGE, page
 from kbroker.cli.exit_codes import ExitCode
 from tests.cli.conftest import Shell

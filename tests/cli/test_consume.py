@@ -1,6 +1,9 @@
 """Records come out where, how and as long as asked for; groups go on where they were."""
 
 import json
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -133,3 +136,31 @@ def test_read_committed_leaves_out_what_was_aborted(
     everything = cli("consume", topic, "--from-beginning", *END).lines
     committed = cli("consume", topic, "--from-beginning", "--isolation", "read_committed", *END).lines
     assert (everything, committed) == (["kept", "dropped"], ["kept"])
+
+
+def test_a_reader_of_the_output_that_leaves_ends_it_quietly(cli: Shell, topic: str, target: Target) -> None:
+    cli("produce", topic, "-q", stdin=b"".join(b"%d %s\n" % (n, b"x" * 100) for n in range(20_000)))
+    consume = [sys.executable, "-m", "kbroker", "consume", topic, "--from-beginning", "-b", target.bootstrap]
+    with subprocess.Popen(consume, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline().endswith(b"x\n")
+        running.stdout.close()
+        assert running.stderr is not None
+        assert running.stderr.read() == b""
+        assert running.wait(30) == 1
+
+
+def test_ctrl_c_is_the_ordinary_end_and_commits_what_was_printed(
+    cli: Shell, filled: str, group: str, target: Target
+) -> None:
+    options = ("-g", group, "--from-beginning", "-b", target.bootstrap)
+    consume = [sys.executable, "-m", "kbroker", "consume", filled, *options]
+    with subprocess.Popen(consume, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        for _ in range(11):
+            assert running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=30)
+        assert running.returncode == 0
+        assert errors.startswith(b"11 records, ")
+    assert cli("groups", "describe", group, "--json").json[0]["lag"] == 0
