@@ -1,0 +1,130 @@
+"""kill -9 of any child while topics come and go: what was answered is true, now and after restarts."""
+
+import random
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
+from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kbroker.protocol.records import build_batch
+from tests.compat import admin_cases as admin
+from tests.compat.raw import SocketPeer
+from tests.conftest import BrokerFactory
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = pytest.mark.crash
+
+KILLS = 20
+PARTITIONS = 2
+ROLES = ("control", "control", "io 0", "io 1", "network")
+
+
+class Churn(threading.Thread):
+    """Creates and deletes topics of its own; `exists` says which must and must not be there, None when unanswered."""
+
+    def __init__(self, number: int, peer: SocketPeer) -> None:
+        super().__init__(daemon=True)
+        self.exists: dict[str, bool | None] = {}
+        self.stopping = threading.Event()
+        self._number = number
+        self._peer = peer
+        self._choose = random.Random(number)
+
+    def run(self) -> None:
+        turn = 0
+        while not self.stopping.is_set():
+            name = f"churn-{self._number}-{turn % 3}"
+            turn += 1
+            self._create(name)
+            if self._choose.random() < 0.6:
+                self._delete(name)
+
+    def _ask(self, api: ApiKey, version: int, request: Any) -> Any:
+        try:
+            return self._peer.ask(api, version, request)
+        except OSError:
+            return None
+
+    def _create(self, name: str) -> None:
+        self.exists[name] = None
+        answer = self._ask(ApiKey.CREATE_TOPICS, 4, admin.create(admin.topic(name, PARTITIONS)))
+        if answer is not None and answer.topics[0].error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
+            self.exists[name] = True
+
+    def _delete(self, name: str) -> None:
+        self.exists[name] = None
+        answer = self._ask(ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest([name], [], 10_000))
+        if answer is not None and answer.responses[0].error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+            self.exists[name] = False
+
+
+def check(node: KBroker, exists: dict[str, bool | None]) -> None:
+    """What was answered holds, folders match the topics, and every partition takes records."""
+    peer = SocketPeer(int(node.bootstrap.rpartition(":")[2]))
+    answer: Any = until(lambda: peer.ask(ApiKey.METADATA, 12, MetadataRequest(None)))
+    found = {topic.name: len(topic.partitions) for topic in answer.topics}
+    assert not [name for name, there in exists.items() if there is not None and there != (name in found)]
+    assert set(found.values()) <= {PARTITIONS}
+    expected = {f"{name}-{index}" for name, count in found.items() for index in range(count)}
+    until(lambda: folders(node.data_dir) == expected)
+    for name, count in found.items():
+        for index in range(count):
+            until(lambda name=name, index=index: produced(peer, name, index))
+
+
+def folders(data_dir: Path) -> set[str]:
+    return {path.name for path in data_dir.iterdir() if path.is_dir() and not path.name.endswith("-delete")}
+
+
+def produced(peer: SocketPeer, name: str, index: int) -> bool:
+    batch = build_batch([(b"k", b"v", (), 1)])
+    data = TopicProduceData(name, partition_data=[PartitionProduceData(index, batch)])
+    answer: Any = peer.ask(ApiKey.PRODUCE, 9, ProduceRequest(None, -1, 5000, [data]))
+    return answer is not None and answer.responses[0].partition_responses[0].error_code == 0
+
+
+def until(condition: Any) -> Any:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            if found := condition():
+                return found
+        except OSError:
+            pass  # a killed child is not back yet
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_answers_about_topics_hold_whatever_is_killed(broker_factory: BrokerFactory) -> None:
+    node = broker_factory({"num.io.threads": "2", "auto.create.topics.enable": "false"})
+    port = int(node.bootstrap.rpartition(":")[2])
+    churns = [Churn(number, SocketPeer(port)) for number in range(3)]
+    for churn in churns:
+        churn.start()
+    choose = random.Random(7)
+    for _ in range(KILLS):
+        time.sleep(choose.uniform(0.1, 0.6))
+        try:
+            node.kill9_child(choose.choice(ROLES))
+        except LookupError:
+            continue  # it is just being restarted
+    for churn in churns:
+        churn.stopping.set()
+    for churn in churns:
+        churn.join(60)
+        assert not churn.is_alive()
+    exists = {name: there for churn in churns for name, there in churn.exists.items()}
+    assert True in exists.values() or False in exists.values()
+    check(node, exists)
+    node.restart()
+    check(node, exists)
+    node.kill9()
+    node.start()
+    check(node, exists)
