@@ -72,6 +72,8 @@ OUT_PRODUCERS = 12  # producers added to the table
 STOP_NONE = 0
 STOP_ROLL = 1  # OUT_STOP_SLOT needs a new segment; its batch is still in the ring
 STOP_PRODUCERS = 2  # the producer table has no room
-STOP_MARKER = 3  # a transaction marker was taken: Python ends its transaction before anything is appended behind it
+STOP_MARKER = (
+    3  # a transaction marker was taken: Python ends its transaction before anything is appended behind it
+)
 
 OPERATION_APPEND_BY_CONTROL = 5  # BATCH_OPERATION of control's own appends, which nobody checks again

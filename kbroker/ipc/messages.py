@@ -124,8 +124,8 @@ class ClosedSegment:
 
 @dataclass(frozen=True, slots=True)
 class CleaningJob:
-    """What to clean. segments: all closed ones up to `upper`, oldest first, the clean part included. first_dirty: end of
-    the clean part. upper: base of the first segment that must not be cleaned yet.
+    """What to clean. segments: all closed ones up to `upper`, oldest first, the clean part included. first_dirty: end
+    of the clean part. upper: base of the first segment that must not be cleaned yet.
     last_records: last data offset (-1: none) and epoch of each active producer, whose last batch must stay."""
 
     slot: int
@@ -142,8 +142,8 @@ class CleaningJob:
 
 @dataclass(frozen=True, slots=True)
 class SwapSegments:
-    """Put a cleaned segment, which is on disk, in the place of others. replaced: (base offset, size, inode of the .log) of
-    neighbouring segments; the cleaned one has the first one's base offset. inode, size: of its .log. Replied with
+    """Put a cleaned segment, which is on disk, in the place of others. replaced: (base offset, size, inode of the .log)
+    of neighbouring segments; the cleaned one has the first one's base offset. inode, size: of its .log. Replied with
     whether it was done: not when the log has changed meanwhile."""
 
     slot: int

@@ -374,7 +374,9 @@ def prepare(peer: Peer) -> None:
     """Topics that the cases build on; the same records must be in one-0 and one-1 of both (see `records`)."""
     for name in ("compacted",):
         peer.ask(K.CREATE_TOPICS, 7, create(topic(name, configs={"cleanup.policy": "compact"})))
-    for _ in range(100):  # Kafka answers COORDINATOR_LOAD_IN_PROGRESS until it has its first block of producer ids
+    for _ in range(
+        100
+    ):  # Kafka answers COORDINATOR_LOAD_IN_PROGRESS until it has its first block of producer ids
         answer: Any = peer.ask(K.INIT_PRODUCER_ID, 5, ip.InitProducerIdRequest(None, 60_000))
         if answer.error_code == 0:
             return

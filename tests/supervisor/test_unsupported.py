@@ -13,7 +13,10 @@ def test_plain_listeners_may_start() -> None:
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
 def test_secure_listener_is_refused_by_name(protocol: str) -> None:
     config = BrokerConfig(
-        {"listeners": f"PLAINTEXT://127.0.0.1:0,{protocol}://127.0.0.1:9093", "inter.broker.listener.name": "PLAINTEXT"}
+        {
+            "listeners": f"PLAINTEXT://127.0.0.1:0,{protocol}://127.0.0.1:9093",
+            "inter.broker.listener.name": "PLAINTEXT",
+        }
     )
     (problem,) = unsupported(config)
     assert protocol in problem
