@@ -11,7 +11,7 @@ from typing import Any
 
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.messages import Image
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
@@ -65,19 +65,27 @@ class Links:
             link.close()
 
     async def call_worker(self, index: int, body: Any) -> Any:
-        """Call an IO worker; while it restarts, wait for its successor. Raises KafkaError for its error reply.
+        """Call an IO worker; while it restarts, wait for its successor. Raises KafkaError for its error reply, and
+        REQUEST_TIMED_OUT when no successor comes.
 
         Only for calls that may be repeated: the one that was under way when a worker died is made again.
         """
         while True:
             link = self._workers.get(index)
             if link is None:
-                await self._worker_arrived.wait()
+                await self._arrival(index)
                 continue
             try:
                 return await link.call(body)
             except LinkClosed:
                 self.lost(link)
+
+    async def _arrival(self, index: int) -> None:
+        try:
+            await asyncio.wait_for(self._worker_arrived.wait(), CALL_TIMEOUT_S)
+        except TimeoutError:
+            why = f"IO worker {index} has been away for {CALL_TIMEOUT_S:g} s"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, why) from None
 
 
 async def bounded(limit: int, calls: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
