@@ -15,7 +15,7 @@ LONGER: dict[str, str] = {}
 GENERATED_FOLDERS = ("kbroker/protocol/messages/",)
 
 # Rooms whose name is also a standard module's; they are only ever imported as kbroker.<name>.
-ROLE_NAMES = {"kbroker/io"}
+ROLE_NAMES = {"kbroker/http", "kbroker/io"}
 
 
 def tracked(suffix: str = "") -> list[str]:

@@ -46,66 +46,82 @@ class GroupProtocol(StrEnum):
     CONSUMER = "consumer"
 
 
+Topics = Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)]
+GroupId = Annotated[
+    str | None,
+    typer.Option("--group", "-g", help="Join this group: share partitions, go on where it was."),
+]
+Partition = Annotated[
+    list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; repeatable.")
+]
+FromBeginning = Annotated[
+    bool,
+    typer.Option("--from-beginning", help="Start at the earliest record (a group: where it has no offset)."),
+]
+Offset = Annotated[
+    str | None,
+    typer.Option(
+        "--offset", "-o", help="earliest, latest, an offset, or -N for the last N.", show_default="latest"
+    ),
+]
+Since = Annotated[str | None, typer.Option("--from", metavar="TIME", help=f"Start at a time: {TIME_HELP}")]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stop before a time.")]
+UntilEnd = Annotated[
+    bool,
+    typer.Option("--until-end", "-e", help="Stop at what is the end now, instead of waiting for more."),
+]
+MaxMessages = Annotated[
+    int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after so many records.")
+]
+IdleTimeout = Annotated[
+    float | None,
+    typer.Option("--idle-timeout", metavar="SECONDS", help="Stop when nothing came for so long."),
+]
+FormatText = Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)]
+Json = Annotated[bool, typer.Option("--json", help="A line of JSON for each record.")]
+PrintKey = Annotated[bool, typer.Option("--print-key", help="Put the key before the value.")]
+PrintHeaders = Annotated[bool, typer.Option("--print-headers", help="Put the headers before.")]
+PrintTimestamp = Annotated[bool, typer.Option("--print-timestamp", help="Put the time before.")]
+PrintOffset = Annotated[bool, typer.Option("--print-offset", help="Put partition and offset before.")]
+Separator = Annotated[str, typer.Option(help="Between the printed fields.")]
+Delimiter = Annotated[str, typer.Option("--delimiter", "-D", help="After each record.")]
+IsolationLevel = Annotated[
+    Isolation,
+    typer.Option("--isolation", help="read_committed leaves out open and aborted transactions."),
+]
+Protocol = Annotated[GroupProtocol, typer.Option(help="consumer: the broker assigns (KIP-848).")]
+ClientProperty = Annotated[
+    list[str] | None,
+    typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
+
+
 @connected
 def consume(
     broker: Connection,
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)],
-    group: Annotated[
-        str | None,
-        typer.Option("--group", "-g", help="Join this group: share partitions, go on where it was."),
-    ] = None,
-    partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="Only this partition; repeatable.")
-    ] = None,
-    from_beginning: Annotated[
-        bool,
-        typer.Option(
-            "--from-beginning", help="Start at the earliest record (a group: where it has no offset)."
-        ),
-    ] = False,
-    offset: Annotated[
-        str | None,
-        typer.Option(
-            "--offset", "-o", help="earliest, latest, an offset, or -N for the last N.", show_default="latest"
-        ),
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help=f"Start at a time: {TIME_HELP}")
-    ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stop before a time.")] = None,
-    until_end: Annotated[
-        bool,
-        typer.Option("--until-end", "-e", help="Stop at what is the end now, instead of waiting for more."),
-    ] = False,
-    max_messages: Annotated[
-        int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after so many records.")
-    ] = None,
-    idle_timeout_s: Annotated[
-        float | None,
-        typer.Option("--idle-timeout", metavar="SECONDS", help="Stop when nothing came for so long."),
-    ] = None,
-    format_text: Annotated[str | None, typer.Option("--format", "-f", help=FORMAT_HELP)] = None,
-    json: Annotated[bool, typer.Option("--json", help="A line of JSON for each record.")] = False,
-    print_key: Annotated[bool, typer.Option("--print-key", help="Put the key before the value.")] = False,
-    print_headers: Annotated[bool, typer.Option("--print-headers", help="Put the headers before.")] = False,
-    print_timestamp: Annotated[bool, typer.Option("--print-timestamp", help="Put the time before.")] = False,
-    print_offset: Annotated[
-        bool, typer.Option("--print-offset", help="Put partition and offset before.")
-    ] = False,
-    separator: Annotated[str, typer.Option(help="Between the printed fields.")] = "\\t",
-    delimiter: Annotated[str, typer.Option("--delimiter", "-D", help="After each record.")] = "\\n",
-    isolation: Annotated[
-        Isolation,
-        typer.Option("--isolation", help="read_committed leaves out open and aborted transactions."),
-    ] = Isolation.READ_UNCOMMITTED,
-    group_protocol: Annotated[
-        GroupProtocol, typer.Option(help="consumer: the broker assigns (KIP-848).")
-    ] = GroupProtocol.CLASSIC,
-    client_property: Annotated[
-        list[str] | None,
-        typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka."),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+    topics: Topics,
+    group: GroupId = None,
+    partition: Partition = None,
+    from_beginning: FromBeginning = False,
+    offset: Offset = None,
+    since: Since = None,
+    until: Until = None,
+    until_end: UntilEnd = False,
+    max_messages: MaxMessages = None,
+    idle_timeout_s: IdleTimeout = None,
+    format_text: FormatText = None,
+    json: Json = False,
+    print_key: PrintKey = False,
+    print_headers: PrintHeaders = False,
+    print_timestamp: PrintTimestamp = False,
+    print_offset: PrintOffset = False,
+    separator: Separator = "\\t",
+    delimiter: Delimiter = "\\n",
+    isolation: IsolationLevel = Isolation.READ_UNCOMMITTED,
+    group_protocol: Protocol = GroupProtocol.CLASSIC,
+    client_property: ClientProperty = None,
+    quiet: Quiet = False,
 ) -> None:
     """Print records as they come, until Ctrl-C or one of the stop conditions.
 
@@ -113,9 +129,7 @@ def consume(
     now_ms = int(time.time() * 1000)
     start = _start(offset, since, from_beginning, now_ms)
     if group and (partition or offset or since):
-        raise UsageFailed(
-            "--group reads where the group left off: --partition, --offset and --from do not go with it"
-        )
+        raise UsageFailed("a group goes on where it was: no --partition, --offset, --from with --group")
     printed = {"T": print_timestamp, "po": print_offset, "h": print_headers, "k": print_key}
     render = _renderer(json, format_text, printed, unescape(separator), unescape(delimiter))
     bounds = Bounds(
@@ -131,10 +145,9 @@ def consume(
         settings["group.protocol"] = group_protocol.value
     settings |= parse_pairs("--property", client_property or [])
     reader = Reader(broker, topics, partition or [], group, start, bounds, settings)
-    began = time.monotonic()
     count, size = _print_all(reader, render)
     if not quiet:
-        say(summary(count, size, time.monotonic() - began))
+        say(summary(count, size, time.time() - now_ms / 1000))
 
 
 def _print_all(reader: Reader, render: Part) -> tuple[int, int]:

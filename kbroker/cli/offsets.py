@@ -58,13 +58,20 @@ def offsets(
     if timestamp_ms is not None:
         found = list_offsets(broker, admin, OffsetSpec.for_timestamp(timestamp_ms), partitions)
         for row, partition in zip(rows, partitions, strict=True):
-            row["at"] = found[partition][0] if found[partition][0] >= 0 else None
+            row["at"] = _held(found[partition][0])
     if max_timestamp:
         found = list_offsets(broker, admin, OffsetSpec.max_timestamp(), partitions)
         for row, partition in zip(rows, partitions, strict=True):
-            offset, timestamp = found[partition]
-            row["max_timestamp_offset"] = offset if offset >= 0 else None
-            row["max_timestamp"] = timestamp if offset >= 0 else None
+            row["max_timestamp_offset"], row["max_timestamp"] = map(_held, found[partition])
+    _print(rows, json)
+
+
+def _held(number: int) -> int | None:
+    """An offset or a timestamp, None where the answer says that there is none."""
+    return number if number >= 0 else None
+
+
+def _print(rows: list[dict[str, Any]], json: bool) -> None:
     if json:
         print_json(rows)
         return

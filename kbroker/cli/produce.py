@@ -104,56 +104,64 @@ def _failure(error: Any, what: str) -> CommandFailed:
     return CommandFailed(f"{what}: {error.str()}", ExitCode.UNREACHABLE if unreachable else ExitCode.FAILED)
 
 
+TopicArgument = Annotated[str, typer.Argument(show_default=False)]
+FileArgument = Annotated[
+    Path | None, typer.Argument(help="Where to read from; stdin when not given.", show_default=False)
+]
+KeySeparator = Annotated[
+    str | None,
+    typer.Option("--key-separator", "-K", help="A line is key, separator, value.", show_default="no keys"),
+]
+Header = Annotated[
+    list[str] | None,
+    typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for every record."),
+]
+HeadersSeparator = Annotated[
+    str | None,
+    typer.Option(help="A line starts with name=value,... and this separator.", show_default="none"),
+]
+NullMarker = Annotated[
+    str | None,
+    typer.Option("--null-marker", "-Z", help="A key or value of this text is null.", show_default="none"),
+]
+Delimiter = Annotated[str, typer.Option("--delimiter", "-D", help="What ends a record.")]
+Json = Annotated[bool, typer.Option("--json", help="Lines are JSON as `consume --json` prints them.")]
+Partition = Annotated[
+    int | None,
+    typer.Option("--partition", "-p", min=0, help="Write to this partition.", show_default="by key"),
+]
+AcksOption = Annotated[Acks, typer.Option(help="Wait for no answer, the leader, or all in-sync replicas.")]
+CompressionOption = Annotated[Compression, typer.Option("--compression", "-z", help="Codec.")]
+Idempotence = Annotated[
+    bool | None,
+    typer.Option(
+        "--idempotence/--no-idempotence", help="No duplicates by retries.", show_default="with acks=all"
+    ),
+]
+ClientProperty = Annotated[
+    list[str] | None,
+    typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
+
+
 @connected
 def produce(
     broker: Connection,
-    topic: Annotated[str, typer.Argument(show_default=False)],
-    file: Annotated[
-        Path | None, typer.Argument(help="Where to read from; stdin when not given.", show_default=False)
-    ] = None,
-    key_separator: Annotated[
-        str | None,
-        typer.Option(
-            "--key-separator", "-K", help="A line is key, separator, value.", show_default="no keys"
-        ),
-    ] = None,
-    header: Annotated[
-        list[str] | None,
-        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for every record."),
-    ] = None,
-    headers_separator: Annotated[
-        str | None,
-        typer.Option(help="A line starts with name=value,... and this separator.", show_default="none"),
-    ] = None,
-    null_marker: Annotated[
-        str | None,
-        typer.Option("--null-marker", "-Z", help="A key or value of this text is null.", show_default="none"),
-    ] = None,
-    delimiter: Annotated[str, typer.Option("--delimiter", "-D", help="What ends a record.")] = "\\n",
-    json: Annotated[
-        bool, typer.Option("--json", help="Lines are JSON as `consume --json` prints them.")
-    ] = False,
-    partition: Annotated[
-        int | None,
-        typer.Option("--partition", "-p", min=0, help="Write to this partition.", show_default="by key"),
-    ] = None,
-    acks: Annotated[
-        Acks, typer.Option(help="Wait for no answer, the leader, or all in-sync replicas.")
-    ] = Acks.ALL,
-    compression: Annotated[
-        Compression, typer.Option("--compression", "-z", help="Codec.")
-    ] = Compression.NONE,
-    idempotence: Annotated[
-        bool | None,
-        typer.Option(
-            "--idempotence/--no-idempotence", help="No duplicates by retries.", show_default="with acks=all"
-        ),
-    ] = None,
-    client_property: Annotated[
-        list[str] | None,
-        typer.Option("--property", "-X", metavar="KEY=VALUE", help="A setting of librdkafka."),
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")] = False,
+    topic: TopicArgument,
+    file: FileArgument = None,
+    key_separator: KeySeparator = None,
+    header: Header = None,
+    headers_separator: HeadersSeparator = None,
+    null_marker: NullMarker = None,
+    delimiter: Delimiter = "\\n",
+    json: Json = False,
+    partition: Partition = None,
+    acks: AcksOption = Acks.ALL,
+    compression: CompressionOption = Compression.NONE,
+    idempotence: Idempotence = None,
+    client_property: ClientProperty = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write records, one a line, from a file or stdin. Keys go to the partition that Java's producer chooses.
 

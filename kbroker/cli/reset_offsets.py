@@ -54,42 +54,50 @@ class Move:
     new: int
 
 
+GroupsArgument = Annotated[list[str], typer.Argument(metavar="GROUP", show_default=False)]
+TopicArgument = Annotated[
+    list[str] | None,
+    typer.Option("--topic", metavar="TOPIC[:PARTITIONS]", help="orders or orders:0,1; repeatable."),
+]
+AllTopics = Annotated[bool, typer.Option("--all-topics", help="All that the group has offsets of.")]
+ToEarliest = Annotated[bool, typer.Option("--to-earliest", help="To the first record.")]
+ToLatest = Annotated[bool, typer.Option("--to-latest", help="To the end.")]
+ToCurrent = Annotated[bool, typer.Option("--to-current", help="To where it is; to the end if nowhere.")]
+ToOffset = Annotated[int | None, typer.Option("--to-offset", min=0, help="To an offset.")]
+ShiftBy = Annotated[int | None, typer.Option("--shift-by", help="So many records on, or back if negative.")]
+ToDatetime = Annotated[
+    str | None,
+    typer.Option("--to-datetime", metavar="TIME", help=f"To the first record at or after: {TIME_HELP}"),
+]
+ByDuration = Annotated[
+    str | None,
+    typer.Option("--by-duration", metavar="DURATION", help="To what came since: PT1H30M, 90m, 7d."),
+]
+FromFile = Annotated[
+    Path | None, typer.Option("--from-file", help="To the offsets of a CSV file as --export prints it.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change (the default).")]
+Execute = Annotated[bool, typer.Option("--execute", help="Do it.")]
+Export = Annotated[bool, typer.Option("--export", help="Print CSV: topic,partition,offset.")]
+
+
 @connected
 def reset_offsets(
     broker: Connection,
-    groups: Annotated[list[str], typer.Argument(metavar="GROUP", show_default=False)],
-    topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="TOPIC[:PARTITIONS]", help="orders or orders:0,1; repeatable."),
-    ] = None,
-    all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All that the group has offsets of.")
-    ] = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record.")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False,
-    to_current: Annotated[
-        bool, typer.Option("--to-current", help="To where it is; to the end if nowhere.")
-    ] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="To an offset.")] = None,
-    shift_by: Annotated[
-        int | None, typer.Option("--shift-by", help="So many records on, or back if negative.")
-    ] = None,
-    to_datetime: Annotated[
-        str | None,
-        typer.Option("--to-datetime", metavar="TIME", help=f"To the first record at or after: {TIME_HELP}"),
-    ] = None,
-    by_duration: Annotated[
-        str | None,
-        typer.Option("--by-duration", metavar="DURATION", help="To what came since: PT1H30M, 90m, 7d."),
-    ] = None,
-    from_file: Annotated[
-        Path | None, typer.Option("--from-file", help="To the offsets of a CSV file as --export prints it.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would change (the default).")
-    ] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
-    export: Annotated[bool, typer.Option("--export", help="Print CSV: topic,partition,offset.")] = False,
+    groups: GroupsArgument,
+    topic: TopicArgument = None,
+    all_topics: AllTopics = False,
+    to_earliest: ToEarliest = False,
+    to_latest: ToLatest = False,
+    to_current: ToCurrent = False,
+    to_offset: ToOffset = None,
+    shift_by: ShiftBy = None,
+    to_datetime: ToDatetime = None,
+    by_duration: ByDuration = None,
+    from_file: FromFile = None,
+    dry_run: DryRun = False,
+    execute: Execute = False,
+    export: Export = False,
     json: AsJson = False,
 ) -> None:
     """Move committed offsets of groups without members. Shows what would change unless --execute is given."""

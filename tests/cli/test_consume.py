@@ -110,7 +110,7 @@ def test_the_brokers_own_assignment_works_too(cli: Shell, filled: str, group: st
 
 
 def test_a_group_takes_no_position(cli: Shell, filled: str, group: str) -> None:
-    assert "do not go with it" in cli("consume", filled, "-g", group, "-o", 1, code=2).stderr
+    assert "goes on where it was" in cli("consume", filled, "-g", group, "-o", 1, code=2).stderr
     assert "only one of" in cli("consume", filled, "-o", 1, "--from-beginning", code=2).stderr
 
 
