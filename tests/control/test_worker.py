@@ -1,0 +1,209 @@
+"""The control process over real links: who is greeted with what, when it is ready, how requests are answered."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.control import state
+from kbroker.control.broker import Broker
+from kbroker.control.topic_change import create_topics
+from kbroker.control.topic_plan import NewTopic
+from kbroker.control.worker import Control
+from kbroker.ipc import layout
+from kbroker.ipc import messages as m
+from kbroker.ipc.child import ChildContext
+from kbroker.ipc.link import AsyncLink
+from kbroker.ipc.shared import Shared, Sizes
+from kbroker.protocol.api_keys import ApiKey
+from tests.api.in_process import client_request
+from tests.control.fakes import CLUSTER_ID, ENDPOINT, FakeWorker
+
+EPOCH = 3
+
+
+class Peer:
+    """The other end of a link: a network process or an IO worker, played by the test."""
+
+    def __init__(self, answer: Callable[[Any], Any] = lambda body: None) -> None:
+        self.got: list[Any] = []
+        self.link = AsyncLink(self._on_message)
+        self._answer = answer
+
+    def _on_message(self, link: AsyncLink, call_id: int, body: Any) -> None:
+        self.got.append(body)
+        link.reply(call_id, self._answer(body))
+
+    async def connect(self, address: str, hello: m.Hello) -> "Peer":
+        end = socket.socket(socket.AF_UNIX)
+        end.connect(address)
+        await asyncio.get_running_loop().create_unix_connection(lambda: self.link, sock=end)
+        self.link.send(hello)
+        return self
+
+
+class Stage:
+    """Everything around one control process."""
+
+    def __init__(self, folder: Path, workers: int = 1) -> None:
+        self.shared = Shared(Sizes(2, workers, 64, 16, 1 << 16))
+        self.log_dir = str(folder)
+        self.config, _ = BrokerConfig.load({"log.dirs": self.log_dir})
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind("")
+        self.listener.listen()
+        self.address = "\0" + self.listener.getsockname()[1:].decode()
+        self.workers = [FakeWorker(self.shared) for _ in range(workers)]
+        self.broker = self.build()
+
+    def build(self) -> Broker:
+        endpoints = {"PLAINTEXT": ENDPOINT}
+        return state.build(self.shared, self.config, [self.log_dir], endpoints, CLUSTER_ID)
+
+    @property
+    def ready(self) -> bool:
+        return bool(self.shared.processes[self.shared.control_client, layout.PROCESS_READY] == EPOCH)
+
+    def context(self) -> ChildContext:
+        return ChildContext(
+            role="control", index=0, process=self.shared.control_client, epoch=EPOCH, config=self.config,
+            shared=self.shared, control_listener=self.listener, control_address=self.address, handoff=None,
+            cluster_id=CLUSTER_ID, log_dirs=(self.log_dir,), clean_dirs=frozenset(),
+        )  # fmt: skip
+
+    async def worker(self, index: int) -> Peer:
+        """An IO worker connects and does what it is told."""
+        fake = self.workers[index]
+
+        def answer(body: Any) -> Any:
+            fake.calls.append(body)
+            act = getattr(fake, "_" + type(body).__name__, None)
+            return act(body) if act else None
+
+        return await Peer(answer).connect(self.address, m.Hello("io", index, 1))
+
+    async def network(self) -> Peer:
+        """A network process connects and applies every image."""
+        return await Peer().connect(self.address, m.Hello("network", 0, 1))
+
+
+async def until(condition: Callable[[], Any]) -> Any:
+    for _ in range(4000):
+        if found := condition():
+            return found
+        await asyncio.sleep(0.001)
+    raise AssertionError("it did not happen")
+
+
+def play(
+    stage: Stage, scene: Callable[[Stage], Awaitable[None]], dispatch: Any = lambda broker, client: b"answer"
+) -> None:
+    """Run control with a scene beside it, then end it by SIGTERM as the supervisor does."""
+
+    async def run() -> None:
+        control = Control(stage.context(), stage.broker, dispatch, lambda broker, appender: ())
+        running = asyncio.ensure_future(control.run())
+        try:
+            await asyncio.wait_for(scene(stage), 20)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.wait_for(running, 20)
+
+    asyncio.run(run())
+
+
+def test_it_is_ready_when_every_io_worker_has_opened_its_partitions(tmp_path: Path) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.worker(0)
+        await asyncio.sleep(0.05)
+        assert not stage.ready
+        await stage.worker(1)
+        await until(lambda: stage.ready)
+
+    play(Stage(tmp_path, workers=2), scene)
+
+
+def test_a_network_process_is_greeted_with_everything_and_then_with_changes(tmp_path: Path) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.worker(0)
+        await until(lambda: stage.ready)
+        await create_topics(stage.broker, [NewTopic("a")])
+        network = await stage.network()
+        first = await until(lambda: network.got and network.got[0])
+        assert first.full
+        assert [topic.name for topic in first.topics] == ["a"]
+        await create_topics(stage.broker, [NewTopic("b")])
+        assert not network.got[-1].full
+        assert [topic.name for topic in network.got[-1].topics] == ["b"]
+        assert network.got[-1].version > first.version
+
+    play(Stage(tmp_path), scene)
+
+
+def test_an_io_worker_that_restarts_gets_all_its_partitions_again(tmp_path: Path) -> None:
+    async def scene(stage: Stage) -> None:
+        first = await stage.worker(0)
+        await until(lambda: stage.ready)
+        await create_topics(stage.broker, [NewTopic("a", 3)])
+        first.link.close()
+        second = await stage.worker(0)
+        opened = await until(
+            lambda: [b for b in second.got if isinstance(b, m.OpenPartition)][2:] and second.got
+        )
+        assert sorted(body.partition for body in opened) == [0, 1, 2]
+        await create_topics(stage.broker, [NewTopic("b")])
+        assert second.got[-1].topic == "b"
+
+    play(Stage(tmp_path), scene)
+
+
+def test_the_successor_of_control_opens_what_there_is(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+
+    async def first(stage: Stage) -> None:
+        await stage.worker(0)
+        await until(lambda: stage.ready)
+        await create_topics(stage.broker, [NewTopic("a", 2)])
+
+    async def second(stage: Stage) -> None:
+        worker = await stage.worker(0)
+        await until(lambda: stage.ready)
+        assert sorted(body.partition for body in worker.got) == [0, 1]
+
+    play(stage, first)
+    stage.shared.processes[stage.shared.control_client, layout.PROCESS_READY] = 0
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind("")
+    listener.listen()
+    stage.listener, stage.address = listener, "\0" + listener.getsockname()[1:].decode()
+    stage.broker = stage.build()
+    play(stage, second)
+
+
+def test_requests_are_answered_at_once_or_later_or_by_closing(tmp_path: Path) -> None:
+    async def later() -> bytes:
+        await asyncio.sleep(0.01)
+        return b"later"
+
+    async def broken() -> bytes:
+        raise RuntimeError("a bug")
+
+    answers: dict[int, Callable[[], Any]] = {
+        0: lambda: b"now",
+        1: later,
+        2: lambda: None,
+        3: lambda: 1 // 0,
+        4: broken,
+    }
+
+    async def scene(stage: Stage) -> None:
+        network = await stage.network()
+        calls = [network.link.call(client_request(ApiKey.METADATA, version, b"")) for version in answers]
+        assert await asyncio.gather(*calls) == [b"now", b"later", None, None, None]
+        assert await network.link.call(client_request(ApiKey.METADATA, 0, b"")) == b"now"
+
+    play(Stage(tmp_path), scene, lambda broker, client: answers[client.api_version]())
