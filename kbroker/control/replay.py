@@ -35,6 +35,7 @@ async def load_partition(broker: Broker, partition: Partition, machine: Machine)
     if int(words[layout.SLOT_HIGH_WATERMARK]) == start:
         return count
     batches: Iterator[Read] | None = None
+    transactions = machine if isinstance(machine, TransactionalMachine) else None
 
     def more(reader: LogReader) -> list[Read]:
         nonlocal batches
@@ -46,14 +47,19 @@ async def load_partition(broker: Broker, partition: Partition, machine: Machine)
 
     while read := await broker.logs.read(partition.folder, more):
         for batch, records in read:
-            count += _replay(machine, partition, batch, records)
+            count += _replay(machine, transactions, partition, batch, records)
         await asyncio.sleep(0)
     log.info("%s: %d records replayed in %.2f s", partition.folder, count, time.monotonic() - began)
     return count
 
 
-def _replay(machine: Machine, partition: Partition, batch: RecordBatch, records: list[Record]) -> int:
-    transactions = machine if isinstance(machine, TransactionalMachine) else None
+def _replay(
+    machine: Machine,
+    transactions: TransactionalMachine | None,
+    partition: Partition,
+    batch: RecordBatch,
+    records: list[Record],
+) -> int:
     for record in records:
         try:
             if batch.is_control:

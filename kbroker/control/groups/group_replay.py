@@ -14,14 +14,15 @@ from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer, join_ti
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS
-from kbroker.protocol.coordinator_records.legacy_offset_commit import LegacyOffsetCommitKey
-from kbroker.protocol.coordinator_records.offset_commit import OffsetCommitKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
-from kbroker.protocol.record_types import decode_record
+from kbroker.protocol.record_types import decode_record, record_type
 
 log = logging.getLogger(__name__)
+
+OFFSET_TYPES = (0, 1)
+"""Record types of committed offsets; 0 is that of brokers before 0.9."""
 
 
 class GroupReplay:
@@ -52,14 +53,12 @@ class GroupReplay:
 
     def replay(self, partition: int, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
         """Apply one record. Raises ProtocolError when its type or version is unknown."""
-        parsed, content = decode_record(CONSUMER_OFFSETS, key, value)
-        if isinstance(parsed, OffsetCommitKey | LegacyOffsetCommitKey):
-            as_now = OffsetCommitKey(parsed.group, parsed.topic, parsed.partition)
-            if content is not None and parsed.group not in self._table.groups:
-                self._table.create_classic(parsed.group, None)
-            self._table.offsets.replay(as_now, content, producer_id)  # type: ignore[arg-type]
-            group_id = parsed.group
+        if record_type(key) in OFFSET_TYPES:
+            group_id = self._table.offsets.replay(key, value, producer_id)
+            if value is not None and group_id not in self._table.groups:
+                self._table.create_classic(group_id, None)
         else:
+            parsed, content = decode_record(CONSUMER_OFFSETS, key, value)
             group_id = getattr(parsed, "group_id", "") or getattr(parsed, "group", "")
             handler = self._handlers.get(type(parsed))
             if handler is not None:

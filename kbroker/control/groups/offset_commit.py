@@ -3,7 +3,7 @@
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group import Group
-from kbroker.control.groups.offset_store import CommittedOffset, offset_record, offset_tombstone
+from kbroker.control.groups.offset_record import CommittedOffset, offset_record, offset_tombstone
 from kbroker.control.groups.rebalance import Rebalance
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.machine import Outcome, Record

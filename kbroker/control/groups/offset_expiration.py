@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kbroker.control.groups.group import Group
-from kbroker.control.groups.offset_store import CommittedOffset, offset_tombstone
+from kbroker.control.groups.offset_record import CommittedOffset, offset_tombstone
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.machine import Outcome, Record
 

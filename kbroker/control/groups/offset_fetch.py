@@ -1,6 +1,6 @@
 """OffsetFetch for one group: some partitions, or all that have an offset."""
 
-from kbroker.control.groups.offset_store import CommittedOffset
+from kbroker.control.groups.offset_record import CommittedOffset
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_fetch import (

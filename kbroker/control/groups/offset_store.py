@@ -1,56 +1,88 @@
 """Committed offsets by group, topic and partition, and those of transactions that are still open."""
 
 from collections.abc import Iterator, Set
-from typing import NamedTuple
 
-from kbroker.control.machine import Record
-from kbroker.protocol.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
-from kbroker.protocol.record_types import encode_key, encode_value
-from kbroker.protocol.schema import ZERO_UUID
+from kbroker.control.groups.offset_record import (
+    KEY_TYPE,
+    CommittedOffset,
+    decode_offset,
+    decode_offset_key,
+    encode_offset_key,
+)
+from kbroker.protocol.schema import ProtocolError
 
-OFFSET_VALUE_VERSION = 4
-OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
-"""Only commits of OffsetCommit v2-4 with a retention of their own are written in this version."""
+Offsets = dict[str, dict[int, CommittedOffset]]
+"""topic -> partition -> offset"""
+
+LAST_VERSION = 4
 
 
-class CommittedOffset(NamedTuple):
-    """One committed offset. expire_timestamp: -1 follows offsets.retention.minutes.
+class Commit:
+    """The last commit of one partition, as its record; parsed when somebody asks.
 
     sequence: grows with each replayed record; tells which of two commits is the later one.
     """
 
-    offset: int
-    leader_epoch: int
-    metadata: str
-    commit_timestamp: int
-    expire_timestamp: int = -1
-    topic_id: bytes = ZERO_UUID
-    sequence: int = 0
+    __slots__ = ("_offset", "group_id", "partition", "sequence", "topic", "value")
+
+    def __init__(self, group_id: str, topic: str, partition: int) -> None:
+        self.group_id = group_id
+        self.topic = topic
+        self.partition = partition
+        self.sequence = 0
+        self.value = b""
+        self._offset: CommittedOffset | None = None
+
+    def put(self, value: bytes, sequence: int) -> None:
+        self.value = value
+        self.sequence = sequence
+        self._offset = None
+
+    @property
+    def offset(self) -> CommittedOffset:
+        """Raises ProtocolError when the record was damaged."""
+        if self._offset is None:
+            self._offset = decode_offset(self.value)
+        return self._offset
 
 
-Offsets = dict[str, dict[int, CommittedOffset]]
-"""topic -> partition -> offset"""
+Commits = dict[str, dict[int, Commit]]
 
 
 class OffsetStore:
     """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's OffsetMetadataManager)."""
 
-    __slots__ = ("_committed", "_open", "_pending", "_sequence", "count")
+    __slots__ = ("_by_key", "_committed", "_open", "_pending", "_sequence")
 
     def __init__(self) -> None:
-        self._committed: dict[str, Offsets] = {}
-        self._pending: dict[int, dict[str, Offsets]] = {}
+        self._committed: dict[str, Commits] = {}
+        self._by_key: dict[bytes, Commit] = {}
+        self._pending: dict[int, dict[str, Commits]] = {}
         self._open: dict[str, set[int]] = {}
         self._sequence = 0
-        self.count = 0
+
+    @property
+    def count(self) -> int:
         """Committed offsets of all groups."""
+        return len(self._by_key)
 
     def of_group(self, group_id: str) -> Offsets:
-        """The group's committed offsets; not to be changed."""
-        return self._committed.get(group_id, {})
+        """The group's committed offsets."""
+        return {
+            topic: {partition: commit.offset for partition, commit in partitions.items()}
+            for topic, partitions in self._committed.get(group_id, {}).items()
+        }
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
-        return self._committed.get(group_id, {}).get(topic, {}).get(partition)
+        commit = self._committed.get(group_id, {}).get(topic, {}).get(partition)
+        return None if commit is None else commit.offset
+
+    def has_topic(self, group_id: str, topic: str) -> bool:
+        """Whether the group has an offset of the topic, committed or pending."""
+        return topic in self._committed.get(group_id, {}) or any(
+            topic in self._pending[producer_id].get(group_id, {})
+            for producer_id in self._open.get(group_id, ())
+        )
 
     def groups(self) -> Iterator[str]:
         return iter(tuple(self._committed))
@@ -74,30 +106,34 @@ class OffsetStore:
             for partition in partitions
         }
 
-    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int = -1) -> None:
-        """Apply one record; of a transaction when producer_id >= 0."""
-        if value is None:
-            self._forget(key.group, key.topic, key.partition)
-            return
+    def replay(self, key: bytes, value: bytes | None, producer_id: int = -1) -> str:
+        """Apply one record; of a transaction when producer_id >= 0. The group it is about. Raises ProtocolError."""
+        commit = self._by_key.get(key)
+        if commit is None or value is None or producer_id >= 0:
+            return self._replay(key, value, producer_id)
         self._sequence += 1
-        offset = CommittedOffset(
-            value.offset,
-            value.leader_epoch,
-            value.metadata,
-            value.commit_timestamp,
-            value.expire_timestamp,
-            value.topic_id,
-            self._sequence,
-        )
+        commit.put(_checked(value), self._sequence)
+        return commit.group_id
+
+    def _replay(self, key: bytes, value: bytes | None, producer_id: int) -> str:
+        group_id, topic, partition = decode_offset_key(key)
+        key = KEY_TYPE + key[len(KEY_TYPE) :]  # the oldest brokers wrote type 0
+        if value is None:
+            self._forget(key, group_id, topic, partition)
+            return group_id
+        self._sequence += 1
+        commit = Commit(group_id, topic, partition)
+        commit.put(_checked(value), self._sequence)
         if producer_id < 0:
-            self._put(key.group, key.topic, key.partition, offset)
-            return
+            self._put(key, commit)
+            return group_id
         groups = self._pending.setdefault(producer_id, {})
-        groups.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = offset
-        self._open.setdefault(key.group, set()).add(producer_id)
+        groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = commit
+        self._open.setdefault(group_id, set()).add(producer_id)
+        return group_id
 
     def end_transaction(self, producer_id: int, commit: bool, group_ids: Set[str]) -> None:
-        """Replay a marker: its offsets of these groups are committed, unless newer ones are, or vanish."""
+        """Replay a marker: the transaction's offsets of these groups count, unless newer ones do, or vanish."""
         groups = self._pending.get(producer_id, {})
         for group_id in [each for each in groups if each in group_ids]:
             topics = groups.pop(group_id)
@@ -105,59 +141,51 @@ class OffsetStore:
             producers.discard(producer_id)
             if not producers:
                 self._open.pop(group_id, None)
-            if not commit:
-                continue
-            for topic, partitions in topics.items():
-                for partition, offset in partitions.items():
-                    existing = self.get(group_id, topic, partition)
-                    if existing is None or offset.sequence > existing.sequence:
-                        self._put(group_id, topic, partition, offset)
+            for pending in [each for partitions in topics.values() for each in partitions.values()]:
+                existing = self._committed.get(group_id, {}).get(pending.topic, {}).get(pending.partition)
+                if commit and (existing is None or pending.sequence > existing.sequence):
+                    self._put(_key_of(pending), pending)
         if not groups:
             self._pending.pop(producer_id, None)
 
     def forget_group(self, group_id: str) -> None:
         """Drop a group with its partition of __consumer_offsets; not by records."""
         for partitions in self._committed.pop(group_id, {}).values():
-            self.count -= len(partitions)
+            for commit in partitions.values():
+                self._by_key.pop(_key_of(commit), None)
         for producer_id in self._open.pop(group_id, set()):
             self._pending.get(producer_id, {}).pop(group_id, None)
 
-    def _put(self, group_id: str, topic: str, partition: int, offset: CommittedOffset) -> None:
-        partitions = self._committed.setdefault(group_id, {}).setdefault(topic, {})
-        self.count += partition not in partitions
-        partitions[partition] = offset
+    def _put(self, key: bytes, commit: Commit) -> None:
+        self._committed.setdefault(commit.group_id, {}).setdefault(commit.topic, {})[commit.partition] = (
+            commit
+        )
+        self._by_key[key] = commit
 
-    def _forget(self, group_id: str, topic: str, partition: int) -> None:
-        self.count -= _remove(self._committed, group_id, topic, partition)
+    def _forget(self, key: bytes, group_id: str, topic: str, partition: int) -> None:
+        self._by_key.pop(key, None)
+        _remove(self._committed, group_id, topic, partition)
         for producer_id in self._open.get(group_id, ()):
             _remove(self._pending.get(producer_id, {}), group_id, topic, partition)
 
 
-def _remove(groups: dict[str, Offsets], group_id: str, topic: str, partition: int) -> bool:
+def _key_of(commit: Commit) -> bytes:
+    return encode_offset_key(commit.group_id, commit.topic, commit.partition)
+
+
+def _checked(value: bytes) -> bytes:
+    """The value, if this version of Kafka knows its version. Raises ProtocolError."""
+    if len(value) < 2 or value[0] or value[1] > LAST_VERSION:
+        raise ProtocolError(f"there is no such version of an offset: {bytes(value[:2]).hex()}")
+    return value
+
+
+def _remove(groups: dict[str, Commits], group_id: str, topic: str, partition: int) -> None:
     """Take one offset out, and what becomes empty with it."""
     topics = groups.get(group_id, {})
     partitions = topics.get(topic, {})
-    found = partitions.pop(partition, None) is not None
+    partitions.pop(partition, None)
     if topic in topics and not partitions:
         del topics[topic]
     if group_id in groups and not topics:
         del groups[group_id]
-    return found
-
-
-def offset_record(group_id: str, topic: str, partition: int, offset: CommittedOffset) -> Record:
-    """The record of a committed offset."""
-    value = OffsetCommitValue(
-        offset.offset,
-        offset.leader_epoch,
-        offset.metadata,
-        offset.commit_timestamp,
-        offset.expire_timestamp,
-        offset.topic_id,
-    )
-    version = OFFSET_VALUE_VERSION if offset.expire_timestamp == -1 else OFFSET_VALUE_VERSION_WITH_EXPIRY
-    return Record(encode_key(OffsetCommitKey(group_id, topic, partition)), encode_value(value, version))
-
-
-def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
-    return Record(encode_key(OffsetCommitKey(group_id, topic, partition)), None)

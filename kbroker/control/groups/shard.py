@@ -193,13 +193,7 @@ class GroupShard:
 
     def groups_with_offsets(self, topic: str) -> list[str]:
         """Groups that have an offset of the topic, committed or pending."""
-        offsets = self.table.offsets
-        return [
-            group_id
-            for group_id in self.table.groups
-            if topic in offsets.of_group(group_id)
-            or any(name == topic for name, _ in offsets.pending_partitions(group_id))
-        ]
+        return [group_id for group_id in self.table.groups if self.table.offsets.has_topic(group_id, topic)]
 
     def describe(self, group_id: str, api_version: int) -> DescribedGroup:
         return describe.describe_group(self.table, group_id, api_version)

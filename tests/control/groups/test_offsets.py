@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbroker.control.groups.offset_store import CommittedOffset, offset_record
+from kbroker.control.groups.offset_record import CommittedOffset, offset_record
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS
 from kbroker.protocol.coordinator_records.offset_commit import OffsetCommitValue

@@ -1,0 +1,82 @@
+"""Offset records by hand are the generated classes' bytes, and Kafka's older versions are read."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.control.groups.offset_record import (
+    CommittedOffset,
+    decode_offset,
+    decode_offset_key,
+    encode_offset,
+    encode_offset_key,
+)
+from kbroker.protocol.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kbroker.protocol.record_types import encode_key, encode_value
+from kbroker.protocol.schema import ZERO_UUID, ProtocolError
+
+LONG = st.integers(-(2**63), 2**63 - 1)
+OFFSETS = st.builds(
+    CommittedOffset,
+    LONG,
+    st.integers(-1, 2**31 - 1),
+    st.text(max_size=300),
+    LONG,
+    expire_timestamp=st.just(-1),
+    topic_id=st.just(ZERO_UUID) | st.binary(min_size=16, max_size=16),
+)
+
+
+def value_of(offset: CommittedOffset) -> OffsetCommitValue:
+    return OffsetCommitValue(
+        offset.offset,
+        offset.leader_epoch,
+        offset.metadata,
+        offset.commit_timestamp,
+        offset.expire_timestamp,
+        offset.topic_id,
+    )
+
+
+@given(OFFSETS)
+def test_values_are_those_of_the_generated_class(offset: CommittedOffset) -> None:
+    assert encode_offset(offset) == encode_value(value_of(offset), 4)
+    assert decode_offset(encode_offset(offset)) == offset
+
+
+@given(OFFSETS, st.integers(0, 3))
+def test_older_versions_are_read(offset: CommittedOffset, version: int) -> None:
+    found = decode_offset(encode_value(value_of(offset), version))
+    epoch = offset.leader_epoch if version >= 3 else -1
+    assert found == offset._replace(leader_epoch=epoch, topic_id=ZERO_UUID)
+
+
+@given(st.text(max_size=200), st.text(max_size=200), st.integers(0, 2**31 - 1))
+def test_keys_are_those_of_the_generated_class(group: str, topic: str, partition: int) -> None:
+    key = encode_offset_key(group, topic, partition)
+    assert key == encode_key(OffsetCommitKey(group, topic, partition))
+    assert decode_offset_key(key) == (group, topic, partition)
+
+
+def test_an_expiry_of_its_own_survives() -> None:
+    offset = CommittedOffset(1, -1, "m", 2, 99)
+    assert decode_offset(encode_offset(offset)) == offset
+
+
+def test_tags_of_a_later_version_are_passed_over() -> None:
+    offset = CommittedOffset(1, 2, "m", 3, topic_id=b"i" * 16)
+    later = encode_offset(offset).replace(b"\1\0\x10" + b"i" * 16, b"\2\0\x10" + b"i" * 16 + b"\7\1x")
+    assert decode_offset(later) == offset
+
+
+@given(st.binary(max_size=60))
+def test_damage_is_told(data: bytes) -> None:
+    try:
+        decode_offset(b"\0\4" + data)
+    except ProtocolError:
+        pass
+
+
+def test_damaged_values_have_no_offset() -> None:
+    with pytest.raises(ProtocolError):
+        decode_offset(b"\0\4\0")
