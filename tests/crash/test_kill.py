@@ -42,12 +42,12 @@ def _run(broker: KBroker, topic: str, kill: Callable[[], None]) -> None:
 def test_child_killed_under_load(role: str, broker_factory: Callable[..., KBroker]) -> None:
     broker = broker_factory(SETTINGS)
     parent = broker.pid
-    _run(broker, f"killed-{role.split()[0]}", lambda: _kill_running(broker, role))
+    _run(broker, f"killed-{role.split()[0]}", lambda: kill_running(broker, role))
     assert broker.pid == parent
     broker.stop()
 
 
-def _kill_running(broker: KBroker, role: str) -> None:
+def kill_running(broker: KBroker, role: str) -> None:
     deadline = time.monotonic() + 30
     while True:
         try:
