@@ -76,6 +76,12 @@ class ProducerTable:
                 batch.timestamp,
             )
 
+    def first_open_transaction(self, slot: int) -> int:
+        """First offset of the partition's earliest open transaction, -1 when none is open."""
+        first = self.rows[self.rows[:, kernel.KEY] == slot + 1, kernel.TXN_FIRST_OFFSET]
+        first = first[first >= 0]
+        return int(first.min()) if len(first) else -1
+
     def remove(self, slot: int, producer_id: int) -> None:
         """Forget one producer; nothing happens when it is unknown."""
         row = kernel.find(self.rows, slot, producer_id)

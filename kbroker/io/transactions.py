@@ -29,12 +29,9 @@ def finish_transaction(partition: Partition, producers: ProducerTable, marker: M
             batches=() if newer or known is None else known.batches,
         ),
     )
-    open_since = [
-        entry.current_txn_first_offset
-        for entry in producers.entries(slot)
-        if entry.current_txn_first_offset >= 0
-    ]
-    first_unstable = min(open_since, default=-1)
+    first_unstable = int(partition.row[ar.ROW_FIRST_UNSTABLE])
+    if 0 <= first_offset <= first_unstable:  # it was the earliest: which one is now?
+        first_unstable = producers.first_open_transaction(slot)
     if not marker.commit and first_offset >= 0:
         end = marker.append.last_offset
         stable = first_unstable if first_unstable >= 0 else end + 1
