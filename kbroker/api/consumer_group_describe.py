@@ -15,11 +15,11 @@ from kbroker.protocol.messages.consumer_group_describe import (
 API = Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1)
 
 
-async def handle(ctx: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
+def handle(ctx: RequestContext, request: ConsumerGroupDescribeRequest) -> ConsumerGroupDescribeResponse:
     """One description per group."""
     service = GroupService.of(ctx.broker)
 
-    async def describe(group_id: str) -> DescribedGroup:
+    def describe(group_id: str) -> DescribedGroup:
         if not group_id:
             return DescribedGroup(ErrorCode.INVALID_GROUP_ID)
         group = service.read(group_id).describe_consumer_group(group_id)
@@ -27,7 +27,7 @@ async def handle(ctx: RequestContext, request: ConsumerGroupDescribeRequest) -> 
             group.authorized_operations = ON_GROUP
         return group
 
-    return ConsumerGroupDescribeResponse(groups=await each(request.group_ids, describe, _failed))
+    return ConsumerGroupDescribeResponse(groups=each(request.group_ids, describe, _failed))
 
 
 def refuse(

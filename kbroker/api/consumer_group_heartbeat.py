@@ -3,6 +3,8 @@
 v1 the client makes its member id (KIP-1082), regular expressions. Offered with the feature group.version 1.
 """
 
+from collections.abc import Awaitable
+
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
 from kbroker.api.row import Api
@@ -17,13 +19,13 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
 API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1)
 
 
-async def handle(
+def handle(
     ctx: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse:
+) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
     """The member's epoch and, when it changed, its assignment."""
     service = GroupService.of(ctx.broker)
     who = caller(ctx)
-    response: ConsumerGroupHeartbeatResponse = await service.run(
+    response: ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse] = service.ask(
         request.group_id, lambda now_ms: service.shard.consumer_heartbeat(who, request, now_ms)
     )
     return response

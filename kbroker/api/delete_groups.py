@@ -1,8 +1,10 @@
 """DeleteGroups (key 42), v0-2: delete empty groups of any type with their offsets. v1 throttle time; v2 flexible."""
 
+import asyncio
+
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.groups.service import GroupService, each
+from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.delete_groups import (
@@ -19,10 +21,16 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
     service = GroupService.of(ctx.broker)
 
     async def delete(group_id: str) -> DeletableGroupResult:
-        result: DeletableGroupResult = await service.run(group_id, lambda _: service.shard.delete(group_id))
+        try:
+            result: DeletableGroupResult = await service.run(
+                group_id, lambda _: service.shard.delete(group_id)
+            )
+        except KafkaError as error:
+            return _failed(group_id, error)
         return result
 
-    return DeleteGroupsResponse(results=await each(dict.fromkeys(request.groups_names), delete, _failed))
+    names = dict.fromkeys(request.groups_names)
+    return DeleteGroupsResponse(results=list(await asyncio.gather(*map(delete, names))))
 
 
 def refuse(request: DeleteGroupsRequest, error: KafkaError, version: int) -> DeleteGroupsResponse:

@@ -19,17 +19,17 @@ from kbroker.protocol.messages.describe_groups import (
 API = Api(ApiKey.DESCRIBE_GROUPS, 0, 6)
 
 
-async def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """One description per group."""
     service = GroupService.of(ctx.broker)
 
-    async def describe(group_id: str) -> DescribedGroup:
+    def describe(group_id: str) -> DescribedGroup:
         group = service.read(group_id).describe(group_id, ctx.version)
         if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
             group.authorized_operations = ON_GROUP
         return group
 
-    return DescribeGroupsResponse(groups=await each(request.groups, describe, _failed))
+    return DescribeGroupsResponse(groups=each(request.groups, describe, _failed))
 
 
 def refuse(request: DescribeGroupsRequest, error: KafkaError, version: int) -> DescribeGroupsResponse:

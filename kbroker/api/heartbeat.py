@@ -3,6 +3,8 @@
 v1 throttle time; v2 none; v3 group instance id (KIP-345); v4 flexible.
 """
 
+from collections.abc import Awaitable
+
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.groups.service import GroupService
@@ -13,11 +15,13 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 API = Api(ApiKey.HEARTBEAT, 0, 4)
 
 
-async def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+def handle(
+    ctx: RequestContext, request: HeartbeatRequest
+) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
     """While the group is being loaded every heartbeat is welcome, as in Kafka."""
     service = GroupService.of(ctx.broker)
     try:
-        response: HeartbeatResponse = await service.run(
+        response: HeartbeatResponse | Awaitable[HeartbeatResponse] = service.ask(
             request.group_id, lambda _: service.shard.heartbeat(request)
         )
     except KafkaError as error:

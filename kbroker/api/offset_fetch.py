@@ -27,14 +27,14 @@ GROUP_CODE_FROM = 2
 TOPIC_IDS_FROM = 10
 
 
-async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
     """One answer per group; below v8 the request is about one group."""
     groups = _groups(request, ctx.version)
 
-    async def ask(index: str) -> OffsetFetchResponseGroup:
-        return await _fetch(ctx, groups[int(index)], request.require_stable)
+    def ask(index: str) -> OffsetFetchResponseGroup:
+        return _fetch(ctx, groups[int(index)], request.require_stable)
 
-    answers: list[OffsetFetchResponseGroup] = await each(
+    answers: list[OffsetFetchResponseGroup] = each(
         map(str, range(len(groups))),
         ask,
         lambda index, error: _failed(groups[int(index)], error.code, ctx.version),
@@ -106,7 +106,7 @@ def _single(answer: OffsetFetchResponseGroup, version: int) -> OffsetFetchRespon
     )
 
 
-async def _fetch(
+def _fetch(
     ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     service = GroupService.of(ctx.broker)

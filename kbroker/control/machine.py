@@ -41,6 +41,11 @@ class Deferred:
             self._callback(response)
         return True
 
+    @property
+    def value(self) -> Any:
+        """The answer; None while there is none."""
+        return self._response
+
     def on_complete(self, callback: Callable[[Any], None]) -> None:
         """Called with the answer, at once when it is there already. One callback only (the runtime's)."""
         self._callback = callback

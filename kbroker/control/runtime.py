@@ -104,6 +104,42 @@ class Runtime:
             return await self._wait(response)
         return response
 
+    def ask(self, key: str, operation: Operation) -> Any:
+        """As `run`, but decided before this returns when nothing else of the key is under way.
+
+        The response itself when nothing has to be written or waited for, else an awaitable that must be awaited:
+        most heartbeats and reads need no task. Raises KafkaError.
+        """
+        if key in self._tails:
+            return self.run(key, operation)
+        partition = self._partition(key)
+        outcome = operation(self._broker.now_ms())
+        if outcome.records:
+            mine: asyncio.Future[None] = self._loop.create_future()
+            self._tails[key] = mine
+            return self._write_decided(key, mine, partition, outcome)
+        if outcome.then is not None:
+            outcome.then(ErrorCode.NONE)
+        response = outcome.response
+        if isinstance(response, Deferred):
+            return response.value if response.done else self._wait(response)
+        return response
+
+    async def _write_decided(
+        self, key: str, mine: "asyncio.Future[None]", partition: Partition, outcome: Outcome
+    ) -> Any:
+        try:
+            await self._write(partition, outcome, None)
+        finally:
+            self._next_turn(key, mine)
+        response = outcome.response
+        return await self._wait(response) if isinstance(response, Deferred) else response
+
+    def _next_turn(self, key: str, mine: "asyncio.Future[None]") -> None:
+        mine.set_result(None)
+        if self._tails.get(key) is mine:
+            del self._tails[key]
+
     async def _in_turn(self, key: str, operation: Operation, producer: tuple[int, int] | None = None) -> Any:
         before = self._tails.get(key)
         mine: asyncio.Future[None] = self._loop.create_future()
@@ -119,9 +155,7 @@ class Runtime:
                 outcome.then(ErrorCode.NONE)
             return outcome.response
         finally:
-            mine.set_result(None)
-            if self._tails.get(key) is mine:
-                del self._tails[key]
+            self._next_turn(key, mine)
 
     def _partition(self, key: str) -> Partition:
         number = self.partition_for(key)

@@ -290,3 +290,43 @@ def test_append_errors_are_told_as_coordinators_tell_them() -> None:
     assert coordinator_error(ErrorCode.KAFKA_STORAGE_ERROR) is ErrorCode.NOT_COORDINATOR
     assert coordinator_error(ErrorCode.RECORD_LIST_TOO_LARGE) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert coordinator_error(ErrorCode.INVALID_PRODUCER_EPOCH) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_what_writes_nothing_is_answered_without_waiting(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        assert runtime.ask("g", lambda now_ms: Outcome(response="at once")) == "at once"
+        ready = Deferred()
+        ready.complete("ready")
+        assert runtime.ask("g", lambda now_ms: Outcome(response=ready)) == "ready"
+        later = Deferred()
+        waiting = asyncio.ensure_future(runtime.ask("g", lambda now_ms: Outcome(response=later)))
+        await asyncio.sleep(0)
+        later.complete("later")
+        assert await waiting == "later"
+
+    run(tmp_path, test)
+
+
+def test_what_is_asked_while_the_key_writes_waits_its_turn(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        log.held.clear()
+        writing = asyncio.ensure_future(runtime.ask("g", puts(b"k", b"v", "written")))
+        asked = asyncio.ensure_future(runtime.ask("g", lambda now_ms: Outcome(response=dict(machine.state))))
+        assert runtime.ask("other", lambda now_ms: Outcome(response="free")) == "free"
+        await asyncio.sleep(0.01)
+        assert not asked.done()
+        log.held.set()
+        assert await writing == "written"
+        assert await asked == {b"k": b"v"}
+
+    run(tmp_path, test)
+
+
+def test_a_failed_append_asked_for_ends_the_turn(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        log.error = ErrorCode.NOT_ENOUGH_REPLICAS
+        with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
+            await runtime.ask("g", puts(b"k", b"v"))
+        assert runtime.ask("g", lambda now_ms: Outcome(response="next")) == "next"
+
+    run(tmp_path, test)

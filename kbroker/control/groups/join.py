@@ -7,7 +7,7 @@ from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.classic_member import ClassicMember, Protocols
 from kbroker.control.groups.group_records import empty_group_metadata, group_metadata
-from kbroker.control.groups.rebalance import Rebalance
+from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
 from kbroker.control.groups.table import GroupTable, append_error
 from kbroker.control.machine import Deferred, Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -187,6 +187,7 @@ class ClassicJoin:
         leader = group.leader_id
         member = group.replace_static(instance_id, old_member_id, member_id)
         before = member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
+        self._table.timers.cancel(heartbeat_timer(group.group_id, old_member_id))
         self._rebalance.schedule_heartbeat(group, member)
         group.update(
             member, _protocols(request), request.rebalance_timeout_ms, request.session_timeout_ms, deferred
@@ -206,6 +207,7 @@ class ClassicJoin:
                 return
             group.update(member, *before, None)
             old = group.replace_static(instance_id, member_id, old_member_id)
+            self._table.timers.cancel(heartbeat_timer(group.group_id, member_id))
             self._rebalance.schedule_heartbeat(group, old)
             answer = group.join_response(old_member_id)
             answer.member_id, answer.members, answer.leader = UNKNOWN_MEMBER, [], leader or ""

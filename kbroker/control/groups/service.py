@@ -1,9 +1,8 @@
 """The group coordinator at work: the shard, the runtime that runs it, and what drives it besides requests."""
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Catalogue, Topic
@@ -16,6 +15,8 @@ from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 COUNT_EVERY_MS = 1000
 REBALANCES = bind("kbroker_group_rebalances_total")
@@ -96,6 +97,11 @@ class GroupService:
         self._check_topic()
         return await self.runtime.run(group_id, operation)
 
+    def ask(self, group_id: str, operation: Operation) -> Any:
+        """The response of an operation of a group, or an awaitable of it (Runtime.ask). Raises KafkaError."""
+        self._check_topic()
+        return self.runtime.ask(group_id, operation)
+
     def read(self, group_id: str) -> GroupShard:
         """The shard, for a question about one group. Raises KafkaError while its partition is being loaded."""
         self._check_topic()
@@ -130,17 +136,17 @@ class GroupService:
             self.shard.table.overrides.put(name, self._broker.override(GROUP, name))
 
 
-async def each(
+def each(
     group_ids: Iterable[str],
-    ask: Callable[[str], Awaitable[Any]],
-    failed: Callable[[str, KafkaError], Any],
-) -> list[Any]:
-    """Ask about several groups at once; the answers in the order of the ids, errors by `failed`."""
+    ask: Callable[[str], T],
+    failed: Callable[[str, KafkaError], T],
+) -> list[T]:
+    """Ask about several groups; the answers in the order of the ids, errors by `failed`."""
 
-    async def one(group_id: str) -> Any:
+    def one(group_id: str) -> T:
         try:
-            return await ask(group_id)
+            return ask(group_id)
         except KafkaError as error:
             return failed(group_id, error)
 
-    return list(await asyncio.gather(*map(one, group_ids)))
+    return [one(group_id) for group_id in group_ids]
