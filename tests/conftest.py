@@ -4,10 +4,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.artifacts import PeerUnavailable, class_path
 from tests.peer.kbroker_node import KBroker
+
+settings.register_profile("kbroker", deadline=None)  # a busy machine is no failure
+settings.load_profile("kbroker")
 
 RUNNING: list[KBroker] = []
 
