@@ -19,7 +19,15 @@ from kbroker.ipc import fds
 from kbroker.ipc import layout as sm
 from kbroker.ipc.child import ChildContext, run_child
 from kbroker.ipc.link import FrameReader, pack
-from kbroker.ipc.messages import ClientRequest, Hello, Image, PartitionImage, Reply, TopicImage
+from kbroker.ipc.messages import (
+    ClientRequest,
+    Hello,
+    Image,
+    PartitionImage,
+    Reply,
+    TopicImage,
+    VerifyTransaction,
+)
 from kbroker.ipc.ring import ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.log import files
@@ -149,9 +157,15 @@ class ControlDouble(threading.Thread):
                     link.sendall(pack(1, self.image))
                 elif isinstance(body, Reply):
                     self.replied.set()
+                elif isinstance(body, VerifyTransaction):
+                    link.sendall(pack(0, Reply(call_id, self.verify(body))))
                 elif isinstance(body, ClientRequest):
                     self.requests.append(body)
                     link.sendall(pack(0, Reply(call_id, self.answer(body))))
+
+    def verify(self, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
+        """Consent to every partition."""
+        return tuple((0, None) for _ in asked.partitions)
 
     def tell(self, image: Image) -> None:
         """Send an image and wait until it is applied."""
