@@ -14,6 +14,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout as sm
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.slots import Slots
+from kbroker.net import fetch_layout as fl
 from kbroker.net import layout as nl
 
 Words = NDArray[np.int64]
@@ -26,6 +27,7 @@ RESULTS: Final = 65536
 EVENTS: Final = 65536
 EPOLL_EVENTS: Final = 128
 PIPELINE: Final = 256
+PLAN_ROWS: Final = 4096
 FIRST_CONNECTIONS: Final = 1024
 
 
@@ -56,6 +58,9 @@ class Context:
         self.epoll_events: NDArray[np.uint8] = np.zeros(EPOLL_EVENTS * 16, np.uint8)
         self.scratch: Words = np.zeros(16, np.int64)
         self.epoll = select.epoll()
+        self.plan: Words = np.zeros((PLAN_ROWS, fl.PLAN_WORDS), np.int64)
+        self._parts: Words = np.zeros((fl.PARTS, fl.PART_WORDS), np.int64)
+        self._snapshot: Words = np.zeros(sm.SLOT_WORDS, np.int64)
         self._start_chunks()
         self._start_words(config)
         self.grow_connections(FIRST_CONNECTIONS)
@@ -114,6 +119,12 @@ class Context:
             nl.CX_CLIENT: client,
             nl.CX_RECEIVE_BYTES: RECEIVE_BYTES,
             nl.CX_METRICS: self.metrics.address,
+            nl.CX_SENDFILE_MIN: config.get_int("kbroker.sendfile.min.bytes"),
+            nl.CX_FETCH_MAX_BYTES: config.get_int("fetch.max.bytes"),
+            fl.CX_PLAN: self.plan.ctypes.data,
+            fl.CX_PLAN_CAPACITY: PLAN_ROWS,
+            fl.CX_PARTS: self._parts.ctypes.data,
+            fl.CX_SNAPSHOT: self._snapshot.ctypes.data,
         }
         for word, value in values.items():
             words[word] = value

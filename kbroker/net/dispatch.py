@@ -5,14 +5,18 @@ Runs in: network. Owner: the process. Kafka's own rule for what it does not serv
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import ClientRequest
+from kbroker.log.open_files import OpenFile
 from kbroker.net.connection import Connection, State
 from kbroker.net.control_link import ControlLink
 from kbroker.net.fetches import Fetches
 from kbroker.net.process import NetworkProcess
+from kbroker.net.request_counts import PURGATORY_SECONDS
+from kbroker.net.waiting_fetches import WaitingFetches
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.frame import RequestHeader, parse_request
@@ -41,6 +45,7 @@ class Dispatch:
         self._process = process
         self._control = control
         self.fetches = fetches
+        self.waiting = WaitingFetches(process.context, fetches.purgatory, self.take, self._waited)
         self._local = local_handlers
         self._served = served
 
@@ -60,9 +65,24 @@ class Dispatch:
         except ProtocolError as error:
             self._process.refuse(connection, str(error))
 
+    def wait(self, connection: Connection, frame: bytes) -> None:
+        """A fetch that the kernel answers when there are enough bytes."""
+        connection.api_key = ApiKey.FETCH
+        self._process.counts.begun(connection, int.from_bytes(frame[2:4], "big"), len(frame))
+        self.waiting.take(connection, frame, time.monotonic_ns() // 1_000_000)
+        self.fetches.set_timer()
+
+    def _waited(self, connection: Connection, began_ns: int) -> None:
+        self._process.counts.waited(connection, PURGATORY_SECONDS, began_ns)
+        self._process.kernel_answered(connection)
+
     def on_advanced(self, slot: int) -> None:
         """A slot that a fetch waits for has advanced."""
         self.fetches.on_advanced(slot)
+
+    def source(self, segment: int) -> OpenFile:
+        """The open file of a segment that the kernel has just read."""
+        return self.fetches.reads.source(segment)
 
     def on_read_ahead(self, token: int) -> None:
         """A cold range is in the page cache now."""

@@ -4,8 +4,7 @@ Runs in: network. Owner: the process; a session is only known to the process tha
 through another one starts anew (FETCH_SESSION_ID_NOT_FOUND). No clock: times are passed in.
 """
 
-import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kbroker.protocol.errors import ErrorCode
@@ -68,10 +67,19 @@ class Session:
 class Sessions:
     """The session cache of one process, of ``slots`` sessions."""
 
-    def __init__(self, slots: int, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        slots: int,
+        new_id: Callable[[], int],
+        on_gone: Callable[[int], None],
+        used_ms: Callable[["Session"], int],
+    ) -> None:
+        """new_id(): an id that is not in use. on_gone(id): a session is over. used_ms(session): its last use."""
         self._slots = slots
-        self._random = random.Random(seed)
-        self._sessions: dict[int, Session] = {}  # least recently used first
+        self._new_id = new_id
+        self._on_gone = on_gone
+        self._used_ms = used_ms
+        self._sessions: dict[int, Session] = {}
         self.evictions = 0
 
     def __len__(self) -> int:
@@ -84,29 +92,32 @@ class Sessions:
 
     def close(self, number: int) -> None:
         """Forget a session."""
-        self._sessions.pop(number, None)
+        if self._sessions.pop(number, None) is not None:
+            self._on_gone(number)
+
+    def find(self, number: int) -> Session | None:
+        """A session by its id."""
+        return self._sessions.get(number)
 
     def create(self, partitions: dict[Key, Wanted], uses_topic_ids: bool, now_ms: int) -> Session | None:
         """A session over partitions, None when the cache has no room for it."""
         if len(self._sessions) >= self._slots and not self._evict(len(partitions), now_ms):
             return None
-        number = NO_SESSION
-        while number == NO_SESSION or number in self._sessions:
-            number = self._random.randint(1, INT32_MAX)
+        number = self._new_id()
         session = self._sessions[number] = Session(number, partitions, uses_topic_ids, now_ms)
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:
         """Drop the one unused for long, else a smaller one that is not new (FetchSessionCacheShard.tryEvict)."""
-        oldest = next(iter(self._sessions.values()), None)
+        oldest = min(self._sessions.values(), key=self._used_ms, default=None)
         if oldest is None:
             return False
-        if now_ms - oldest.last_used_ms <= EVICTION_MS:
+        if now_ms - self._used_ms(oldest) <= EVICTION_MS:
             old = (s for s in self._sessions.values() if now_ms - s.created_ms > EVICTION_MS)
             oldest = min(old, key=lambda s: len(s.partitions), default=None)
             if oldest is None or size < len(oldest.partitions):
                 return False
-        del self._sessions[oldest.id]
+        self.close(oldest.id)
         self.evictions += 1
         return True
 
@@ -129,11 +140,11 @@ class Sessions:
             name = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id
             for partition in topic.partitions:
                 session.partitions.pop((name, partition), None)
-        del self._sessions[session.id]
-        if session.partitions:
-            self._sessions[session.id] = session  # now the most recently used
-            session.last_used_ms = now_ms
-            session.epoch = 1 if session.epoch == INT32_MAX else session.epoch + 1
+        if not session.partitions:
+            self.close(session.id)
+            return session
+        session.last_used_ms = now_ms
+        session.epoch = 1 if session.epoch == INT32_MAX else session.epoch + 1
         return session
 
 

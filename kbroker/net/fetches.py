@@ -14,10 +14,11 @@ import numpy as np
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout as sm
 from kbroker.ipc.ring import ring_push, wake_process
-from kbroker.ipc.shared import Shared
 from kbroker.net import layout as nl
 from kbroker.net.connection import Connection, FilePart, Part
+from kbroker.net.context import Context
 from kbroker.net.fetch_answer import FetchAnswer, Selected
+from kbroker.net.fetch_layout import CX_PROBE
 from kbroker.net.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -29,8 +30,10 @@ from kbroker.net.fetch_session import (
     wanted_partitions,
 )
 from kbroker.net.partition_reader import Limits, PartitionReader, Reading
+from kbroker.net.read_table import ReadTable
 from kbroker.net.request_counts import COLD_READ_SECONDS, PURGATORY_SECONDS, RequestCounts
-from kbroker.net.residency import Probe
+from kbroker.net.residency import Probe, by_cachestat
+from kbroker.net.session_table import SessionTable
 from kbroker.net.slot_kernel import announce_waiter
 from kbroker.net.topics import Topics
 from kbroker.protocol.codec import decode
@@ -66,14 +69,14 @@ class Fetches:
 
     def __init__(
         self,
-        shared: Shared,
-        client: int,
+        context: Context,
         config: BrokerConfig,
         topics: Topics,
         probe: Probe,
         reply: Reply,
         counts: RequestCounts,
     ) -> None:
+        shared, client = context.shared, context.client
         self._counts = counts
         self._shared = shared
         self._client = client
@@ -82,8 +85,12 @@ class Fetches:
         self._max_bytes = config.get_int("fetch.max.bytes")
         self._sendfile_min = config.get_int("kbroker.sendfile.min.bytes")
         slots = config.get_int("max.incremental.fetch.session.cache.slots")
-        self.sessions = Sessions(-(-slots // max(1, shared.sizes.clients - 1)))
-        self.reader = PartitionReader(shared, topics)
+        slots = -(-slots // max(1, shared.sizes.clients - 1))
+        self._table = SessionTable(context, topics, slots)
+        self.sessions = Sessions(slots, self._table.new_id, self._table.drop, self._table.used_ms)
+        self.reads = ReadTable(context)
+        self.reader = PartitionReader(shared, topics, self.reads)
+        context.words[CX_PROBE] = probe is by_cachestat
         self._probe = probe
         interval = config.get_int("fetch.purgatory.purge.interval.requests")
         self.purgatory: Purgatory[int] = Purgatory(_now_ms(), interval, self._announce)
@@ -122,8 +129,13 @@ class Fetches:
         )
         with_session = header.api_version >= FIRST_SESSION_VERSION
         if with_session and request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            known = self.sessions.find(request.session_id)
+            if known is not None:
+                self._table.take_back(known)
             session = self.sessions.use(request, header.api_version, _now_ms())
             if isinstance(session, ErrorCode):
+                if known is not None:
+                    self._table.lend(known)
                 return session
             if session.partitions:
                 fetch.session = session
@@ -158,12 +170,15 @@ class Fetches:
         if fetch.session is not None:
             session_id = fetch.session.id
             readings = self._select(fetch.session, readings)
+            self._table.lend(fetch.session)
         elif fetch.create:
             uses_ids = fetch.header.api_version >= FIRST_TOPIC_ID_VERSION
             for wanted, reading in readings:
                 wanted.changed(*_told(reading))
             made = self.sessions.create(fetch.partitions, uses_ids, _now_ms()) if readings else None
-            session_id = made.id if made is not None else NO_SESSION
+            if made is not None:
+                session_id = made.id
+                self._table.lend(made)
         self._count(readings)
         parts = FetchAnswer(fetch.header, self._node_id).build(readings, 0, session_id)
         self._when_warm(fetch.connection, readings, lambda: self._send(fetch.connection, parts))
@@ -215,7 +230,7 @@ class Fetches:
                 keys.append(found[1].slot)
         if not self.purgatory.watch(operation, keys):
             fetch.connection.on_close = lambda: self._cancel(operation)
-            self._set_timer()
+            self.set_timer()
 
     def _cancel(self, operation: DelayedFetch[Wanted]) -> None:
         self.purgatory.cancel(operation)
@@ -241,8 +256,10 @@ class Fetches:
         for slot in slots:
             self.purgatory.check_and_complete(slot)
             self.reader.forget(slot)
+            self.reads.forget(slot)
 
-    def _set_timer(self) -> None:
+    def set_timer(self) -> None:
+        """Wake up when the next fetch has waited long enough."""
         due = self.purgatory.next_expiry_ms()
         if due is None or (self._timer is not None and self._timer_ms <= due):
             return
@@ -255,7 +272,7 @@ class Fetches:
     def _expire(self) -> None:
         self._timer = None
         self._counts.fetch_expired(self.purgatory.expire(_now_ms()))
-        self._set_timer()
+        self.set_timer()
 
     def measure(self) -> None:
         """Metrics of what waits and of sessions."""

@@ -82,15 +82,11 @@ CX_STAT_BYTES_OUT = 57
 CX_STAT_STALLS = 58
 CX_CLIENT = 59  # number of this process among the clients of the rings
 CX_SESSIONS = 60  # fetch tables, see fetch_layout.py
-CX_SESSION_INDEX = 61
 CX_SESSION_MASK = 62
 CX_READS = 63
 CX_SEGMENTS = 64
 CX_SENDFILE_MIN = 65
 CX_FETCH_MAX_BYTES = 66
-CX_FETCH_BUFFER = 67
-CX_FETCH_BUFFER_BYTES = 68
-CX_STAT_FETCHES = 69
 CX_RECEIVE_BYTES = 70
 CX_METRICS = 71  # address of this process's row of metric slots
 
@@ -220,8 +216,9 @@ EVENT_WRITABLE = 8
 EVENT_FAILED = 9  # acks=0 and an error: close
 EVENT_ADVANCED = 10  # A: slot
 EVENT_READ_AHEAD = 11  # A: token
-EVENT_FETCH = 12  # as EVENT_REQUEST; A kernel looked at it and left it to Python
+EVENT_WAIT = 12  # as EVENT_REQUEST: a fetch that the kernel will serve when there are more bytes
 EVENT_UNVERIFIED = 13  # A: result row, B: LAST_OFFSET of its completion
+EVENT_UNSENT_FILE = 14  # A: segment row, B: position, C: bytes
 
 TOKEN_READ_AHEAD = 1 << 40
 TOKEN_MASK = (1 << 48) - 1

@@ -17,6 +17,7 @@ from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import FileRange, LogReader, Place
 from kbroker.net.fetch_session import Wanted
+from kbroker.net.read_table import ReadTable
 from kbroker.net.slot_kernel import read_slot
 from kbroker.net.topics import Topics
 from kbroker.protocol.errors import ErrorCode
@@ -60,7 +61,8 @@ class Limits:
 class PartitionReader:
     """Reads any partition the process knows. Owner: the process; keeps a LogReader for each slot in use."""
 
-    def __init__(self, shared: Shared, topics: Topics) -> None:
+    def __init__(self, shared: Shared, topics: Topics, reads: ReadTable) -> None:
+        self._reads = reads
         self._slots = shared.slots
         self._topics = topics
         self._files = OpenFiles()
@@ -185,6 +187,7 @@ class PartitionReader:
         if most < place.size and not limits.min_one:
             return
         reading.place = place
+        self._reads.note(part.slot, part.generation, version, reader, place.segment_base)
         reading.range = reader.range(place, most, base, position, limits.min_one)
         if reading.range is not None and limits.isolation == READ_COMMITTED:
             upper = self._upper(reader, reading, place, end, base, position, version)

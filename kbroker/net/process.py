@@ -21,7 +21,7 @@ from kbroker.ipc.shared import Shared
 from kbroker.net import layout as nl
 from kbroker.net.chunk_kernel import release_chunk
 from kbroker.net.complaints import Complaints
-from kbroker.net.connection import Connection, Part, State
+from kbroker.net.connection import Connection, FilePart, FileSource, Part, State
 from kbroker.net.context import Context
 from kbroker.net.produce_checks import ProduceChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, arm_row, close_row, pump, register, resume
@@ -42,6 +42,12 @@ class Server(Protocol):
 
     def take(self, connection: Connection, frame: bytes) -> None:
         """Serve a request and end with ``reply`` or ``close``."""
+
+    def wait(self, connection: Connection, frame: bytes) -> None:
+        """Wait with a fetch for more bytes."""
+
+    def source(self, segment: int) -> FileSource:
+        """The open file of a segment row."""
 
     def on_advanced(self, slot: int) -> None:
         """A slot whose waiter bit was set has advanced."""
@@ -72,10 +78,12 @@ class NetworkProcess:
         self._idle_ns = config.get_int("connections.max.idle.ms") * 1_000_000
         self._loop: asyncio.AbstractEventLoop
         self._turn_asked = False
+        self._served_events = 0
         self._stopping = False
         self._handlers: dict[int, Callable[[int, int, int, int], None]] = {
             nl.EVENT_REQUEST: self._on_request,
-            nl.EVENT_FETCH: self._on_request,
+            nl.EVENT_WAIT: self._on_wait,
+            nl.EVENT_UNSENT_FILE: self._on_unsent_file,
             nl.EVENT_CLOSED: self._on_closed,
             nl.EVENT_BAD_SIZE: self._on_bad_size,
             nl.EVENT_BAD_REQUEST: self._on_bad_request,
@@ -112,9 +120,9 @@ class NetworkProcess:
         words = self.context.words
         for _ in range(PUMPS_PER_TURN):
             count = pump(self.context.address)
+            self._served_events = count
             if count:
-                for event in self.context.events[:count, :5].tolist():
-                    self._handlers[event[0]](*event[1:])
+                self._serve_events(0, count)
             if self.checks.waiting:
                 self.checks.push_waiting()
             if self.transactions.waiting:
@@ -129,6 +137,18 @@ class NetworkProcess:
     def pump_only(self) -> None:
         """Take completions and nothing else: there is no connection yet."""
         pump(self.context.address)
+
+    def _serve_events(self, first: int, end: int) -> None:
+        for event in self.context.events[first:end, :5].tolist():
+            self._handlers[event[0]](*event[1:])
+
+    def kernel_answered(self, connection: Connection) -> None:
+        """The kernel has answered a request out of turn: take what it could not send, then let the client go on."""
+        count = int(self.context.words[nl.CX_EVENT_COUNT])
+        first, self._served_events = self._served_events, count
+        self._serve_events(first, count)
+        if connection.state is not State.CLOSED:
+            self.unbusy(connection.row)
 
     def ask_turn(self) -> None:
         """Have a turn soon."""
@@ -253,6 +273,13 @@ class NetworkProcess:
         if connection is not None:
             self.server.take(connection, frame)
 
+    def _on_wait(self, row: int, offset: int, length: int, chunk: int) -> None:
+        frame = bytes(self.context.arena_bytes[offset : offset + length])
+        release_chunk(self.context.address, chunk)
+        connection = self.connections.get(row)
+        if connection is not None:
+            self.server.wait(connection, frame)
+
     def _on_closed(self, row: int, error: int, *_: int) -> None:
         connection = self.connections.get(row)
         if connection is not None:
@@ -303,6 +330,14 @@ class NetworkProcess:
             return
         start = address - int(self.context.words[nl.CX_OUT])
         connection.unsent.append(self.context.out[start : start + length].tobytes())
+        self._block(connection)
+        connection.on_sent = lambda: self._unblock(row)
+
+    def _on_unsent_file(self, row: int, segment: int, position: int, length: int) -> None:
+        connection = self.connections.get(row)
+        if connection is None:
+            return
+        connection.unsent.append(FilePart(self.server.source(segment), position, length))
         self._block(connection)
         connection.on_sent = lambda: self._unblock(row)
 

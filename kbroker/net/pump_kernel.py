@@ -37,6 +37,7 @@ from kbroker.net.layout import (
     FLAG_CLOSING,
     FLAG_OPEN,
     FLAG_STALLED,
+    FLAG_VERIFYING,
     FLAGS_NOT_READING,
     WK_COMPLETION,
     WK_EVENT_FD,
@@ -68,6 +69,7 @@ from kbroker.net.receive_kernel import (
 ROUNDS = 4  # of one call, before Python gets its turn
 OWN_EVENT_FD = -1  # epoll data of the process's own eventfd
 READING = EPOLLIN | EPOLLRDHUP
+FLAGS_SERVED = FLAG_BUSY | FLAG_VERIFYING  # who leaves while his request is served needs no answer
 
 
 @inlined
@@ -115,7 +117,7 @@ def _poll(cx: int) -> int:
             continue
         if mask & EPOLLOUT != 0:
             tell(cx, EVENT_WRITABLE, connection, 0, 0)
-        if mask & (EPOLLERR | EPOLLHUP) != 0 or (mask & EPOLLRDHUP != 0 and flags & FLAG_BUSY != 0):
+        if mask & (EPOLLERR | EPOLLHUP) != 0 or (mask & EPOLLRDHUP != 0 and flags & FLAGS_SERVED != 0):
             if flags & FLAGS_NOT_READING != 0:
                 put(row, CN_FLAGS, flags | FLAG_CLOSING)
                 tell(cx, EVENT_CLOSED, connection, 0, 0)

@@ -15,6 +15,8 @@ from kbroker.net.admit_kernel import FLEXIBLE, MALFORMED, admit, rings_have, sca
 from kbroker.net.check_kernel import CORRUPT_MESSAGE
 from kbroker.net.chunk_kernel import ensure_room, hold, release, reserve
 from kbroker.net.count_kernel import PRODUCE, count_queued, parse_begins, parse_ends
+from kbroker.net.fetch_kernel import serve
+from kbroker.net.fetch_layout import SERVED, WAITING
 from kbroker.net.layout import (
     CN_ARMED,
     CN_BYTES_IN,
@@ -60,10 +62,12 @@ from kbroker.net.layout import (
     EVENT_BAD_SIZE,
     EVENT_CLOSED,
     EVENT_REQUEST,
+    EVENT_WAIT,
     EVENT_WORDS,
     FLAG_BUSY,
     FLAG_CLOSING,
     FLAG_DRAINING,
+    FLAG_FETCH,
     FLAG_HOT,
     FLAGS_NOT_READING,
     REQUEST_WORDS,
@@ -92,6 +96,9 @@ MIN_ROOM = 16384  # of the current chunk, to receive into it
 UNKNOWN_SIZE_ROOM = 4096  # reserved for a frame whose size has not arrived
 FIRST_PRODUCE = 3
 LAST_PRODUCE = 13
+FETCH = 1
+FIRST_FETCH = 4
+LAST_FETCH = 18
 PACKED = platform.machine() in ("x86_64", "AMD64")  # struct epoll_event is packed there alone
 EPOLL_DATA = 4 if PACKED else 8
 EPOLL_STRIDE = 12 if PACKED else 16
@@ -187,8 +194,17 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
     if get(row, CN_HEAD) >= 0:
         put(row, CN_FLAGS, flags | FLAG_DRAINING)
         return LATER
+    kind = EVENT_REQUEST
+    if length >= 10 and flags & FLAG_FETCH != 0 and load_i16_be(frame) == FETCH:
+        version = load_i16_be(frame + 2)
+        if version >= FIRST_FETCH and version <= LAST_FETCH:
+            state = serve(cx, connection, frame, length, False)
+            if state == SERVED:
+                return STOP if get(row, CN_FLAGS) & FLAGS_NOT_READING != 0 else NEXT
+            if state == WAITING:
+                kind = EVENT_WAIT
     put(row, CN_FLAGS, flags | FLAG_BUSY)
-    _tell_frame(cx, EVENT_REQUEST, connection, frame, length, chunk)
+    _tell_frame(cx, kind, connection, frame, length, chunk)
     return STOP
 
 

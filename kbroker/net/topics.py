@@ -12,6 +12,7 @@ from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.kernels.crc32c import crc32c
 from kbroker.net import layout as nl
 from kbroker.net.context import Context
+from kbroker.net.fetch_layout import CX_TOPICS_VERSION
 
 Words = NDArray[np.int64]
 DELETED = -1
@@ -60,6 +61,10 @@ class Topics:
         self.version = version
         return gone
 
+    def row_of(self, name: str) -> int:
+        """Number of a topic's row in the kernels' table, until CX_TOPICS_VERSION grows."""
+        return self._rows[name]
+
     def _forget(self, name: str) -> list[int]:
         topic = self.by_name.pop(name, None)
         if topic is None:
@@ -67,6 +72,7 @@ class Topics:
         if self.by_id.get(topic.topic_id) is topic:
             del self.by_id[topic.topic_id]
         row = self._rows.pop(name, None)
+        self._context.words[CX_TOPICS_VERSION] += 1
         if row is not None:
             for index in (self._name_index, self._id_index):
                 index[index == row + 1] = DELETED
@@ -89,6 +95,7 @@ class Topics:
         self._rows = {}
         self._rows_used = self._rows_live = self._partitions_used = 0
         words = self._context.words
+        words[CX_TOPICS_VERSION] += 1
         words[nl.CX_TOPICS] = self._table.ctypes.data
         words[nl.CX_PARTITIONS] = self._partitions.ctypes.data
         words[nl.CX_NAME_INDEX] = self._name_index.ctypes.data

@@ -41,9 +41,7 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
     process = NetworkProcess(context.shared, context.process, context.config, context.handoff)
     await _old_entries_gone(context, process)
     probe = residency.choose(context.config.log_dirs[0])
-    fetches = Fetches(
-        context.shared, context.process, context.config, process.topics, probe, process.reply, process.counts
-    )
+    fetches = Fetches(process.context, context.config, process.topics, probe, process.reply, process.counts)
 
     def on_image(image: Image) -> None:
         gone = process.topics.apply(image.topics, image.deleted, image.full, image.version)
