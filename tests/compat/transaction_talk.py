@@ -30,7 +30,7 @@ NOT_NOW = {14, 51}
 LONG = 1 << 31
 """Producer ids in these conversations that no broker has handed out are larger."""
 TIMEOUT_MS = 60_000
-_PRODUCER_IDS = {"producer_id"}
+_PRODUCER_IDS = {"producer_id", "previous_producer_id", "next_producer_id"}
 _TIMES = {"transaction_start_time_ms", "log_append_time_ms", "last_timestamp"}
 
 

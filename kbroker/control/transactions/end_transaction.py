@@ -11,7 +11,7 @@ from kbroker.control.machine import Outcome
 from kbroker.control.transactions.metadata import (
     MAX_EPOCH,
     NO_PRODUCER_ID,
-    TV_1,
+    TV_0,
     TransactionMetadata,
     supports_epoch_bump,
 )
@@ -52,7 +52,7 @@ class EndTransactions:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         if known.state is TransactionState.ONGOING:
             state = PREPARE_COMMIT if request.committed else PREPARE_ABORT
-            return self._prepare(known.prepared(state, TV_1, NO_PRODUCER_ID, False, now_ms), _ended)
+            return self._prepare(known.prepared(state, TV_0, NO_PRODUCER_ID, False, now_ms), _ended)
         if known.state is TransactionState.EMPTY or known.state.is_commit != request.committed:
             raise KafkaError(ErrorCode.INVALID_TXN_STATE)
         return self._again(known)
@@ -117,7 +117,7 @@ class EndTransactions:
         if supports_epoch_bump(version):
             target = known.prepared(PREPARE_ABORT, version, _successor(known, fresh_id), False, now_ms)
         else:
-            target = known.fenced().prepared(PREPARE_ABORT, TV_1, NO_PRODUCER_ID, False, now_ms)
+            target = known.fenced().prepared(PREPARE_ABORT, TV_0, NO_PRODUCER_ID, False, now_ms)
         return self._prepare(target, lambda _, code: answer(code))
 
     def abort_timed_out(
