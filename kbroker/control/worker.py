@@ -18,6 +18,7 @@ from kbroker.control import state
 from kbroker.control.appender import Appender
 from kbroker.control.broker import OPENS_AT_ONCE, Broker
 from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.cleaner_calls import pass_on
 from kbroker.control.endpoint import advertised_endpoint
 from kbroker.control.groups.summary import summaries
 from kbroker.control.links import bounded
@@ -27,7 +28,15 @@ from kbroker.control.transactions.verification import verify
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.link import AsyncLink, LinkClosed
-from kbroker.ipc.messages import ClientRequest, GroupsQuery, Hello, Settings, VerifyTransaction
+from kbroker.ipc.messages import (
+    AskWorker,
+    BrokerSettings,
+    ClientRequest,
+    GroupsQuery,
+    Hello,
+    Settings,
+    VerifyTransaction,
+)
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import KafkaError
 
@@ -135,6 +144,10 @@ class Control:
             self._start(self._verify(link, call_id, body))
         elif isinstance(body, GroupsQuery):
             link.reply(call_id, summaries(self._broker))
+        elif isinstance(body, AskWorker):
+            self._start(pass_on(self._broker, link, call_id, body))
+        elif isinstance(body, BrokerSettings):
+            link.reply(call_id, self._broker.dynamic_settings())
         else:
             log.error("a message that control does not know: %s", type(body).__name__)
 

@@ -33,7 +33,7 @@ def process_names(shared: Shared) -> list[str]:
     """Value of the label `process` for each row of ``shared.metrics``."""
     networks = [f"network-{index}" for index in range(shared.sizes.clients - 1)]
     workers = [f"io-{index}" for index in range(shared.sizes.workers)]
-    return [*networks, "control", *workers, "http", "acceptor"]
+    return [*networks, "control", *workers, "http", "cleaner", "acceptor"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
-"""What control asks of an IO worker: one method for each message of ``kbroker.ipc.messages``."""
+"""What control and the cleaner ask of an IO worker: one method for each message of ``kbroker.ipc.messages``."""
 
 import logging
 from collections.abc import Callable
 from typing import Any
 
+from kbroker.io.cleaning import Cleaning
 from kbroker.io.durability import Durability
 from kbroker.io.housekeeping import Housekeeping
 from kbroker.io.logs import Logs
@@ -11,15 +12,19 @@ from kbroker.io.producer_entry import ProducerEntry
 from kbroker.io.producer_table import ProducerTable
 from kbroker.ipc.link import PolledLink
 from kbroker.ipc.messages import (
+    BeginCleaning,
+    CleanableLogs,
     ClosePartition,
     ConfigurePartition,
     DeleteRecords,
     DescribeProducers,
+    EndCleaning,
     EpochEndOffset,
     OpenPartition,
     ProducerState,
     SetLeaderEpoch,
     Settings,
+    SwapSegments,
 )
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -30,7 +35,12 @@ class Commands:
     """Runs in: io. Owner: the IO worker. Every call is answered, with an error code where it fails."""
 
     def __init__(
-        self, logs: Logs, durability: Durability, housekeeping: Housekeeping, producers: ProducerTable
+        self,
+        logs: Logs,
+        durability: Durability,
+        housekeeping: Housekeeping,
+        producers: ProducerTable,
+        cleaning: Cleaning,
     ) -> None:
         self._logs = logs
         self._durability = durability
@@ -44,6 +54,10 @@ class Commands:
             DescribeProducers: self._describe_producers,
             SetLeaderEpoch: self._set_leader_epoch,
             Settings: self._settings,
+            CleanableLogs: cleaning.cleanable,
+            BeginCleaning: cleaning.begin,
+            SwapSegments: cleaning.swap,
+            EndCleaning: cleaning.end,
         }
 
     def handle(self, link: PolledLink, call_id: int, body: Any) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kbroker.config.broker import BrokerConfig
 from kbroker.io import append_row as ar
 from kbroker.io import deletions
+from kbroker.io.cleaning import Cleaning
 from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
 from kbroker.io.logs import now_ms as wall_clock_ms
@@ -44,6 +45,7 @@ class Housekeeping:
         logs: Logs,
         producers: ProducerTable,
         durability: Durability,
+        cleaning: Cleaning,
         metrics: Slots,
         now_ms: int,
     ) -> None:
@@ -52,6 +54,7 @@ class Housekeeping:
         self._logs = logs
         self._producers = producers
         self._durability = durability
+        self._cleaning = cleaning
         start = now_ms + config.get_int("log.initial.task.delay.ms")
         checkpoint_ms = min(
             config.get_int("log.flush.offset.checkpoint.interval.ms"),
@@ -94,6 +97,12 @@ class Housekeeping:
                 self._logs.failed(partition.slot, error)
         self._metrics.observe(RETENTION_SECONDS, time.monotonic_ns() - began)
 
+    def _write_cleaner_offsets(self) -> None:
+        try:
+            self._cleaning.write_checkpoints()
+        except OSError as error:
+            log.warning("first dirty offsets are not written, more will be cleaned again: %s", error)
+
     def _expire_producers(self) -> None:
         before = wall_clock_ms() - self._config.get_int("producer.id.expiration.ms")
         count = self._producers.expire(before)
@@ -104,6 +113,7 @@ class Housekeeping:
         now = wall_clock_ms()
         deletions.remove(self._logs.deletions.take_due(now))
         self._logs.heal()
+        self._write_cleaner_offsets()
         self._durability.measure()
         self._metrics.words[PRODUCERS] = self._producers.count
         due, rolled = [], []

@@ -11,7 +11,8 @@ def clear_leftovers(folder: str) -> list[str]:
     """Bring a folder to whole segments only; returns what was done, for the log.
 
     ``.deleted`` and ``.cleaned`` files go. ``.swap`` files are the complete result of a compaction: they replace
-    the segments whose offsets they cover; those at or behind a ``.cleaned`` file belong to an unfinished split and go.
+    the segments whose offsets they cover; those at or behind a ``.cleaned`` file belong to an unfinished split or swap
+    and go.
     Index files without a .log go. Raises OSError."""
     names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
     done: list[str] = []
@@ -37,7 +38,7 @@ def _finish_swap(folder: str, swaps: list[tuple[int, str]], done: list[str]) -> 
     logs = [(base, name) for base, name in swaps if name.endswith(files.LOG + files.SWAP)]
     if logs:
         low = min(base for base, _ in logs)
-        high = max(next_offset_of(f"{folder}/{name}", base) for base, name in logs)
+        high = max(low + 1, *(next_offset_of(f"{folder}/{name}", base) for base, name in logs))
         for entry in list(os.scandir(folder)):
             base = files.base_offset_of(entry.name)
             if (
@@ -45,6 +46,7 @@ def _finish_swap(folder: str, swaps: list[tuple[int, str]], done: list[str]) -> 
                 and base is not None
                 and low <= base < high
                 and not entry.name.endswith(files.SWAP)
+                and entry.name != files.file_name(low, files.SNAPSHOT)  # the producers there are the same
             ):
                 _remove(folder, entry.name, done)
     for _, name in swaps:

@@ -145,6 +145,18 @@ class LogDir:
         """Write changed log start offsets; drop those that the first segment's name says by itself."""
         checkpoint.update_offsets(f"{self.path}/{files.LOG_START_OFFSETS}", changed, dropped)
 
+    def cleaner_offsets(self) -> dict[TopicPartition, int]:
+        """First dirty offsets of compacted logs; a damaged checkpoint counts as empty: more is cleaned again."""
+        return self._offsets(files.CLEANER_OFFSETS)
+
+    def update_cleaner_offsets(
+        self, changed: dict[TopicPartition, int], dropped: tuple[TopicPartition, ...] = ()
+    ) -> None:
+        """Write changed first dirty offsets into the checkpoint that all workers of this log dir share."""
+        path = f"{self.path}/{files.CLEANER_OFFSETS}"
+        if changed or Path(path).exists():
+            checkpoint.update_offsets(path, changed, dropped)
+
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         with suppress(CorruptCheckpoint):
             return checkpoint.read_offsets(f"{self.path}/{name}")

@@ -28,6 +28,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+Offsets = dict[tuple[str, int], int]
+
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
 ROOM_TO_HEAL = 32 << 20  # bytes; less would be full again at once
 RECOVERED_LOGS = bind("kbroker_recovered_logs_total")
@@ -64,7 +66,7 @@ class Logs:
         self._partitions: dict[int, Partition] = {}
         self._openings: dict[int, Opening] = {}
         self._dirs: dict[str, LogDir] = {path: LogDir(path) for path in context.log_dirs}
-        self._checkpoints: dict[str, tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]] = {}
+        self._checkpoints: dict[str, tuple[Offsets, Offsets, Offsets]] = {}
         self._done: deque[Opening] = deque()
         self._full: set[int] = set()
         self._progress = RecoveryProgress()
@@ -134,8 +136,9 @@ class Logs:
         began = time.monotonic_ns()
         key = (message.topic, message.partition)
         try:
-            points, starts = self._offsets_of(message.log_dir)
+            points, starts, first_dirty = self._offsets_of(message.log_dir)
             new = opening.partition.create_folder(message.topic_id)
+            opening.partition.first_dirty = -1 if new else first_dirty.get(key, -1)
             opening.loaded = opening.partition.recover(
                 clean=message.log_dir in self._clean_dirs and self._first_start,
                 recovery_point=0 if new else points.get(key, 0),
@@ -151,11 +154,15 @@ class Logs:
         self._done.append(opening)
         self._notify()
 
-    def _offsets_of(self, log_dir: str) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-        """Recovery points and log starts of a log dir as they were when this process began."""
+    def _offsets_of(self, log_dir: str) -> tuple[Offsets, Offsets, Offsets]:
+        """Recovery points, log starts and first dirty offsets of a log dir as they were when this process began."""
         if log_dir not in self._checkpoints:
             folder = LogDir(log_dir)
-            self._checkpoints[log_dir] = (folder.recovery_points(), folder.log_start_offsets())
+            self._checkpoints[log_dir] = (
+                folder.recovery_points(),
+                folder.log_start_offsets(),
+                folder.cleaner_offsets(),
+            )
         return self._checkpoints[log_dir]
 
     def take_opened(self, reply: Callable[[int, int, str], None]) -> None:
@@ -323,6 +330,7 @@ class Logs:
             try:
                 folder.update_recovery_points({}, (key,))
                 folder.update_log_start_offsets({}, (key,))
+                folder.update_cleaner_offsets({}, (key,))
             except OSError as error:
                 log.warning("checkpoints of %s: %s", folder.path, error)
 

@@ -75,6 +75,7 @@ class OpenLog:
         self.folder = f"{log_dir}/{files.folder_name(topic, partition)}"
         self.config = config
         self.log_start = 0
+        self.first_dirty = -1  # everything below was compacted; -1 when nothing was
         self.epochs = LeaderEpochs(self.folder)
         self._producers = producers
         self._deletions = deletions
@@ -179,6 +180,17 @@ class OpenLog:
     @property
     def base_offsets(self) -> list[int]:
         return [*(segment.base_offset for segment in self._closed), int(self.row[ar.ROW_BASE_OFFSET])]
+
+    @property
+    def closed_segments(self) -> tuple[Segment, ...]:
+        """All but the active one, oldest first."""
+        return tuple(self._closed)
+
+    @property
+    def first_unsynced(self) -> int:
+        """Base offset of the first segment that is not known to be on disk as a whole."""
+        base = self._unsynced.first_base
+        return int(self.row[ar.ROW_BASE_OFFSET]) if base is None else base
 
     @property
     def size(self) -> int:
@@ -334,6 +346,7 @@ class OpenLog:
         place: tuple[int, int] | None = None,
         durable: int | None = None,
         changed: bool = False,
+        changing: bool = False,
     ) -> None:
         publish(
             self.words,
@@ -345,4 +358,5 @@ class OpenLog:
             high_watermark_place=place,
             durable=durable,
             changed=changed,
+            changing=changing,
         )

@@ -4,6 +4,7 @@ import logging
 import os
 import uuid
 from bisect import bisect_right
+from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,9 +15,11 @@ from kbroker.io import append_row as ar
 from kbroker.io.open_log import OpenLog
 from kbroker.io.producer_replay import ProducerReplay
 from kbroker.io.retention import LogShape, above_size, below_log_start, too_old
-from kbroker.io.segment import ActiveState, exists, largest_timestamp, mark_deleted, open_files
+from kbroker.io.segment import ActiveState, Segment, exists, largest_timestamp, mark_deleted, open_files
 from kbroker.io.segment_scan import Scan, rebuild_indexes, resume
+from kbroker.io.segment_swap import CleanedFilesGone, swap_steps
 from kbroker.ipc import layout
+from kbroker.ipc.messages import SwapSegments
 from kbroker.kernels import search
 from kbroker.log import files
 from kbroker.log.aborted_transactions import AbortedTransaction
@@ -135,6 +138,41 @@ class Partition(OpenLog):
                 self.epochs.write()
             self._publish()
 
+    # --- compacting --------------------------------------------------------------------------------------
+
+    def swap(self, request: SwapSegments, now_ms: int) -> bool:
+        """Put a cleaned segment in the place of those it was made of; False when these are not there any more.
+
+        The cleaner has it on disk already. Raises OSError: some files are renamed, recovery goes on from there."""
+        bases = [base for base, _, _ in request.replaced]
+        found = [segment for segment in self._closed if bases[0] <= segment.base_offset <= bases[-1]]
+        wanted = [(base, size) for base, size, _ in request.replaced]
+        if [(segment.base_offset, segment.size) for segment in found] != wanted or not self._are(request):
+            return False
+        deleted: list[str] = []
+        self._publish(changing=True)
+        try:
+            deque(swap_steps(self.folder, bases[0], bases, deleted), maxlen=0)
+        except CleanedFilesGone:
+            self._publish(changed=True)
+            return False
+        at = self._closed.index(found[0])
+        new = Segment(bases[0], request.size, request.modified_ms, request.max_timestamp)
+        self._closed[at : at + len(found)] = [new]
+        self._deletions.add(deleted, now_ms + self.config.file_delete_delay_ms)
+        self.row[ar.ROW_OTHER_BYTES] = sum(segment.size for segment in self._closed)
+        self._publish(changed=True)
+        return True
+
+    def _are(self, request: SwapSegments) -> bool:
+        """Whether the files are the very ones that the cleaner read and wrote, not successors of the same names."""
+        paths = [(files.path(self.folder, base, files.LOG), inode) for base, _, inode in request.replaced]
+        cleaned = files.path(self.folder, request.replaced[0][0], files.LOG + files.CLEANED)
+        try:
+            return all(Path(path).stat().st_ino == inode for path, inode in [*paths, (cleaned, request.inode)])
+        except FileNotFoundError:
+            return False
+
     # --- truncating --------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
@@ -157,6 +195,7 @@ class Partition(OpenLog):
         else:
             state = self._cut(bases[kept], offset)
         self.log_start = min(self.log_start, offset)
+        self.first_dirty = min(self.first_dirty, offset)
         if self.epochs.truncate_from_end(offset):
             self.epochs.write()
         active_row.fill(self.row, state, self._open_fds())

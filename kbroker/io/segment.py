@@ -19,13 +19,15 @@ FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 class Segment:
     """One segment as its partition knows it. For the active one the append row, not `size`, is the truth.
 
-    max_timestamp: None until it is asked for (see `largest_timestamp`). modified_ms: of the .log file.
+    max_timestamp: None until it is asked for (see `largest_timestamp`). modified_ms: of the .log file. first_timestamp:
+    of the first batch, None until it is asked for.
     """
 
     base_offset: int
     size: int
     modified_ms: int
     max_timestamp: int | None = None
+    first_timestamp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

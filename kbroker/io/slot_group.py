@@ -21,11 +21,13 @@ def publish(
     high_watermark_place: tuple[int, int] | None = None,
     durable: int | None = None,
     changed: bool = False,
+    changing: bool = False,
 ) -> None:
     """Write the whole group from an append row.
 
     state, high_watermark and durable stay when not given. high_watermark_place: (segment base, position) of a
-    high watermark below the log's end. changed: the list of segment files changed.
+    high watermark below the log's end. changed: the list of segment files changed; changing: it is about to, and until
+    then it is neither the old nor the new one (the version is odd).
     """
     fields = {
         layout.SLOT_LEADER_EPOCH: int(row[ar.ROW_LEADER_EPOCH]),
@@ -51,5 +53,7 @@ def publish(
     if durable is not None:
         fields[layout.SLOT_DURABLE] = durable
     if changed:
-        fields[layout.SLOT_SEGMENTS_VERSION] = int(words[layout.SLOT_SEGMENTS_VERSION]) + 1
+        fields[layout.SLOT_SEGMENTS_VERSION] = (int(words[layout.SLOT_SEGMENTS_VERSION]) // 2 + 1) * 2
+    elif changing:
+        fields[layout.SLOT_SEGMENTS_VERSION] = int(words[layout.SLOT_SEGMENTS_VERSION]) | 1
     write_group(words, np.array(list(fields), np.int64), np.array(list(fields.values()), np.int64))

@@ -10,6 +10,7 @@ import signal
 import time
 
 from kbroker.io import drain_layout as dl
+from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands
 from kbroker.io.drain import Drain, HeldAppend, Marker, ReadAhead
 from kbroker.io.durability import Durability
@@ -49,10 +50,17 @@ class Worker:
         self.durability = Durability(self.shared, self.drain, self.logs, self.sleeper.ring, now_ms())
         self.read_ahead = ReadAheadPool(self.sleeper.ring)
         self.metrics = self.drain.metrics
+        self.cleaning = Cleaning(self.logs, self.producers)
         self.housekeeping = Housekeeping(
-            context.config, self.logs, self.producers, self.durability, self.metrics, now_ms()
+            context.config,
+            self.logs,
+            self.producers,
+            self.durability,
+            self.cleaning,
+            self.metrics,
+            now_ms(),
         )
-        self.commands = Commands(self.logs, self.durability, self.housekeeping, self.producers)
+        self.commands = Commands(self.logs, self.durability, self.housekeeping, self.producers, self.cleaning)
         self.link: PolledLink | None = None
         self.stopping = False
         self._poll = select.epoll()
@@ -215,6 +223,7 @@ class Worker:
             pass
         self.read_ahead.close()
         self.durability.close()
+        self.cleaning.write_checkpoints()
         self.logs.close_all()
         log.info("io %d stopped, %d partitions closed", self.context.index, self.logs.count)
 

@@ -20,7 +20,9 @@ SLOT_ACTIVE_BASE = 8  # base offset of the active segment
 SLOT_ACTIVE_END = 9  # bytes of the active segment's .log that hold whole batches
 SLOT_HW_BASE = 10  # segment (base offset) and byte position where the high watermark stands
 SLOT_HW_POSITION = 11
-SLOT_SEGMENTS_VERSION = 12  # grows whenever the list of segment files changes (roll, delete, truncate)
+# Grows whenever the list of segment files changes (roll, delete, truncate, compaction); odd while files are being
+# replaced: what was read from more than one file meanwhile may not fit together.
+SLOT_SEGMENTS_VERSION = 12
 SLOT_LOG_BYTES = 13  # bytes of all segments
 SLOT_SEGMENT_COUNT = 14
 SLOT_MAX_TIMESTAMP = 15

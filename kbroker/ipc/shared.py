@@ -53,10 +53,10 @@ class Region:
 class Shared:
     """All shared memory of one broker, and the eventfd of each process.
 
-    slots[max_partitions, SLOT_WORDS]; processes[clients + workers + 1, PROCESS_WORDS] (clients first, then
-    workers, then http); append_rings[client][worker] and completion_rings[client][worker] are raw addresses;
+    slots[max_partitions, SLOT_WORDS]; processes[clients + workers + 2, PROCESS_WORDS] (clients first, then
+    workers, then http, then the cleaner); append_rings[client][worker] and completion_rings[client][worker] are raw addresses;
     counters[clients + workers][max_partitions, COUNTER_WORDS], and counter_bases[max_partitions, COUNTER_WORDS]: what a
-    slot's counters added up to when its partition got it (control writes it); metrics[clients + workers + 2,
+    slot's counters added up to when its partition got it (control writes it); metrics[clients + workers + 3,
     ROW_WORDS]: the rows of `processes`, then the supervisor's.
     """
 
@@ -67,8 +67,8 @@ class Shared:
         self.process_count = sizes.clients + sizes.workers
         self._slots = Region(sizes.max_partitions * layout.SLOT_WORDS * 8)
         self.slots = self._slots.words((sizes.max_partitions, layout.SLOT_WORDS))
-        self._processes = Region((self.process_count + 1) * layout.PROCESS_WORDS * 8)
-        self.processes = self._processes.words((self.process_count + 1, layout.PROCESS_WORDS))
+        self._processes = Region((self.process_count + 2) * layout.PROCESS_WORDS * 8)
+        self.processes = self._processes.words((self.process_count + 2, layout.PROCESS_WORDS))
         self._ring_bytes = layout.RING_HEADER_BYTES + sizes.ring_entries * layout.ENTRY_WORDS * 8
         self._rings = Region(2 * sizes.clients * sizes.workers * self._ring_bytes)
         self.arenas = [Region(sizes.arena_bytes) for _ in range(sizes.clients)]
@@ -80,8 +80,8 @@ class Shared:
         ]
         self._counter_bases = Region(sizes.max_partitions * layout.COUNTER_WORDS * 8)
         self.counter_bases = self._counter_bases.words((sizes.max_partitions, layout.COUNTER_WORDS))
-        self._metrics = Region((self.process_count + 2) * ROW_WORDS * 8)
-        self.metrics = self._metrics.words((self.process_count + 2, ROW_WORDS))
+        self._metrics = Region((self.process_count + 3) * ROW_WORDS * 8)
+        self.metrics = self._metrics.words((self.process_count + 3, ROW_WORDS))
         self.event_fds = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(self.process_count)]
 
     def append_ring(self, client: int, worker: int) -> int:
@@ -108,6 +108,11 @@ class Shared:
         return self.process_count
 
     @property
+    def cleaner_process(self) -> int:
+        """Row of the cleaner in ``processes`` and ``metrics``; it has no ring and no eventfd."""
+        return self.process_count + 1
+
+    @property
     def supervisor_row(self) -> int:
         """Row of the supervisor in ``metrics``."""
-        return self.process_count + 1
+        return self.process_count + 2

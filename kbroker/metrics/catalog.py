@@ -26,6 +26,7 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_appended_batches_total", "Record batches written to logs."),
     counter("kbroker_fetched_bytes_total", "Bytes of record batches in Fetch answers.",
             kafka=BROKER_TOPIC + "bytesout_total"),
+    counter("kbroker_fetch_sent_bytes_total", "Bytes of record batches sent, by way: sendfile or copied.", "path"),
     counter("kbroker_rejected_bytes_total", "Bytes of record batches refused as too large.",
             kafka=BROKER_TOPIC + "bytesrejected_total"),
     counter("kbroker_network_turns_total", "Turns of the network process's loop.", by_process=True),
@@ -51,7 +52,6 @@ CATALOG: tuple[Metric, ...] = (
             "listener"),
     counter("kbroker_received_bytes_total", "Bytes received from clients.", by_process=True),
     counter("kbroker_sent_bytes_total", "Bytes sent to clients.", by_process=True),
-    counter("kbroker_fetch_sent_bytes_total", "Bytes of record batches sent, by way: sendfile or copied.", "path"),
     histogram("kbroker_loop_lag_seconds", "How late a timer of the process's event loop fires.", by_process=True),
     gauge("kbroker_arena_used_bytes", "Arena of received requests in use.", by_process=True),
     gauge("kbroker_fetch_sessions", "Incremental fetch sessions.", by_process=False,
@@ -78,6 +78,16 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_read_aheads_total", "Cold ranges that were read into the page cache."),
     counter("kbroker_read_ahead_bytes_total", "Bytes of those ranges."),
     gauge("kbroker_producers", "Producer ids whose sequences are remembered, by partition."),
+    # --- cleaner
+    counter("kbroker_cleaner_runs_total", "Logs that were compacted, each time anew."),
+    counter("kbroker_cleaner_failures_total", "Compactions that ended with an error; the log stays as it was."),
+    counter("kbroker_cleaner_read_bytes_total", "Bytes read by compaction, the dirty part twice."),
+    counter("kbroker_cleaner_written_bytes_total", "Bytes of segments written by compaction."),
+    histogram("kbroker_cleaner_seconds", "Time of one compaction of one log."),
+    gauge("kbroker_cleaner_max_dirty_percent", "Share of dirty bytes of the dirtiest log that compaction has not taken "
+          "up.", kafka="kafka_log_logcleanermanager_max_dirty_percent"),
+    gauge("kbroker_cleaner_uncleanable_partitions", "Logs that compaction leaves alone because they are damaged.",
+          kafka="kafka_log_logcleanermanager_uncleanable_partitions_count"),
     # --- control and supervisor
     counter("kbroker_group_rebalances_total", "Rebalances of groups that were completed.",
             kafka="kafka_server_group_coordinator_metrics_group_completed_rebalance_count"),

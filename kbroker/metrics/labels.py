@@ -34,7 +34,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "error": _error_names(),
     "phase": PHASES,
     "operation": ("Produce", "Fetch"),
-    "role": ("control", "io", "network", "http"),
+    "role": ("control", "io", "network", "http", "cleaner"),
     "listener": tuple(str(number) for number in range(64)),
     "why": ("peer", "idle", "error", "limit", "stop"),
     "path": ("sendfile", "copy"),

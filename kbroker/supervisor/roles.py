@@ -47,9 +47,16 @@ def http_count(config: BrokerConfig) -> int:
     return int(bool(config.get_optional_str("kbroker.http.listen")))
 
 
+def cleaner_count(config: BrokerConfig) -> int:
+    """One cleaner process, or none."""
+    wanted = config.get_bool("log.cleaner.enable") and config.get_int("log.cleaner.threads") > 0
+    return int(wanted)
+
+
 ROLES = (
     Role("control", "kbroker.api.control_process:main", control_count, stop_rank=1),
     Role("io", "kbroker.io.worker:main", worker_count, stop_rank=2),
     Role("network", "kbroker.api.network_process:main", network_count, stop_rank=0),
     Role("http", "kbroker.http.worker:main", http_count, stop_rank=3),
+    Role("cleaner", "kbroker.cleaner.worker:main", cleaner_count, stop_rank=0),
 )

@@ -97,6 +97,7 @@ class Supervisor:
             "control": self.shared.control_client,
             "io": self.shared.sizes.clients,
             "http": self.shared.http_process,
+            "cleaner": self.shared.cleaner_process,
         }
         return [
             Child(role, index, rows[role.name] + index, role.resolve())

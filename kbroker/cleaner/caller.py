@@ -1,0 +1,58 @@
+"""Calls from a cleaner thread to control and, through it, to IO workers: one at a time, answered before the next."""
+
+import select
+import time
+from typing import Any
+
+from kbroker.ipc.link import LinkClosed, PolledLink
+from kbroker.ipc.messages import AskWorker, Reply
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+ANSWER_S = 30.0
+
+
+class Caller:
+    """A link of its own, made when it is needed. Runs in: cleaner. Owner: one thread."""
+
+    def __init__(self, address: str, answer_s: float = ANSWER_S) -> None:
+        self._address = address
+        self._answer_s = answer_s
+        self._link: PolledLink | None = None
+        self._next_call = 1
+
+    def ask(self, worker: int, body: Any) -> Any:
+        """Call an IO worker. Raises KafkaError for its error reply, LinkClosed when the outcome is unknown."""
+        return self.call(AskWorker(worker, body))
+
+    def call(self, body: Any) -> Any:
+        """Call control. Raises KafkaError for its error reply, LinkClosed when the outcome is unknown."""
+        try:
+            if self._link is None:
+                self._link = PolledLink(self._address)
+            call_id, self._next_call = self._next_call, self._next_call + 1
+            self._link.send(body, call_id)
+            reply = self._wait(self._link, call_id)
+        except OSError as error:
+            self.close()
+            raise error if isinstance(error, LinkClosed) else LinkClosed(str(error)) from error
+        if reply.error:
+            raise KafkaError(ErrorCode(reply.error), reply.message)
+        return reply.value
+
+    def _wait(self, link: PolledLink, call_id: int) -> Reply:
+        poll = select.poll()
+        poll.register(link.fileno(), select.POLLIN)
+        deadline = time.monotonic() + self._answer_s
+        while (left := deadline - time.monotonic()) > 0:
+            if not poll.poll(left * 1000):
+                break
+            for _, body in link.receive():
+                if isinstance(body, Reply) and body.call_id == call_id:
+                    return body
+        raise LinkClosed("no answer in time")
+
+    def close(self) -> None:
+        """Give the link up; the next call makes another."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None

@@ -1,0 +1,43 @@
+"""Neighbouring segments that are cleaned into one, so that cleaning does not leave ever smaller segments."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+INT32_MAX = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A segment as grouping sees it: bytes of its .log, .index and .timeindex."""
+
+    base_offset: int
+    size: int
+    index_bytes: int
+    time_index_bytes: int
+
+
+def group(
+    extents: Sequence[Extent], max_bytes: int, max_index_bytes: int, first_uncleanable: int
+) -> list[list[int]]:
+    """Base offsets of the segments of each group, oldest first (Kafka's Cleaner.groupSegmentsBySize).
+
+    A group's sums stay within the limits of one segment, its offsets within an int32 from its base."""
+    groups: list[list[int]] = []
+    size = index_bytes = time_bytes = 0
+    for n, extent in enumerate(extents):
+        following = extents[n + 1].base_offset if n + 1 < len(extents) else first_uncleanable
+        if (
+            groups
+            and size + extent.size <= max_bytes
+            and index_bytes + extent.index_bytes <= max_index_bytes
+            and time_bytes + extent.time_index_bytes <= max_index_bytes
+            and (extent.size == 0 or following - 1 - groups[-1][0] <= INT32_MAX)
+        ):
+            groups[-1].append(extent.base_offset)
+        else:
+            groups.append([extent.base_offset])
+            size = index_bytes = time_bytes = 0
+        size += extent.size
+        index_bytes += extent.index_bytes
+        time_bytes += extent.time_index_bytes
+    return groups

@@ -1,0 +1,303 @@
+"""One cleaning of one log: offset map of the dirty part, then every group of segments written anew and swapped in.
+
+Kafka's Cleaner. Files are read and written here; which of them are the log is decided by its IO worker alone.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.cleaner import key_map_kernel as km
+from kbroker.cleaner import retain_kernel as rk
+from kbroker.cleaner.cleaned_segment import CleanedSegment, remove_unfinished
+from kbroker.cleaner.grouping import Extent, group
+from kbroker.cleaner.offset_map import OffsetMap
+from kbroker.cleaner.segment_source import SegmentSource
+from kbroker.cleaner.special_batch import SpecialFilter, map_special
+from kbroker.cleaner.throttle import Throttle
+from kbroker.cleaner.transactions import CleanedTransactions
+from kbroker.ipc.messages import CleaningJob, ClosedSegment, SwapSegments
+from kbroker.kernels import batches as bt
+from kbroker.kernels import search
+from kbroker.log import files
+from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
+from kbroker.log.open_files import OpenFiles
+from kbroker.log.reader import LogReader
+from kbroker.protocol.records import HEADER
+
+ROWS = 2048
+OPEN_FILES = 64
+LEAST_BUFFER = 1 << 16
+
+Swap = Callable[[SwapSegments], bool]
+Step = Callable[[str], None]
+
+
+class LogChanged(Exception):
+    """The IO worker refused a swap: the log was truncated, deleted from, or moved meanwhile."""
+
+
+class MapTooSmall(Exception):
+    """Not one batch of the dirty part fits into the offset map: cleaning would never get on."""
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """What one cleaning did. end: everything below is clean now. map_bytes: read for the offset map."""
+
+    end: int = 0
+    map_bytes: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    without_key: int = 0
+    swaps: int = 0
+    utilization: float = 0.0
+
+
+class LogCleaner:
+    """Cleans log after log. Runs in: cleaner. Owner: one cleaner thread, whose offset map and buffers it holds.
+
+    swap: asks the IO worker. step: called at each named step and for each buffer; raises to stop the cleaning.
+    """
+
+    def __init__(
+        self, offset_map: OffsetMap, buffer_bytes: int, throttle: Throttle, swap: Swap, step: Step
+    ) -> None:
+        self.offset_map = offset_map
+        self._buffer_bytes = max(buffer_bytes, LEAST_BUFFER)
+        self._throttle = throttle
+        self._swap = swap
+        self._step = step
+        self._words: NDArray[np.int64] = np.zeros(rk.RETAIN_WORDS, np.int64)
+        self._rows: NDArray[np.int64] = np.empty((ROWS, bt.COLUMNS), np.int64)
+        self._out: NDArray[np.uint8] = np.empty(self._buffer_bytes, np.uint8)
+        self._flags: NDArray[np.uint8] = np.empty(self._buffer_bytes, np.uint8)
+
+    def clean(self, job: CleaningJob, now_ms: int) -> Cleaned:
+        """Raises OSError, CorruptLog, LogChanged, MapTooSmall, and what `step` raises; the log is whole after each."""
+        remove_unfinished(job.folder)
+        done = Cleaned()
+        aborted = aborted_transactions(
+            LogReader(job.folder, OpenFiles(OPEN_FILES)), job.segments[0].base_offset, job.upper
+        )
+        done.map_bytes = self._build_map(job, aborted)
+        done.end = self.offset_map.latest + 1
+        done.utilization = self.offset_map.utilization
+        if done.end <= job.first_dirty:
+            raise MapTooSmall(f"{job.folder}: the batch at offset {job.first_dirty}")
+        words = self._words
+        words[:] = 0
+        words[rk.NOW], words[rk.DELETE_RETENTION] = now_ms, job.config.delete_retention_ms
+        words[rk.UPPER] = job.upper
+        special = SpecialFilter(self.offset_map, CleanedTransactions(aborted), words, job.last_records)
+        segments = {segment.base_offset: segment for segment in job.segments}
+        for bases in self._groups(job, done.end):
+            self._step("group")
+            self._clean_group(job, [segments[base] for base in bases], special, done)
+        done.records_read, done.records_kept = int(words[rk.RECORDS_READ]), int(words[rk.RECORDS_KEPT])
+        done.without_key = int(words[rk.WITHOUT_KEY])
+        return done
+
+    # --- offset map --------------------------------------------------------------------------------------
+
+    def _build_map(self, job: CleaningJob, aborted: Sequence[AbortedTransaction]) -> int:
+        """Enter the dirty part, as far as it fits; the bytes read."""
+        offset_map = self.offset_map
+        offset_map.begin(job.first_dirty, job.upper)
+        transactions = CleanedTransactions(entry for entry in aborted if entry.last_offset >= job.first_dirty)
+        ends = [*(segment.base_offset for segment in job.segments[1:]), job.upper]
+        read = 0
+        for segment, end in zip(job.segments, ends, strict=True):
+            if end <= job.first_dirty:
+                continue
+            path = files.path(job.folder, segment.base_offset, files.LOG)
+            start = self._position(job, segment)
+            with SegmentSource(path, segment.size, start, self._buffer_bytes, self._throttle.used) as source:
+                full = self._map_segment(source, transactions)
+                read += source.position - start
+            if full:
+                break
+            offset_map.raise_latest(end - 1)  # what an earlier cleaning took away leaves a gap at the end
+        return read
+
+    def _position(self, job: CleaningJob, segment: ClosedSegment) -> int:
+        """A batch start of a segment at or before the first dirty offset."""
+        if job.first_dirty <= segment.base_offset:
+            return 0
+        try:
+            fd = os.open(files.path(job.folder, segment.base_offset, files.INDEX), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return 0
+        try:
+            return search.find_position(fd, os.fstat(fd).st_size, segment.base_offset, job.first_dirty)
+        finally:
+            os.close(fd)
+
+    def _map_segment(self, source: SegmentSource, transactions: CleanedTransactions) -> bool:
+        """Whether the map became full."""
+        table, state = self.offset_map.table, self.offset_map.state
+        while not source.done:
+            self._step("map")
+            source.fill()
+            state[km.POSITION] = 0
+            while (why := km.map_batches(source.buffer, source.filled, table, state)) == km.SPECIAL:
+                at, size = int(state[km.POSITION]), int(state[km.NEXT_SIZE])
+                if not map_special(source.batch(at, size), self.offset_map, transactions):
+                    return True
+                state[km.POSITION] += size
+            if why == km.FULL:
+                return True
+            if why == km.DAMAGED:
+                raise source.damaged(int(state[km.POSITION]))
+            source.take(int(state[km.POSITION]), int(state[km.NEXT_SIZE]))
+        return False
+
+    # --- groups ------------------------------------------------------------------------------------------
+
+    def _groups(self, job: CleaningJob, end: int) -> list[list[int]]:
+        extents = [
+            Extent(
+                segment.base_offset,
+                segment.size,
+                _size(files.path(job.folder, segment.base_offset, files.INDEX)),
+                _size(files.path(job.folder, segment.base_offset, files.TIME_INDEX)),
+            )
+            for segment in job.segments
+            if segment.base_offset < end
+        ]
+        return group(extents, job.config.segment_bytes, job.config.segment_index_bytes, job.upper)
+
+    def _clean_group(
+        self, job: CleaningJob, segments: Sequence[ClosedSegment], special: SpecialFilter, done: Cleaned
+    ) -> None:
+        """Write one group anew and have it swapped in, unless it would be the same file again."""
+        self._words[rk.CHANGED] = 0
+        config, last = job.config, segments[-1]
+        cleaned = CleanedSegment(
+            job.folder, segments[0].base_offset, config.index_interval_bytes, config.segment_index_bytes, ROWS
+        )
+        try:
+            self._step("created")
+            replaced = [self._clean_segment(job, segment, cleaned, special, done) for segment in segments]
+            kept = special.transactions.take_kept()
+            if len(segments) == 1 and not self._words[rk.CHANGED]:
+                return
+            self._step("written")
+            cleaned.finish(kept, last.modified_ms)
+            done.bytes_written += cleaned.size
+            self._step("synced")
+            swap = SwapSegments(
+                *(job.slot, job.generation, tuple(replaced), cleaned.inode, cleaned.size),
+                *(cleaned.max_timestamp, last.modified_ms),
+            )
+            if not self._swap(swap):
+                raise LogChanged(job.folder)
+            done.swaps += 1
+            _sync_folder(job.folder)
+            self._step("swapped")
+        finally:
+            cleaned.remove()  # by its .cleaned names: nothing when it was swapped in
+
+    def _clean_segment(
+        self,
+        job: CleaningJob,
+        segment: ClosedSegment,
+        cleaned: CleanedSegment,
+        special: SpecialFilter,
+        done: Cleaned,
+    ) -> tuple[int, int, int]:
+        """Filter one segment into the cleaned one; (base offset, size, inode) of it."""
+        words = self._words
+        lasts = np.array(sorted(offset for offset, _ in job.last_records.values() if offset >= 0), np.int64)
+        path = files.path(job.folder, segment.base_offset, files.LOG)
+        with SegmentSource(path, segment.size, 0, self._buffer_bytes, self._throttle.used) as source:
+            while not source.done:
+                self._step("filter")
+                source.fill()
+                words[rk.POSITION] = 0
+                self._filter_buffer(source, cleaned, special, lasts)
+                self._flush(cleaned)
+                source.take(int(words[rk.POSITION]), int(words[rk.NEXT_SIZE]))
+            done.bytes_read += segment.size
+            return segment.base_offset, segment.size, source.inode
+
+    def _filter_buffer(
+        self,
+        source: SegmentSource,
+        cleaned: CleanedSegment,
+        special: SpecialFilter,
+        lasts: NDArray[np.int64],
+    ) -> None:
+        words, state = self._words, self.offset_map.state
+        while True:
+            words[rk.FILE_POSITION] = cleaned.size
+            why = rk.filter_batches(
+                *(source.buffer, source.filled, self._out, self._rows, self._flags),
+                *(lasts, self.offset_map.table, state, words),
+            )
+            if why == km.TAKEN:
+                return
+            at, size = int(words[rk.POSITION]), int(words[rk.NEXT_SIZE])
+            if why == km.DAMAGED:
+                raise source.damaged(at)
+            if why == rk.OUT_FULL:
+                if words[rk.ROWS] == 0:
+                    self._out, self._flags = np.empty(size, np.uint8), np.empty(size, np.uint8)
+                self._flush(cleaned)
+                continue
+            left = special.filter(source.batch(at, size))
+            if left is not None:
+                self._append(cleaned, np.frombuffer(left, np.uint8))
+            words[rk.POSITION] += size
+
+    def _append(self, cleaned: CleanedSegment, batch: NDArray[np.uint8]) -> None:
+        """Add one batch to what is to be written."""
+        words = self._words
+        if words[rk.ROWS] == ROWS or words[rk.OUT] + len(batch) > len(self._out):
+            self._flush(cleaned)
+            if len(batch) > len(self._out):
+                self._out = np.empty(len(batch), np.uint8)
+        at, n = int(words[rk.OUT]), int(words[rk.ROWS])
+        self._out[at : at + len(batch)] = batch
+        base, _, _, _, _, _, delta, _, largest, *_ = HEADER.unpack_from(batch.data)
+        row = self._rows[n]
+        row[bt.POSITION], row[bt.SIZE] = cleaned.size + at, len(batch)
+        row[bt.BASE_OFFSET], row[bt.LAST_OFFSET], row[bt.MAX_TIMESTAMP] = base, base + delta, largest
+        words[rk.OUT] += len(batch)
+        words[rk.ROWS] += 1
+
+    def _flush(self, cleaned: CleanedSegment) -> None:
+        words = self._words
+        count, rows = int(words[rk.OUT]), int(words[rk.ROWS])
+        if count:
+            cleaned.append(self._out[:count], self._rows, rows)
+            self._throttle.used(count)
+        words[rk.OUT] = words[rk.ROWS] = 0
+        words[rk.FILE_POSITION] = cleaned.size
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _sync_folder(folder: str) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def wall_clock_ms() -> int:
+    """Wall clock in ms."""
+    return time.time_ns() // 1_000_000

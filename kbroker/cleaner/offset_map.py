@@ -1,0 +1,67 @@
+"""The memory of one cleaner thread's offset map, and what is entered into it."""
+
+import mmap
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.cleaner import key_map_kernel as km
+
+ENTRY_BYTES = 24
+LEAST_SLOTS = 1024
+SEED = int.from_bytes(os.urandom(8), "little", signed=True)
+
+
+class OffsetMap:
+    """Hash of key to last offset. Runs in: cleaner. Owner: one cleaner thread.
+
+    table[slots, 3] and state[MAP_WORDS] are the kernels' (see key_map_kernel). Untouched memory costs nothing, and
+    only as many slots are used as the dirty part of a log can fill: a small map stays in the processor's cache.
+    """
+
+    def __init__(self, memory_bytes: int, load_factor: float) -> None:
+        slots = memory_bytes // ENTRY_BYTES
+        if slots * load_factor < 1:
+            raise ValueError(f"an offset map of {memory_bytes} bytes has no room for a key")
+        self.memory_bytes = memory_bytes
+        self.load_factor = load_factor
+        self._memory = mmap.mmap(-1, slots * ENTRY_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.table: NDArray[np.int64] = np.frombuffer(self._memory, np.int64).reshape(slots, 3)
+        self.state: NDArray[np.int64] = np.zeros(km.MAP_WORDS, np.int64)
+
+    def begin(self, first_dirty: int, upper: int) -> None:
+        """Empty the map for the records of [first_dirty, upper)."""
+        self._memory.madvise(mmap.MADV_DONTNEED)
+        wanted = max(LEAST_SLOTS, int((upper - first_dirty) / self.load_factor) + 1)
+        slots = min(len(self.table), wanted)
+        self.state[:] = 0
+        self.state[km.SEED] = SEED
+        self.state[km.SLOTS] = slots
+        self.state[km.LIMIT] = max(1, min(slots - 1, int(slots * self.load_factor)))
+        self.state[km.START] = first_dirty
+        self.state[km.LATEST] = first_dirty - 1
+
+    @property
+    def latest(self) -> int:
+        """Records up to this offset are judged by the map; later ones stay."""
+        return int(self.state[km.LATEST])
+
+    def raise_latest(self, offset: int) -> None:
+        """Everything up to an offset has been passed."""
+        self.state[km.LATEST] = max(self.latest, offset)
+
+    @property
+    def count(self) -> int:
+        """Keys in the map."""
+        return int(self.state[km.COUNT])
+
+    @property
+    def utilization(self) -> float:
+        """Share of the whole memory's slots that hold a key."""
+        return self.count / len(self.table)
+
+    def get(self, key: bytes) -> int:
+        """Last offset of a key, -1 when unknown."""
+        data = np.frombuffer(key or b"\0", np.uint8)
+        return km.lookup(int(data.ctypes.data), len(key), self.table, self.state)

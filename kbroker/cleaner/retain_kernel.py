@@ -1,0 +1,327 @@
+"""Which records of a batch stay, and batches written anew without the others.
+
+Rules: Kafka's Cleaner.shouldRetainRecord and MemoryRecords.filterTo. A batch keeps its base offset, last offset,
+producer, sequence and leader epoch whatever is taken out of it; one from which nothing is taken is copied as it is.
+"""
+# mypy: disable-error-code="no-untyped-call"
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.cleaner.key_map_kernel import (
+    DAMAGED,
+    LATEST,
+    SEED,
+    SLOTS,
+    SPECIAL,
+    SPECIAL_ATTRIBUTES,
+    TAKEN,
+    find_offset,
+)
+from kbroker.kernels.batches import END, batch_fault, describe
+from kbroker.kernels.crc32c import crc32c_at
+from kbroker.kernels.hash128 import hash128
+from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.memory import (
+    copy,
+    load_i16_be,
+    load_i32_be,
+    load_i64_be,
+    store_i16_be,
+    store_i32_be,
+    store_i64_be,
+    store_u8,
+)
+from kbroker.kernels.wire import BAD, read_varint
+from kbroker.protocol import batch_layout as b
+
+Words = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+# words that go along
+POSITION = 0  # in the buffer: batches before it are done
+NEXT_SIZE = 1  # of the batch at POSITION, when the buffer ends within it
+OUT = 2  # bytes written to the out buffer
+FILE_POSITION = 3  # of the out buffer's start in the cleaned file
+ROWS = 4  # rows written
+NOW = 5  # ms
+DELETE_RETENTION = 6  # ms
+UPPER = 7  # end of this cleaning: the batch that ends there stays, if only as a header
+RECORDS_READ = 8
+RECORDS_KEPT = 9
+WITHOUT_KEY = 10
+CHANGED = 11  # batches that were not copied as they are
+# what `decide` found of one batch
+KEPT = 12
+TOMBSTONES = 13
+MAX_TIMESTAMP = 14
+RETAIN_WORDS = 15
+
+OUT_FULL = 4  # room for NEXT_SIZE bytes is wanted in the out buffer, or a row
+NO_HORIZON = -1
+MOST_GROWTH = 11  # bytes that a record may grow by when its timestamp delta is written anew
+EMPTY_ATTRIBUTES = b.ATTRIBUTE_LOG_APPEND_TIME | b.ATTRIBUTE_TRANSACTIONAL | b.ATTRIBUTE_CONTROL
+
+
+@inlined
+def _decide(
+    address: int,
+    end: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    horizon: int,
+    flags: Bytes,
+    table: Words,
+    state: Words,
+    words: Words,
+) -> int:
+    """Flag the records that stay. TAKEN or DAMAGED."""
+    words[KEPT] = words[TOMBSTONES] = 0
+    words[MAX_TIMESTAMP] = -1
+    position = address
+    for n in range(count):
+        size, position = read_varint(position, end)
+        if position == BAD or size < 1 or size > end - position:
+            return DAMAGED
+        following = position + size
+        time_delta, position = read_varint(position + 1, following)
+        if position == BAD:
+            return DAMAGED
+        delta, position = read_varint(position, following)
+        if position == BAD:
+            return DAMAGED
+        length, position = read_varint(position, following)
+        if position == BAD or length > following - position:
+            return DAMAGED
+        key = position
+        value, position = read_varint(position + max(length, 0), following)
+        if position == BAD or value > following - position:
+            return DAMAGED
+        offset = base_offset + delta
+        stays = offset > state[LATEST]
+        if not stays:
+            if length < 0:
+                words[WITHOUT_KEY] += 1
+            else:
+                low, high = hash128(key, length, state[SEED])
+                stays = offset >= find_offset(table, state[SLOTS], low, high) and (
+                    value >= 0 or horizon == NO_HORIZON or words[NOW] < horizon
+                )
+        flags[n] = stays
+        if stays:
+            words[KEPT] += 1
+            words[TOMBSTONES] += value < 0
+            words[MAX_TIMESTAMP] = max(words[MAX_TIMESTAMP], base_timestamp + time_delta)
+        position = following
+    words[RECORDS_READ] += count
+    words[RECORDS_KEPT] += words[KEPT]
+    return TAKEN if position == end else DAMAGED
+
+
+@inlined
+def _varint_size(value: int) -> int:
+    zigzag = (value << 1) ^ (value >> 63)
+    size = 1
+    while zigzag < 0 or zigzag > 0x7F:
+        zigzag = (zigzag >> 7) & 0x01FFFFFFFFFFFFFF
+        size += 1
+    return size
+
+
+@inlined
+def _write_varint(at: int, value: int) -> int:
+    zigzag = (value << 1) ^ (value >> 63)
+    while zigzag < 0 or zigzag > 0x7F:
+        store_u8(at, (zigzag & 0x7F) | 0x80)
+        zigzag = (zigzag >> 7) & 0x01FFFFFFFFFFFFFF
+        at += 1
+    store_u8(at, zigzag)
+    return at + 1
+
+
+@inlined
+def _copy_records(address: int, end: int, count: int, flags: Bytes, shift: int, target: int) -> int:
+    """Write the flagged records, their timestamp deltas raised by ``shift``; returns the address behind them."""
+    position = address
+    for n in range(count):
+        start = position
+        size, position = read_varint(position, end)
+        following = position + size
+        if flags[n]:
+            if shift == 0:
+                copy(target, start, following - start)
+                target += following - start
+            else:
+                old, rest = read_varint(position + 1, following)
+                target = _write_varint(target, 1 + _varint_size(old + shift) + following - rest)
+                store_u8(target, 0)
+                target = _write_varint(target + 1, old + shift)
+                copy(target, rest, following - rest)
+                target += following - rest
+        position = following
+    return target
+
+
+@kernel("int64(int64, int64, int64, int64, int64, int64, uint8[::1], int64[:, ::1], int64[::1], int64[::1])")
+def decide(
+    address: int,
+    size: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    horizon: int,
+    flags: Bytes,
+    table: Words,
+    state: Words,
+    words: Words,
+) -> int:
+    """Flag the records of one plain records section that stay (flags: a byte each); counts go to ``words``."""
+    return _decide(
+        address, address + size, count, base_offset, base_timestamp, horizon, flags, table, state, words
+    )
+
+
+@kernel("int64(int64, int64, int64, uint8[::1], int64, int64)")
+def copy_records(address: int, size: int, count: int, flags: Bytes, shift: int, target: int) -> int:
+    """Write the flagged records of a records section to ``target`` (size + MOST_GROWTH a record); returns their bytes.
+
+    shift: old base timestamp - new one."""
+    return _copy_records(address, address + size, count, flags, shift, target) - target
+
+
+@inlined
+def _write_empty(at: int, target: int) -> int:
+    """A batch of no records that keeps offsets, producer and sequence (DefaultRecordBatch.writeEmptyHeader)."""
+    copy(target, at, b.RECORDS)
+    store_i32_be(target + b.LENGTH, b.RECORDS - b.LENGTH_OVERHEAD)
+    store_i16_be(target + b.ATTRIBUTES, load_i16_be(at + b.ATTRIBUTES) & EMPTY_ATTRIBUTES)
+    store_i64_be(target + b.BASE_TIMESTAMP, -1)
+    store_i32_be(target + b.RECORD_COUNT, 0)
+    store_i32_be(target + b.CRC, crc32c_at(target + b.ATTRIBUTES, b.RECORDS - b.ATTRIBUTES))
+    return b.RECORDS
+
+
+@kernel("int64(int64, int64)")
+def write_empty(at: int, target: int) -> int:
+    """Write the empty batch that stands for the one at an address; returns its bytes."""
+    return _write_empty(at, target)
+
+
+@inlined
+def _write_filtered(at: int, size: int, flags: Bytes, horizon: int, words: Words, target: int) -> int:
+    """Write an uncompressed batch with its flagged records only; horizon: to be set anew, else NO_HORIZON."""
+    count = load_i32_be(at + b.RECORD_COUNT)
+    base_timestamp = load_i64_be(at + b.BASE_TIMESTAMP)
+    attributes = load_i16_be(at + b.ATTRIBUTES)
+    copy(target, at, b.RECORDS)
+    shift = 0
+    if horizon != NO_HORIZON:
+        shift = base_timestamp - horizon
+        store_i64_be(target + b.BASE_TIMESTAMP, horizon)
+        attributes |= b.ATTRIBUTE_DELETE_HORIZON
+        store_i16_be(target + b.ATTRIBUTES, attributes)
+    behind = _copy_records(at + b.RECORDS, at + size, count, flags, shift, target + b.RECORDS)
+    if not attributes & b.ATTRIBUTE_LOG_APPEND_TIME:
+        store_i64_be(target + b.MAX_TIMESTAMP, words[MAX_TIMESTAMP])
+    store_i32_be(target + b.LENGTH, behind - target - b.LENGTH_OVERHEAD)
+    store_i32_be(target + b.RECORD_COUNT, words[KEPT])
+    store_i32_be(target + b.CRC, crc32c_at(target + b.ATTRIBUTES, behind - target - b.ATTRIBUTES))
+    return behind - target
+
+
+@inlined
+def _holds(offsets: Words, offset: int) -> bool:
+    """Whether an offset is among the sorted ones."""
+    low, high = 0, offsets.size
+    while low < high:
+        middle = (low + high) // 2
+        if offsets[middle] < offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low < offsets.size and offsets[low] == offset
+
+
+@kernel(
+    "int64(uint8[::1], int64, uint8[::1], int64[:, ::1], uint8[::1], int64[::1], int64[:, ::1], int64[::1], int64[::1])"
+)
+def filter_batches(
+    buffer: Bytes,
+    filled: int,
+    out: Bytes,
+    rows: Words,
+    flags: Bytes,
+    last_offsets: Words,
+    table: Words,
+    state: Words,
+    words: Words,
+) -> int:
+    """Filter the plain batches of a buffer from words[POSITION] on into ``out`` and its ``rows``; says why it stopped.
+
+    last_offsets: sorted; of the last batch of each active producer, which stays for its sequence. state: of the map."""
+    address = buffer.ctypes.data
+    target = out.ctypes.data
+    while True:
+        left = filled - words[POSITION]
+        words[NEXT_SIZE] = 0
+        if left < b.RECORDS:
+            return TAKEN
+        at = address + words[POSITION]
+        size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+        words[NEXT_SIZE] = size
+        if size < b.RECORDS:
+            return DAMAGED
+        if size > left:
+            return TAKEN
+        if batch_fault(at, size, True) != END:
+            return DAMAGED
+        attributes = load_i16_be(at + b.ATTRIBUTES)
+        if attributes & SPECIAL_ATTRIBUTES:
+            return SPECIAL
+        count = load_i32_be(at + b.RECORD_COUNT)
+        most = size + MOST_GROWTH * count
+        if words[OUT] + most > out.size or words[ROWS] == rows.shape[0] or count > flags.size:
+            words[NEXT_SIZE] = most
+            return OUT_FULL
+        base_offset = load_i64_be(at + b.BASE_OFFSET)
+        base_timestamp = load_i64_be(at + b.BASE_TIMESTAMP)
+        horizon = base_timestamp if attributes & b.ATTRIBUTE_DELETE_HORIZON else NO_HORIZON
+        if (
+            _decide(
+                at + b.RECORDS,
+                at + size,
+                count,
+                base_offset,
+                base_timestamp,
+                horizon,
+                flags,
+                table,
+                state,
+                words,
+            )
+            == DAMAGED
+        ):
+            return DAMAGED
+        here = target + words[OUT]
+        written = 0
+        new_horizon = NO_HORIZON
+        if words[TOMBSTONES] > 0 and horizon == NO_HORIZON:
+            new_horizon = words[NOW] + words[DELETE_RETENTION]
+        if count > 0 and words[KEPT] == count and new_horizon == NO_HORIZON:
+            copy(here, at, size)
+            written = size
+        elif words[KEPT] > 0:
+            written = _write_filtered(at, size, flags, new_horizon, words, here)
+            words[CHANGED] += 1
+        else:
+            last = base_offset + load_i32_be(at + b.LAST_OFFSET_DELTA)
+            sequenced = load_i64_be(at + b.PRODUCER_ID) >= 0 and _holds(last_offsets, last)
+            if sequenced or last + 1 == words[UPPER]:
+                written = _write_empty(at, here)
+            words[CHANGED] += written != size
+        if written > 0:
+            describe(here, words[FILE_POSITION] + words[OUT], written, rows, words[ROWS])
+            words[OUT] += written
+            words[ROWS] += 1
+        words[POSITION] += size

@@ -1,0 +1,79 @@
+"""What the threads of the cleaner share: settings, who cleans what, what can not be cleaned, the throttle, metrics."""
+
+import logging
+import threading
+from collections.abc import Iterable
+
+from kbroker.cleaner.log_cleaner import Cleaned
+from kbroker.cleaner.throttle import Throttle
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.messages import CleanableLog
+from kbroker.metrics.slots import Slots, bind
+
+log = logging.getLogger(__name__)
+
+RUNS = bind("kbroker_cleaner_runs_total")
+FAILURES = bind("kbroker_cleaner_failures_total")
+READ_BYTES = bind("kbroker_cleaner_read_bytes_total")
+WRITTEN_BYTES = bind("kbroker_cleaner_written_bytes_total")
+SECONDS = bind("kbroker_cleaner_seconds")
+DIRTIEST = bind("kbroker_cleaner_max_dirty_percent")
+UNCLEANABLE = bind("kbroker_cleaner_uncleanable_partitions")
+
+Log = tuple[int, int]
+"""(slot, generation)"""
+
+
+class Shift:
+    """Runs in: cleaner, any thread. Owner: main."""
+
+    def __init__(self, config: BrokerConfig, metrics: Slots) -> None:
+        self.config = config
+        self.metrics = metrics
+        self.throttle = Throttle(config.get_float("log.cleaner.io.max.bytes.per.second"))
+        self.stop = threading.Event()
+        self._lock = threading.Lock()
+        self._busy: set[Log] = set()
+        self._uncleanable: set[Log] = set()
+
+    def configure(self, values: dict[str, str]) -> None:
+        """Dynamic broker settings by Kafka name; used from the next log on."""
+        self.config = self.config.with_dynamic(cluster=values, own={})
+        self.throttle.bytes_per_second = self.config.get_float("log.cleaner.io.max.bytes.per.second")
+
+    @property
+    def threads(self) -> int:
+        """Cleaner threads wanted now."""
+        return self.config.get_int("log.cleaner.threads")
+
+    def take_filthiest(self, logs: Iterable[tuple[int, CleanableLog]]) -> tuple[int, CleanableLog] | None:
+        """The dirtiest log that is due and that no other thread is at; give it back with `done`. logs: with the IO
+        worker of each."""
+        with self._lock:
+            mine = [(worker, one) for worker, one in logs if (one.slot, one.generation) not in self._busy]
+            mine = [pair for pair in mine if (pair[1].slot, pair[1].generation) not in self._uncleanable]
+            self.metrics.words[DIRTIEST] = int(100 * max((one.ratio for _, one in mine), default=0.0))
+            due = [pair for pair in mine if pair[1].due]
+            if not due:
+                return None
+            filthiest = max(due, key=lambda pair: pair[1].ratio)
+            self._busy.add((filthiest[1].slot, filthiest[1].generation))
+            return filthiest
+
+    def done(self, one: CleanableLog, cleaned: Cleaned | None, nanoseconds: int) -> None:
+        """A thread is through with a log; cleaned: None when it did not get to an end."""
+        with self._lock:
+            self._busy.discard((one.slot, one.generation))
+            if cleaned is not None:
+                self.metrics.words[RUNS] += 1
+                self.metrics.words[READ_BYTES] += cleaned.map_bytes + cleaned.bytes_read
+                self.metrics.words[WRITTEN_BYTES] += cleaned.bytes_written
+                self.metrics.observe(SECONDS, nanoseconds)
+
+    def failed(self, one: CleanableLog, for_good: bool) -> None:
+        """A log could not be cleaned; for_good: it would fail again, so it is left alone until the next start."""
+        with self._lock:
+            self.metrics.words[FAILURES] += 1
+            if for_good:
+                self._uncleanable.add((one.slot, one.generation))
+                self.metrics.words[UNCLEANABLE] = len(self._uncleanable)

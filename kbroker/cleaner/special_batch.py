@@ -1,0 +1,173 @@
+"""The batches that kernels leave to Python: compressed ones, and those of transactions."""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.cleaner import key_map_kernel as km
+from kbroker.cleaner import retain_kernel as rk
+from kbroker.cleaner.offset_map import OffsetMap
+from kbroker.cleaner.transactions import CleanedTransactions
+from kbroker.kernels.crc32c import crc32c
+from kbroker.log.errors import CorruptLog
+from kbroker.log.walk import parse_batch
+from kbroker.protocol import batch_layout as b
+from kbroker.protocol.compression import compress, decompress
+from kbroker.protocol.records import HEADER, RecordBatch, read_records
+from kbroker.protocol.schema import ProtocolError
+
+CONTROL_KEY = struct.Struct(">hh")
+Words = NDArray[np.int64]
+
+
+def map_special(data: memoryview, offset_map: OffsetMap, transactions: CleanedTransactions) -> bool:
+    """Enter one batch into an offset map, unless it was aborted; False when the map is full. Raises CorruptLog."""
+    batch = parse_batch(data, 0)
+    if batch.is_control:
+        transactions.may_discard_marker(batch.producer_id, marker_type(batch), batch.last_offset)
+    elif not transactions.is_aborted(batch.producer_id, batch.is_transactional, batch.last_offset):
+        plain = _plain(batch)
+        section = np.frombuffer(plain, np.uint8)
+        found = km.map_records(
+            *(int(section.ctypes.data), len(section), batch.record_count, batch.base_offset),
+            *(offset_map.table, offset_map.state),
+        )
+        if found == km.FULL:
+            return False
+        if found == km.DAMAGED:
+            raise CorruptLog(f"records of the batch at offset {batch.base_offset} are damaged")
+    offset_map.raise_latest(batch.last_offset)
+    return True
+
+
+@dataclass(slots=True)
+class SpecialFilter:
+    """Filters one batch after the other. Owner: the cleaning of one log.
+
+    words: of the kernels, for time, end and counts. last_records: see CleaningJob. flags: grows as needed."""
+
+    offset_map: OffsetMap
+    transactions: CleanedTransactions
+    words: Words
+    last_records: Mapping[int, tuple[int, int]]
+
+    def filter(self, data: memoryview) -> bytes | memoryview | None:
+        """What stays of a batch: itself, a smaller or an empty one, or None. Raises CorruptLog."""
+        batch = parse_batch(data, 0)
+        horizon = batch.base_timestamp if batch.attributes & b.ATTRIBUTE_DELETE_HORIZON else rk.NO_HORIZON
+        now = int(self.words[rk.NOW])
+        marker_only = False
+        if batch.is_control:
+            marker_only = self.transactions.may_discard_marker(
+                batch.producer_id, marker_type(batch), batch.last_offset
+            )
+            discard = marker_only and horizon != rk.NO_HORIZON and horizon <= now
+        else:
+            discard = self.transactions.is_aborted(
+                batch.producer_id, batch.is_transactional, batch.last_offset
+            )
+        if not discard and batch.record_count:
+            plain = _plain(batch)
+            flags = self._decide(batch, plain, horizon)
+            if self.words[rk.KEPT]:
+                tombstones = marker_only or bool(self.words[rk.TOMBSTONES])
+                anew = now + int(self.words[rk.DELETE_RETENTION])
+                new_horizon = anew if tombstones and horizon == rk.NO_HORIZON else rk.NO_HORIZON
+                if self.words[rk.KEPT] == batch.record_count and new_horizon == rk.NO_HORIZON:
+                    return data
+                return self._rewrite(batch, plain, flags, new_horizon)
+        self.words[rk.CHANGED] += batch.size != b.HEADER_BYTES
+        if self._is_wanted_empty(batch):
+            return _empty(batch)
+        self.words[rk.CHANGED] += batch.size == b.HEADER_BYTES
+        return None
+
+    def _decide(self, batch: RecordBatch, plain: bytes | memoryview, horizon: int) -> NDArray[np.uint8]:
+        if batch.is_control:
+            self.words[rk.KEPT], self.words[rk.TOMBSTONES] = batch.record_count, 0
+            self.words[rk.MAX_TIMESTAMP] = batch.max_timestamp
+            self.words[rk.RECORDS_READ] += batch.record_count
+            self.words[rk.RECORDS_KEPT] += batch.record_count
+            return np.ones(batch.record_count, np.uint8)
+        section, flags = np.frombuffer(plain, np.uint8), np.empty(batch.record_count, np.uint8)
+        found = rk.decide(
+            *(int(section.ctypes.data), len(section), batch.record_count),
+            *(batch.base_offset, batch.base_timestamp, horizon),
+            flags,
+            self.offset_map.table,
+            self.offset_map.state,
+            self.words,
+        )
+        if found == km.DAMAGED:
+            raise CorruptLog(f"records of the batch at offset {batch.base_offset} are damaged")
+        return flags
+
+    def _rewrite(
+        self, batch: RecordBatch, plain: bytes | memoryview, flags: NDArray[np.uint8], new_horizon: int
+    ) -> bytes:
+        self.words[rk.CHANGED] += 1
+        section = np.frombuffer(plain, np.uint8)
+        target = np.empty(len(section) + rk.MOST_GROWTH * batch.record_count, np.uint8)
+        attributes, base_timestamp = batch.attributes, batch.base_timestamp
+        if new_horizon != rk.NO_HORIZON:
+            attributes, base_timestamp = attributes | b.ATTRIBUTE_DELETE_HORIZON, new_horizon
+        length = rk.copy_records(
+            *(int(section.ctypes.data), len(section), batch.record_count, flags),
+            *(batch.base_timestamp - base_timestamp, int(target.ctypes.data)),
+        )
+        max_timestamp = (
+            batch.max_timestamp if batch.has_log_append_time else int(self.words[rk.MAX_TIMESTAMP])
+        )
+        packed = compress(batch.codec, target[:length].tobytes())
+        fields = attributes, batch.last_offset_delta, base_timestamp, max_timestamp
+        return _seal(batch, fields, int(self.words[rk.KEPT]), packed)
+
+    def _is_wanted_empty(self, batch: RecordBatch) -> bool:
+        """Whether a batch stays as a header: the last of an active producer, for its sequence or epoch, or the last of
+        what is cleaned, for its offset."""
+        if batch.last_offset + 1 == self.words[rk.UPPER]:
+            return True
+        if batch.producer_id < 0 or batch.producer_id not in self.last_records:
+            return False
+        last_offset, epoch = self.last_records[batch.producer_id]
+        if last_offset >= 0:
+            return batch.last_offset == last_offset
+        return batch.is_control and batch.producer_epoch == epoch
+
+
+def marker_type(batch: RecordBatch) -> int | None:
+    """Type of a control batch's record, None when it was emptied. Raises CorruptLog."""
+    if batch.record_count == 0:
+        return None
+    try:
+        key = next(read_records(batch)).key
+    except ProtocolError as error:
+        raise CorruptLog(f"the control batch at offset {batch.base_offset}: {error}") from error
+    if key is None or len(key) < CONTROL_KEY.size:
+        raise CorruptLog(f"the control batch at offset {batch.base_offset} has no type")
+    return int(CONTROL_KEY.unpack_from(key)[1])
+
+
+def _plain(batch: RecordBatch) -> bytes | memoryview:
+    try:
+        return decompress(batch.codec, batch.data[b.RECORDS :])
+    except ProtocolError as error:
+        raise CorruptLog(f"the batch at offset {batch.base_offset}: {error}") from error
+
+
+def _empty(batch: RecordBatch) -> bytes:
+    target, source = np.empty(b.HEADER_BYTES, np.uint8), np.frombuffer(batch.data, np.uint8)
+    rk.write_empty(int(source.ctypes.data), int(target.ctypes.data))
+    return target.tobytes()
+
+
+def _seal(batch: RecordBatch, fields: tuple[int, int, int, int], count: int, packed: bytes) -> bytes:
+    """A batch with the identity of another. fields: attributes, last offset delta, base and largest timestamp."""
+    producer = batch.producer_id, batch.producer_epoch, batch.base_sequence
+    head = batch.base_offset, b.HEADER_BYTES - b.LENGTH_OVERHEAD + len(packed), batch.partition_leader_epoch
+    out = bytearray(HEADER.pack(*head, b.MAGIC_V2, 0, *fields, *producer, count) + packed)
+    struct.pack_into(">I", out, b.CRC, crc32c(bytes(out[b.ATTRIBUTES :])))
+    return bytes(out)

@@ -1,0 +1,32 @@
+"""Bytes a second for all cleaner threads together: log.cleaner.io.max.bytes.per.second."""
+
+import threading
+import time
+from collections.abc import Callable
+
+
+class Throttle:
+    """Runs in: cleaner, any thread. Owner: the process's main. What was used early is paid by waiting afterwards.
+
+    clock_s, sleep: given by tests."""
+
+    def __init__(
+        self,
+        bytes_per_second: float,
+        clock_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.bytes_per_second = bytes_per_second
+        self._clock_s = clock_s
+        self._sleep = sleep
+        self._free_at = clock_s()
+        self._lock = threading.Lock()
+
+    def used(self, count: int) -> None:
+        """``count`` bytes were read or written: wait until they were allowed."""
+        with self._lock:
+            now = self._clock_s()
+            self._free_at = max(self._free_at, now) + count / self.bytes_per_second
+            wait = self._free_at - now
+        if wait > 0.001:  # shorter sleeps cost more than they hold back; they add up in _free_at
+            self._sleep(wait)

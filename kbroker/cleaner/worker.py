@@ -1,0 +1,176 @@
+"""The cleaner process: threads that clean the filthiest log, one after the other, at idle IO priority.
+
+Runs in: cleaner. It may be killed at any time: logs belong to the IO workers, unfinished files are removed later.
+"""
+
+import ctypes
+import logging
+import os
+import platform
+import signal
+import threading
+import time
+from contextlib import suppress
+
+from kbroker.cleaner.caller import Caller
+from kbroker.cleaner.log_cleaner import Cleaned, LogChanged, LogCleaner, MapTooSmall, wall_clock_ms
+from kbroker.cleaner.offset_map import OffsetMap
+from kbroker.cleaner.shift import Shift
+from kbroker.ipc import layout
+from kbroker.ipc.child import ChildContext
+from kbroker.ipc.link import LinkClosed
+from kbroker.ipc.messages import (
+    BeginCleaning,
+    BrokerSettings,
+    CleanableLog,
+    CleanableLogs,
+    CleaningJob,
+    EndCleaning,
+)
+from kbroker.log.errors import CorruptLog
+from kbroker.metrics.slots import Slots
+from kbroker.protocol.errors import KafkaError
+
+log = logging.getLogger(__name__)
+
+NICENESS = 10
+IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
+IOPRIO_IDLE = 3 << 13
+JOIN_S = 10.0
+MOST_MAP_BYTES = (1 << 31) - 1  # as Kafka
+
+
+class Stopped(Exception):
+    """The process is to end."""
+
+
+class CleanerThread(threading.Thread):
+    """Cleans as long as something is due, then backs off. Owner: main."""
+
+    def __init__(self, number: int, context: ChildContext, shift: Shift) -> None:
+        super().__init__(name=f"cleaner-{number}", daemon=True)
+        self._number = number
+        self._workers = context.shared.sizes.workers
+        self._shift = shift
+        self._caller = Caller(context.control_address)
+        self._cleaner: LogCleaner | None = None
+        self._worker = 0  # of the log that is being cleaned
+
+    def run(self) -> None:
+        be_modest()
+        shift = self._shift
+        while not shift.stop.is_set() and self._number < shift.threads:
+            try:
+                busy = self._clean_filthiest()
+            except Stopped:
+                break
+            except (LinkClosed, KafkaError) as error:
+                log.debug("nothing cleaned: %s", error)
+                busy = False
+            if not busy:
+                shift.stop.wait(shift.config.get_int("log.cleaner.backoff.ms") / 1000)
+        self._caller.close()
+
+    def _clean_filthiest(self) -> bool:
+        """Whether a log was cleaned."""
+        found: list[tuple[int, CleanableLog]] = []
+        for worker in range(self._workers):
+            with suppress(KafkaError):  # it is away, its logs are not to be cleaned now
+                found += [(worker, one) for one in self._caller.ask(worker, CleanableLogs())]
+        taken = self._shift.take_filthiest(found)
+        if taken is None:
+            return False
+        self._worker, one = taken
+        began = time.monotonic_ns()
+        cleaned = None
+        try:
+            cleaned = self._clean(one)
+        finally:
+            self._shift.done(one, cleaned, time.monotonic_ns() - began)
+        return cleaned is not None
+
+    def _clean(self, one: CleanableLog) -> Cleaned | None:
+        job: CleaningJob | None = self._caller.ask(self._worker, BeginCleaning(one.slot, one.generation))
+        if job is None:
+            return None
+        began = time.monotonic()
+        try:
+            cleaned = self._log_cleaner().clean(job, wall_clock_ms())
+        except (CorruptLog, MapTooSmall) as error:
+            log.warning("%s can not be cleaned, it is left as it is: %s", job.folder, error)
+            self._shift.failed(one, for_good=True)
+            return None
+        except LogChanged:
+            log.info("%s changed while it was cleaned, cleaning it again later", job.folder)
+            return None
+        except LinkClosed:
+            raise
+        except OSError as error:
+            log.warning("%s could not be cleaned: %s", job.folder, error)
+            self._shift.failed(one, for_good=False)
+            return None
+        self._caller.ask(self._worker, EndCleaning(one.slot, one.generation, cleaned.end))
+        _tell(job, cleaned, time.monotonic() - began)
+        return cleaned
+
+    def _log_cleaner(self) -> LogCleaner:
+        """This thread's, made anew when settings say so."""
+        config = self._shift.config
+        threads = max(1, self._shift.threads)
+        memory = min(config.get_int("log.cleaner.dedupe.buffer.size") // threads, MOST_MAP_BYTES)
+        factor = config.get_float("log.cleaner.io.buffer.load.factor")
+        have = self._cleaner.offset_map if self._cleaner is not None else None
+        if self._cleaner is None or have is None or (have.memory_bytes, have.load_factor) != (memory, factor):
+            buffer = config.get_int("log.cleaner.io.buffer.size") // threads // 2
+            self._cleaner = LogCleaner(
+                OffsetMap(memory, factor),
+                buffer,
+                self._shift.throttle,
+                lambda swap: bool(self._caller.ask(self._worker, swap)),
+                self._check,
+            )
+        return self._cleaner
+
+    def _check(self, _: str) -> None:
+        if self._shift.stop.is_set():
+            raise Stopped
+
+
+def be_modest() -> None:
+    """Idle IO priority and little CPU, for the calling thread: Linux keeps both by thread."""
+    number = IOPRIO_SET.get(platform.machine())
+    if number is not None:
+        ctypes.CDLL(None, use_errno=True).syscall(number, 1, 0, IOPRIO_IDLE)
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
+
+
+def main(context: ChildContext) -> None:
+    """Entry of the role "cleaner": serve until SIGTERM."""
+    shift = Shift(context.config, Slots(context.shared.metrics[context.process]))
+    signal.signal(signal.SIGTERM, lambda *_: shift.stop.set())
+    be_modest()
+    context.shared.processes[context.process, layout.PROCESS_READY] = context.epoch
+    caller = Caller(context.control_address)
+    threads: dict[int, CleanerThread] = {}
+    while not shift.stop.is_set():
+        with suppress(LinkClosed, KafkaError):
+            shift.configure(caller.call(BrokerSettings()))
+        for number in range(shift.threads):
+            if number not in threads or not threads[number].is_alive():
+                threads[number] = CleanerThread(number, context, shift)
+                threads[number].start()
+        shift.stop.wait(min(1.0, shift.config.get_int("log.cleaner.backoff.ms") / 1000) or 0.01)
+    for thread in threads.values():
+        thread.join(JOIN_S)
+
+
+def _tell(job: CleaningJob, cleaned: Cleaned, seconds: float) -> None:
+    read = cleaned.map_bytes + cleaned.bytes_read
+    log.info(
+        "%s: cleaned offsets %d to %d in %.2f s: %.1f MB read (%.1f MB/s), %d of %d records kept, %d segments written",
+        *(job.folder, job.first_dirty, cleaned.end, seconds, read / 1e6, read / 1e6 / max(seconds, 1e-9)),
+        *(cleaned.records_kept, cleaned.records_read, cleaned.swaps),
+    )
+    if cleaned.without_key:
+        log.warning("%s: %d records without a key were taken away", job.folder, cleaned.without_key)

@@ -1,0 +1,168 @@
+"""The IO worker's part of compaction: which logs are dirty, what of them may be cleaned, swapping in, the checkpoint.
+
+Rules: Kafka's LogCleanerManager. The cleaner chooses among the logs of all workers and does the work.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kbroker.io.log_dir import LogDir
+from kbroker.io.logs import Logs, now_ms
+from kbroker.io.partition import Partition
+from kbroker.io.producer_table import ProducerTable
+from kbroker.io.segment import Segment, largest_timestamp
+from kbroker.io.segment_scan import first_timestamp
+from kbroker.ipc import layout
+from kbroker.ipc.messages import (
+    BeginCleaning,
+    CleanableLog,
+    CleanableLogs,
+    CleaningJob,
+    ClosedSegment,
+    EndCleaning,
+    SwapSegments,
+)
+from kbroker.log import files
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class CleanableRange:
+    """Offsets [first_dirty, upper) of closed segments. clean_bytes: of segments that begin below first_dirty.
+    overdue: a dirty record is older than max.compaction.lag.ms."""
+
+    first_dirty: int
+    upper: int
+    clean_bytes: int
+    cleanable_bytes: int
+    overdue: bool
+
+    @property
+    def ratio(self) -> float:
+        """Share of dirty bytes; 0 for an empty log."""
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+
+def cleanable_range(log: Partition, now: int) -> CleanableRange:
+    """What of a log can be cleaned now (LogCleanerManager.cleanableOffsets, LogToClean). Raises OSError.
+
+    Nothing is cleaned at or behind the active segment, the last stable offset, a record that is younger than
+    min.compaction.lag.ms, or a segment whose sync is still to come."""
+    closed = log.closed_segments
+    active = log.base_offsets[-1]
+    first_dirty = max(log.first_dirty, log.log_start)
+    if first_dirty > log.log_end:
+        first_dirty = log.log_start
+    dirty = [segment for n, segment in enumerate(closed) if _end(closed, n, active) > first_dirty]
+    upper = min(int(log.words[layout.SLOT_LAST_STABLE]), active, log.first_unsynced)
+    lag = log.config.min_compaction_lag_ms
+    if lag > 0:
+        young = (segment for segment in dirty if largest_timestamp(log.folder, segment) > now - lag)
+        upper = min(upper, next((segment.base_offset for segment in young), upper))
+    upper = max(first_dirty, upper)
+    # the segment that holds `upper` is left alone as a whole
+    upper = next(
+        (segment.base_offset for n, segment in enumerate(closed) if _end(closed, n, active) > upper), active
+    )
+    clean = sum(segment.size for segment in closed if segment.base_offset < min(first_dirty, upper))
+    cleanable = sum(segment.size for segment in dirty if segment.base_offset < upper)
+    return CleanableRange(first_dirty, upper, clean, cleanable, _is_overdue(log, dirty, now))
+
+
+def _end(closed: tuple[Segment, ...], n: int, active: int) -> int:
+    return closed[n + 1].base_offset if n + 1 < len(closed) else active
+
+
+def _is_overdue(log: Partition, dirty: list[Segment], now: int) -> bool:
+    until = now - log.config.max_compaction_lag_ms
+    return until > 0 and any(0 < _first_timestamp(log.folder, segment) < until for segment in dirty)
+
+
+def _first_timestamp(folder: str, segment: Segment) -> int:
+    if segment.first_timestamp is None:
+        fd = os.open(files.path(folder, segment.base_offset, files.LOG), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            segment.first_timestamp = first_timestamp(fd, segment.base_offset, segment.size)
+        finally:
+            os.close(fd)
+    return segment.first_timestamp
+
+
+class Cleaning:
+    """Runs in: io. Owner: the IO worker. Answers what the cleaner asks."""
+
+    def __init__(self, logs: Logs, producers: ProducerTable, clock_ms: Callable[[], int] = now_ms) -> None:
+        self._logs = logs
+        self._clock_ms = clock_ms
+        self._producers = producers
+        self._unwritten: set[int] = set()  # slots whose first dirty offset is not in the checkpoint
+
+    def cleanable(self, _: CleanableLogs) -> tuple[CleanableLog, ...]:
+        """Every compacted log with something in it, and how dirty it is."""
+        now = self._clock_ms()
+        found = []
+        for log in self._logs:
+            if not log.config.compact or not log.closed_segments:
+                continue
+            span = cleanable_range(log, now)
+            if span.clean_bytes + span.cleanable_bytes > 0:
+                due = span.ratio > log.config.min_cleanable_dirty_ratio or (
+                    span.overdue and span.cleanable_bytes > 0
+                )
+                generation = int(log.words[layout.SLOT_GENERATION])
+                found.append(CleanableLog(log.slot, generation, span.ratio, due))
+        return tuple(found)
+
+    def begin(self, body: BeginCleaning) -> CleaningJob | None:
+        """What the cleaner needs to know to clean a log."""
+        log = self._log(body.slot, body.generation)
+        span = cleanable_range(log, self._clock_ms())
+        segments = tuple(
+            ClosedSegment(segment.base_offset, segment.size, segment.modified_ms)
+            for segment in log.closed_segments
+            if segment.base_offset < span.upper
+        )
+        if not log.config.compact or not segments or span.upper <= span.first_dirty:
+            return None
+        lasts = {
+            entry.producer_id: (entry.last_offset, entry.producer_epoch)
+            for entry in self._producers.entries(body.slot)
+        }
+        return CleaningJob(
+            body.slot, body.generation, log.topic, log.partition, log.folder,
+            span.first_dirty, span.upper, segments, lasts, log.config,
+        )  # fmt: skip
+
+    def swap(self, body: SwapSegments) -> bool:
+        """Put a cleaned segment in place; whether it was done."""
+        log = self._log(body.slot, body.generation)
+        try:
+            return log.swap(body, self._clock_ms())
+        except OSError as error:
+            self._logs.failed(body.slot, error)
+            raise
+
+    def end(self, body: EndCleaning) -> None:
+        """Remember how far a log is clean; the checkpoint is written with those of other logs."""
+        self._log(body.slot, body.generation).first_dirty = body.first_dirty
+        self._unwritten.add(body.slot)
+
+    def write_checkpoints(self) -> None:
+        """Write changed first dirty offsets to the log dirs' cleaner-offset-checkpoint. Raises OSError."""
+        by_dir: dict[str, dict[tuple[str, int], int]] = {}
+        for slot in self._unwritten:
+            log = self._logs.get(slot)
+            if log is not None:
+                log_dir, _, _ = log.folder.rpartition("/")
+                by_dir.setdefault(log_dir, {})[log.topic, log.partition] = log.first_dirty
+        self._unwritten.clear()
+        for log_dir, offsets in by_dir.items():
+            LogDir(log_dir).update_cleaner_offsets(offsets)
+
+    def _log(self, slot: int, generation: int) -> Partition:
+        log = self._logs.require(slot)
+        if log.words[layout.SLOT_GENERATION] != generation:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return log

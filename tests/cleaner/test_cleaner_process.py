@@ -1,0 +1,173 @@
+"""A running broker compacts: its clients find the latest values, whatever is killed meanwhile."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kbroker.log import files
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(180)]
+
+SETTINGS = {
+    "log.cleaner.backoff.ms": "100",
+    "num.io.threads": "2",
+    "log.initial.task.delay.ms": "100",
+    "log.segment.delete.delay.ms": "100",
+    "kbroker.http.listen": "",
+}
+COMPACT = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.01",
+    "segment.bytes": "1048576",
+    "segment.ms": "200",
+}
+KEYS = 50
+
+
+@pytest.fixture
+def node(broker_factory: Callable[..., KBroker]) -> KBroker:
+    return broker_factory(SETTINGS)
+
+
+def create(node: KBroker, topic: str, **config: str) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    made = admin.create_topics([NewTopic(topic, 1, 1, config={**COMPACT, **config})])
+    made[topic].result(10)
+
+
+def produce(node: KBroker, topic: str, count: int, first: int = 0, value: bytes = b"") -> dict[bytes, bytes]:
+    """Records whose values tell their number; gives key to latest value."""
+    producer = Producer({"bootstrap.servers": node.bootstrap, "enable.idempotence": True, "linger.ms": 5})
+    latest = {}
+    for n in range(first, first + count):
+        key = b"key%d" % (n % KEYS)
+        latest[key] = b"%d " % n + value
+        producer.produce(topic, latest[key], key)
+        if n % 500 == 499:
+            producer.flush(10)
+            time.sleep(0.25)  # segment.ms goes by the records' timestamps
+    assert producer.flush(10) == 0
+    return latest
+
+
+def read(node: KBroker, topic: str) -> dict[int, tuple[bytes, bytes]]:
+    """Offset to key and value, from the first to the last record."""
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "r", "enable.partition.eof": True})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found = {}
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        message = consumer.poll(1)
+        if message is None:
+            continue
+        if message.error():
+            break
+        found[message.offset()] = (message.key(), message.value())
+    consumer.close()
+    return found
+
+
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
+def log_start(node: KBroker, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "r"})
+    low, _ = consumer.get_watermark_offsets(TopicPartition(topic, 0), 10)
+    consumer.close()
+    return int(low)
+
+
+def folder_of(node: KBroker, topic: str) -> Path:
+    return node.data_dir / f"{topic}-0"
+
+
+def test_a_topic_is_compacted_and_says_the_same(node: KBroker) -> None:
+    create(node, "compacted")
+    latest = produce(node, "compacted", 3000)
+    latest |= produce(node, "compacted", 100, first=3000)  # rolls what was before
+    wait_until(lambda: len(read(node, "compacted")) < 700, "never compacted")
+    found = read(node, "compacted")
+    assert dict(found.values()) == latest
+    assert all(value.startswith(b"%d " % offset) for offset, (_, value) in found.items())
+    path = node.data_dir / files.CLEANER_OFFSETS
+    wait_until(lambda: path.exists() and "compacted 0 " in path.read_text(), "no checkpoint")
+    lines = path.read_text().splitlines()
+    assert lines[0] == "0"
+    assert int(lines[1]) == len(lines) - 2
+    node.restart()
+    assert dict(read(node, "compacted").values()) == latest
+
+
+def test_committed_offsets_survive_the_compaction_of_their_topic(
+    broker_factory: Callable[..., KBroker],
+) -> None:
+    small = {"offsets.topic.num.partitions": "1", "offsets.topic.segment.bytes": "1048576"}
+    node = broker_factory({**SETTINGS, **small, "log.cleaner.min.cleanable.ratio": "0.01"})
+    create(node, "read")
+    produce(node, "read", 10)
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "g", "enable.auto.commit": False})
+    offsets = folder_of(node, "__consumer_offsets")
+
+    def commit(number: int) -> None:
+        consumer.commit(offsets=[TopicPartition("read", 0, number, metadata="m" * 3000)], asynchronous=False)
+
+    commit(0)
+    for number in range(1, 900):
+        commit(number % 10)
+    commit(7)
+    wait_until(
+        lambda: sum(path.stat().st_size for path in offsets.glob("*.log")) < 1_500_000, "never compacted"
+    )
+    consumer.close()
+    node.restart()
+    again = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "g"})
+    assert again.committed([TopicPartition("read", 0)], 10)[0].offset == 7
+    again.close()
+
+
+def test_an_empty_cleanup_policy_keeps_everything(node: KBroker) -> None:
+    create(node, "kept", **{"cleanup.policy": "", "retention.ms": "1", "retention.bytes": "1"})
+    create(node, "cleaned")
+    produce(node, "kept", 1500)
+    produce(node, "cleaned", 1500)
+    wait_until(lambda: len(read(node, "cleaned")) < 700, "never compacted")
+    assert len(read(node, "kept")) == 1500
+
+
+def test_compact_and_delete_together_bound_age_and_keys(broker_factory: Callable[..., KBroker]) -> None:
+    node = broker_factory({**SETTINGS, "log.retention.check.interval.ms": "200"})
+    create(node, "both", **{"cleanup.policy": "compact,delete", "retention.ms": "3000"})
+    produce(node, "both", 1500)
+    wait_until(lambda: 0 < len(read(node, "both")) < 700, "never compacted")
+    produce(node, "both", 10, first=1500)
+    time.sleep(3)
+    produce(node, "both", 1, first=1510)
+    wait_until(lambda: log_start(node, "both") >= 1500, "never deleted")
+
+
+@pytest.mark.crash
+def test_kills_of_cleaner_and_io_workers_change_nothing(node: KBroker) -> None:
+    create(node, "killed")
+    latest: dict[bytes, bytes] = {}
+    for turn in range(12):
+        latest |= produce(node, "killed", 1000, first=turn * 1000, value=b"v" * 500)
+        if turn % 3 == 2:
+            node.kill9_child("io")
+        else:
+            node.kill9_child("cleaner")
+    node.kill9()
+    node.start()
+    latest |= produce(node, "killed", 600, first=12000)
+    wait_until(lambda: len(read(node, "killed")) < 1500, "never compacted")
+    found = read(node, "killed")
+    assert dict(found.values()) == latest
+    assert all(value.startswith(b"%d " % offset) for offset, (_, value) in found.items())
