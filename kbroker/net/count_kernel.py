@@ -11,6 +11,7 @@ from kbroker.metrics.histogram_kernel import add, observe
 from kbroker.metrics.layout import (
     ERROR_COUNT,
     ERRORS,
+    FETCHED_BYTES,
     HISTOGRAM_WORDS,
     PHASE_APPEND,
     PHASE_COUNT,
@@ -23,6 +24,8 @@ from kbroker.metrics.layout import (
     REQUEST_BYTES,
     REQUESTS,
     RESPONSE_BYTES,
+    SENT_BY_COPY,
+    SENT_BY_SENDFILE,
     VERSION_COUNT,
 )
 from kbroker.net.layout import (
@@ -46,6 +49,7 @@ from kbroker.net.layout import (
 )
 
 PRODUCE = 0
+FETCH = 1
 PARSE_SAMPLE = 31  # one Produce in 32 is timed by clocks of its own
 SIZE_BYTES = 4
 
@@ -81,6 +85,22 @@ def count_produce(cx: int, number: int) -> None:
         row = get(cx, CX_RESULTS) + result * RESULT_WORDS * 8
         count_error(metrics, PRODUCE, get(row, RS_ERROR))
         result = get(row, RS_NEXT)
+
+
+@inlined
+def count_fetch(
+    cx: int, version: int, request_bytes: int, answer_bytes: int, record_bytes: int, by_sendfile: int, partitions: int,
+    arrived_ns: int,
+) -> None:  # fmt: skip
+    """A Fetch request has been answered by the kernel, without any error. partitions: in the answer."""
+    metrics = get(cx, CX_METRICS)
+    count_request(metrics, FETCH, version, request_bytes)
+    add(metrics + 8 * (RESPONSE_BYTES + FETCH), answer_bytes)
+    add(metrics + 8 * FETCHED_BYTES, record_bytes)
+    add(metrics + 8 * SENT_BY_SENDFILE, by_sendfile)
+    add(metrics + 8 * SENT_BY_COPY, record_bytes - by_sendfile)
+    add(metrics + 8 * (ERRORS + FETCH * ERROR_COUNT + 1), max(partitions, 1))
+    observe_phase(metrics, FETCH, PHASE_TOTAL, _now_ns(cx) - arrived_ns)
 
 
 @inlined

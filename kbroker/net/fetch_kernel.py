@@ -18,6 +18,7 @@ from kbroker.kernels.memory import (
     load_i64,
     store_i64,
 )
+from kbroker.net.count_kernel import count_fetch
 from kbroker.net.fetch_answer_kernel import build, has_room, select
 from kbroker.net.fetch_layout import (
     CX_FETCHED,
@@ -198,6 +199,26 @@ def _commit(cx: int) -> None:
 
 
 @inlined
+def _weigh(cx: int) -> tuple[int, int, int, int]:
+    """Of the answer that is built: its bytes, those of records, those that go by sendfile, and its partitions."""
+    answer = 0
+    by_sendfile = 0
+    for number in range(get(cx, CX_PART_COUNT)):
+        part = get(cx, CX_PARTS) + number * PART_WORDS * 8
+        answer += get(part, PA_LENGTH)
+        if get(part, PA_SEGMENT) >= 0:
+            by_sendfile += get(part, PA_LENGTH)
+    records = 0
+    partitions = 0
+    for number in range(get(cx, CX_PLAN_COUNT)):
+        row = plan_row(cx, number)
+        if get(row, PL_SELECTED) != 0:
+            records += get(row, PL_LENGTH)
+            partitions += 1
+    return answer, records, by_sendfile, partitions
+
+
+@inlined
 def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int:
     """Answer a Fetch request (address of its header) if it is a common one: SERVED, WAITING or TO_PYTHON.
 
@@ -218,7 +239,10 @@ def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int
         return TO_PYTHON
     _commit(cx)
     put(cx, CX_FETCHED, get(cx, CX_FETCHED) + 1)
+    arrived_ns = get(where, CN_LAST_NS)
+    answer, records, by_sendfile, partitions = _weigh(cx)
     _send(cx, connection, end)
+    count_fetch(cx, load_i16_be(frame + 2), length, answer, records, by_sendfile, partitions, arrived_ns)
     return SERVED
 
 

@@ -96,6 +96,8 @@ def test_records_and_bytes_of_a_topic_and_of_the_broker(broker: KBroker) -> None
     assert size > RECORDS * 50
     assert found.value("kbroker_topic_log_bytes", topic="counted") == size
     assert found.value("kbroker_topic_out_bytes_total", topic="counted") >= size
+    sent = sum(value(found, "kbroker_fetch_sent_bytes_total", path=path) for path in ("sendfile", "copy"))
+    assert found.value("kbroker_fetched_bytes_total") == sent >= size
     ends = [found.value("kafka_log_log_logendoffset", topic="counted", partition=str(p)) for p in range(3)]
     assert sum(ends) == RECORDS
 

@@ -19,6 +19,7 @@ FRONT = {
     "kbroker_appended_records_total": layout.APPENDED_RECORDS,
     "kbroker_appended_batches_total": layout.APPENDED_BATCHES,
     "kbroker_fetched_bytes_total": layout.FETCHED_BYTES,
+    "kbroker_fetch_sent_bytes_total": layout.SENT_BY_SENDFILE,
     "kbroker_rejected_bytes_total": layout.REJECTED_BYTES,
     "kbroker_network_turns_total": layout.NETWORK_TURNS,
     "kbroker_network_stalls_total": layout.NETWORK_STALLS,
