@@ -55,6 +55,10 @@ class Families:
                 metric.kafka, dict(zip(names, values, strict=False)), value
             )
 
+    def add_total(self, name: str, value: float) -> None:
+        """The sum over everything of a Kafka name that a row of the catalogue has by topic."""
+        self._families[name].add_sample(name, {}, value)
+
     def add_histogram(self, name: str, values: Sequence[str], words: Sequence[int]) -> None:
         """One histogram from its slots, with the exported bounds."""
         labels = dict(zip(ROWS[name].shown_labels, values, strict=True))

@@ -139,17 +139,20 @@ class ProcessRows:
         for name, reason in REJECTED.items():
             count = self._sum("kbroker_request_errors_total", api=PRODUCE, error=reason)
             families.add(BROKER_TOPIC + name, (), count)
-        versions = range(layout.VERSION_COUNT)
-        produced = sum(
-            self._sum("kbroker_requests_total", api=PRODUCE, version=version) for version in versions
-        )
-        families.add(BROKER_TOPIC + "totalproducerequests_total", (), produced)
+        for api, name in ((PRODUCE, "totalproducerequests_total"), (FETCH, "totalfetchrequests_total")):
+            versions = range(layout.VERSION_COUNT)
+            asked = sum(self._sum("kbroker_requests_total", api=api, version=version) for version in versions)
+            families.add_total(BROKER_TOPIC + name, asked)
+        for api, name in ((PRODUCE, "failedproducerequests_total"), (FETCH, "failedfetchrequests_total")):
+            families.add_total(BROKER_TOPIC + name, self._failures(api))
         commits = self._sum("kbroker_request_errors_total", api="OffsetCommit", error="NONE")
         families.add("kafka_server_group_coordinator_metrics_offset_commit_count", (), commits)
-        start = bind("kbroker_request_errors_total", api=FETCH)
+
+    def _failures(self, api: str) -> int:
+        """Errors in the answers of an API."""
+        start = bind("kbroker_request_errors_total", api=api)
         errors = self.shared.metrics[:, start : start + layout.ERROR_COUNT].sum(axis=0)
-        fine = VALUES["error"].index("NONE")
-        families.add(BROKER_TOPIC + "failedfetchrequests_total", (), int(errors.sum() - errors[fine]))
+        return int(errors.sum() - errors[VALUES["error"].index("NONE")])
 
     def _kafka_idle(self, families: Families) -> None:
         """Share of idle time by kind of process since about a minute ago."""

@@ -179,6 +179,20 @@ def test_group_lag_counts_to_the_high_watermark(scene: Scene) -> None:
     assert scrape.value("kbroker_groups", type="consumer", state="Empty") == 1
 
 
+def test_failed_and_total_requests_have_a_sum_without_a_topic(scene: Scene) -> None:
+    words = scene.slots(NETWORK).words
+    words[bind("kbroker_requests_total", api="Fetch", version=12)] = 4
+    words[bind("kbroker_requests_total", api="Fetch", version=17)] = 5
+    words[bind("kbroker_request_errors_total", api="Produce", error="NONE")] = 7
+    words[bind("kbroker_request_errors_total", api="Produce", error="CORRUPT_MESSAGE")] = 2
+    scrape = scene.scrape()
+    prefix = "kafka_server_brokertopicmetrics_"
+    assert scrape.value(prefix + "totalfetchrequests_total") == 9
+    assert scrape.value(prefix + "failedproducerequests_total") == 2
+    assert scrape.value(prefix + "failedfetchrequests_total") == 0
+    assert scrape.value(prefix + "invalidmessagecrcrecords_total") == 2
+
+
 def test_kafka_names_can_be_left_out(tmp_path: Path) -> None:
     scene = Scene(tmp_path, {"kbroker.metrics.kafka.names": "false"})
     scene.topic("orders")
