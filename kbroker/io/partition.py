@@ -169,7 +169,9 @@ class Partition(OpenLog):
         paths = [(files.path(self.folder, base, files.LOG), inode) for base, _, inode in request.replaced]
         cleaned = files.path(self.folder, request.replaced[0][0], files.LOG + files.CLEANED)
         try:
-            return all(Path(path).stat().st_ino == inode for path, inode in [*paths, (cleaned, request.inode)])
+            return all(
+                Path(path).stat().st_ino == inode for path, inode in [*paths, (cleaned, request.inode)]
+            )
         except FileNotFoundError:
             return False
 

@@ -60,7 +60,9 @@ os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder()))
 import numba  # noqa: E402  the cache folder must be named before numba reads it
 from llvmlite import binding as llvm  # noqa: E402
 
-numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]  # for when another module imported numba before this one
+numba.config.CACHE_DIR = os.environ[
+    "NUMBA_CACHE_DIR"
+]  # for when another module imported numba before this one
 
 
 def kernel(signature: str) -> Callable[[F], F]:
