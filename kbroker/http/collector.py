@@ -47,7 +47,7 @@ class BrokerCollector:
         most = config.get_int("kbroker.metrics.partitions.max")
         self._partitions = PartitionRows(shared, config.node_id, most)
         self._groups = GroupRows(shared)
-        self._hosts = HostRows(shared, acceptor, context.log_dirs)
+        self._hosts = HostRows(shared, acceptor, context.log_dirs, Recent(clock_s))
         first = listeners[0]
         address = f"{first.host}:{context.ports.get(first.listener, first.port)}"
         self._broker = BrokerRows(context, health, address)

@@ -5,16 +5,20 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import psutil
+from numpy.typing import NDArray
 
 from kbroker.http.families import Families
-from kbroker.http.process_rows import process_names
+from kbroker.http.process_rows import IDLE_WINDOW_S, process_names
+from kbroker.http.recent import Recent
 from kbroker.ipc import layout
 from kbroker.ipc.shared import Shared
 
 log = logging.getLogger(__name__)
 
 SECTOR = 512
+PROCESSOR_IDLE = "kafka_network_socketserver_networkprocessoravgidle_percent"
 PRESSURE = ("cpu", "io", "memory")
 MEMORY = {
     "MemTotal": "total",
@@ -26,11 +30,17 @@ MEMORY = {
 
 
 class HostRows:
-    """Runs in: http. proc: where procfs is; tests give a folder of their own."""
+    """Runs in: http. proc: where procfs is; tests give a folder of their own. recent: for shares of CPU time."""
 
     def __init__(
-        self, shared: Shared, acceptor: int, log_dirs: Sequence[str], proc: Path = Path("/proc")
+        self,
+        shared: Shared,
+        acceptor: int,
+        log_dirs: Sequence[str],
+        recent: Recent,
+        proc: Path = Path("/proc"),
     ) -> None:
+        self._recent = recent
         self._shared = shared
         self._acceptor = acceptor
         self._log_dirs = tuple(log_dirs)
@@ -58,12 +68,16 @@ class HostRows:
 
     def _processes(self, families: Families) -> None:
         read = written = 0
+        cpu: dict[tuple[str, str], NDArray[np.int64]] = {}
         seen: dict[int, psutil.Process] = {}
         for name, pid in self._pids():
             try:
                 process = seen[pid] = self._known.get(pid) or psutil.Process(pid)
                 self._process(families, name, process)
                 io = process.io_counters()
+                if name.startswith("network"):
+                    times = process.cpu_times()
+                    cpu[name, str(pid)] = np.array([(times.user + times.system) * 1e9], np.int64)
             except (psutil.Error, OSError) as error:  # it died, or procfs hides it
                 log.debug("process %d can not be read: %s", pid, error)
                 continue
@@ -73,6 +87,18 @@ class HostRows:
         if families.kafka:
             families.add("kafka_server_kafkaserver_linux_disk_read_bytes", (), read)
             families.add("kafka_server_kafkaserver_linux_disk_write_bytes", (), written)
+            self._network_idle(families, cpu)
+
+    def _network_idle(self, families: Families, cpu: dict[tuple[str, str], NDArray[np.int64]]) -> None:
+        """A network process has one thread and never waits for a disk: what it does not compute, it idles."""
+        before, seconds = self._recent.remember_at(cpu, IDLE_WINDOW_S)
+        shares = [
+            1 - int((now - before[process])[0]) / (seconds * 1e9)
+            for process, now in cpu.items()
+            if seconds > 0 and process in before
+        ]
+        if shares:
+            families.add(PROCESSOR_IDLE, (), min(1.0, max(0.0, sum(shares) / len(shares))))
 
     def _process(self, families: Families, name: str, process: psutil.Process) -> None:
         with process.oneshot():

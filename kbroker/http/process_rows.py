@@ -20,10 +20,7 @@ Words = NDArray[np.int64]
 PRODUCE, FETCH = "Produce", "Fetch"
 WINDOW_S = 300.0
 IDLE_WINDOW_S = 60.0
-IDLE = {
-    "network": "kafka_network_socketserver_networkprocessoravgidle_percent",
-    "io": "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
-}
+HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"
 IDLE_READING = ("idle", "")
 AS_CONSUMER = "FetchConsumer"
 """What Kafka calls the fetches of clients beside those of brokers; dashboards ask for either name."""
@@ -155,12 +152,11 @@ class ProcessRows:
         return int(errors.sum() - errors[VALUES["error"].index("NONE")])
 
     def _kafka_idle(self, families: Families) -> None:
-        """Share of idle time by kind of process since about a minute ago."""
+        """Share of time that IO workers had nothing to do, since about a minute ago."""
         idle = {IDLE_READING: self.shared.metrics[:, layout.IDLE_NS].copy()}
         before, seconds = self.recent_idle.remember_at(idle, IDLE_WINDOW_S)
         if seconds <= 0:
             return
         share = np.clip((idle[IDLE_READING] - before[IDLE_READING]) / (seconds * 1e9), 0.0, 1.0)
-        for role, name in IDLE.items():
-            rows = [row for row, process in enumerate(process_names(self.shared)) if process.startswith(role)]
-            families.add(name, (), float(share[rows].mean()))
+        rows = [row for row, process in enumerate(process_names(self.shared)) if process.startswith("io-")]
+        families.add(HANDLER_IDLE, (), float(share[rows].mean()))

@@ -61,7 +61,7 @@ KAFKA: tuple[Metric, ...] = (
     _row("kafka_network_requestchannel_responsequeuesize", "gauge", "Entries in all completion rings."),
     _row("kafka_network_socketserver_networkprocessoravgidle_percent", "gauge",
             "Share of time network processes were idle "
-         "(0 to 1), since the last minute.", source=ROW),
+         "(0 to 1), since the last minute.", source=HOST),
     _row("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", "gauge",
             "Share of time IO workers were idle "
          "(0 to 1), since the last minute.", source=ROW),

@@ -9,6 +9,7 @@ from prometheus_client.exposition import generate_latest
 from kbroker.http.families import Families
 from kbroker.http.host_rows import HostRows
 from kbroker.http.page_cache import PageCache
+from kbroker.http.recent import Recent
 from kbroker.ipc import layout
 from tests.http.scene import NETWORK, Scene, Scrape
 
@@ -46,7 +47,7 @@ def scrape(rows: HostRows) -> Scrape:
 
 
 def test_devices_pressure_and_memory_are_read_from_procfs(tmp_path: Path, proc: Path) -> None:
-    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], proc))
+    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc))
     assert found.value("kbroker_disk_bytes_total", device="sda1", direction="read") == 80 * 512
     assert found.value("kbroker_disk_operations_total", device="sda1", direction="write") == 20
     assert found.value("kbroker_disk_time_seconds_total", device="sda1", direction="write") == 3
@@ -58,14 +59,14 @@ def test_devices_pressure_and_memory_are_read_from_procfs(tmp_path: Path, proc: 
 
 
 def test_other_devices_are_left_out(tmp_path: Path, proc: Path) -> None:
-    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], proc))
+    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), proc))
     assert {labels["device"] for labels in found.labels("kbroker_disk_bytes_total")} == {"sda1"}
 
 
 def test_what_the_host_does_not_tell_is_left_out(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], empty))
+    found = scrape(HostRows(Scene(tmp_path).shared, os.getpid(), [str(tmp_path)], Recent(lambda: 0.0), empty))
     assert found.labels("kbroker_pressure_seconds_total") == []
     assert found.value("kbroker_log_dir_bytes", dir=str(tmp_path), type="size") > 0
 
@@ -74,7 +75,7 @@ def test_processes_are_named_and_a_dead_one_is_left_out(tmp_path: Path, proc: Pa
     scene = Scene(tmp_path)
     scene.shared.processes[NETWORK, layout.PROCESS_PID] = os.getpid()
     scene.shared.processes[1, layout.PROCESS_PID] = 1 << 22  # above pid_max
-    found = scrape(HostRows(scene.shared, os.getppid(), [str(tmp_path)], proc))
+    found = scrape(HostRows(scene.shared, os.getppid(), [str(tmp_path)], Recent(lambda: 0.0), proc))
     assert found.value("kbroker_process_memory_bytes", process="network-0", type="pss") > 1 << 20
     assert {labels["process"] for labels in found.labels("kbroker_process_threads")} == {
         "network-0",
