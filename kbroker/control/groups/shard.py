@@ -20,6 +20,10 @@ from kbroker.control.groups.offset_commit import OffsetCommits
 from kbroker.control.groups.offset_fetch import fetch_offsets
 from kbroker.control.groups.rebalance import Rebalance
 from kbroker.control.groups.settings import GroupSettings
+from kbroker.control.groups.share_group.describe import describe_share_group
+from kbroker.control.groups.share_group.heartbeat import ShareHeartbeat
+from kbroker.control.groups.share_group.replay import ShareReplay
+from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.groups.sync import ClassicSync, answered
 from kbroker.control.groups.sync import refused as sync_refused
 from kbroker.control.groups.table import GroupTable
@@ -36,6 +40,8 @@ from kbroker.protocol.messages.list_groups import ListedGroup
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.messages.offset_delete import OffsetDeleteRequest
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from kbroker.protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
+from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kbroker.protocol.messages.sync_group import SyncGroupRequest
 from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -62,6 +68,9 @@ class GroupShard:
         self._replay = GroupReplay(self.table, self._rebalance)
         self._consumer = ConsumerGroups(self.table, self._rebalance, self._replay)
         self._replay.when_loaded(ConsumerGroup.TYPE, self._consumer.loaded)
+        self._share = ShareHeartbeat(self.table)
+        ShareReplay(self.table, self._replay)
+        self._replay.when_loaded(ShareGroup.TYPE, self._share.loaded)
 
     # --- classic groups
 
@@ -148,6 +157,15 @@ class GroupShard:
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         return describe_consumer_group(self.table, group_id)
+
+    # --- share groups
+
+    def share_heartbeat(self, caller: Caller, request: ShareGroupHeartbeatRequest, now_ms: int) -> Outcome:
+        """Response: ShareGroupHeartbeatResponse."""
+        return self._share.heartbeat(caller, request, now_ms)
+
+    def describe_share_group(self, group_id: str) -> DescribedShareGroup:
+        return describe_share_group(self.table, group_id)
 
     # --- offsets
 

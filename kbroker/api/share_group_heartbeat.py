@@ -1,0 +1,35 @@
+"""ShareGroupHeartbeat (key 76), v1: join, take part in and leave a share group (KIP-932)."""
+
+from collections.abc import Awaitable
+
+from kbroker.api.context import RequestContext
+from kbroker.api.group_caller import caller
+from kbroker.api.row import Api
+from kbroker.control.groups.service import GroupService
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+
+API = Api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1)
+
+
+def handle(
+    ctx: RequestContext, request: ShareGroupHeartbeatRequest
+) -> ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse]:
+    """The member's epoch and, when it changed, its assignment."""
+    service = GroupService.of(ctx.broker)
+    who = caller(ctx)
+    response: ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse] = service.ask(
+        request.group_id, lambda now_ms: service.shard.share_heartbeat(who, request, now_ms)
+    )
+    return response
+
+
+def refuse(
+    request: ShareGroupHeartbeatRequest, error: KafkaError, version: int
+) -> ShareGroupHeartbeatResponse:
+    """The request failed as a whole."""
+    return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)

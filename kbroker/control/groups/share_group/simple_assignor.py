@@ -1,0 +1,73 @@
+"""The simple assignor of share groups: every partition to a member at least, members evenly loaded.
+
+Unlike in a consumer group a partition may go to several members: with more members than partitions each member gets
+one, with more partitions than members each partition gets one member. What fits is kept (Kafka's SimpleAssignor).
+"""
+
+from collections.abc import Mapping, Sequence, Set
+
+from kbroker.control.groups.consumer_group.member import Partitions
+
+Partition = tuple[bytes, int]
+
+
+def assign_shared(
+    members: Mapping[str, Set[bytes]],
+    available: Mapping[bytes, Set[int]],
+    current: Mapping[str, Partitions],
+) -> dict[str, Partitions]:
+    """members: id -> topic ids it subscribes to. available: topic id -> partitions that are shared."""
+    assignment: dict[str, list[Partition]] = {member_id: [] for member_id in members}
+    ordered = sorted(members)
+    partitions = [
+        (topic_id, index) for topic_id in sorted(available) for index in sorted(available[topic_id])
+    ]
+    _give_each_partition(ordered, members, partitions, current, assignment)
+    _give_the_idle(ordered, members, partitions, assignment)
+    return {member_id: _grouped(parts) for member_id, parts in assignment.items()}
+
+
+def _give_each_partition(
+    ordered: Sequence[str],
+    members: Mapping[str, Set[bytes]],
+    partitions: Sequence[Partition],
+    current: Mapping[str, Partitions],
+    assignment: dict[str, list[Partition]],
+) -> None:
+    """Every partition to the least loaded subscriber; one that had it goes before its equals."""
+    for topic_id, index in partitions:
+        readers = [member_id for member_id in ordered if topic_id in members[member_id]]
+        if readers:
+            chosen = min(
+                readers,
+                key=lambda member_id: (
+                    len(assignment[member_id]),
+                    index not in current.get(member_id, {}).get(topic_id, ()),
+                ),
+            )
+            assignment[chosen].append((topic_id, index))
+
+
+def _give_the_idle(
+    ordered: Sequence[str],
+    members: Mapping[str, Set[bytes]],
+    partitions: Sequence[Partition],
+    assignment: dict[str, list[Partition]],
+) -> None:
+    """Members that got nothing share the partitions with the fewest readers."""
+    readers = {
+        partition: sum(partition in parts for parts in assignment.values()) for partition in partitions
+    }
+    for member_id in ordered:
+        wanted = [partition for partition in partitions if partition[0] in members[member_id]]
+        if not assignment[member_id] and wanted:
+            chosen = min(wanted, key=readers.__getitem__)
+            assignment[member_id].append(chosen)
+            readers[chosen] += 1
+
+
+def _grouped(parts: Sequence[Partition]) -> Partitions:
+    found: dict[bytes, set[int]] = {}
+    for topic_id, index in parts:
+        found.setdefault(topic_id, set()).add(index)
+    return {topic_id: frozenset(each) for topic_id, each in found.items()}

@@ -1,0 +1,270 @@
+"""One partition in one share group: which records are free, being worked on, or done (Kafka's SharePartition).
+
+Offsets start_offset..end_offset are in flight; before them everything is done, behind them everything is free. Records
+are acquired by a member under a lock that runs out, and then accepted, released, rejected, or not acknowledged in time.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from kbroker.control.share.ranges import DeliveryState, Range, Ranges
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+AVAILABLE, ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
+ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
+
+
+class AcknowledgeType(IntEnum):
+    """What a member says of a record. GAP: there is no record at the offset. RENEW: it needs more time (KIP-1222)."""
+
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+class Acquired(NamedTuple):
+    """Offsets given to a member, with the number of this delivery."""
+
+    first: int
+    last: int
+    delivery_count: int
+
+
+class AcknowledgedBatch(NamedTuple):
+    """Offsets and one type for all of them, or one for each."""
+
+    first: int
+    last: int
+    types: Sequence[int]
+
+
+class Limits(NamedTuple):
+    """Group settings that matter here."""
+
+    lock_ms: int = 30_000
+    delivery_count: int = 5
+    records: int = 2000
+
+
+class SharePartition:
+    """Runs in: control. Owner: the SharePartitions. Pure: time is passed.
+
+    changed: ranges whose state must be written down; taken by `take_changes`.
+    """
+
+    def __init__(self, start_offset: int, stored: Iterable[Range] = ()) -> None:
+        self.start_offset = start_offset
+        self.end_offset = start_offset - 1
+        self._ranges = Ranges()
+        self._changed: list[Range] = []
+        self._written_start = start_offset
+        for each in stored:
+            if each.last >= start_offset:
+                first = max(each.first, start_offset)
+                if first > self.end_offset + 1:  # what is between had no news to tell
+                    self._ranges.put(Range(self.end_offset + 1, first - 1, AVAILABLE, 0))
+                self._ranges.put(each.part(first, each.last))
+                self.end_offset = each.last
+        self._advance()
+
+    # --- reading
+
+    def next_offset(self) -> int:
+        """Where the next records for a member are: a free offset in flight, else the one behind all."""
+        for each in self._ranges:
+            if each.state is AVAILABLE:
+                return each.first
+        return self.end_offset + 1
+
+    def in_flight(self) -> int:
+        """Offsets that are not done."""
+        return sum(each.last - each.first + 1 for each in self._ranges if not each.state.is_terminal)
+
+    def may_acquire(self, limits: Limits) -> bool:
+        """Whether a fetch can give a member anything: a free record in flight, or room for new ones."""
+        return self.next_offset() <= self.end_offset or self.in_flight() < limits.records
+
+    def next_deadline_ms(self) -> int | None:
+        """When the first lock runs out."""
+        return min((each.deadline_ms for each in self._ranges if each.state is ACQUIRED), default=None)
+
+    # --- acquiring
+
+    def acquire(
+        self,
+        member_id: str,
+        batches: Iterable[tuple[int, int]],
+        max_records: int,
+        limits: Limits,
+        now_ms: int,
+        strict: bool = False,
+    ) -> list[Acquired]:
+        """Give a member what is free of the batches (first, last) that were read, in order.
+
+        Whole batches are given until max_records is reached; strict: never more than max_records.
+        """
+        given: list[Acquired] = []
+        count = 0
+        for first, last in batches:
+            if count >= max_records or (first > self.end_offset + 1 and self.in_flight() >= limits.records):
+                break
+            first = max(first, self.start_offset)
+            if last < first:
+                continue
+            if first > self.end_offset + 1:  # offsets that the log does not have
+                self._set(Range(self.end_offset + 1, first - 1, ARCHIVED, 0))
+                self.end_offset = first - 1
+            for free in self._free(first, last, limits):
+                end = free.last if not strict else min(free.last, free.first + max_records - count - 1)
+                taken = Range(
+                    free.first, end, ACQUIRED, free.delivery_count + 1, member_id, now_ms + limits.lock_ms
+                )
+                self._ranges.put(taken)
+                self.end_offset = max(self.end_offset, end)
+                given.append(Acquired(taken.first, end, taken.delivery_count))
+                count += end - free.first + 1
+                if strict and count >= max_records:
+                    break
+            if last > self.end_offset:
+                break  # no room for the rest: what follows has to wait
+        self._advance()
+        return given
+
+    def _free(self, first: int, last: int, limits: Limits) -> list[Range]:
+        """What may be acquired in first..last: free ranges in flight, and new offsets as far as there is room."""
+        known_last = min(last, self.end_offset)
+        free = [each for each in self._ranges.between(first, known_last) if each.state is AVAILABLE]
+        room = limits.records - self.in_flight()
+        if last > self.end_offset and room > 0:
+            start = max(first, self.end_offset + 1)
+            free.append(Range(start, last, AVAILABLE, 0))
+        return free
+
+    # --- acknowledging
+
+    def acknowledge(
+        self, member_id: str, batches: Sequence[AcknowledgedBatch], limits: Limits, now_ms: int
+    ) -> None:
+        """All or nothing. Raises INVALID_REQUEST or INVALID_RECORD_STATE."""
+        wishes = [wish for batch in batches for wish in _wishes(batch) if wish[1] >= self.start_offset]
+        for first, last, _ in wishes:
+            self._check(member_id, max(first, self.start_offset), last)
+        for first, last, kind in wishes:
+            for each in list(self._ranges.between(max(first, self.start_offset), last)):
+                self._set(_after(each, kind, limits, now_ms), told=kind is not AcknowledgeType.RENEW)
+        self._advance()
+
+    def _check(self, member_id: str, first: int, last: int) -> None:
+        expected = first
+        for each in self._ranges.between(first, last):
+            if each.first != expected:
+                break
+            if each.state is not ACQUIRED:
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD_STATE,
+                    "The batch cannot be acknowledged. The batch is not in the acquired state.",
+                )
+            if each.member_id != member_id:
+                raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
+            expected = each.last + 1
+        if expected <= last:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "Batch record not found. The request batch offsets are not found in the cache.",
+            )
+
+    def release(self, member_id: str) -> bool:
+        """A member's session is over: what it had is free again, and that delivery does not count."""
+        mine = [each for each in self._ranges if each.state is ACQUIRED and each.member_id == member_id]
+        for each in mine:
+            self._set(Range(each.first, each.last, AVAILABLE, each.delivery_count - 1))
+        return bool(mine)
+
+    def expire(self, limits: Limits, now_ms: int) -> bool:
+        """Free what was not acknowledged in time; what was delivered too often is given up."""
+        late = [each for each in self._ranges if each.state is ACQUIRED and each.deadline_ms <= now_ms]
+        for each in late:
+            self._set(_after(each, AcknowledgeType.RELEASE, limits, now_ms))
+        self._advance()
+        return bool(late)
+
+    def archive_before(self, log_start: int) -> None:
+        """The log has lost its beginning: what was not done there is given up."""
+        if log_start <= self.start_offset:
+            return
+        self._ranges.drop_before(log_start)
+        self.start_offset = log_start
+        self.end_offset = max(self.end_offset, log_start - 1)
+        self._advance()
+
+    def archive(self, first: int, last: int) -> None:
+        """Offsets that must not be delivered: records of aborted transactions."""
+        for each in list(self._ranges.between(first, last)):
+            if not each.state.is_terminal:
+                self._set(Range(each.first, each.last, ARCHIVED, each.delivery_count))
+        self._advance()
+
+    # --- what must be written down
+
+    def take_changes(self) -> tuple[int, list[Range]] | None:
+        """(start offset, changed ranges) since the last call; None when there is nothing to write."""
+        if not self._changed and self._written_start == self.start_offset:
+            return None
+        changed = [each for each in self._changed if each.last >= self.start_offset]
+        self._changed = []
+        self._written_start = self.start_offset
+        return self.start_offset, changed
+
+    def _set(self, new: Range, told: bool = True) -> None:
+        self._ranges.put(new)
+        if told:
+            self._changed.append(new)
+
+    def _advance(self) -> None:
+        """Move the start over what is done."""
+        start = self.start_offset
+        for each in self._ranges:
+            if each.first > start or not each.state.is_terminal:
+                break
+            start = each.last + 1
+        if start > self.start_offset:
+            self.start_offset = start
+            self._ranges.drop_before(start)
+
+
+def _wishes(batch: AcknowledgedBatch) -> list[tuple[int, int, AcknowledgeType]]:
+    """(first, last, type) with neighbours of one type together. Raises INVALID_REQUEST."""
+    length = batch.last - batch.first + 1
+    if length < 1 or len(batch.types) not in (1, length):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Malformed acknowledgement batch.")
+    try:
+        kinds = [AcknowledgeType(kind) for kind in batch.types]
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Unknown acknowledge type id.") from error
+    if len(kinds) == 1:
+        return [(batch.first, batch.last, kinds[0])]
+    wishes: list[tuple[int, int, AcknowledgeType]] = []
+    for offset, kind in enumerate(kinds, batch.first):
+        if wishes and wishes[-1][2] is kind:
+            wishes[-1] = (wishes[-1][0], offset, kind)
+        else:
+            wishes.append((offset, offset, kind))
+    return wishes
+
+
+def _after(each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> Range:
+    """An acquired range after an acknowledgement."""
+    if kind is AcknowledgeType.RENEW:
+        return Range(
+            each.first, each.last, ACQUIRED, each.delivery_count, each.member_id, now_ms + limits.lock_ms
+        )
+    if kind is AcknowledgeType.ACCEPT:
+        state = ACKNOWLEDGED
+    elif kind is AcknowledgeType.RELEASE and each.delivery_count < limits.delivery_count:
+        state = AVAILABLE
+    else:
+        state = ARCHIVED
+    return Range(each.first, each.last, state, each.delivery_count)

@@ -1,0 +1,305 @@
+"""The records of a partition among members: each is delivered, locked, and done, and nothing is lost."""
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kbroker.control.share.ranges import DeliveryState, Range, Ranges
+from kbroker.control.share.share_partition import (
+    AcknowledgedBatch,
+    AcknowledgeType,
+    Acquired,
+    Limits,
+    SharePartition,
+)
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+LIMITS = Limits(lock_ms=30_000, delivery_count=3, records=100)
+ACCEPT, RELEASE, REJECT, GAP, RENEW = (
+    AcknowledgeType.ACCEPT,
+    AcknowledgeType.RELEASE,
+    AcknowledgeType.REJECT,
+    AcknowledgeType.GAP,
+    AcknowledgeType.RENEW,
+)
+
+
+def acknowledge(
+    part: SharePartition, member: str, first: int, last: int, *kinds: int, now_ms: int = 0
+) -> None:
+    part.acknowledge(member, [AcknowledgedBatch(first, last, kinds)], LIMITS, now_ms)
+
+
+def take(
+    part: SharePartition, member: str, *batches: tuple[int, int], most: int = 500, now_ms: int = 0
+) -> list[Acquired]:
+    return part.acquire(member, batches, most, LIMITS, now_ms)
+
+
+class TestAcquiring:
+    def test_whole_batches_until_the_limit(self) -> None:
+        part = SharePartition(0)
+        assert take(part, "a", (0, 9), (10, 19), (20, 29), most=15) == [
+            Acquired(0, 9, 1),
+            Acquired(10, 19, 1),
+        ]
+        assert part.next_offset() == 20
+
+    def test_strictly_no_more_than_the_limit(self) -> None:
+        part = SharePartition(0)
+        assert part.acquire("a", [(0, 9)], 4, LIMITS, 0, strict=True) == [Acquired(0, 3, 1)]
+        assert part.acquire("b", [(0, 9)], 4, LIMITS, 0, strict=True) == [Acquired(4, 7, 1)]
+
+    def test_nobody_gets_what_another_has(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        assert take(part, "b", (0, 9), (10, 19)) == [Acquired(10, 19, 1)]
+
+    def test_offsets_missing_in_the_log_are_passed_over(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 4), (10, 14))
+        acknowledge(part, "a", 0, 4, ACCEPT)
+        assert part.start_offset == 10
+
+    def test_new_records_only_while_there_is_room(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 99))
+        assert not part.may_acquire(LIMITS)
+        assert take(part, "b", (100, 109)) == []
+        acknowledge(part, "a", 0, 49, RELEASE)
+        assert part.may_acquire(LIMITS)
+
+
+class TestAcknowledging:
+    def test_the_start_moves_over_what_is_done(self) -> None:
+        part = SharePartition(5)
+        take(part, "a", (5, 14))
+        acknowledge(part, "a", 8, 9, ACCEPT)
+        assert part.start_offset == 5
+        acknowledge(part, "a", 5, 7, ACCEPT, REJECT, GAP)
+        assert part.start_offset == 10
+        acknowledge(part, "a", 10, 14, ACCEPT)
+        assert (part.start_offset, part.end_offset, part.next_offset()) == (15, 14, 15)
+
+    def test_released_records_are_delivered_again_and_counted(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        acknowledge(part, "a", 3, 5, RELEASE)
+        assert part.next_offset() == 3
+        assert take(part, "b", (0, 9)) == [Acquired(3, 5, 2)]
+
+    def test_what_was_delivered_too_often_is_given_up(self) -> None:
+        part = SharePartition(0)
+        for _ in range(LIMITS.delivery_count):
+            take(part, "a", (0, 0))
+            acknowledge(part, "a", 0, 0, RELEASE)
+        assert part.start_offset == 1
+
+    def test_a_renewed_lock_lasts_longer(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 0), now_ms=0)
+        acknowledge(part, "a", 0, 0, RENEW, now_ms=20_000)
+        assert not part.expire(LIMITS, 40_000)
+        assert part.expire(LIMITS, 50_000)
+
+    @pytest.mark.parametrize(
+        ("member", "first", "last", "kinds", "code"),
+        [
+            ("b", 0, 4, (ACCEPT,), ErrorCode.INVALID_RECORD_STATE),
+            ("a", 3, 12, (ACCEPT,), ErrorCode.INVALID_REQUEST),
+            ("a", 20, 21, (ACCEPT,), ErrorCode.INVALID_REQUEST),
+            ("a", 0, 4, (ACCEPT, ACCEPT), ErrorCode.INVALID_REQUEST),
+            ("a", 0, 4, (9,), ErrorCode.INVALID_REQUEST),
+            ("a", 4, 0, (ACCEPT,), ErrorCode.INVALID_REQUEST),
+        ],
+    )
+    def test_what_is_not_a_members_to_acknowledge(
+        self, member: str, first: int, last: int, kinds: tuple[int, ...], code: ErrorCode
+    ) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        with pytest.raises(KafkaError) as error:
+            acknowledge(part, member, first, last, *kinds)
+        assert error.value.code is code
+        assert part.next_offset() == 10
+
+    def test_twice_is_refused_but_what_is_long_done_is_not(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        acknowledge(part, "a", 5, 9, ACCEPT)
+        with pytest.raises(KafkaError, match="INVALID_RECORD_STATE"):
+            acknowledge(part, "a", 5, 9, ACCEPT)
+        acknowledge(part, "a", 0, 4, ACCEPT)
+        acknowledge(part, "a", 0, 4, ACCEPT)
+
+
+class TestLocks:
+    def test_records_not_acknowledged_in_time_are_free_again(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9), now_ms=1000)
+        assert part.next_deadline_ms() == 31_000
+        assert not part.expire(LIMITS, 30_999)
+        assert part.expire(LIMITS, 31_000)
+        assert take(part, "b", (0, 9)) == [Acquired(0, 9, 2)]
+
+    def test_a_session_that_ends_gives_back_without_counting(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 4))
+        take(part, "b", (5, 9))
+        assert part.release("a")
+        assert take(part, "c", (0, 9)) == [Acquired(0, 4, 1)]
+
+
+class TestState:
+    def test_a_partition_is_rebuilt_from_what_was_written(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        acknowledge(part, "a", 2, 3, ACCEPT)
+        acknowledge(part, "a", 6, 7, RELEASE)
+        changes = part.take_changes()
+        assert changes is not None
+        start, ranges = changes
+        again = SharePartition(start, sorted(ranges, key=lambda each: each.first))
+        assert again.next_offset() == 0
+        assert take(again, "b", (0, 9)) == [
+            Acquired(0, 1, 1),
+            Acquired(4, 5, 1),
+            Acquired(6, 7, 2),
+            Acquired(8, 9, 1),
+        ]
+
+    def test_acquiring_alone_writes_nothing(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        assert part.take_changes() is None
+
+    def test_a_log_that_lost_its_beginning(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 9))
+        part.archive_before(4)
+        assert part.start_offset == 4
+        acknowledge(part, "a", 0, 9, ACCEPT)
+        assert part.start_offset == 10
+
+
+class RangesAgainstDict(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ranges = Ranges()
+        self.model: dict[int, tuple[DeliveryState, int]] = {}
+
+    @rule(
+        first=st.integers(0, 30),
+        length=st.integers(1, 12),
+        state=st.sampled_from(DeliveryState),
+        count=st.integers(0, 2),
+    )
+    def put(self, first: int, length: int, state: DeliveryState, count: int) -> None:
+        self.ranges.put(Range(first, first + length - 1, state, count))
+        self.model |= dict.fromkeys(range(first, first + length), (state, count))
+
+    @rule(offset=st.integers(0, 45))
+    def drop_before(self, offset: int) -> None:
+        self.ranges.drop_before(offset)
+        self.model = {key: value for key, value in self.model.items() if key >= offset}
+
+    @rule(first=st.integers(0, 40), length=st.integers(1, 20))
+    def between(self, first: int, length: int) -> None:
+        found = {}
+        for each in self.ranges.between(first, first + length - 1):
+            found |= dict.fromkeys(range(each.first, each.last + 1), (each.state, each.delivery_count))
+        wanted = {key: value for key, value in self.model.items() if first <= key < first + length}
+        assert found == wanted
+
+    @invariant()
+    def agrees(self) -> None:
+        found = {}
+        before = None
+        for each in self.ranges:
+            assert each.first <= each.last
+            if before is not None:
+                assert before.last < each.first
+                assert before.last + 1 < each.first or not before.like(each)
+            found |= dict.fromkeys(range(each.first, each.last + 1), (each.state, each.delivery_count))
+            before = each
+        assert found == self.model
+
+
+class PartitionAgainstDict(RuleBasedStateMachine):
+    """Every record is in exactly one state, changes it only as the protocol allows, and none is lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = SharePartition(0)
+        self.now_ms = 0
+        self.held: dict[int, tuple[str, int, int]] = {}
+        self.counts: dict[int, int] = {}
+        self.done: set[int] = set()
+
+    @rule(member=st.sampled_from("abc"), most=st.integers(1, 20), strict=st.booleans())
+    def acquire(self, member: str, most: int, strict: bool) -> None:
+        start = self.part.next_offset()
+        batches = [(first, first + 3) for first in range(start - start % 4, start + 24, 4)]
+        for given in self.part.acquire(member, batches, most, LIMITS, self.now_ms, strict):
+            for offset in range(given.first, given.last + 1):
+                assert offset not in self.held
+                assert offset not in self.done
+                self.counts[offset] = self.counts.get(offset, 0) + 1
+                assert given.delivery_count == self.counts[offset]
+                self.held[offset] = (member, self.now_ms + LIMITS.lock_ms, given.delivery_count)
+
+    @rule(
+        member=st.sampled_from("abc"),
+        first=st.integers(0, 60),
+        length=st.integers(1, 6),
+        kind=st.sampled_from([GAP, ACCEPT, RELEASE, REJECT]),
+    )
+    def acknowledge(self, member: str, first: int, length: int, kind: AcknowledgeType) -> None:
+        first = max(first, self.part.start_offset)
+        offsets = range(first, first + length)
+        mine = all(self.held.get(offset, ("", 0, 0))[0] == member for offset in offsets)
+        try:
+            acknowledge(self.part, member, first, first + length - 1, kind, now_ms=self.now_ms)
+        except KafkaError:
+            assert not mine
+            return
+        assert mine
+        for offset in offsets:
+            self.free(offset, done=kind is not RELEASE)
+
+    def free(self, offset: int, done: bool) -> None:
+        _, _, count = self.held.pop(offset)
+        if done or count >= LIMITS.delivery_count:
+            self.done.add(offset)
+
+    @rule(ms=st.integers(0, 40_000))
+    def time_passes(self, ms: int) -> None:
+        self.now_ms += ms
+        self.part.expire(LIMITS, self.now_ms)
+        for offset in [each for each, (_, deadline, _) in self.held.items() if deadline <= self.now_ms]:
+            self.free(offset, done=False)
+
+    @rule(member=st.sampled_from("abc"))
+    def session_ends(self, member: str) -> None:
+        self.part.release(member)
+        for offset in [each for each, (holder, _, _) in self.held.items() if holder == member]:
+            del self.held[offset]
+            self.counts[offset] -= 1
+
+    @invariant()
+    def agrees(self) -> None:
+        part = self.part
+        assert all(offset in self.done for offset in range(part.start_offset))
+        assert part.start_offset not in self.done
+        free = [
+            each
+            for each in range(part.start_offset, part.end_offset + 1)
+            if each not in self.held | dict.fromkeys(self.done)
+        ]
+        assert part.next_offset() == (free[0] if free else part.end_offset + 1)
+        assert part.in_flight() == len(free) + len(self.held)
+        assert part.next_deadline_ms() == min((each[1] for each in self.held.values()), default=None)
+
+
+TestRangesAgainstDict = RangesAgainstDict.TestCase
+TestPartitionAgainstDict = PartitionAgainstDict.TestCase
