@@ -189,7 +189,8 @@ class KbrokerTarget(Target):
     def prepare(self) -> None:
         super().prepare()
         listeners = f"PLAINTEXT://127.0.0.1:{self.port}"
-        self.write_properties({"listeners": listeners, "log.dirs": str(self.data_dir), **SETTINGS})
+        http = {"kbroker.http.listen": "127.0.0.1:0"}  # several brokers run at a time
+        self.write_properties({"listeners": listeners, "log.dirs": str(self.data_dir), **http, **SETTINGS})
 
 
 TARGET_TITLES = {"kafka": f"Apache Kafka {KAFKA_VERSION}", "kbroker": "kbroker"}
