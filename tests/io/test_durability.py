@@ -1,0 +1,142 @@
+"""acks=all of a durable topic is answered after the sync, once, and one sync serves all that waited."""
+
+import threading
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from kbroker.io.drain import HeldAppend
+from kbroker.io.durability import Durability
+from kbroker.io.flush_job import FlushJob
+from kbroker.ipc import layout
+from tests.io.drain_case import DrainCase, batch
+
+TIMED_OUT = 7
+NOT_LEADER = 6
+
+
+class SlowDisk(FlushJob):
+    """A sync that lasts until the test lets it end."""
+
+    def run(self) -> None:
+        FakeLogs.started.set()
+        assert FakeLogs.gate.wait(10)
+        FakeLogs.synced.append(self.next_offset)
+        self.close()
+
+
+class FakeLogs:
+    """The part of Logs that Durability uses, with one partition whose syncs a test holds back."""
+
+    started = threading.Event()
+    gate = threading.Event()
+    synced: ClassVar[list[int]] = []
+
+    def __init__(self, case: DrainCase) -> None:
+        self._case = case
+        self.failed: list[tuple[int, int]] = []
+        FakeLogs.started, FakeLogs.gate, FakeLogs.synced = threading.Event(), threading.Event(), []
+
+    def get(self, slot: int) -> "FakeLogs | None":
+        return self if slot == self._case.slot else None
+
+    def begin_flush(self, rolled_only: bool = False) -> FlushJob:
+        assert not rolled_only
+        return SlowDisk("folder", (), -1, int(self._case.words[layout.SLOT_LOG_END]), 0, 0)
+
+    def finish_flush(self, job: FlushJob) -> None:
+        self._case.words[layout.SLOT_DURABLE] = job.next_offset
+        self._case.words[layout.SLOT_HIGH_WATERMARK] = job.next_offset
+
+    def sync_failed(self, slot: int, number: int) -> None:
+        self.failed.append((slot, number))
+
+
+class Scene:
+    """A drain of a durable slot and the durability behind it; time stands still unless the test moves it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.case = DrainCase(folder)
+        self.case.words[layout.SLOT_FLAGS] = layout.FLAG_DURABLE
+        self.logs = FakeLogs(self.case)
+        self.done = threading.Semaphore(0)
+        self.durability = Durability(self.case.shared, self.case.drain, self.logs, self.done.release, 0)  # type: ignore[arg-type]
+
+    def append(self, records: int = 1) -> int:
+        """One acks=all produce through the drain; its token."""
+        token = self.case.push(batch(records=records), acks=-1)
+        self.case.drain.run()
+        for held in self.case.drain.held():
+            assert isinstance(held, HeldAppend)
+            self.durability.hold(held, 0)
+        self.durability.flush([self.case.slot])
+        return token
+
+    def finish_sync(self) -> None:
+        """Let syncs end, and take the next result."""
+        self.logs.gate.set()
+        assert self.done.acquire(timeout=10)
+        self.durability.take_flushed()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def test_answer_comes_after_the_sync_and_not_before(scene: Scene) -> None:
+    token = scene.append()
+    assert scene.logs.started.wait(10)
+    scene.durability.take_flushed()
+    assert scene.case.outcomes() == []
+    scene.finish_sync()
+    assert scene.case.outcomes() == [(token, 0, 0)]
+    assert scene.durability.delayed == 0
+
+
+def test_appends_during_a_sync_share_the_next_one(scene: Scene) -> None:
+    first = scene.append()
+    assert scene.logs.started.wait(10)
+    others = [scene.append() for _ in range(5)]
+    scene.finish_sync()
+    assert scene.case.outcomes() == [(first, 0, 0)]
+    assert scene.done.acquire(timeout=10)
+    scene.durability.take_flushed()
+    assert scene.case.outcomes() == [(token, 0, n + 1) for n, token in enumerate(others)]
+    assert scene.logs.synced == [1, 6]
+
+
+def test_timeout_answers_once_and_the_sync_does_not_answer_again(scene: Scene) -> None:
+    token = scene.append()
+    scene.durability.expire(30_000)
+    assert scene.case.outcomes() == [(token, TIMED_OUT, -1)]
+    scene.finish_sync()
+    assert scene.case.outcomes() == []
+
+
+def test_closed_slot_answers_not_leader(scene: Scene) -> None:
+    token = scene.append()
+    scene.durability.forget(scene.case.slot)
+    assert scene.case.outcomes() == [(token, NOT_LEADER, -1)]
+    scene.finish_sync()
+    assert scene.case.outcomes() == []
+
+
+def test_result_of_an_older_incarnation_is_dropped(scene: Scene) -> None:
+    scene.append()
+    assert scene.logs.started.wait(10)
+    scene.case.words[layout.SLOT_GENERATION] += 1
+    scene.finish_sync()
+    assert scene.case.words[layout.SLOT_DURABLE] == 0
+    assert scene.case.outcomes() == []
+
+
+def test_append_that_needs_no_flush_is_answered_at_once(scene: Scene) -> None:
+    scene.case.words[layout.SLOT_FLAGS] = 0
+    held = HeldAppend(
+        client=0, token=5, slot=scene.case.slot, base_offset=3, last_offset=3, append_time_ms=-1, acks=-1,
+        timeout_ms=1000, enqueued_ns=0,
+    )  # fmt: skip
+    scene.durability.hold(held, 0)
+    assert scene.case.outcomes() == [(5, 0, 3)]
