@@ -95,6 +95,9 @@ def plan(
                 out[ds.OUT_STOP] = ds.STOP_PRODUCERS
                 break
             slot = batch[ds.BATCH_SLOT]
+            if chains[slot, ds.CHAIN_MARKED] == 1:
+                out[ds.OUT_STOP] = ds.STOP_MARKER
+                break
             stop = plan_append(slots, rows, producers, chains, batch, out)
             if stop != ds.STOP_NONE:
                 out[ds.OUT_STOP] = stop
@@ -112,8 +115,7 @@ def plan(
             count += 1
             client[ds.CLIENT_CONSUMED] += 1
             if batch[ds.BATCH_HELD] == ds.HELD_CONTROL:
-                out[ds.OUT_STOP] = ds.STOP_MARKER
-                break
+                chains[slot, ds.CHAIN_MARKED] = 1
     out[ds.OUT_COUNT] = count
 
 
@@ -248,6 +250,7 @@ def drain(
         row = rows[slot]
         head = chains[slot, ds.CHAIN_HEAD]
         chains[slot, ds.CHAIN_HEAD] = -1
+        chains[slot, ds.CHAIN_MARKED] = 0
         error = write_batches(env, row, batches, head)
         if error != 0:
             failed[out[ds.OUT_FAILED], 0] = slot

@@ -48,11 +48,12 @@ HELD_READ_AHEAD = 3
 MAX_IOV = 1000  # below Linux's IOV_MAX of 1024
 
 # one row for each slot, valid during a call for touched slots
-CHAIN_WORDS = 4
+CHAIN_WORDS = 5
 CHAIN_HEAD = 0  # first accepted batch of this call, -1 for untouched
 CHAIN_TAIL = 1
 CHAIN_POSITION = 2  # file position and next offset as they will be after the write
 CHAIN_NEXT_OFFSET = 3
+CHAIN_MARKED = 4  # 1: a transaction marker is in the chain, so nothing more is taken for this slot
 
 # results of a call
 OUT_WORDS = 16
@@ -72,8 +73,6 @@ OUT_PRODUCERS = 12  # producers added to the table
 STOP_NONE = 0
 STOP_ROLL = 1  # OUT_STOP_SLOT needs a new segment; its batch is still in the ring
 STOP_PRODUCERS = 2  # the producer table has no room
-STOP_MARKER = (
-    3  # a transaction marker was taken: Python ends its transaction before anything is appended behind it
-)
+STOP_MARKER = 3  # an entry would go behind a transaction marker: Python ends its transaction first
 
 OPERATION_APPEND_BY_CONTROL = 5  # BATCH_OPERATION of control's own appends, which nobody checks again

@@ -76,6 +76,27 @@ class ProducerTable:
                 batch.timestamp,
             )
 
+    def end_transaction(
+        self, slot: int, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int
+    ) -> int:
+        """A marker of this epoch is in the log: first offset of the transaction that it ends, -1 for none.
+
+        The producer keeps its batches unless the epoch is a newer one, which starts its sequences anew."""
+        self.make_room(1)
+        found = kernel.find(self.rows, slot, producer_id)
+        if found < 0:
+            found = kernel.claim(self.rows, slot, producer_id)
+            self._claimed += 1
+        row = self.rows[found]
+        first_offset = int(row[kernel.TXN_FIRST_OFFSET])
+        if epoch != row[kernel.EPOCH]:
+            row[kernel.EPOCH] = epoch
+            row[kernel.BATCH_COUNT] = 0
+        row[kernel.COORDINATOR_EPOCH] = coordinator_epoch
+        row[kernel.LAST_TIMESTAMP] = timestamp_ms
+        row[kernel.TXN_FIRST_OFFSET] = -1
+        return first_offset
+
     def first_open_transaction(self, slot: int) -> int:
         """First offset of the partition's earliest open transaction, -1 when none is open."""
         first = self.rows[self.rows[:, kernel.KEY] == slot + 1, kernel.TXN_FIRST_OFFSET]

@@ -3,7 +3,6 @@
 from kbroker.io import append_row as ar
 from kbroker.io.drain import Marker
 from kbroker.io.partition import Partition
-from kbroker.io.producer_entry import ProducerEntry
 from kbroker.io.producer_table import ProducerTable
 from kbroker.io.slot_group import publish
 from kbroker.log.aborted_transactions import AbortedTransaction
@@ -15,19 +14,8 @@ def finish_transaction(partition: Partition, producers: ProducerTable, marker: M
     The producer keeps its sequences unless the marker carries a newer epoch, which starts them anew. Raises OSError.
     """
     slot = partition.slot
-    known = producers.get(slot, marker.producer_id)
-    first_offset = known.current_txn_first_offset if known is not None else -1
-    newer = known is None or marker.producer_epoch > known.producer_epoch
-    producers.put(
-        slot,
-        ProducerEntry(
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            coordinator_epoch=marker.coordinator_epoch,
-            last_timestamp=marker.timestamp_ms,
-            current_txn_first_offset=-1,
-            batches=() if newer or known is None else known.batches,
-        ),
+    first_offset = producers.end_transaction(
+        slot, marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.timestamp_ms
     )
     first_unstable = int(partition.row[ar.ROW_FIRST_UNSTABLE])
     if 0 <= first_offset <= first_unstable:  # it was the earliest: which one is now?

@@ -121,6 +121,9 @@ def test_nothing_is_appended_behind_a_marker_before_its_transaction_has_ended(ca
     assert case.drain.run() == 1
     assert case.drain.out[dl.OUT_STOP] == dl.STOP_MARKER
     assert case.drain.waiting == 1
+    finish(case)
+    assert case.drain.run() == 1
+    assert case.words[layout.SLOT_LOG_END] == 3
 
 
 def test_late_batch_of_a_transaction_that_is_over_is_not_appended(case: DrainCase) -> None:
