@@ -95,7 +95,6 @@ class LogCleaner:
         words = self._words
         words[:] = 0
         words[rk.NOW], words[rk.DELETE_RETENTION] = now_ms, job.config.delete_retention_ms
-        words[rk.UPPER] = job.upper
         special = SpecialFilter(self.offset_map, CleanedTransactions(aborted), words, job.last_records)
         segments = {segment.base_offset: segment for segment in job.segments}
         for bases in self._groups(job, done.end):
@@ -185,7 +184,12 @@ class LogCleaner:
         )
         try:
             self._step("created")
-            replaced = [self._clean_segment(job, segment, cleaned, special, done) for segment in segments]
+            last_used = max((segment.base_offset for segment in segments if segment.size), default=-1)
+            replaced = []
+            for segment in segments:
+                # the last batch stays, if only as a header: by its offset recovery knows what the file replaces
+                keep_end = segment.size if segment.base_offset == last_used else -1
+                replaced.append(self._clean_segment(job, segment, keep_end, cleaned, special, done))
             kept = special.transactions.take_kept()
             if len(segments) == 1 and not self._words[rk.CHANGED]:
                 return
@@ -209,6 +213,7 @@ class LogCleaner:
         self,
         job: CleaningJob,
         segment: ClosedSegment,
+        keep_end: int,
         cleaned: CleanedSegment,
         special: SpecialFilter,
         done: Cleaned,
@@ -222,6 +227,7 @@ class LogCleaner:
                 self._step("filter")
                 source.fill()
                 words[rk.POSITION] = 0
+                words[rk.KEEP_END] = keep_end - source.position if keep_end >= 0 else -1
                 self._filter_buffer(source, cleaned, special, lasts)
                 self._flush(cleaned)
                 source.take(int(words[rk.POSITION]), int(words[rk.NEXT_SIZE]))
@@ -266,10 +272,11 @@ class LogCleaner:
                 self._out = np.empty(len(batch), np.uint8)
         at, n = int(words[rk.OUT]), int(words[rk.ROWS])
         self._out[at : at + len(batch)] = batch
-        base, _, _, _, _, _, delta, _, largest, *_ = HEADER.unpack_from(batch.data)
+        base, _, _, _, _, _, delta, _, largest, *_, records = HEADER.unpack_from(batch.data)
         row = self._rows[n]
         row[bt.POSITION], row[bt.SIZE] = cleaned.size + at, len(batch)
-        row[bt.BASE_OFFSET], row[bt.LAST_OFFSET], row[bt.MAX_TIMESTAMP] = base, base + delta, largest
+        row[bt.BASE_OFFSET], row[bt.LAST_OFFSET] = base, base + delta
+        row[bt.MAX_TIMESTAMP] = largest if records else -1
         words[rk.OUT] += len(batch)
         words[rk.ROWS] += 1
 

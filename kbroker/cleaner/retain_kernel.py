@@ -19,6 +19,7 @@ from kbroker.cleaner.key_map_kernel import (
     find_offset,
 )
 from kbroker.kernels.batches import END, batch_fault, describe
+from kbroker.kernels.batches import MAX_TIMESTAMP as ROW_MAX_TIMESTAMP
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.hash128 import hash128
 from kbroker.kernels.jit import inlined, kernel
@@ -46,7 +47,7 @@ FILE_POSITION = 3  # of the out buffer's start in the cleaned file
 ROWS = 4  # rows written
 NOW = 5  # ms
 DELETE_RETENTION = 6  # ms
-UPPER = 7  # end of this cleaning: the batch that ends there stays, if only as a header
+KEEP_END = 7  # byte of the buffer: the batch that ends there stays, if only as a header; -1 for none
 RECORDS_READ = 8
 RECORDS_KEPT = 9
 WITHOUT_KEY = 10
@@ -317,11 +318,13 @@ def filter_batches(
         else:
             last = base_offset + load_i32_be(at + b.LAST_OFFSET_DELTA)
             sequenced = load_i64_be(at + b.PRODUCER_ID) >= 0 and _holds(last_offsets, last)
-            if sequenced or last + 1 == words[UPPER]:
+            if sequenced or words[POSITION] + size == words[KEEP_END]:
                 written = _write_empty(at, here)
             words[CHANGED] += written != size
         if written > 0:
             describe(here, words[FILE_POSITION] + words[OUT], written, rows, words[ROWS])
+            if words[KEPT] == 0:
+                rows[words[ROWS], ROW_MAX_TIMESTAMP] = -1  # no record has it: not for the time index
             words[OUT] += written
             words[ROWS] += 1
         words[POSITION] += size

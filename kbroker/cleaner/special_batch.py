@@ -127,8 +127,8 @@ class SpecialFilter:
 
     def _is_wanted_empty(self, batch: RecordBatch) -> bool:
         """Whether a batch stays as a header: the last of an active producer, for its sequence or epoch, or the last of
-        what is cleaned, for its offset."""
-        if batch.last_offset + 1 == self.words[rk.UPPER]:
+        the segments that become one, for its offset."""
+        if self.words[rk.POSITION] + batch.size == self.words[rk.KEEP_END]:
             return True
         if batch.producer_id < 0 or batch.producer_id not in self.last_records:
             return False

@@ -93,8 +93,16 @@ def _first_timestamp(folder: str, segment: Segment) -> int:
 class Cleaning:
     """Runs in: io. Owner: the IO worker. Answers what the cleaner asks."""
 
-    def __init__(self, logs: Logs, producers: ProducerTable, clock_ms: Callable[[], int] = now_ms) -> None:
+    def __init__(
+        self,
+        logs: Logs,
+        producers: ProducerTable,
+        notify: Callable[[int], object],
+        clock_ms: Callable[[], int] = now_ms,
+    ) -> None:
+        """notify: wakes the fetches that wait at a slot."""
         self._logs = logs
+        self._notify = notify
         self._clock_ms = clock_ms
         self._producers = producers
         self._unwritten: set[int] = set()  # slots whose first dirty offset is not in the checkpoint
@@ -143,6 +151,8 @@ class Cleaning:
         except OSError as error:
             self._logs.failed(body.slot, error)
             raise
+        finally:
+            self._notify(body.slot)
 
     def end(self, body: EndCleaning) -> None:
         """Remember how far a log is clean; the checkpoint is written with those of other logs."""

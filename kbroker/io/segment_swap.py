@@ -1,17 +1,21 @@
 """Putting a cleaned segment in the place of others so that a crash at any step leaves the old log or the new one.
 
-Order (LocalLog.replaceSegments; recovery: leftovers.py): every file from ``.cleaned`` to ``.swap``; the old
-segments to ``.deleted``, each .log first; ``.swap`` to the final names, the .log last. So a reader that still sees
-the .log it opened also sees the indexes that belong to it.
+1. every file from ``.cleaned`` to ``.swap``: from here on recovery (leftovers.py) finishes what a crash interrupts;
+2. the new .log over the old one of its base, between the removal of the old indexes and the arrival of the new ones;
+3. the other old segments to ``.deleted``, each .log first; 4. the .log's name with ``.swap``, a second link, goes.
+
+Kafka's LocalLog.replaceSegments marks all old files deleted before it renames new ones. Other processes list the folder
+here: at each moment every offset has to be in a segment of it, and an index never beside a .log that it is not of.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from kbroker.log import files
 
-OTHERS = (files.INDEX, files.TIME_INDEX, files.TXN_INDEX)
+INDEXES = (files.INDEX, files.TIME_INDEX, files.TXN_INDEX)
 NEEDED = (files.LOG, files.INDEX, files.TIME_INDEX)
 
 
@@ -24,26 +28,34 @@ def swap_steps(folder: str, base_offset: int, replaced: Sequence[int], deleted: 
 
     replaced: base offsets, the first one being that of the cleaned segment. deleted: takes the paths of old files,
     which are due for removal later. Raises CleanedFilesGone, OSError."""
+    log = files.path(folder, base_offset, files.LOG)
     yield from _claim(folder, base_offset)
-    for base in replaced:
-        for suffix in (*NEEDED, files.TXN_INDEX, files.SNAPSHOT):
-            if suffix == files.SNAPSHOT and base == base_offset:
-                continue  # the producers at its base are the same as before
-            path = Path(files.path(folder, base, suffix))
-            with suppress(FileNotFoundError):
-                deleted.append(str(path.rename(f"{path}{files.DELETED}")))
-                yield f"old {base}{suffix} marked deleted"
-    for suffix in (*OTHERS, files.LOG):
+    yield from _mark_deleted(folder, base_offset, INDEXES, deleted)
+    _link(
+        log, log + files.DELETED
+    )  # readers need no name, but freeing a large file here would hold up appends
+    deleted.append(log + files.DELETED)
+    yield "old .log linked"
+    second = log + files.SWAP + files.DELETED  # recovery removes it whatever it finds beside it
+    _link(log + files.SWAP, second)
+    yield "new .log linked"
+    Path(second).rename(log)
+    yield "new .log in place"
+    for suffix in INDEXES:
         path = Path(files.path(folder, base_offset, suffix))
         with suppress(FileNotFoundError):
             Path(f"{path}{files.SWAP}").rename(path)
             yield f"new {suffix} in place"
+    for base in replaced[1:]:
+        yield from _mark_deleted(folder, base, (files.LOG, *INDEXES, files.SNAPSHOT), deleted)
+    Path(log + files.SWAP).unlink()
+    yield "swap done"
 
 
 def _claim(folder: str, base_offset: int) -> Iterator[str]:
     """From ``.cleaned``, which is the cleaner's, to ``.swap``, which is ours; undone when a file is missing."""
     taken: list[Path] = []
-    for suffix in (*OTHERS, files.LOG):
+    for suffix in (*INDEXES, files.LOG):
         path = files.path(folder, base_offset, suffix)
         try:
             taken.append(Path(f"{path}{files.CLEANED}").rename(f"{path}{files.SWAP}"))
@@ -54,3 +66,17 @@ def _claim(folder: str, base_offset: int) -> Iterator[str]:
                 swap.unlink()
             raise CleanedFilesGone(path) from None
         yield f"cleaned {suffix} renamed to swap"
+
+
+def _mark_deleted(folder: str, base: int, suffixes: Sequence[str], deleted: list[str]) -> Iterator[str]:
+    for suffix in suffixes:
+        path = Path(files.path(folder, base, suffix))
+        with suppress(FileNotFoundError):
+            deleted.append(str(path.rename(f"{path}{files.DELETED}")))
+            yield f"old {base}{suffix} marked deleted"
+
+
+def _link(source: str, target: str) -> None:
+    with suppress(FileNotFoundError):
+        Path(target).unlink()  # of an earlier swap, not yet removed
+    os.link(source, target)

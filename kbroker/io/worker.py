@@ -44,13 +44,14 @@ class Worker:
         self.shared = context.shared
         self._line = context.shared.processes[context.process]
         self.producers = ProducerTable()
+        self._notify_again: set[int] = set()
         self.drain = Drain(self.shared, context.index, self.producers)
         self.sleeper = Sleeper(self.shared, context.process)
         self.logs = Logs(context, self.drain, self.sleeper.ring)
         self.durability = Durability(self.shared, self.drain, self.logs, self.sleeper.ring, now_ms())
         self.read_ahead = ReadAheadPool(self.sleeper.ring)
         self.metrics = self.drain.metrics
-        self.cleaning = Cleaning(self.logs, self.producers)
+        self.cleaning = Cleaning(self.logs, self.producers, self._notify_again.add)
         self.housekeeping = Housekeeping(
             context.config,
             self.logs,
@@ -65,7 +66,6 @@ class Worker:
         self.stopping = False
         self._poll = select.epoll()
         self._poll.register(self.sleeper.event_fd, select.EPOLLIN)
-        self._notify_again: set[int] = set()
 
     def run(self) -> None:
         """Serve until SIGTERM, then flush and close every log."""

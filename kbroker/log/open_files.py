@@ -57,6 +57,13 @@ class OpenFiles:
             self._files.popitem(last=False)
         return found
 
+    def known(self, folder: str, base_offset: int, suffix: str) -> OpenFile | None:
+        """The file if it is in the cache."""
+        found = self._files.get((folder, base_offset, suffix))
+        if found is not None:
+            self._files.move_to_end((folder, base_offset, suffix))
+        return found
+
     def forget(self, folder: str, base_offset: int) -> None:
         """Drop a segment's files: it was deleted or replaced."""
         for suffix in files.SEGMENT_SUFFIXES:

@@ -4,6 +4,7 @@ import errno
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -116,7 +117,8 @@ class LogReader:
     def views(
         self, offset: int, end_base: int, end_position: int, version: int = -1
     ) -> Iterator[SegmentView]:
-        """Segments that may hold `offset` or more, up to the end. A file that vanished meanwhile means a new list."""
+        """Segments that may hold `offset` or more, up to the end. A file that vanished meanwhile means a new list: when
+        compaction has put its records into an earlier segment, that one comes (again)."""
         bases = self.base_offsets(version)
         if end_base != WHOLE_LOG[0] and not self._knows(end_base):
             self.refresh(version)
@@ -129,21 +131,37 @@ class LogReader:
             except FileNotFoundError:
                 self.refresh(version)
                 bases = self._bases
-                following = bisect_right(bases, base) - 1
-                if following >= 0 and bases[following] == base:
+                i = max(bisect_right(bases, base) - 1, 0)
+                if bases and bases[i] == base:
                     raise  # listed but not there: no deletion explains it
-                i = following + 1
                 continue
             last = base == end_base or i + 1 == len(bases)
             yield SegmentView(base, log, end_position if base == end_base else log.size(), last)
             i += 1
 
     def index(self, base_offset: int, suffix: str) -> OpenFile | None:
-        """A segment's index file, None when there is none (readers then walk)."""
+        """A segment's index file, None when there is none, or when it belongs to a successor of the .log that is open
+        (readers then walk)."""
         try:
-            return self.open_files.get(self.folder, base_offset, suffix)
+            return self._open_index(base_offset, suffix)
         except FileNotFoundError:
             return None
+
+    def _open_index(self, base_offset: int, suffix: str) -> OpenFile:
+        """Raises FileNotFoundError, also when compaction has replaced the segment since its .log was opened: the new
+        .log comes between the going of the old indexes and the coming of the new ones."""
+        known = self.open_files.known(self.folder, base_offset, suffix)
+        if known is not None:
+            return known
+        index = self.open_files.get(self.folder, base_offset, suffix)
+        log = self.open_files.known(self.folder, base_offset, files.LOG)
+        if (
+            log is not None
+            and Path(files.path(self.folder, base_offset, files.LOG)).stat().st_ino != log.inode
+        ):
+            self.open_files.forget(self.folder, base_offset)
+            raise FileNotFoundError(errno.ENOENT, "replaced", files.path(self.folder, base_offset, suffix))
+        return index
 
     def find_position(self, base_offset: int, offset: int) -> int:
         """A batch start at or before an offset of the segment, by its index."""
@@ -174,7 +192,7 @@ class LogReader:
         base = bases[i]
         try:
             log = self.open_files.get(self.folder, base, files.LOG)
-            index = self.open_files.get(self.folder, base, files.INDEX)
+            index = self._open_index(base, files.INDEX)
         except FileNotFoundError:
             return None
         if log.inode != self._segments[i].inode:

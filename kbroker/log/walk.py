@@ -71,6 +71,8 @@ def walk(
         start = reader.find_position(view.base_offset, offset) if offset > view.base_offset else 0
         for placed in batches_of(view, start):
             if placed.batch.last_offset >= offset:
+                # a segment that compaction replaced meanwhile may come again
+                offset = placed.batch.last_offset + 1
                 yield placed
 
 

@@ -192,6 +192,11 @@ class PartitionReader:
         if reading.range is not None and limits.isolation == READ_COMMITTED:
             upper = self._upper(reader, reading, place, end, base, position, version)
             reading.aborted = aborted_transactions(reader, wanted.fetch_offset, upper, version)
+            if version % 2 or self._slots[part.slot, sm.SLOT_SEGMENTS_VERSION] != version:
+                # segments are being replaced: batches and transaction indexes may not belong together. Nothing for
+                # now; the IO worker wakes this fetch when the files are in place
+                reading.place = reading.range = None
+                reading.aborted = []
 
     @staticmethod
     def _upper(

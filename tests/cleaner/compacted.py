@@ -55,10 +55,11 @@ class Compacted:
         self._map = OffsetMap(map_bytes, 0.9)
         self._buffer_bytes = buffer_bytes
         self.sequences: dict[int, int] = {}
+        self.woken: list[int] = []
         self.cleaning = self._new_cleaning()
 
     def _new_cleaning(self) -> Cleaning:
-        return Cleaning(OneLog(self.log.partition), self.log.producers, lambda: self.clock)  # type: ignore[arg-type]
+        return Cleaning(OneLog(self.log.partition), self.log.producers, self.woken.append, lambda: self.clock)  # type: ignore[arg-type]
 
     @property
     def partition(self) -> Partition:

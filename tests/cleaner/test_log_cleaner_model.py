@@ -1,5 +1,6 @@
 """After any cleanings, kills and restarts a log says what a model says: latest values, offsets, sequences."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,8 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.cleaner.log_cleaner import MapTooSmall
+from kbroker.ipc import layout
+from kbroker.log.open_files import OpenFiles
+from kbroker.log.reader import WHOLE_LOG, LogReader
+from kbroker.log.walk import walk
 from kbroker.protocol.compression import Codec
-from kbroker.protocol.records import Record
+from kbroker.protocol.records import Record, read_batches, read_records
 from tests.cleaner.compacted import DAY, Compacted, Killed
 
 PRODUCERS = (None, 7, 8, 21, 22)  # 7 and 8 idempotent, 21 and 22 with transactions
@@ -150,17 +155,56 @@ def _history(root: Path) -> Story:
 
 def test_a_kill_at_every_step_leaves_what_there_was(tmp_path: Path) -> None:
     whole = _history(tmp_path / "whole")
+    before = whole.case.records()
     whole.clean(-1)
     steps = whole.case.steps
     whole.check()
-    wanted = {"map", "group", "created", "filter", "written", "synced", "swapped"}
+    wanted = {"map", "group", "created", "filter", "written", "synced", "swapped", "swap done"}
     assert wanted <= set(steps)
-    assert [name for name in steps if name.startswith("old")]
-    assert [name for name in steps if name.startswith("new .txnindex")]
+    assert "new .txnindex in place" in steps
+    assert [name for name in steps if name.startswith("old 1")]
     for kill_at in range(len(steps)):
         story = _history(tmp_path / f"killed-{kill_at}")
         story.clean(kill_at)
         story.check()
+        bases = [batch.base_offset for batch in story.case.batches()]
+        assert bases == sorted(set(bases)), steps[kill_at]
+        assert set(whole.case.records()) <= set(story.case.records()) <= set(before)
+        if kill_at and steps[kill_at - 1] == "swapped":  # nothing half done: what was taken away is not back
+            swapped = steps[:kill_at].count("swapped") == steps.count("swapped")
+            assert not swapped or story.case.records() == whole.case.records()
         story.clean(-1)
         story.check()
         assert story.case.latest() == whole.case.latest(), steps[kill_at]
+
+
+def test_readers_find_the_latest_values_at_every_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = _history(tmp_path).case
+    old = LogReader(str(case.log.folder), OpenFiles())
+    latest = {record.key: record for record in case.records()}
+    seen = 0
+
+    def look(name: str) -> None:
+        nonlocal seen
+        case.steps.append(name)
+        version = int(case.log.words[layout.SLOT_SEGMENTS_VERSION])
+        for reader in (old, LogReader(str(case.log.folder), OpenFiles())):
+            for record in latest.values():
+                place = reader.locate(record.offset, *WHOLE_LOG, version)
+                assert place is not None, name
+                part = reader.range(place, place.size, *WHOLE_LOG)
+                assert part is not None
+                data = os.pread(part.file.fd, part.length, part.position)
+                assert record in list(read_records(next(read_batches(data)))), name
+            walked = [placed.batch.base_offset for placed in walk(reader)]
+            assert walked == sorted(set(walked))
+            seen += 1
+
+    look("before")
+    monkeypatch.setattr(case, "_step", look)
+    case.clean()
+    assert seen > 2 * len(set(case.steps)) > 20
+    assert case.log.words[layout.SLOT_SEGMENTS_VERSION] % 2 == 0
+    assert case.woken

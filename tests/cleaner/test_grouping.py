@@ -1,0 +1,40 @@
+"""Groups of segments stay within the limits of one segment."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.cleaner.grouping import INT32_MAX, Extent, group
+
+
+def extents(*sizes: int, step: int = 100) -> list[Extent]:
+    return [Extent(n * step, size, size // 10, size // 20) for n, size in enumerate(sizes)]
+
+
+def test_neighbours_are_joined_up_to_the_size_of_a_segment() -> None:
+    assert group(extents(40, 60, 1, 99, 100, 50, 50), 100, 1000, 700) == [
+        [0, 100],
+        [200, 300],
+        [400],
+        [500, 600],
+    ]
+
+
+def test_indexes_have_their_own_limit() -> None:
+    assert group(extents(100, 100, 100), 1000, 25, 300) == [[0, 100], [200]]
+
+
+def test_offsets_of_a_group_fit_into_32_bits() -> None:
+    step = INT32_MAX // 2 + 1
+    assert group(extents(1, 1, 1, step=step), 100, 100, 3 * step) == [[0, step], [2 * step]]
+    assert group(extents(1, 0, 0, step=step), 100, 100, 3 * step) == [
+        [0, step, 2 * step]
+    ]  # empty ones add nothing
+
+
+@given(st.lists(st.integers(0, 50), max_size=40), st.integers(1, 100))
+def test_every_segment_is_in_one_group_in_order(sizes: list[int], most: int) -> None:
+    segments = extents(*sizes)
+    groups = group(segments, most, 1000, 100 * len(sizes))
+    assert [base for bases in groups for base in bases] == [segment.base_offset for segment in segments]
+    by_base = {segment.base_offset: segment.size for segment in segments}
+    assert all(len(bases) == 1 or sum(by_base[base] for base in bases) <= most for bases in groups)

@@ -1,0 +1,84 @@
+"""Keys and last offsets within a given memory."""
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.cleaner import key_map_kernel as km
+from kbroker.cleaner.offset_map import ENTRY_BYTES, OffsetMap
+from kbroker.kernels.hash128 import hash_at
+from kbroker.protocol.records import build_batch
+
+
+def fill(offset_map: OffsetMap, keys: list[bytes | None], base: int = 0) -> int:
+    batch = build_batch([(key, b"", (), 0) for key in keys], base_offset=base)
+    data = np.frombuffer(bytearray(batch), np.uint8)
+    offset_map.state[km.POSITION] = 0
+    return km.map_batches(data, len(data), offset_map.table, offset_map.state)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        (b"", "00000000000000000000000000000000"),
+        (b"hello", "cbd8a7b341bd9b025b1e906a48ae1d19"),
+        (b"The quick brown fox jumps over the lazy dog", "e34bbc7bbc071b6c7a433ca9c49a9347"),
+    ],
+)
+def test_the_hash_is_murmur3_of_128_bits(key: bytes, expected: str) -> None:
+    data = np.frombuffer(key or b"\0", np.uint8)
+    low, high = hash_at(int(data.ctypes.data), len(key), 0)
+    assert struct.pack(">qq", low, high).hex() == expected
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=40)), min_size=1, max_size=80))
+def test_each_key_has_its_last_offset(keys: list[bytes | None]) -> None:
+    offset_map = OffsetMap(1 << 14, 0.9)
+    offset_map.begin(0, 1000)
+    assert fill(offset_map, keys, 5) == km.TAKEN
+    wanted = {key: 5 + n for n, key in enumerate(keys) if key is not None}
+    assert {key: offset_map.get(key) for key in wanted} == wanted
+    assert offset_map.count == len(wanted)
+    assert offset_map.latest == 5 + len(keys) - 1
+    assert offset_map.get(b"x" * 41) == -1
+
+
+def test_records_before_the_first_dirty_offset_are_left_out() -> None:
+    offset_map = OffsetMap(1 << 14, 0.9)
+    offset_map.begin(2, 1000)
+    fill(offset_map, [b"a", b"b", b"c"])
+    assert [offset_map.get(key) for key in (b"a", b"b", b"c")] == [-1, -1, 2]
+
+
+def test_a_map_takes_as_many_keys_as_its_load_factor_says_and_stops_at_the_next() -> None:
+    offset_map = OffsetMap(100 * ENTRY_BYTES, 0.5)
+    offset_map.begin(0, 1000)
+    keys: list[bytes | None] = [b"%d" % n for n in range(50)]
+    assert fill(offset_map, keys) == km.TAKEN
+    assert fill(offset_map, [b"0", b"another"], 50) == km.FULL
+    assert offset_map.latest == 49
+    assert offset_map.utilization == 0.5
+
+
+def test_a_map_begins_empty_every_time() -> None:
+    offset_map = OffsetMap(1 << 14, 0.9)
+    offset_map.begin(0, 10)
+    fill(offset_map, [b"a"])
+    offset_map.begin(0, 10)
+    assert (offset_map.get(b"a"), offset_map.count) == (-1, 0)
+
+
+def test_a_damaged_batch_stops_the_walk() -> None:
+    offset_map = OffsetMap(1 << 14, 0.9)
+    offset_map.begin(0, 10)
+    data = np.frombuffer(bytearray(build_batch([(b"a", b"b", (), 0)])), np.uint8)
+    data[-1] ^= 1
+    assert km.map_batches(data, len(data), offset_map.table, offset_map.state) == km.DAMAGED
+
+
+def test_memory_without_room_for_a_key_is_refused() -> None:
+    with pytest.raises(ValueError, match="no room for a key"):
+        OffsetMap(ENTRY_BYTES, 0.9)

@@ -1,0 +1,44 @@
+"""No more bytes a second than allowed, over any time."""
+
+from kbroker.cleaner.throttle import Throttle
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_bytes_take_the_time_they_are_allowed() -> None:
+    clock = Clock()
+    throttle = Throttle(1000, clock, clock.sleep)
+    for _ in range(100):
+        throttle.used(50)
+    assert 4.9 <= clock.now <= 5.0
+
+
+def test_time_that_was_not_used_is_not_made_up_for() -> None:
+    clock = Clock()
+    throttle = Throttle(1000, clock, clock.sleep)
+    clock.now = 100
+    throttle.used(1000)
+    assert clock.now == 101
+
+
+def test_small_amounts_add_up() -> None:
+    clock = Clock()
+    throttle = Throttle(1_000_000, clock, clock.sleep)
+    for _ in range(10_000):
+        throttle.used(100)
+    assert 0.99 <= clock.now <= 1.0
+
+
+def test_no_limit_never_waits() -> None:
+    clock = Clock()
+    Throttle(1.7976931348623157e308, clock, clock.sleep).used(1 << 40)
+    assert clock.now == 0

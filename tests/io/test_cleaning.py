@@ -1,0 +1,135 @@
+"""What of a log may be cleaned, and which logs are due."""
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.io import checkpoint
+from kbroker.io.cleaning import cleanable_range
+from kbroker.ipc import layout
+from kbroker.ipc.messages import BeginCleaning
+from kbroker.log import files
+from kbroker.protocol.errors import KafkaError
+from tests.cleaner.compacted import DAY, Compacted
+from tests.io.plain_append import NOW
+
+
+def with_segments(case: Compacted, count: int) -> list[int]:
+    """Closed segments of two records each; base offsets of all, the active one last."""
+    for _ in range(count):
+        case.append([(b"a", b"x" * 50), (b"b", b"x" * 50)])
+        case.roll()
+    case.partition.flush()
+    return case.partition.base_offsets
+
+
+def test_everything_but_the_active_segment_is_dirty_at_first(tmp_path: Path) -> None:
+    case = Compacted(tmp_path)
+    bases = with_segments(case, 3)
+    span = cleanable_range(case.partition, NOW)
+    assert (span.first_dirty, span.upper) == (0, bases[-1])
+    assert (span.clean_bytes, span.cleanable_bytes, span.ratio) == (0, case.partition.size, 1.0)
+
+
+def test_what_was_cleaned_is_clean(tmp_path: Path) -> None:
+    case = Compacted(tmp_path)
+    with_segments(case, 3)
+    case.clean()
+    assert cleanable_range(case.partition, NOW).ratio == 0
+    with_segments(case, 1)
+    assert 0 < cleanable_range(case.partition, NOW).ratio < 1
+
+
+def test_nothing_at_or_behind_the_last_stable_offset_is_cleaned(tmp_path: Path) -> None:
+    case = Compacted(tmp_path)
+    with_segments(case, 2)
+    case.append([(b"t", b"1")], producer=21, transactional=True)
+    with_segments(case, 2)
+    span = cleanable_range(case.partition, NOW)
+    assert span.upper == case.partition.base_offsets[2]
+    case.end(21, commit=True)
+    case.roll()
+    case.partition.flush()
+    assert cleanable_range(case.partition, NOW).upper == case.partition.base_offsets[-1]
+
+
+def test_young_records_are_not_cleaned(tmp_path: Path) -> None:
+    case = Compacted(tmp_path, min_compaction_lag_ms=DAY)
+    with_segments(case, 2)
+    case.clock += DAY // 2
+    bases = with_segments(case, 2)
+    assert cleanable_range(case.partition, NOW + DAY).upper == 0
+    assert cleanable_range(case.partition, NOW + DAY + 10).upper == bases[2]
+    assert cleanable_range(case.partition, NOW + 2 * DAY).upper == bases[-1]
+
+
+def test_a_segment_that_is_still_to_be_synced_waits(tmp_path: Path) -> None:
+    case = Compacted(tmp_path)
+    bases = with_segments(case, 2)
+    case.append([(b"a", b"")])
+    case.roll()
+    assert cleanable_range(case.partition, NOW).upper == bases[-1]
+    case.partition.flush()
+    assert cleanable_range(case.partition, NOW).upper == case.partition.base_offsets[-1]
+
+
+def test_a_log_is_due_by_its_ratio_or_by_the_age_of_its_dirt(tmp_path: Path) -> None:
+    case = Compacted(tmp_path, min_cleanable_dirty_ratio=0.9, max_compaction_lag_ms=DAY)
+    with_segments(case, 4)
+    dirt = case.dirt()
+    assert dirt is not None
+    assert dirt.due
+    case.clean()
+    with_segments(case, 1)
+    dirt = case.dirt()
+    assert dirt is not None
+    assert not dirt.due
+    case.clock += DAY + 2
+    dirt = case.dirt()
+    assert dirt is not None
+    assert dirt.due
+
+
+def test_a_log_that_is_not_compacted_is_never_offered(tmp_path: Path) -> None:
+    for policy in ("delete", ""):
+        case = Compacted(tmp_path / (policy or "none"), cleanup_policy=policy)
+        with_segments(case, 3)
+        assert case.dirt() is None
+        assert case.clean() is None
+
+
+def test_a_checkpoint_outside_of_the_log_counts_as_none(tmp_path: Path) -> None:
+    case = Compacted(tmp_path)
+    with_segments(case, 3)
+    case.partition.first_dirty = 1000
+    assert cleanable_range(case.partition, NOW).first_dirty == 0
+    case.partition.first_dirty = 2
+    case.partition.delete_records(4)
+    assert cleanable_range(case.partition, NOW).first_dirty == 4
+
+
+def test_truncation_takes_the_clean_part_back(tmp_path: Path) -> None:
+    case = Compacted(tmp_path)
+    with_segments(case, 3)
+    case.clean()
+    assert case.partition.first_dirty == 6
+    case.partition.truncate_to(3, NOW)
+    with_segments(case, 3)
+    assert cleanable_range(case.partition, NOW).first_dirty == 3
+
+
+def test_the_checkpoint_is_kafkas(tmp_path: Path) -> None:
+    case = Compacted(tmp_path)
+    with_segments(case, 3)
+    case.clean()
+    case.cleaning.write_checkpoints()
+    path = tmp_path / files.CLEANER_OFFSETS
+    assert path.read_text() == "0\n1\nt 0 6\n"
+    assert checkpoint.read_offsets(str(path)) == {("t", 0): 6}
+
+
+def test_another_generation_is_refused(tmp_path: Path) -> None:
+    case = Compacted(tmp_path)
+    with_segments(case, 3)
+    with pytest.raises(KafkaError):
+        case.cleaning.begin(BeginCleaning(3, int(case.log.words[layout.SLOT_GENERATION]) + 1))
