@@ -3,14 +3,7 @@
 from kbroker.ipc import layout as sm
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import (
-    EAGAIN,
-    EINTR,
-    MSG_DONTWAIT,
-    MSG_NOSIGNAL,
-    errno,
     memmove,
-    send,
-    sendfile,
 )
 from kbroker.kernels.memory import (
     load_i16_be,
@@ -27,10 +20,8 @@ from kbroker.net.fetch_layout import (
     CX_PLAN_COUNT,
     CX_PLAN_SESSION,
     ENTRY_WORDS,
-    PA_FD,
     PA_LENGTH,
     PA_SEGMENT,
-    PA_START,
     PART_WORDS,
     PL_ENTRY,
     PL_EPOCH,
@@ -60,31 +51,17 @@ from kbroker.net.fetch_layout import (
 )
 from kbroker.net.fetch_read_kernel import plan_reads
 from kbroker.net.fetch_request_kernel import plan_request, plan_row
+from kbroker.net.fetch_send_kernel import send_parts
 from kbroker.net.layout import (
-    CN_BYTES_OUT,
-    CN_FD,
-    CN_FLAGS,
     CN_LAST_NS,
     CX_COUNTERS,
-    CX_EVENT_COUNT,
-    CX_EVENTS,
     CX_NOW_MS,
-    CX_NOW_NS,
     CX_OUT,
     CX_OUT_USED,
-    CX_SCRATCH,
-    CX_STAT_BYTES_OUT,
-    EV_C,
-    EVENT_CLOSED,
-    EVENT_UNSENT,
-    EVENT_UNSENT_FILE,
-    EVENT_WORDS,
-    FLAG_CLOSING,
-    FLAG_OUT_BLOCKED,
     get,
     put,
 )
-from kbroker.net.queue_kernel import connection_row, tell
+from kbroker.net.queue_kernel import connection_row
 
 PREFERRED_REPLICA = 11
 MSG_MORE = 0x8000
@@ -92,68 +69,6 @@ HEADER_BOUND = 64
 TOPIC_BOUND = 300
 PARTITION_BOUND = 64
 INT32_MAX = (1 << 31) - 1
-
-
-# --- sending -------------------------------------------------------------------------------------------------------
-
-
-@inlined
-def _send_part(cx: int, fd: int, part: int, more: int) -> int:
-    """Send of one part what the socket takes; bytes left, or -1 when the peer has gone."""
-    left = get(part, PA_LENGTH)
-    position = get(part, PA_START)
-    scratch = get(cx, CX_SCRATCH)
-    while left > 0:
-        if get(part, PA_SEGMENT) < 0:
-            sent = send(fd, position, left, MSG_DONTWAIT | MSG_NOSIGNAL | more)
-        else:
-            store_i64(scratch, position)
-            sent = sendfile(fd, get(part, PA_FD), scratch, left)
-        if sent <= 0:
-            error = errno() if sent < 0 else EAGAIN
-            if error == EINTR:
-                continue
-            if error == EAGAIN:
-                break
-            return -1
-        position += sent
-        left -= sent
-    put(part, PA_START, position)
-    put(part, PA_LENGTH, left)
-    return left
-
-
-@inlined
-def _send(cx: int, connection: int, end: int) -> None:
-    """Send every part; what is left is told to Python, in order. end: address behind the scratch's memory parts."""
-    row = connection_row(cx, connection)
-    fd = get(row, CN_FD)
-    count = get(cx, CX_PART_COUNT)
-    sent = 0
-    blocked = False
-    for number in range(count):
-        part = get(cx, CX_PARTS) + number * PART_WORDS * 8
-        length = get(part, PA_LENGTH)
-        if not blocked:
-            left = _send_part(cx, fd, part, MSG_MORE if number + 1 < count else 0)
-            if left < 0:
-                put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_CLOSING)
-                tell(cx, EVENT_CLOSED, connection, errno(), 0)
-                return
-            sent += length - left
-            length = left
-            if left > 0:
-                blocked = True
-                put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_OUT_BLOCKED)
-                put(cx, CX_OUT_USED, end - get(cx, CX_OUT))
-        if length > 0 and get(part, PA_SEGMENT) < 0:
-            tell(cx, EVENT_UNSENT, connection, get(part, PA_START), length)
-        elif length > 0:
-            put(get(cx, CX_EVENTS) + get(cx, CX_EVENT_COUNT) * EVENT_WORDS * 8, EV_C, length)
-            tell(cx, EVENT_UNSENT_FILE, connection, get(part, PA_SEGMENT), get(part, PA_START))
-    put(row, CN_BYTES_OUT, get(row, CN_BYTES_OUT) + sent)
-    put(row, CN_LAST_NS, get(cx, CX_NOW_NS))
-    put(cx, CX_STAT_BYTES_OUT, get(cx, CX_STAT_BYTES_OUT) + sent)
 
 
 # --- session and counters ------------------------------------------------------------------------------------------
@@ -241,7 +156,7 @@ def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int
     put(cx, CX_FETCHED, get(cx, CX_FETCHED) + 1)
     arrived_ns = get(where, CN_LAST_NS)
     answer, records, by_sendfile, partitions = _weigh(cx)
-    _send(cx, connection, end)
+    send_parts(cx, connection, end)
     count_fetch(cx, load_i16_be(frame + 2), length, answer, records, by_sendfile, partitions, arrived_ns)
     return SERVED
 

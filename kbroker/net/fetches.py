@@ -275,7 +275,8 @@ class Fetches:
         self.set_timer()
 
     def measure(self) -> None:
-        """Metrics of what waits and of sessions."""
+        """Once a second: metrics of what waits and of sessions; files that are no longer read."""
+        self.reads.sweep()
         sessions = self.sessions
         self._counts.fetches(
             self.purgatory.delayed,

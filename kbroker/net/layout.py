@@ -121,6 +121,7 @@ FLAG_CLOSING = 128  # an event asked Python to close it
 FLAG_MUTED = 256  # Python wants no more bytes for now (throttled, full queue)
 FLAG_FETCH = 512  # the kernel may serve Fetch
 FLAG_VERIFYING = 1024  # control is asked whether a transaction is open
+FLAG_SENDING = 2048  # the kernel goes on with an answer when the socket is writable
 FLAGS_NOT_READING = (
     FLAG_BUSY | FLAG_STALLED | FLAG_DRAINING | FLAG_CLOSING | FLAG_MUTED | FLAG_OUT_BLOCKED | FLAG_VERIFYING
 )

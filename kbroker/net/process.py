@@ -259,7 +259,8 @@ class NetworkProcess:
 
     def _unblock(self, row: int) -> None:
         """Let the kernel send again, unless older bytes still wait here."""
-        if not self.connections[row].unsent:
+        sending = int(self.context.connections[row, nl.CN_FLAGS]) & nl.FLAG_SENDING
+        if not self.connections[row].unsent and not sending:
             self.context.connections[row, nl.CN_FLAGS] &= ~nl.FLAG_OUT_BLOCKED
         resume(self.context.address, row)
         self.ask_turn()

@@ -5,6 +5,7 @@ from kbroker.ipc.ring import ring_ready, wake
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import clock_gettime, epoll_ctl, epoll_wait, read
 from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64
+from kbroker.net.fetch_send_kernel import go_on_sending
 from kbroker.net.layout import (
     CN_CHUNK,
     CN_FLAGS,
@@ -36,6 +37,7 @@ from kbroker.net.layout import (
     FLAG_BUSY,
     FLAG_CLOSING,
     FLAG_OPEN,
+    FLAG_SENDING,
     FLAG_STALLED,
     FLAG_VERIFYING,
     FLAGS_NOT_READING,
@@ -48,7 +50,10 @@ from kbroker.net.layout import (
     put,
 )
 from kbroker.net.queue_kernel import (
+    EPOLL_DATA,
+    EPOLL_STRIDE,
     answer_dirty,
+    arm,
     connection_row,
     events_left,
     mark_dirty,
@@ -57,9 +62,6 @@ from kbroker.net.queue_kernel import (
     tell,
 )
 from kbroker.net.receive_kernel import (
-    EPOLL_DATA,
-    EPOLL_STRIDE,
-    arm,
     drop_region,
     forget_requests,
     handle_region,
@@ -115,7 +117,12 @@ def _poll(cx: int) -> int:
         flags = get(row, CN_FLAGS)
         if flags & FLAG_OPEN == 0 or flags & FLAG_CLOSING != 0 or events_left(cx) < 64:
             continue
-        if mask & EPOLLOUT != 0:
+        if mask & EPOLLOUT != 0 and flags & FLAG_SENDING != 0:
+            go_on_sending(cx, connection)
+            flags = get(row, CN_FLAGS)
+            if flags & FLAG_CLOSING != 0:
+                continue
+        elif mask & EPOLLOUT != 0:
             tell(cx, EVENT_WRITABLE, connection, 0, 0)
         if mask & (EPOLLERR | EPOLLHUP) != 0 or (mask & EPOLLRDHUP != 0 and flags & FLAGS_SERVED != 0):
             if flags & FLAGS_NOT_READING != 0:

@@ -1,15 +1,18 @@
 """The queue of produce requests of each connection: completions settle them, answers leave in order, once a turn."""
 
+import platform
+
 from kbroker.ipc import layout as sm
 from kbroker.ipc.ring import TAIL, ring_entry, ring_ready
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import EAGAIN, MSG_DONTWAIT, MSG_NOSIGNAL, errno, send
-from kbroker.kernels.memory import load_i64, store_release
+from kbroker.kernels.libc import EAGAIN, MSG_DONTWAIT, MSG_NOSIGNAL, epoll_ctl, errno, send
+from kbroker.kernels.memory import load_i64, store_i32, store_i64, store_release
 from kbroker.net.admit_kernel import give_result
 from kbroker.net.answer_kernel import write_answer
 from kbroker.net.chunk_kernel import release
 from kbroker.net.count_kernel import PRODUCE, count_completion, count_produce, count_response
 from kbroker.net.layout import (
+    CN_ARMED,
     CN_BYTES_OUT,
     CN_DIRTY_NEXT,
     CN_FD,
@@ -22,6 +25,7 @@ from kbroker.net.layout import (
     CONNECTION_WORDS,
     CX_CONNECTIONS,
     CX_DIRTY,
+    CX_EPOLL_FD,
     CX_EVENT_CAPACITY,
     CX_EVENT_COUNT,
     CX_EVENTS,
@@ -34,11 +38,13 @@ from kbroker.net.layout import (
     CX_REQUESTS,
     CX_RESULTS,
     CX_RING_ENTRIES,
+    CX_SCRATCH,
     CX_STALLED,
     CX_STAT_BYTES_OUT,
     CX_TOKEN_EPOCH,
     CX_WORKER_COUNT,
     CX_WORKERS,
+    EPOLL_MODIFY,
     EV_A,
     EV_B,
     EV_CONNECTION,
@@ -87,11 +93,27 @@ from kbroker.net.layout import (
     put,
 )
 
+PACKED = platform.machine() in ("x86_64", "AMD64")  # struct epoll_event is packed there alone
+EPOLL_DATA = 4 if PACKED else 8
+EPOLL_STRIDE = 12 if PACKED else 16
+
 
 @inlined
 def connection_row(cx: int, connection: int) -> int:
     """Address of a connection's row."""
     return get(cx, CX_CONNECTIONS) + connection * CONNECTION_WORDS * 8
+
+
+@inlined
+def arm(cx: int, connection: int, mask: int) -> None:
+    """Set what epoll reports of a connection."""
+    row = connection_row(cx, connection)
+    if get(row, CN_ARMED) != mask:
+        put(row, CN_ARMED, mask)
+        event = get(cx, CX_SCRATCH)
+        store_i32(event, mask)
+        store_i64(event + EPOLL_DATA, connection)
+        epoll_ctl(get(cx, CX_EPOLL_FD), EPOLL_MODIFY, get(row, CN_FD), event)
 
 
 @inlined

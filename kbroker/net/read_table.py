@@ -30,6 +30,8 @@ class ReadTable:
         self.segments: Words = np.zeros((SEGMENTS, fl.SEGMENT_WORDS), np.int64)
         self._used = 0
         self._open: OrderedDict[int, tuple[OpenFile, OpenFile | None]] = OrderedDict()
+        self._leaving: list[OpenFile] = []  # closed here, but the kernel may still send from them
+        self._context = context
         context.words[nl.CX_READS] = self.reads.ctypes.data
         context.words[nl.CX_SEGMENTS] = self.segments.ctypes.data
 
@@ -80,6 +82,7 @@ class ReadTable:
         """All rows are used, most of them by lists that have changed since: begin anew."""
         self.reads[:] = 0
         self.segments[:, fl.SG_LOG_FD] = -1
+        self._leaving += [log for log, _ in self._open.values()]
         self._open.clear()
         self._used = 0
 
@@ -93,10 +96,21 @@ class ReadTable:
         self.segments[at, fl.SG_INDEX_FD] = -1 if index is None else index.fd
         self.segments[at, fl.SG_LOG_FD] = log.fd
         if len(self._open) > MOST_OPEN:
-            oldest, _ = self._open.popitem(last=False)
-            self.segments[oldest, fl.SG_LOG_FD] = -1
+            self._close(next(iter(self._open)))
 
     def _close_range(self, first: int, count: int) -> None:
         for at in range(first, first + count):
-            if self._open.pop(at, None) is not None:
-                self.segments[at, fl.SG_LOG_FD] = -1
+            if at in self._open:
+                self._close(at)
+
+    def _close(self, at: int) -> None:
+        self._leaving.append(self._open.pop(at)[0])
+        self.segments[at, fl.SG_LOG_FD] = -1
+
+    def sweep(self) -> None:
+        """Let go of files that no answer under way is read from."""
+        if self._leaving:
+            table = self._context.connections
+            sending = table[table[:, nl.CN_FLAGS] & nl.FLAG_SENDING != 0, fl.CN_FILE_FD]
+            busy = set(sending.tolist())
+            self._leaving = [log for log in self._leaving if log.fd in busy]

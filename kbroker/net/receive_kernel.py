@@ -5,11 +5,9 @@ that must wait) stays where it is as the connection's *region*: [CN_START, CN_FI
 up to CN_LIMIT.
 """
 
-import platform
-
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.libc import EAGAIN, EINTR, MSG_DONTWAIT, epoll_ctl, errno, recv
-from kbroker.kernels.memory import copy, load_i16_be, load_i32_be, store_i32, store_i64
+from kbroker.kernels.libc import EAGAIN, EINTR, MSG_DONTWAIT, errno, recv
+from kbroker.kernels.memory import copy, load_i16_be, load_i32_be
 from kbroker.kernels.wire import skip_request_header
 from kbroker.net.admit_kernel import FLEXIBLE, MALFORMED, admit, rings_have, scan
 from kbroker.net.check_kernel import CORRUPT_MESSAGE
@@ -18,7 +16,6 @@ from kbroker.net.count_kernel import PRODUCE, count_queued, parse_begins, parse_
 from kbroker.net.fetch_kernel import serve
 from kbroker.net.fetch_layout import SERVED, WAITING
 from kbroker.net.layout import (
-    CN_ARMED,
     CN_BYTES_IN,
     CN_CHUNK,
     CN_FD,
@@ -35,7 +32,6 @@ from kbroker.net.layout import (
     CX_BUMP,
     CX_CHUNK_BYTES,
     CX_CURRENT,
-    CX_EPOLL_FD,
     CX_EVENT_COUNT,
     CX_EVENTS,
     CX_FREE_REQUEST,
@@ -52,11 +48,9 @@ from kbroker.net.layout import (
     CX_SCAN_REFUSED,
     CX_SCAN_TIMEOUT,
     CX_SCAN_TOPICS,
-    CX_SCRATCH,
     CX_STAT_BYTES_IN,
     CX_STAT_REQUESTS,
     CX_STAT_STALLS,
-    EPOLL_MODIFY,
     EV_C,
     EVENT_BAD_REQUEST,
     EVENT_BAD_SIZE,
@@ -90,7 +84,7 @@ from kbroker.net.layout import (
     get,
     put,
 )
-from kbroker.net.queue_kernel import connection_row, events_left, mark_stalled, request_done, tell
+from kbroker.net.queue_kernel import arm, connection_row, events_left, mark_stalled, request_done, tell
 
 MIN_ROOM = 16384  # of the current chunk, to receive into it
 UNKNOWN_SIZE_ROOM = 4096  # reserved for a frame whose size has not arrived
@@ -99,27 +93,13 @@ LAST_PRODUCE = 13
 FETCH = 1
 FIRST_FETCH = 4
 LAST_FETCH = 18
-PACKED = platform.machine() in ("x86_64", "AMD64")  # struct epoll_event is packed there alone
-EPOLL_DATA = 4 if PACKED else 8
-EPOLL_STRIDE = 12 if PACKED else 16
+
 
 # what became of a frame
 NEXT = 0
 STOP = 1  # the connection waits for Python or for its queue; the frame was taken
 LATER = 2  # no room: the frame stays
 CLOSE = 3
-
-
-@inlined
-def arm(cx: int, connection: int, mask: int) -> None:
-    """Set what epoll reports of a connection."""
-    row = connection_row(cx, connection)
-    if get(row, CN_ARMED) != mask:
-        put(row, CN_ARMED, mask)
-        event = get(cx, CX_SCRATCH)
-        store_i32(event, mask)
-        store_i64(event + EPOLL_DATA, connection)
-        epoll_ctl(get(cx, CX_EPOLL_FD), EPOLL_MODIFY, get(row, CN_FD), event)
 
 
 @inlined
