@@ -1,0 +1,255 @@
+"""The coordinator at work: markers until they are written, waits, verification for network processes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.control.catalogue import Partition
+from kbroker.control.groups.service import GroupService
+from kbroker.control.runtime import Runtime
+from kbroker.control.topic_change import create_topics, delete_topics
+from kbroker.control.topic_plan import NewTopic
+from kbroker.control.transactions import marker_sender
+from kbroker.control.transactions.metadata import TV_2
+from kbroker.control.transactions.service import TransactionService
+from kbroker.control.transactions.shard import TOPIC
+from kbroker.control.transactions.verification import told, verify
+from kbroker.ipc.messages import VerifyTransaction
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.end_txn import EndTxnRequest
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
+from kbroker.protocol.records import ControlType, RecordBatch, read_batches, read_marker
+from tests.control.fakes import World, world
+
+ID = "payments"
+OFFSETS = "__consumer_offsets"
+
+
+class Log:
+    """Stands for the Appender. errors: raised once each by appends to a topic; held: appends to it wait."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[str, int, RecordBatch]] = []
+        self.errors: dict[str, list[ErrorCode]] = {}
+        self.held: dict[str, asyncio.Event] = {}
+
+    async def append(self, partition: Partition, batch: bytes) -> int:
+        if (event := self.held.get(partition.topic)) is not None:
+            await event.wait()
+        if errors := self.errors.get(partition.topic):
+            raise KafkaError(errors.pop(0))
+        (parsed,) = read_batches(batch)
+        self.batches.append((partition.topic, partition.index, parsed))
+        return len(self.batches) - 1
+
+    def markers(self) -> list[tuple[str, int, ControlType, int]]:
+        """(topic, partition, kind, epoch) of every marker."""
+        return [
+            (topic, index, read_marker(batch)[0], batch.producer_epoch)
+            for topic, index, batch in self.batches
+            if batch.is_control
+        ]
+
+
+class Scene:
+    """A transaction and a group coordinator over a log in memory, and one producer."""
+
+    def __init__(self, made: World) -> None:
+        self.broker = made.broker
+        self.log = Log()
+        loop = asyncio.get_running_loop()
+        self.groups = Runtime(self.broker, self.log, OFFSETS, loop)  # type: ignore[arg-type]
+        self.group_service = GroupService(self.broker, self.groups)
+        self.runtime = Runtime(self.broker, self.log, TOPIC, loop)  # type: ignore[arg-type]
+        self.service = TransactionService(self.broker, self.runtime, self.log, self.group_service)  # type: ignore[arg-type]
+
+    async def begin(self) -> None:
+        await self.runtime.ready()
+        await self.groups.ready()
+        await create_topics(self.broker, [NewTopic("a", 2, 1)])
+        request = InitProducerIdRequest(ID, 60_000)
+        answer = await self.service.init_producer_id(None, request)  # type: ignore[arg-type]
+        self.producer = (answer.producer_id, answer.producer_epoch)
+
+    async def verify(self, version: int, *partitions: tuple[str, int]) -> list[tuple[int, str | None]]:
+        asked = VerifyTransaction(ID, *self.producer, partitions, version)
+        return list(await verify(self.broker, asked))
+
+    async def end(self, commit: bool = True) -> None:
+        answer = await self.service.end(EndTxnRequest(ID, *self.producer, commit), TV_2)
+        self.producer = (answer.producer_id, answer.producer_epoch)
+
+    def state(self) -> str:
+        return self.service.shard.describe(ID).transaction_state
+
+
+def run(folder: Path, test: Callable[[Scene], Awaitable[None]]) -> None:
+    with world(folder) as made:
+
+        async def body() -> None:
+            scene = Scene(made)
+            await scene.begin()
+            try:
+                await asyncio.wait_for(test(scene), 30)
+            finally:
+                scene.runtime.close()
+                scene.groups.close()
+
+        asyncio.run(body())
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries need not wait in tests."""
+    monkeypatch.setattr(marker_sender, "RETRY_S", 0.001)
+
+
+async def settled(scene: Scene, state: str) -> None:
+    while scene.state() != state:
+        await asyncio.sleep(0.001)
+
+
+def test_markers_go_to_every_partition_and_then_it_is_complete(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        assert await scene.verify(12, ("a", 0), ("a", 1)) == [(0, None)] * 2
+        await scene.end()
+        await settled(scene, "CompleteCommit")
+        assert scene.log.markers() == [("a", 0, ControlType.COMMIT, 1), ("a", 1, ControlType.COMMIT, 1)]
+
+    run(tmp_path, test)
+
+
+def test_marker_is_tried_again_until_it_is_written(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.verify(12, ("a", 0))
+        scene.log.errors["a"] = [ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        await scene.end(commit=False)
+        await settled(scene, "CompleteAbort")
+        assert scene.log.markers() == [("a", 0, ControlType.ABORT, 1)]
+
+    run(tmp_path, test)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED])
+def test_marker_that_is_there_already_is_not_waited_for(tmp_path: Path, code: ErrorCode) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.verify(12, ("a", 0))
+        scene.log.errors["a"] = [code]
+        await scene.end()
+        await settled(scene, "CompleteCommit")
+
+    run(tmp_path, test)
+
+
+def test_deleted_topic_does_not_keep_a_transaction_from_ending(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.verify(12, ("a", 0), ("a", 1))
+        await delete_topics(scene.broker, [scene.broker.catalogue.topics["a"]])
+        await scene.end()
+        await settled(scene, "CompleteCommit")
+        assert scene.log.markers() == []
+
+    run(tmp_path, test)
+
+
+def test_completion_is_stored_even_if_that_fails_at_first(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.verify(12, ("a", 0))
+        scene.log.held["a"] = asyncio.Event()
+        await scene.end()
+        scene.log.errors[TOPIC] = [ErrorCode.REQUEST_TIMED_OUT]
+        scene.log.held["a"].set()
+        await settled(scene, "CompleteCommit")
+
+    run(tmp_path, test)
+
+
+def test_next_request_waits_for_the_end_of_the_last_transaction(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.verify(12, ("a", 0))
+        scene.log.held["a"] = asyncio.Event()
+        await scene.end()
+        asyncio.get_running_loop().call_later(0.03, scene.log.held["a"].set)
+        assert await scene.verify(12, ("a", 0)) == [(0, None)]
+        assert scene.state() == "Ongoing"
+
+    run(tmp_path, test)
+
+
+def test_but_not_for_ever(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.verify(12, ("a", 0))
+        scene.log.held["a"] = asyncio.Event()
+        await scene.end()
+        assert await scene.verify(12, ("a", 0)) == [(ErrorCode.CONCURRENT_TRANSACTIONS, None)]
+        scene.log.held["a"].set()
+
+    run(tmp_path, test)
+
+
+def test_marker_of_offsets_waits_for_commits_that_were_verified_before_it(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        where = (OFFSETS, 3)
+        await scene.verify(12, where)
+        with scene.service.commits.one(scene.producer[0]):
+            await scene.end()
+            await asyncio.sleep(0.02)
+            assert scene.log.markers() == []
+        await settled(scene, "CompleteCommit")
+        assert scene.log.markers() == [(*where, ControlType.COMMIT, 1)]
+
+    run(tmp_path, test)
+
+
+def test_marker_of_offsets_waits_until_the_groups_are_loaded(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.verify(12, (OFFSETS, 3))
+        scene.groups.loaded.discard(3)
+        await scene.end()
+        await asyncio.sleep(0.05)
+        assert scene.log.markers() == []
+        scene.groups.loaded.add(3)
+        await settled(scene, "CompleteCommit")
+
+    run(tmp_path, test)
+
+
+class TestVerification:
+    def test_before_v12_partitions_must_have_been_added(self, tmp_path: Path) -> None:
+        async def test(scene: Scene) -> None:
+            text = "Partition was not added to the transaction"
+            assert await scene.verify(10, ("a", 0)) == [(ErrorCode.INVALID_TXN_STATE, text)]
+            assert await scene.verify(11, ("a", 0)) == [(ErrorCode.TRANSACTION_ABORTABLE, None)]
+            await scene.verify(12, ("a", 0))
+            both = await scene.verify(11, ("a", 0), ("a", 1))
+            assert both == [(0, None), (ErrorCode.TRANSACTION_ABORTABLE, None)]
+
+        run(tmp_path, test)
+
+    def test_without_a_coordinator_the_producer_tries_again(self, tmp_path: Path) -> None:
+        async def test(scene: Scene) -> None:
+            scene.runtime.loaded.clear()
+            ((code, text),) = await scene.verify(9, ("a", 0))
+            assert code == ErrorCode.NOT_ENOUGH_REPLICAS
+            assert text is not None
+            assert text.endswith("Underlying error: COORDINATOR_LOAD_IN_PROGRESS")
+
+        run(tmp_path, test)
+
+    @pytest.mark.parametrize(
+        ("code", "version", "expected"),
+        [
+            (ErrorCode.PRODUCER_FENCED, 9, ErrorCode.INVALID_PRODUCER_EPOCH),
+            (ErrorCode.PRODUCER_FENCED, 13, ErrorCode.INVALID_PRODUCER_EPOCH),
+            (ErrorCode.CONCURRENT_TRANSACTIONS, 11, ErrorCode.NOT_ENOUGH_REPLICAS),
+            (ErrorCode.CONCURRENT_TRANSACTIONS, 12, ErrorCode.CONCURRENT_TRANSACTIONS),
+            (ErrorCode.NOT_COORDINATOR, 12, ErrorCode.NOT_ENOUGH_REPLICAS),
+            (ErrorCode.INVALID_PRODUCER_ID_MAPPING, 9, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+            (ErrorCode.NONE, 9, ErrorCode.NONE),
+        ],
+    )
+    def test_codes_are_those_that_producers_know(self, code: Any, version: int, expected: Any) -> None:
+        assert told(code, version)[0] == expected
