@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -105,6 +106,17 @@ def test_a_topic_is_compacted_and_says_the_same(node: KBroker) -> None:
     assert int(lines[1]) == len(lines) - 2
     node.restart()
     assert dict(read(node, "compacted").values()) == latest
+
+
+def test_the_cleaner_is_modest(node: KBroker) -> None:
+    cleaner = node.children()["kbroker: cleaner"]
+    assert cleaner.ionice().ioclass == psutil.IOPRIO_CLASS_IDLE
+    assert cleaner.nice() == 10
+
+
+def test_no_cleaner_runs_when_it_is_disabled(broker_factory: Callable[..., KBroker]) -> None:
+    node = broker_factory({**SETTINGS, "log.cleaner.enable": "false"})
+    assert not [title for title in node.children() if "cleaner" in title]
 
 
 def test_committed_offsets_survive_the_compaction_of_their_topic(
