@@ -77,27 +77,25 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
     wants_verification = ctx.version >= ADDS_FROM or ctx.broker.config.get_bool(
         "transaction.partition.verification.enable"
     )
-    with transactions.commits.one(request.producer_id):
-        if ctx.version >= ADDS_FROM:
-            code = await transactions.add_partitions(
-                request.transactional_id, *producer, frozenset((where,)), TV_2
-            )
-            if code:
-                raise KafkaError(_told(code, ctx.version))
+    if ctx.version >= ADDS_FROM:
+        code = await transactions.add_partitions(
+            request.transactional_id, *producer, frozenset((where,)), TV_2
+        )
+        if code:
+            raise KafkaError(_told(code, ctx.version))
 
-        def commit(now_ms: int) -> Outcome:
-            if wants_verification:
-                found = transactions.verify_partitions(
-                    request.transactional_id, *producer, frozenset((where,))
-                )
-                if found[where]:
-                    raise KafkaError(_told(found[where], ctx.version))
-            return groups.shard.commit_offsets_in_transaction(request, ctx.version, now_ms)
+    def commit(now_ms: int) -> Outcome:
+        if wants_verification:
+            found = transactions.verify_partitions(request.transactional_id, *producer, frozenset((where,)))
+            if found[where]:
+                raise KafkaError(found[where])
+        return groups.shard.commit_offsets_in_transaction(request, ctx.version, now_ms)
 
-        try:
+    try:
+        with transactions.commits.one(request.producer_id):
             response: TxnOffsetCommitResponse = await groups.runtime.run(request.group_id, commit, producer)
-        except KafkaError as error:
-            raise KafkaError(_told(error.code, ctx.version), error.message) from error
+    except KafkaError as error:
+        raise KafkaError(_told(error.code, ctx.version), error.message) from error
     return response
 
 
