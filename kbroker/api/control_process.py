@@ -1,11 +1,25 @@
 """Main of the control process: the control room with the API list and the coordinators put in."""
 
+from collections.abc import Sequence
+
 from kbroker.api.registry import dispatch
 from kbroker.control import worker
+from kbroker.control.appender import Appender
+from kbroker.control.broker import Broker
 from kbroker.control.coordinators import make_coordinators
+from kbroker.control.runtime import Runtime
 from kbroker.ipc.child import ChildContext
+from kbroker.net.slot_kernel import announce_waiter
 
 
 def main(context: ChildContext) -> None:
     """Entry of the role "control"."""
-    worker.main(context, dispatch, make_coordinators)
+    shared = context.shared
+
+    def announce(slot: int) -> None:
+        announce_waiter(shared.slots[slot].ctypes.data, shared.control_client)
+
+    def coordinators(broker: Broker, appender: Appender) -> Sequence[Runtime]:
+        return make_coordinators(broker, appender, announce)
+
+    worker.main(context, dispatch, coordinators)

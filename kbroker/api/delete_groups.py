@@ -5,8 +5,9 @@ import asyncio
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.groups.service import GroupService
+from kbroker.control.share.service import ShareService
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -25,6 +26,8 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
             result: DeletableGroupResult = await service.run(
                 group_id, lambda _: service.shard.delete(group_id)
             )
+            if result.error_code == ErrorCode.NONE:
+                await ShareService.of(ctx.broker).partitions.delete_group(group_id)
         except KafkaError as error:
             return _failed(group_id, error)
         return result

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,8 @@ RETRY_S = 0.01
 FULL_S = 0.001
 TOKEN_MASK = (1 << layout.TOKEN_EPOCH_SHIFT) - 1
 DEFAULT_TIMEOUT_MS = 30_000
+SLOT_ADVANCED = -1
+"""The token of a completion that tells of a slot whose waiter bit was set."""
 
 
 @dataclass(slots=True)
@@ -38,6 +41,7 @@ class Appender:
 
     An append that an IO worker refuses because it does not have the partition (it restarts) is made again until its
     timeout; one that a worker took before it died may thus be in the log twice, which replaying records bears.
+    slot_listeners: told each slot that has advanced since this process set its waiter bit.
     """
 
     def __init__(self, shared: Shared, epoch: int) -> None:
@@ -51,6 +55,7 @@ class Appender:
         self._next_token = 0
         self._pending: dict[int, Pending] = {}
         self._pushed = [0] * shared.sizes.workers
+        self.slot_listeners: list[Callable[[int], None]] = []
         self._out = np.zeros((TAKEN_AT_ONCE, layout.ENTRY_WORDS), np.int64)
         self._entry = np.zeros(layout.ENTRY_WORDS, np.int64)
 
@@ -137,6 +142,10 @@ class Appender:
             ring = self._shared.completion_ring(self._client, worker)
             while count := ring_take(ring, self._shared.sizes.ring_entries, self._out):
                 for row in self._out[:count].tolist():
+                    if row[layout.COMPLETION_TOKEN] == SLOT_ADVANCED:
+                        for listener in self.slot_listeners:
+                            listener(row[layout.COMPLETION_SLOT])
+                        continue
                     self._settle(
                         row[layout.COMPLETION_TOKEN],
                         row[layout.COMPLETION_ERROR],

@@ -5,6 +5,7 @@ whole request. Reads return their answer at once. Kafka's GroupCoordinatorShard.
 """
 
 import logging
+from collections.abc import Set
 
 from kbroker.control.groups import describe, offset_expiration
 from kbroker.control.groups.caller import Caller
@@ -163,6 +164,14 @@ class GroupShard:
     def share_heartbeat(self, caller: Caller, request: ShareGroupHeartbeatRequest, now_ms: int) -> Outcome:
         """Response: ShareGroupHeartbeatResponse."""
         return self._share.heartbeat(caller, request, now_ms)
+
+    def share_topics(self, group_id: str, names: Set[str]) -> Outcome:
+        """A share group shares these topics from now on, whether or not somebody subscribes to them."""
+        return self._share.share_topics(group_id, names)
+
+    def unshare_topics(self, group_id: str, topic_ids: Set[bytes]) -> Outcome:
+        """A share group forgets topics."""
+        return self._share.unshare_topics(group_id, topic_ids)
 
     def describe_share_group(self, group_id: str) -> DescribedShareGroup:
         return describe_share_group(self.table, group_id)

@@ -200,8 +200,15 @@ class SharePartition:
         self.end_offset = max(self.end_offset, log_start - 1)
         self._advance()
 
-    def archive(self, first: int, last: int) -> None:
-        """Offsets that must not be delivered: records of aborted transactions."""
+    def pass_over(self, first: int, last: int) -> None:
+        """Offsets that nobody is given: transaction markers, and records of aborted transactions."""
+        first = max(first, self.start_offset)
+        if last > self.end_offset:
+            if first > self.end_offset + 1:
+                self._ranges.put(Range(self.end_offset + 1, first - 1, AVAILABLE, 0))
+            start = max(first, self.end_offset + 1)
+            self._set(Range(start, last, ARCHIVED, 0))
+            self.end_offset = last
         for each in list(self._ranges.between(first, last)):
             if not each.state.is_terminal:
                 self._set(Range(each.first, each.last, ARCHIVED, each.delivery_count))

@@ -1,6 +1,7 @@
 """ShareGroupHeartbeat: join, go on, leave. There is nothing to revoke: partitions are shared."""
 
 import logging
+from collections.abc import Set
 from dataclasses import replace
 
 from kbroker.control.groups.caller import Caller
@@ -185,6 +186,28 @@ class ShareHeartbeat:
         )
         out.append(records.current_assignment(group.group_id, moved))
         return moved
+
+    def share_topics(self, group_id: str, names: Set[str]) -> Outcome:
+        """Begin to share topics that an administrator has set offsets of."""
+        group = self._table.groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            return Outcome()
+        shared = dict(group.shared)
+        for name in sorted(names):
+            topic_id, count = self._table.topics.id_of(name), self._table.topics.partition_count(name)
+            if topic_id is not None and count is not None:
+                shared[topic_id] = SharedTopic(name, frozenset(range(count)))
+        if shared == group.shared:
+            return Outcome()
+        return Outcome([records.shared_partitions(group_id, group.initializing, shared, group.deleting)])
+
+    def unshare_topics(self, group_id: str, topic_ids: Set[bytes]) -> Outcome:
+        """Forget topics, whose states have been deleted."""
+        group = self._table.groups.get(group_id)
+        if not isinstance(group, ShareGroup) or not topic_ids & group.shared.keys():
+            return Outcome()
+        shared = {topic_id: topic for topic_id, topic in group.shared.items() if topic_id not in topic_ids}
+        return Outcome([records.shared_partitions(group_id, group.initializing, shared, group.deleting)])
 
     # --- leaving
 

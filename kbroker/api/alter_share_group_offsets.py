@@ -1,0 +1,60 @@
+"""AlterShareGroupOffsets (key 91), v0: let an empty share group begin at other offsets (KIP-932)."""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.api.share_offsets import empty_share_group
+from kbroker.control.groups.service import GroupService
+from kbroker.control.share.service import ShareService
+from kbroker.control.share.state_shard import ShareKey
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+
+API = Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0)
+
+
+async def handle(
+    ctx: RequestContext, request: AlterShareGroupOffsetsRequest
+) -> AlterShareGroupOffsetsResponse:
+    """A code per partition. The group begins to share topics that it did not share before."""
+    groups = GroupService.of(ctx.broker)
+    empty_share_group(groups, request.group_id)
+    answers = [await _topic(ctx, request.group_id, topic) for topic in request.topics]
+    wanted = {topic.topic_name for topic in request.topics if ctx.broker.catalogue.get(topic.topic_name)}
+    await groups.run(request.group_id, lambda _: groups.shard.share_topics(request.group_id, wanted))
+    return AlterShareGroupOffsetsResponse(responses=answers)
+
+
+def refuse(
+    request: AlterShareGroupOffsetsRequest, error: KafkaError, version: int
+) -> AlterShareGroupOffsetsResponse:
+    """The request failed as a whole."""
+    return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+
+
+async def _topic(
+    ctx: RequestContext, group_id: str, wish: AlterShareGroupOffsetsRequestTopic
+) -> AlterShareGroupOffsetsResponseTopic:
+    service = ShareService.of(ctx.broker)
+    topic = ctx.broker.catalogue.get(wish.topic_name)
+    topic_id = bytes(16) if topic is None else topic.topic_id
+    parts = []
+    for part in wish.partitions:
+        code, message = ErrorCode.NONE, None
+        if ctx.broker.catalogue.partition(wish.topic_name, part.partition_index) is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            message = code.message
+        else:
+            try:
+                key = ShareKey(group_id, topic_id, part.partition_index)
+                await service.partitions.restart_at(key, part.start_offset)
+            except KafkaError as error:
+                code, message = error.code, error.message
+        parts.append(AlterShareGroupOffsetsResponsePartition(part.partition_index, code, message))
+    return AlterShareGroupOffsetsResponseTopic(wish.topic_name, topic_id, parts)

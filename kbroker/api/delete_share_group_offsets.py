@@ -1,0 +1,50 @@
+"""DeleteShareGroupOffsets (key 92), v0: an empty share group forgets topics (KIP-932)."""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.api.share_offsets import empty_share_group
+from kbroker.control.groups.service import GroupService
+from kbroker.control.share.service import ShareService
+from kbroker.control.share.state_shard import ShareKey
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+
+API = Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0)
+
+
+async def handle(
+    ctx: RequestContext, request: DeleteShareGroupOffsetsRequest
+) -> DeleteShareGroupOffsetsResponse:
+    """A code per topic."""
+    groups = GroupService.of(ctx.broker)
+    service = ShareService.of(ctx.broker)
+    group = empty_share_group(groups, request.group_id)
+    answers = []
+    gone: set[bytes] = set()
+    for wish in request.topics:
+        topic = ctx.broker.catalogue.get(wish.topic_name)
+        if topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answers.append(
+                DeleteShareGroupOffsetsResponseTopic(wish.topic_name, bytes(16), code, code.message)
+            )
+            continue
+        if topic.topic_id in group.shared:
+            gone.add(topic.topic_id)
+            for partition in topic.partitions:
+                await service.partitions.delete(ShareKey(request.group_id, topic.topic_id, partition.index))
+            answers.append(DeleteShareGroupOffsetsResponseTopic(topic.name, topic.topic_id))
+    await groups.run(request.group_id, lambda _: groups.shard.unshare_topics(request.group_id, gone))
+    return DeleteShareGroupOffsetsResponse(responses=answers)
+
+
+def refuse(
+    request: DeleteShareGroupOffsetsRequest, error: KafkaError, version: int
+) -> DeleteShareGroupOffsetsResponse:
+    """The request failed as a whole."""
+    return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)

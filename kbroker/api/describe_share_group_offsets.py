@@ -1,0 +1,94 @@
+"""DescribeShareGroupOffsets (key 90), v0-1: where share groups stand (KIP-932). v1 lag (KIP-1226)."""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.catalogue import Topic
+from kbroker.control.groups.service import GroupService, each
+from kbroker.control.groups.share_group.heartbeat import not_a_share_group
+from kbroker.control.groups.share_group.state import ShareGroup
+from kbroker.control.share.service import ShareService
+from kbroker.control.share.state_shard import ShareKey
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+
+API = Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1)
+UNKNOWN = -1
+
+
+def handle(
+    ctx: RequestContext, request: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse:
+    """One answer per group."""
+    groups = GroupService.of(ctx.broker)
+    asked = {group.group_id: group for group in request.groups}
+
+    def describe(group_id: str) -> DescribeShareGroupOffsetsResponseGroup:
+        group = groups.read(group_id).table.groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            raise not_a_share_group(group_id, group is not None)
+        return DescribeShareGroupOffsetsResponseGroup(group_id, _topics(ctx, group, asked[group_id]))
+
+    return DescribeShareGroupOffsetsResponse(groups=each(asked, describe, _failed))
+
+
+def refuse(
+    request: DescribeShareGroupOffsetsRequest, error: KafkaError, version: int
+) -> DescribeShareGroupOffsetsResponse:
+    """The request failed as a whole: every group carries the error."""
+    return DescribeShareGroupOffsetsResponse(
+        groups=[_failed(group.group_id, error) for group in request.groups]
+    )
+
+
+def _failed(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsResponseGroup:
+    return DescribeShareGroupOffsetsResponseGroup(group_id, [], error.code, error.message)
+
+
+def _topics(
+    ctx: RequestContext, group: ShareGroup, asked: DescribeShareGroupOffsetsRequestGroup
+) -> list[DescribeShareGroupOffsetsResponseTopic]:
+    if asked.topics is None:
+        return [
+            _describe(ctx, group, topic, sorted(shared.partitions))
+            for topic_id, shared in group.shared.items()
+            if (topic := ctx.broker.catalogue.by_id(topic_id)) is not None
+        ]
+    answers = []
+    for wish in asked.topics:
+        topic = ctx.broker.catalogue.get(wish.topic_name)
+        if topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            answers.append(
+                DescribeShareGroupOffsetsResponseTopic(
+                    wish.topic_name,
+                    partitions=[
+                        DescribeShareGroupOffsetsResponsePartition(
+                            index, UNKNOWN, error_code=code, error_message=code.message
+                        )
+                        for index in wish.partitions
+                    ],
+                )
+            )
+        else:
+            answers.append(_describe(ctx, group, topic, wish.partitions))
+    return answers
+
+
+def _describe(
+    ctx: RequestContext, group: ShareGroup, topic: Topic, indexes: list[int]
+) -> DescribeShareGroupOffsetsResponseTopic:
+    service = ShareService.of(ctx.broker)
+    parts = []
+    for index in indexes:
+        key = ShareKey(group.group_id, topic.topic_id, index)
+        start = service.partitions.start_offset(key)
+        parts.append(DescribeShareGroupOffsetsResponsePartition(index, start, 0, service.lag(key)))
+    return DescribeShareGroupOffsetsResponseTopic(topic.name, topic.topic_id, parts)

@@ -1,0 +1,54 @@
+"""ShareAcknowledge (key 79), v1-2: accept, release, reject or keep acquired records (KIP-932).
+
+v2 renewed locks (KIP-1222).
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.api.share_request import check_sender
+from kbroker.control.share.service import ShareService
+from kbroker.control.share.share_partition import AcknowledgedBatch
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.share_acknowledge import (
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+
+API = Api(ApiKey.SHARE_ACKNOWLEDGE, 1, 2)
+
+
+async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
+    """A code per partition, when what it said is written down."""
+    group_id, member_id = check_sender(request.group_id, request.member_id)
+    service = ShareService.of(ctx.broker)
+    batches = {
+        (topic.topic_id, part.partition_index): [
+            AcknowledgedBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+            for batch in part.acknowledgement_batches
+        ]
+        for topic in request.topics
+        for part in topic.partitions
+    }
+    told = await service.acknowledge(group_id, member_id, request.share_session_epoch, batches)
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    for (topic_id, index), part in told.items():
+        error = part.acknowledge_error
+        topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id)).partitions.append(
+            PartitionData(
+                index,
+                ErrorCode.NONE if error is None else error.code,
+                None if error is None else error.message,
+            )
+        )
+    return ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=service.partitions.limits(group_id).lock_ms,
+        responses=list(topics.values()),
+    )
+
+
+def refuse(request: ShareAcknowledgeRequest, error: KafkaError, version: int) -> ShareAcknowledgeResponse:
+    """The request failed as a whole."""
+    return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)

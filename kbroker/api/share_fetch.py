@@ -1,0 +1,95 @@
+"""ShareFetch (key 78), v1-2: acquire records of shared partitions, and acknowledge earlier ones (KIP-932).
+
+v2 strict record limit (KIP-1206) and renewed locks (KIP-1222); v0 was of the preview and is gone.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.api.share_request import check_sender
+from kbroker.control.share.service import Acknowledgements, Fetched, FetchWish, ShareService
+from kbroker.control.share.sessions import FINAL_EPOCH, TopicPartition
+from kbroker.control.share.share_partition import AcknowledgedBatch
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.share_fetch import (
+    AcquiredRecords,
+    FetchTopic,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+API = Api(ApiKey.SHARE_FETCH, 1, 2)
+STRICT = 1
+"""ShareAcquireMode: never more than max_records."""
+
+
+async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
+    """What was acquired, when there is something or time is up."""
+    group_id, member_id = check_sender(request.group_id, request.member_id)
+    service = ShareService.of(ctx.broker)
+    fetched = await service.fetch(
+        FetchWish(
+            group_id,
+            member_id,
+            request.share_session_epoch,
+            request.max_wait_ms,
+            request.min_bytes,
+            request.max_bytes,
+            0 if request.is_renew_ack else request.max_records,
+            request.share_acquire_mode == STRICT,
+            [] if request.share_session_epoch == FINAL_EPOCH else list(_partitions(request.topics)),
+            [
+                (topic.topic_id, index)
+                for topic in request.forgotten_topics_data
+                for index in topic.partitions
+            ],
+            _acknowledgements(request.topics),
+        )
+    )
+    return ShareFetchResponse(
+        acquisition_lock_timeout_ms=service.partitions.limits(group_id).lock_ms,
+        responses=_responses(fetched),
+    )
+
+
+def refuse(request: ShareFetchRequest, error: KafkaError, version: int) -> ShareFetchResponse:
+    """The request failed as a whole."""
+    return ShareFetchResponse(error_code=error.code, error_message=error.message)
+
+
+def _partitions(topics: Iterable[FetchTopic]) -> Iterable[TopicPartition]:
+    return ((topic.topic_id, part.partition_index) for topic in topics for part in topic.partitions)
+
+
+def _acknowledgements(topics: Iterable[FetchTopic]) -> Acknowledgements:
+    return {
+        (topic.topic_id, part.partition_index): [
+            AcknowledgedBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types)
+            for batch in part.acknowledgement_batches
+        ]
+        for topic in topics
+        for part in topic.partitions
+        if part.acknowledgement_batches
+    }
+
+
+def _responses(fetched: Mapping[TopicPartition, Fetched]) -> list[ShareFetchableTopicResponse]:
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
+    for (topic_id, index), part in fetched.items():
+        error, told = part.error, part.acknowledge_error
+        topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id)).partitions.append(
+            PartitionData(
+                index,
+                ErrorCode.NONE if error is None else error.code,
+                None if error is None else error.message,
+                ErrorCode.NONE if told is None else told.code,
+                None if told is None else told.message,
+                records=part.records,
+                acquired_records=[AcquiredRecords(*each) for each in part.acquired],
+            )
+        )
+    return list(topics.values())

@@ -1,0 +1,197 @@
+"""The shared partitions that are in use: loaded from their state, written down when they change, locks watched."""
+
+import logging
+import re
+from collections.abc import Callable
+
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition
+from kbroker.control.groups.service import GroupService
+from kbroker.control.runtime import Runtime
+from kbroker.control.share.reading import limit_of, log_start_of, offset_at
+from kbroker.control.share.share_partition import Limits, SharePartition
+from kbroker.control.share.state_shard import ShareKey, ShareStateShard
+from kbroker.control.timers import WheelTimers
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+_DURATION = re.compile(
+    r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:[.,]\d+)?)S)?)?", re.IGNORECASE
+)
+
+
+class SharePartitions:
+    """Runs in: control. Owner: the ShareService.
+
+    freed(key): told when records of a partition may be had again.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        groups: GroupService,
+        runtime: Runtime,
+        shard: ShareStateShard,
+        timers: WheelTimers,
+        freed: Callable[[ShareKey], None],
+    ) -> None:
+        self._broker = broker
+        self._groups = groups
+        self._runtime = runtime
+        self._shard = shard
+        self._timers = timers
+        self._freed = freed
+        self._live: dict[ShareKey, SharePartition] = {}
+
+    def log_of(self, key: ShareKey) -> Partition:
+        """The partition of the catalogue.
+
+        Raises UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER while it is being opened.
+        """
+        topic = self._broker.catalogue.by_id(key.topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        partition = self._broker.catalogue.partition(topic.name, key.partition)
+        if partition is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not self._broker.is_online(partition):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return partition
+
+    def get(self, key: ShareKey) -> SharePartition | None:
+        """The partition, if it is in use."""
+        return self._live.get(key)
+
+    async def open(self, key: ShareKey) -> SharePartition:
+        """The partition, loaded or begun anew. Raises KafkaError."""
+        live = self._live.get(key)
+        if live is not None:
+            return live
+        partition = self.log_of(key)
+        await self._runtime.ready()
+        stored = self._shard.get(key)
+        if stored is None or stored.start_offset < 0:
+            start = await self._first_offset(key.group_id, partition)
+            await self._runtime.run(str(key), lambda now_ms: self._shard.write(key, start, (), now_ms))
+            stored = self._shard.get(key)
+            assert stored is not None
+        if key not in self._live:
+            made = SharePartition(stored.start_offset, list(stored.ranges))
+            made.archive_before(log_start_of(self._broker, partition))
+            self._live[key] = made
+        return self._live[key]
+
+    async def _first_offset(self, group_id: str, partition: Partition) -> int:
+        """share.auto.offset.reset of the group."""
+        reset = self._groups.shard.table.overrides.text(group_id, "share.auto.offset.reset", "latest").lower()
+        if reset == "earliest":
+            return log_start_of(self._broker, partition)
+        if reset.startswith("by_duration:"):
+            return await offset_at(self._broker, partition, self._broker.now_ms() - _milliseconds(reset))
+        return limit_of(self._broker, partition, self.reads_committed(group_id))
+
+    async def store(self, key: ShareKey, partition: SharePartition) -> None:
+        """Write what has changed. Raises KafkaError; the partition is then loaded anew at its next use."""
+        changes = partition.take_changes()
+        if changes is None:
+            return
+        start, changed = changes
+        try:
+            await self._runtime.run(str(key), lambda now_ms: self._shard.write(key, start, changed, now_ms))
+        except KafkaError:
+            self.forget(key)
+            raise
+
+    def forget(self, key: ShareKey) -> None:
+        """Out of use: what was acquired is free when it is loaded again."""
+        self._live.pop(key, None)
+        self._timers.cancel(str(key))
+
+    async def delete(self, key: ShareKey) -> None:
+        """The group no longer shares the partition."""
+        self.forget(key)
+        if self._shard.get(key) is not None:
+            await self._runtime.run(str(key), lambda _: self._shard.delete(key))
+
+    async def delete_group(self, group_id: str) -> None:
+        """The group is no more."""
+        for key in self._shard.keys_of(group_id):
+            await self.delete(key)
+
+    def delete_later(self, key: ShareKey) -> None:
+        """As `delete`, for who cannot wait."""
+        self.forget(key)
+        self._runtime.start(str(key), lambda _: self._shard.delete(key))
+
+    async def restart_at(self, key: ShareKey, offset: int) -> None:
+        """Begin anew at an offset."""
+        await self._runtime.ready()
+        await self._runtime.run(str(key), lambda now_ms: self._shard.restart_at(key, offset, now_ms))
+        self.forget(key)
+
+    def start_offset(self, key: ShareKey) -> int:
+        """Where the group stands, -1 when it never began."""
+        live = self._live.get(key)
+        if live is not None:
+            return live.start_offset
+        stored = self._shard.get(key)
+        return -1 if stored is None else stored.start_offset
+
+    # --- settings of the group
+
+    def limits(self, group_id: str) -> Limits:
+        number = self._groups.shard.table.overrides.number
+        config = self._broker.config
+        return Limits(
+            number(
+                group_id,
+                "share.record.lock.duration.ms",
+                config.get_int("group.share.record.lock.duration.ms"),
+            ),
+            number(
+                group_id, "share.delivery.count.limit", config.get_int("group.share.delivery.count.limit")
+            ),
+            number(
+                group_id,
+                "share.partition.max.record.locks",
+                config.get_int("group.share.partition.max.record.locks"),
+            ),
+        )
+
+    def reads_committed(self, group_id: str) -> bool:
+        text = self._groups.shard.table.overrides.text(group_id, "share.isolation.level", "read_uncommitted")
+        return text.lower() == "read_committed"
+
+    # --- locks
+
+    def watch(self, key: ShareKey, partition: SharePartition) -> None:
+        """See to it that locks end: one timer per partition, for the first of them."""
+        deadline_ms = partition.next_deadline_ms()
+        if deadline_ms is None:
+            self._timers.cancel(str(key))
+        else:
+            delay_ms = max(0, deadline_ms - self._broker.now_ms())
+            self._timers.schedule(str(key), delay_ms, lambda: self._expire(key, partition))
+
+    def _expire(self, key: ShareKey, partition: SharePartition) -> None:
+        if self._live.get(key) is not partition:
+            return
+        if partition.expire(self.limits(key.group_id), self._broker.now_ms()):
+            log.info("%s: records were not acknowledged in time", key)
+            changes = partition.take_changes()
+            if changes is not None:
+                start, changed = changes
+                self._runtime.start(str(key), lambda now_ms: self._shard.write(key, start, changed, now_ms))
+            self._freed(key)
+        self.watch(key, partition)
+
+
+def _milliseconds(text: str) -> int:
+    """An ISO-8601 duration of days to seconds."""
+    found = _DURATION.fullmatch(text.replace("+", ""))
+    if found is None:
+        return 0
+    days, hours, minutes = (int(each or 0) for each in found.groups()[:3])
+    seconds = float((found[4] or "0").replace(",", "."))
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)

@@ -1,0 +1,77 @@
+"""Reading what a share group may be given: whole batches of a log, from an offset to what a reader may see."""
+
+from typing import NamedTuple
+
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition
+from kbroker.ipc import layout
+from kbroker.log.aborted_transactions import aborted_transactions
+from kbroker.log.reader import LogReader
+from kbroker.log.timestamps import locate_timestamp
+from kbroker.log.walk import walk
+
+
+class Piece(NamedTuple):
+    """One batch of the log. deliver: it holds records for the group (no marker, not aborted)."""
+
+    first: int
+    last: int
+    deliver: bool
+    data: bytes
+
+
+def limit_of(broker: Broker, partition: Partition, committed: bool) -> int:
+    """The offset that the group may not reach yet."""
+    words = broker.slots.group(partition.slot)
+    return int(words[layout.SLOT_LAST_STABLE if committed else layout.SLOT_HIGH_WATERMARK])
+
+
+def log_start_of(broker: Broker, partition: Partition) -> int:
+    return int(broker.slots.group(partition.slot)[layout.SLOT_LOG_START])
+
+
+async def read_pieces(
+    broker: Broker, partition: Partition, offset: int, max_bytes: int, committed: bool
+) -> list[Piece]:
+    """Batches from the one that holds the offset, at least one if there is any. Raises KafkaError."""
+    words = broker.slots.group(partition.slot)
+    end = int(words[layout.SLOT_HW_BASE]), int(words[layout.SLOT_HW_POSITION])
+    limit = int(words[layout.SLOT_LAST_STABLE if committed else layout.SLOT_HIGH_WATERMARK])
+    version = int(words[layout.SLOT_SEGMENTS_VERSION])
+    if offset >= limit:
+        return []
+
+    def read(reader: LogReader) -> list[Piece]:
+        pieces: list[Piece] = []
+        left = max_bytes
+        aborted = aborted_transactions(reader, offset, limit, version) if committed else []
+        for placed in walk(reader, offset, *end):
+            batch = placed.batch
+            if batch.last_offset >= limit or (pieces and len(batch.data) > left):
+                break
+            dropped = batch.is_control or any(
+                batch.is_transactional
+                and batch.producer_id == each.producer_id
+                and each.first_offset <= batch.base_offset <= each.last_offset
+                for each in aborted
+            )
+            data = b"" if dropped else bytes(batch.data)
+            pieces.append(Piece(batch.base_offset, batch.last_offset, not dropped, data))
+            left -= len(batch.data)
+            if left <= 0:
+                break
+        return pieces
+
+    return await broker.logs.read(partition.folder, read)
+
+
+async def offset_at(broker: Broker, partition: Partition, timestamp_ms: int) -> int:
+    """The first offset at or after a time, else the high watermark."""
+    words = broker.slots.group(partition.slot)
+    start, limit = int(words[layout.SLOT_LOG_START]), int(words[layout.SLOT_HIGH_WATERMARK])
+    end = int(words[layout.SLOT_HW_BASE]), int(words[layout.SLOT_HW_POSITION])
+    version = int(words[layout.SLOT_SEGMENTS_VERSION])
+    found = await broker.logs.read(
+        partition.folder, lambda reader: locate_timestamp(reader, timestamp_ms, start, *end, version)
+    )
+    return limit if found is None or found.offset >= limit else found.offset

@@ -1,0 +1,303 @@
+"""ShareFetch and ShareAcknowledge at work: sessions, acquiring, waiting for records, acknowledging (KIP-932).
+
+Records are read here and handed on as bytes: a share fetch gives away what it acquires, so one process decides.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Topic
+from kbroker.control.groups.service import GroupService
+from kbroker.control.runtime import Runtime
+from kbroker.control.share.partitions import SharePartitions
+from kbroker.control.share.reading import Piece, limit_of, log_start_of, read_pieces
+from kbroker.control.share.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    ShareSession,
+    ShareSessions,
+    TopicPartition,
+)
+from kbroker.control.share.share_partition import AcknowledgedBatch, Acquired, SharePartition
+from kbroker.control.share.state_shard import ShareKey, ShareStateShard
+from kbroker.control.share.wake_ups import WakeUps
+from kbroker.control.timers import WheelTimers
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+COORDINATOR_TYPE = 2
+"""FindCoordinator's key type."""
+
+Acknowledgements = Mapping[TopicPartition, Sequence[AcknowledgedBatch]]
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What one partition's part of the answer holds."""
+
+    error: KafkaError | None = None
+    acknowledge_error: KafkaError | None = None
+    acknowledged: bool = False
+    records: bytes = b""
+    acquired: list[Acquired] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchWish:
+    """One ShareFetch. added: partitions that join the session."""
+
+    group_id: str
+    member_id: str
+    epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    max_records: int
+    strict: bool
+    added: Sequence[TopicPartition]
+    forgotten: Sequence[TopicPartition]
+    acknowledgements: Acknowledgements
+
+
+class ShareService:
+    """Runs in: control. Owner: the process's main. API handlers reach it by `of`.
+
+    announce(slot number): asks the slot's IO worker to tell when it advances.
+    """
+
+    def __init__(
+        self, broker: Broker, groups: GroupService, runtime: Runtime, announce: Callable[[int], None]
+    ) -> None:
+        updates = broker.config.get_int("share.coordinator.snapshot.update.records.per.snapshot")
+        self.shard = ShareStateShard(updates)
+        runtime.attach(self.shard)
+        self._broker = broker
+        self._announce = announce
+        self._wake_ups = WakeUps()
+        self._sessions = ShareSessions(broker.config.get_int("group.share.max.share.sessions"))
+        self._fetching: set[ShareKey] = set()
+        self._passed_by: set[ShareKey] = set()
+        self.partitions = SharePartitions(
+            broker,
+            groups,
+            runtime,
+            self.shard,
+            WheelTimers(asyncio.get_running_loop()),
+            self._wake_ups.notify,
+        )
+        broker.coordinators[COORDINATOR_TYPE] = runtime
+        broker.attachments[ShareService] = self
+        broker.deletion_listeners.append(self._topic_deleted)
+
+    @staticmethod
+    def of(broker: Broker) -> "ShareService":
+        """The broker's share service. Raises COORDINATOR_NOT_AVAILABLE while there is none."""
+        found = broker.attachments.get(ShareService)
+        if not isinstance(found, ShareService):
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return found
+
+    def slot_advanced(self, slot: int) -> None:
+        """Records have come to a partition that somebody waits for."""
+        self._wake_ups.notify(slot)
+
+    # --- requests
+
+    async def fetch(self, wish: FetchWish) -> dict[TopicPartition, Fetched]:
+        """What each partition has to tell. Raises KafkaError for the whole request."""
+        session = self._session(wish.group_id, wish.member_id, wish.epoch, bool(wish.acknowledgements))
+        results: dict[TopicPartition, Fetched] = {}
+        await self._acknowledge_all(wish.group_id, wish.member_id, wish.acknowledgements, results)
+        if wish.epoch == FINAL_EPOCH:
+            await self._close(session)
+            return results
+        session.change(wish.added, wish.forgotten)
+        deadline = asyncio.get_running_loop().time() + wish.max_wait_ms / 1000
+        while True:
+            keys = self._keys(session)
+            waiting = self._wake_ups.register(keys)
+            try:
+                told = await self._fetch_once(wish, session, results)
+                left = deadline - asyncio.get_running_loop().time()
+                if told or results or left <= 0:
+                    return results
+                await asyncio.wait([waiting], timeout=left)
+            finally:
+                self._wake_ups.forget(waiting, keys)
+
+    async def acknowledge(
+        self, group_id: str, member_id: str, epoch: int, acknowledgements: Acknowledgements
+    ) -> dict[TopicPartition, Fetched]:
+        """The code of each partition. Raises KafkaError for the whole request."""
+        if epoch == INITIAL_EPOCH:
+            raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        session = self._sessions.next(group_id, member_id, epoch)
+        results: dict[TopicPartition, Fetched] = {}
+        await self._acknowledge_all(group_id, member_id, acknowledgements, results)
+        if epoch == FINAL_EPOCH:
+            await self._close(session)
+        return results
+
+    def _session(self, group_id: str, member_id: str, epoch: int, acknowledges: bool) -> ShareSession:
+        if epoch != INITIAL_EPOCH:
+            return self._sessions.next(group_id, member_id, epoch)
+        if acknowledges:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "Acknowledge data present in initial share fetch request."
+            )
+        return self._sessions.open(group_id, member_id)
+
+    async def _close(self, session: ShareSession) -> None:
+        """What the member still holds is free again."""
+        self._sessions.close(session.group_id, session.member_id)
+        for topic_id, index in session.partitions:
+            key = ShareKey(session.group_id, topic_id, index)
+            partition = self.partitions.get(key)
+            if partition is not None and partition.release(session.member_id):
+                await self._settle(key, partition)
+                self._wake_ups.notify(key)
+
+    # --- acknowledging
+
+    async def _acknowledge_all(
+        self,
+        group_id: str,
+        member_id: str,
+        acknowledgements: Acknowledgements,
+        results: dict[TopicPartition, Fetched],
+    ) -> None:
+        for (topic_id, index), batches in acknowledgements.items():
+            result = results.setdefault((topic_id, index), Fetched())
+            result.acknowledged = True
+            key = ShareKey(group_id, topic_id, index)
+            try:
+                self.partitions.log_of(key)
+                partition = await self.partitions.open(key)
+                partition.acknowledge(
+                    member_id, batches, self.partitions.limits(group_id), self._broker.now_ms()
+                )
+                await self._settle(key, partition)
+                self._wake_ups.notify(key)
+            except KafkaError as error:
+                result.acknowledge_error = error
+
+    async def _settle(self, key: ShareKey, partition: SharePartition) -> None:
+        """Write what changed, and watch the locks that are left."""
+        self.partitions.watch(key, partition)
+        await self.partitions.store(key, partition)
+
+    # --- fetching
+
+    def _keys(self, session: ShareSession) -> list[object]:
+        """What a fetch waits for: new records in a partition, or old ones that are free again."""
+        keys: list[object] = []
+        for topic_id, index in session.partitions:
+            keys.append(ShareKey(session.group_id, topic_id, index))
+            topic = self._broker.catalogue.by_id(topic_id)
+            if topic is not None and 0 <= index < len(topic.partitions):
+                slot = topic.partitions[index].slot
+                keys.append(slot)
+                self._announce(slot)
+        return keys
+
+    async def _fetch_once(
+        self, wish: FetchWish, session: ShareSession, results: dict[TopicPartition, Fetched]
+    ) -> bool:
+        """Acquire what there is now. Whether there is something to tell."""
+        told = False
+        max_bytes, max_records = wish.max_bytes, wish.max_records
+        for topic_id, index in list(session.partitions):
+            if max_records <= 0 or max_bytes <= 0:
+                break
+            key = ShareKey(wish.group_id, topic_id, index)
+            if key in self._fetching:
+                self._passed_by.add(key)
+                continue
+            self._fetching.add(key)
+            try:
+                records, acquired = await self._acquire(key, wish, max_bytes, max_records)
+            except KafkaError as error:
+                results.setdefault((topic_id, index), Fetched()).error = error
+                told = True
+                continue
+            finally:
+                self._fetching.discard(key)
+                if key in self._passed_by:
+                    self._passed_by.discard(key)
+                    self._wake_ups.notify(key)
+            if acquired:
+                result = results.setdefault((topic_id, index), Fetched())
+                result.records, result.acquired = records, acquired
+                max_bytes -= len(records)
+                max_records -= sum(each.last - each.first + 1 for each in acquired)
+                told = True
+        session.turn()
+        return told
+
+    async def _acquire(
+        self, key: ShareKey, wish: FetchWish, max_bytes: int, max_records: int
+    ) -> tuple[bytes, list[Acquired]]:
+        log_partition = self.partitions.log_of(key)
+        partition = await self.partitions.open(key)
+        limits = self.partitions.limits(key.group_id)
+        if not partition.may_acquire(limits):
+            return b"", []
+        partition.archive_before(log_start_of(self._broker, log_partition))
+        committed = self.partitions.reads_committed(key.group_id)
+        start = partition.next_offset()
+        pieces = await read_pieces(self._broker, log_partition, start, max_bytes, committed)
+        if not pieces or self.partitions.get(key) is not partition:
+            return b"", []
+        behind = start
+        for piece in pieces:
+            if piece.first > behind:  # compaction took what was there
+                partition.pass_over(behind, piece.first - 1)
+            if not piece.deliver:
+                partition.pass_over(piece.first, piece.last)
+            behind = piece.last + 1
+        acquired = partition.acquire(
+            wish.member_id,
+            [(max(piece.first, start), piece.last) for piece in pieces if piece.deliver],
+            max_records,
+            limits,
+            self._broker.now_ms(),
+            wish.strict,
+        )
+        await self._settle(key, partition)
+        return _records_of(pieces, acquired), acquired
+
+    # --- offsets
+
+    def lag(self, key: ShareKey) -> int:
+        """Records that the group has not done yet, -1 when that is not known."""
+        start = self.partitions.start_offset(key)
+        try:
+            partition = self.partitions.log_of(key)
+        except KafkaError:
+            return -1
+        if start < 0:
+            return -1
+        end = limit_of(self._broker, partition, self.partitions.reads_committed(key.group_id))
+        live = self.partitions.get(key)
+        done = 0 if live is None else live.end_offset + 1 - live.start_offset - live.in_flight()
+        return max(0, end - start - done)
+
+    def _topic_deleted(self, topic: Topic) -> None:
+        """Its states are of no use to anybody."""
+        for key in self.shard.keys_of_topic(topic.topic_id):
+            self.partitions.forget(key)
+            self.partitions.delete_later(key)
+
+
+def _records_of(pieces: Sequence[Piece], acquired: Sequence[Acquired]) -> bytes:
+    """The batches that hold what was acquired."""
+    wanted = [
+        piece.data
+        for piece in pieces
+        if any(each.first <= piece.last and piece.first <= each.last for each in acquired)
+    ]
+    return b"".join(wanted)

@@ -1,0 +1,68 @@
+"""Share sessions: what a member fetches, and that its requests come in order (KIP-932, Kafka's ShareSessionCache)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_LAST_EPOCH = 2**31 - 1
+
+TopicPartition = tuple[bytes, int]
+
+
+@dataclass(slots=True)
+class ShareSession:
+    """One member's session. partitions: in the order in which they were added. epoch: the next request's."""
+
+    group_id: str
+    member_id: str
+    epoch: int = 1
+    partitions: dict[TopicPartition, None] = field(default_factory=dict)
+
+    def change(self, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
+        self.partitions.update(dict.fromkeys(added))
+        for each in forgotten:
+            self.partitions.pop(each, None)
+
+    def turn(self) -> None:
+        """Begin with another partition next time, so that none starves."""
+        if self.partitions:
+            first = next(iter(self.partitions))
+            del self.partitions[first]
+            self.partitions[first] = None
+
+
+class ShareSessions:
+    """Runs in: control. Owner: the ShareService."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._sessions: dict[tuple[str, str], ShareSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, group_id: str, member_id: str) -> ShareSession:
+        """A new session in the place of the member's old one. Raises SHARE_SESSION_LIMIT_REACHED."""
+        self._sessions.pop((group_id, member_id), None)
+        if len(self._sessions) >= self._limit:
+            raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        session = self._sessions[group_id, member_id] = ShareSession(group_id, member_id)
+        return session
+
+    def next(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
+        """The session that a request belongs to. Raises SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH."""
+        session = self._sessions.get((group_id, member_id))
+        if session is None:
+            raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        if epoch == FINAL_EPOCH:
+            return session
+        if epoch != session.epoch:
+            raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        session.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
+        return session
+
+    def close(self, group_id: str, member_id: str) -> ShareSession | None:
+        return self._sessions.pop((group_id, member_id), None)

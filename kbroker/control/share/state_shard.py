@@ -1,0 +1,166 @@
+"""What survives of shared partitions: a machine over `__share_group_state` (Kafka's ShareCoordinatorShard).
+
+A snapshot holds the whole state of a partition in a group, updates what has changed since. Replay lays them over each
+other.
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kbroker.control.machine import Outcome, Record
+from kbroker.control.share.ranges import DeliveryState, Range, Ranges
+from kbroker.protocol.coordinator_records import share_snapshot, share_update
+from kbroker.protocol.coordinator_records.index import SHARE_GROUP_STATE
+from kbroker.protocol.record_types import decode_record, encode_key, encode_value
+
+TOPIC = "__share_group_state"
+
+
+class ShareKey(NamedTuple):
+    """A partition in a share group."""
+
+    group_id: str
+    topic_id: bytes
+    partition: int
+
+    def __str__(self) -> str:
+        """The coordinator key, by which the partition of the topic is chosen (SharePartitionKey)."""
+        topic = base64.urlsafe_b64encode(self.topic_id).decode().rstrip("=")
+        return f"{self.group_id}:{topic}:{self.partition}"
+
+
+@dataclass(slots=True)
+class Stored:
+    """The state of one partition in one group, as far as it is written."""
+
+    start_offset: int
+    state_epoch: int = 0
+    leader_epoch: int = 0
+    snapshot_epoch: int = 0
+    updates: int = 0
+    create_timestamp: int = 0
+    ranges: Ranges = field(default_factory=Ranges)
+
+
+class ShareStateShard:
+    """Runs in: control. Owner: its Runtime. Operations are decided for one ShareKey."""
+
+    topic = TOPIC
+
+    def __init__(self, updates_per_snapshot: int = 500) -> None:
+        self._updates_per_snapshot = updates_per_snapshot
+        self._states: dict[ShareKey, Stored] = {}
+        self._in_partition: dict[int, set[ShareKey]] = {}
+
+    def get(self, key: ShareKey) -> Stored | None:
+        return self._states.get(key)
+
+    def keys_of(self, group_id: str) -> list[ShareKey]:
+        """Everything that a group shares or has shared."""
+        return [key for key in self._states if key.group_id == group_id]
+
+    def keys_of_topic(self, topic_id: bytes) -> list[ShareKey]:
+        """Every group's state of a topic."""
+        return [key for key in self._states if key.topic_id == topic_id]
+
+    # --- operations
+
+    def write(self, key: ShareKey, start_offset: int, changed: Sequence[Range], now_ms: int) -> Outcome:
+        """Remember a new start and what has changed behind it."""
+        stored = self._states.get(key)
+        if stored is None or stored.updates >= self._updates_per_snapshot:
+            return Outcome([self._snapshot(key, stored, start_offset, changed, now_ms)])
+        value = share_update.ShareUpdateValue(
+            stored.snapshot_epoch,
+            stored.leader_epoch,
+            start_offset,
+            state_batches=[share_update.StateBatch(*_plain(each)) for each in changed],
+        )
+        return Outcome([Record(encode_key(share_update.ShareUpdateKey(*key)), encode_value(value, 0))])
+
+    def restart_at(self, key: ShareKey, start_offset: int, now_ms: int) -> Outcome:
+        """Begin anew at an offset: an administrator's wish."""
+        stored = self._states.get(key)
+        epoch = 0 if stored is None else stored.state_epoch + 1
+        fresh = Stored(start_offset, epoch, snapshot_epoch=0 if stored is None else stored.snapshot_epoch)
+        return Outcome([self._snapshot(key, fresh, start_offset, (), now_ms)])
+
+    def delete(self, key: ShareKey) -> Outcome:
+        """Forget a partition in a group."""
+        if key not in self._states:
+            return Outcome()
+        return Outcome([Record(encode_key(share_snapshot.ShareSnapshotKey(*key)), None)])
+
+    def _snapshot(
+        self, key: ShareKey, stored: Stored | None, start_offset: int, changed: Sequence[Range], now_ms: int
+    ) -> Record:
+        whole = Ranges()
+        if stored is not None:
+            for each in stored.ranges:
+                whole.put(each)
+        for each in changed:
+            whole.put(_without_lock(each))
+        whole.drop_before(start_offset)
+        value = share_snapshot.ShareSnapshotValue(
+            0 if stored is None else stored.snapshot_epoch + 1,
+            0 if stored is None else stored.state_epoch,
+            0 if stored is None else stored.leader_epoch,
+            start_offset,
+            create_timestamp=now_ms if stored is None else stored.create_timestamp or now_ms,
+            write_timestamp=now_ms,
+            state_batches=[share_snapshot.StateBatch(*_plain(each)) for each in whole],
+        )
+        return Record(encode_key(share_snapshot.ShareSnapshotKey(*key)), encode_value(value, 0))
+
+    # --- the log
+
+    def replay(self, partition: int, key: bytes, value: bytes | None, timestamp_ms: int) -> None:  # noqa: ARG002
+        """Apply one record. Raises ProtocolError for one of an unknown type or version."""
+        parsed, content = decode_record(SHARE_GROUP_STATE, key, value)
+        assert isinstance(parsed, share_snapshot.ShareSnapshotKey | share_update.ShareUpdateKey)
+        share_key = ShareKey(parsed.group_id, parsed.topic_id, parsed.partition)
+        if content is None:
+            self._states.pop(share_key, None)
+            return
+        self._in_partition.setdefault(partition, set()).add(share_key)
+        if isinstance(content, share_snapshot.ShareSnapshotValue):
+            stored = self._states[share_key] = Stored(
+                content.start_offset,
+                content.state_epoch,
+                content.leader_epoch,
+                content.snapshot_epoch,
+                create_timestamp=content.create_timestamp,
+            )
+            batches: Sequence[share_snapshot.StateBatch | share_update.StateBatch] = content.state_batches
+        else:
+            assert isinstance(content, share_update.ShareUpdateValue)
+            found = self._states.get(share_key)
+            if found is None:
+                return
+            stored = found
+            stored.updates += 1
+            stored.start_offset = max(stored.start_offset, content.start_offset)
+            batches = content.state_batches
+        for batch in batches:
+            state = DeliveryState(batch.delivery_state)
+            stored.ranges.put(Range(batch.first_offset, batch.last_offset, state, batch.delivery_count))
+        stored.ranges.drop_before(stored.start_offset)
+
+    def loaded(self, partition: int, now_ms: int) -> None:
+        """Nothing has to be started."""
+
+    def unloaded(self, partition: int) -> None:
+        for key in self._in_partition.pop(partition, set()):
+            self._states.pop(key, None)
+
+
+def _plain(each: Range) -> tuple[int, int, int, int]:
+    state = DeliveryState.AVAILABLE if each.state is DeliveryState.ACQUIRED else each.state
+    return each.first, each.last, int(state), each.delivery_count
+
+
+def _without_lock(each: Range) -> Range:
+    """A lock is nobody's after a restart."""
+    return Range(each.first, each.last, DeliveryState(_plain(each)[2]), each.delivery_count)

@@ -1,0 +1,32 @@
+"""Waiting for one of several things to happen, with a time limit."""
+
+import asyncio
+from collections.abc import Hashable, Iterable
+
+
+class WakeUps:
+    """Runs in: control. Owner: the ShareService. Who waits is woken once, by any of its keys."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[Hashable, set[asyncio.Future[None]]] = {}
+
+    def register(self, keys: Iterable[Hashable]) -> "asyncio.Future[None]":
+        """Wait from now on; the caller then looks again before it goes to sleep."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for key in keys:
+            self._waiting.setdefault(key, set()).add(future)
+        return future
+
+    def forget(self, future: "asyncio.Future[None]", keys: Iterable[Hashable]) -> None:
+        for key in keys:
+            waiting = self._waiting.get(key)
+            if waiting is not None:
+                waiting.discard(future)
+                if not waiting:
+                    del self._waiting[key]
+
+    def notify(self, key: Hashable) -> None:
+        """Something happened to the key."""
+        for future in self._waiting.pop(key, ()):
+            if not future.done():
+                future.set_result(None)
