@@ -1,6 +1,7 @@
 """Fixtures of the client tests: the same tests against kbroker and against Apache Kafka, which proves the tests."""
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -22,6 +23,14 @@ class Cluster:
 
     bootstrap: str
     is_kafka: bool
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Apache Kafka's brokers learn of a change a moment after it was confirmed."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 TopicFactory = Callable[..., str]
@@ -74,6 +83,7 @@ def topic(session_admin: AdminClient, fresh: NameFactory) -> TopicFactory:
         settings = {key.replace("_", "."): value for key, value in configs.items()}
         (future,) = session_admin.create_topics([NewTopic(name, partitions, 1, config=settings)]).values()
         future.result(30)
+        eventually(lambda: not session_admin.list_topics(name, 10).topics[name].error)
         return name
 
     return create

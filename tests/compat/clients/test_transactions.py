@@ -1,222 +1,168 @@
-"""Transactional producers: commit, abort, fencing, offsets in transactions, with every Python client."""
+"""Transactions as clients use them: all or nothing, zombies fenced, offsets with the records, tools."""
 
-import asyncio
-from collections.abc import Callable
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
-import aiokafka
-import confluent_kafka
-import kafka
 import pytest
-from confluent_kafka import TopicPartition
 
-from tests.compat.clients.conftest import NameFactory, TopicFactory
-from tests.compat.clients.python_clients import TIMEOUT_S
+from tests.compat.clients.conftest import Cluster, NameFactory, TopicFactory
+from tests.compat.clients.transactional_clients import (
+    CLIENTS,
+    ConfluentTransactional,
+    Transactional,
+    committed_offset,
+    read_to_end,
+)
+from tests.peer.tools import run_tool
 
 pytestmark = pytest.mark.compat
 
-Steps = list[tuple[bytes, bool]]
-"""What each transaction writes, and whether it is committed."""
+NO_OFFSET = -1001
+UNSTABLE_S = 10
 
 
-def confluent_transactions(bootstrap: str, transactional_id: str, topic: str, steps: Steps) -> None:
-    producer = transactional(bootstrap, transactional_id)
-    for value, commit in steps:
-        producer.begin_transaction()
-        producer.produce(topic, value, partition=0)
-        assert producer.flush(TIMEOUT_S) == 0
-        if commit:
-            producer.commit_transaction(TIMEOUT_S)
-        else:
-            producer.abort_transaction(TIMEOUT_S)
+Begin = Callable[[str], Transactional]
 
 
-def kafka_python_transactions(bootstrap: str, transactional_id: str, topic: str, steps: Steps) -> None:
-    producer = kafka.KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
-    try:
-        producer.init_transactions()
-        for value, commit in steps:
-            producer.begin_transaction()
-            producer.send(topic, value, partition=0).get(TIMEOUT_S)
-            if commit:
-                producer.commit_transaction()
-            else:
-                producer.abort_transaction()
-    finally:
-        producer.close()
+@pytest.fixture
+def begin(bootstrap: str, client: type[Transactional]) -> Iterator[Begin]:
+    """Starts producers of one client: `begin("transactional id")`; all are closed after the test."""
+    made: list[Transactional] = []
+
+    def start(transactional_id: str) -> Transactional:
+        made.append(client(bootstrap, transactional_id))
+        return made[-1]
+
+    yield start
+    for producer in made:
+        with suppress(Exception):  # a fenced one can not say goodbye
+            producer.close()
 
 
-def aiokafka_transactions(bootstrap: str, transactional_id: str, topic: str, steps: Steps) -> None:
-    async def work() -> None:
-        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
-        await producer.start()
-        try:
-            for value, commit in steps:
-                await producer.begin_transaction()
-                await (await producer.send(topic, value, partition=0))
-                await (producer.commit_transaction() if commit else producer.abort_transaction())
-        finally:
-            await producer.stop()
+@pytest.mark.parametrize("client", CLIENTS)
+class TestEveryClient:
+    def test_commits_are_seen_and_aborts_are_not(
+        self, bootstrap: str, topic: TopicFactory, fresh: NameFactory, begin: Begin
+    ) -> None:
+        name = topic(partitions=2)
+        producer = begin(fresh("tx"))
+        for number in range(4):
+            producer.begin()
+            for partition in (0, 1):
+                producer.send(name, partition, f"{number}a".encode())
+                producer.send(name, partition, f"{number}b".encode())
+            producer.end(commit=number % 2 == 0)
+        for partition in (0, 1):
+            assert read_to_end(bootstrap, name, partition=partition) == [b"0a", b"0b", b"2a", b"2b"]
+            everything = read_to_end(bootstrap, name, "read_uncommitted", partition)
+            assert everything == [f"{n}{x}".encode() for n in range(4) for x in "ab"]
 
-    asyncio.run(work())
+    def test_an_open_transaction_hides_what_follows_it(
+        self, bootstrap: str, topic: TopicFactory, fresh: NameFactory, begin: Begin
+    ) -> None:
+        name = topic()
+        slow, quick = begin(fresh("tx")), begin(fresh("tx"))
+        for producer in (slow, quick):
+            producer.begin()
+        slow.send(name, 0, b"slow")
+        quick.send(name, 0, b"quick")
+        quick.end(commit=True)
+        assert read_to_end(bootstrap, name) == []
+        slow.end(commit=False)
+        assert _eventually(lambda: read_to_end(bootstrap, name), [b"quick"])
 
+    def test_offsets_are_committed_with_the_transaction_or_not_at_all(
+        self, bootstrap: str, topic: TopicFactory, fresh: NameFactory, begin: Begin
+    ) -> None:
+        name, group = topic(), fresh("group")
+        producer = begin(fresh("tx"))
+        for offset, commit, expected in ((5, False, NO_OFFSET), (7, True, 7), (9, False, 7), (11, True, 11)):
+            producer.begin()
+            producer.send(name, 0, str(offset).encode())
+            producer.send_offset(group, name, 0, offset)
+            producer.end(commit)
+            assert committed_offset(bootstrap, group, name) == expected
+        assert read_to_end(bootstrap, name) == [b"7", b"11"]
 
-def transactional(bootstrap: str, transactional_id: str, **settings: object) -> confluent_kafka.Producer:
-    named = {key.replace("_", "."): value for key, value in settings.items()}
-    producer = confluent_kafka.Producer(
-        {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, **named}
-    )
-    producer.init_transactions(TIMEOUT_S)
-    return producer
-
-
-def values(bootstrap: str, topic: str, isolation: str) -> list[bytes]:
-    """All records of partition 0 up to its end, as a consumer of that isolation level sees it."""
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "reader",
-            "enable.auto.commit": False,
-            "isolation.level": isolation,
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[bytes] = []
-    while (message := consumer.poll(TIMEOUT_S)) is not None and message.error() is None:
-        found.append(message.value())
-    assert message is not None
-    assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
-    consumer.close()
-    return found
-
-
-@pytest.mark.parametrize(
-    "work",
-    [confluent_transactions, kafka_python_transactions, aiokafka_transactions],
-    ids=lambda f: f.__name__,
-)
-def test_committed_readers_see_only_what_was_committed(
-    bootstrap: str, topic: TopicFactory, fresh: NameFactory, work: Callable[..., None]
-) -> None:
-    name = topic()
-    steps = [(b"a", True), (b"b", False), (b"c", True), (b"d", False), (b"e", True)]
-    work(bootstrap, fresh("txn"), name, steps)
-    assert values(bootstrap, name, "read_committed") == [b"a", b"c", b"e"]
-    assert values(bootstrap, name, "read_uncommitted") == [b"a", b"b", b"c", b"d", b"e"]
-
-
-def test_committed_readers_wait_at_an_open_transaction(
-    bootstrap: str, topic: TopicFactory, fresh: NameFactory
-) -> None:
-    name = topic()
-    plain = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
-    producer = transactional(bootstrap, fresh("open"))
-    plain.produce(name, b"before", partition=0)
-    plain.flush(TIMEOUT_S)
-    producer.begin_transaction()
-    producer.produce(name, b"within", partition=0)
-    producer.flush(TIMEOUT_S)
-    plain.produce(name, b"behind", partition=0)
-    plain.flush(TIMEOUT_S)
-    assert values(bootstrap, name, "read_committed") == [b"before"]
-    assert values(bootstrap, name, "read_uncommitted") == [b"before", b"within", b"behind"]
-    producer.commit_transaction(TIMEOUT_S)
-    assert values(bootstrap, name, "read_committed") == [b"before", b"within", b"behind"]
+    def test_a_successor_fences_the_zombie_and_aborts_what_it_left_open(
+        self, bootstrap: str, topic: TopicFactory, fresh: NameFactory, begin: Begin
+    ) -> None:
+        name, transactional_id = topic(), fresh("tx")
+        zombie = begin(transactional_id)
+        zombie.begin()
+        zombie.send(name, 0, b"zombie")
+        successor = begin(transactional_id)
+        successor.begin()
+        successor.send(name, 0, b"successor")
+        successor.end(commit=True)
+        with pytest.raises(Exception):  # noqa: B017  each client has its own
+            _go_on(zombie, name)
+        assert read_to_end(bootstrap, name) == [b"successor"]
 
 
-def test_a_second_producer_of_the_same_id_fences_the_first(
-    bootstrap: str, topic: TopicFactory, fresh: NameFactory
-) -> None:
-    name, transactional_id = topic(), fresh("fenced")
-    first = transactional(bootstrap, transactional_id)
-    first.begin_transaction()
-    first.produce(name, b"of the first", partition=0)
-    first.flush(TIMEOUT_S)
-    second = transactional(bootstrap, transactional_id)
-    with pytest.raises(confluent_kafka.KafkaException) as failure:
-        first.commit_transaction(TIMEOUT_S)
-    assert failure.value.args[0].fatal()
-    assert failure.value.args[0].name() in {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"}
-    second.begin_transaction()
-    second.produce(name, b"of the second", partition=0)
-    second.commit_transaction(TIMEOUT_S)
-    assert values(bootstrap, name, "read_committed") == [b"of the second"]
+def _go_on(zombie: Transactional, name: str) -> None:
+    zombie.send(name, 0, b"zombie again")
+    zombie.end(commit=True)
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_offsets_are_committed_with_the_records(
-    bootstrap: str, topic: TopicFactory, fresh: NameFactory, protocol: str
-) -> None:
-    source, sink, group = topic(), topic(), fresh("exactly-once")
-    plain = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
-    for number in range(10):
-        plain.produce(source, b"%d" % number, partition=0)
-    plain.flush(TIMEOUT_S)
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "group.protocol": protocol,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-        }
-    )
-    consumer.subscribe([source])
-    producer = transactional(bootstrap, fresh("pipe"))
-
-    def copy(commit: bool) -> list[int]:
-        messages = consumer.consume(5, TIMEOUT_S)
-        producer.begin_transaction()
-        for message in messages:
-            producer.produce(sink, message.value(), partition=0)
-        position = [TopicPartition(source, 0, messages[-1].offset() + 1)]
-        producer.send_offsets_to_transaction(position, consumer.consumer_group_metadata(), TIMEOUT_S)
-        (producer.commit_transaction if commit else producer.abort_transaction)(TIMEOUT_S)
-        return [message.offset() for message in messages]
-
-    partition = TopicPartition(source, 0)
-    assert copy(commit=True) == [0, 1, 2, 3, 4]
-    assert consumer.committed([partition], TIMEOUT_S)[0].offset == 5
-    assert copy(commit=False) == [5, 6, 7, 8, 9]
-    assert consumer.committed([partition], TIMEOUT_S)[0].offset == 5
-    consumer.seek(TopicPartition(source, 0, 5))
-    assert copy(commit=True) == [5, 6, 7, 8, 9]
-    assert consumer.committed([partition], TIMEOUT_S)[0].offset == 10
-    consumer.close()
-    assert values(bootstrap, sink, "read_committed") == [b"%d" % number for number in range(10)]
+def _eventually(look: object, wanted: object) -> bool:
+    """Whether something becomes so: a transaction's markers are written after its end was answered."""
+    deadline = time.monotonic() + UNSTABLE_S
+    while time.monotonic() < deadline:
+        if look() == wanted:  # type: ignore[operator]
+            return True
+        time.sleep(0.05)
+    return False
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_by_the_broker(
-    bootstrap: str, topic: TopicFactory, fresh: NameFactory
-) -> None:
-    name = topic()
-    producer = transactional(bootstrap, fresh("slow"), transaction_timeout_ms=1000)
-    producer.begin_transaction()
-    producer.produce(name, b"too slow", partition=0)
-    producer.flush(TIMEOUT_S)
-    Waiter(bootstrap, name).until_end_is(2)
-    assert values(bootstrap, name, "read_committed") == []
-    with pytest.raises(confluent_kafka.KafkaException):
-        producer.commit_transaction(TIMEOUT_S)
+@pytest.mark.kafka
+class TestTools:
+    """Apache Kafka's own programs; the Java producer speaks transactions v2."""
 
+    def test_message_copier_copies_exactly_once(
+        self, cluster: Cluster, topic: TopicFactory, fresh: NameFactory
+    ) -> None:
+        source, target, group = topic(), topic(), fresh("group")
+        messages = 500
+        run_tool(
+            "org.apache.kafka.tools.VerifiableProducer",
+            *("--bootstrap-server", cluster.bootstrap, "--topic", source, "--max-messages", str(messages)),
+        )
+        said = run_tool(
+            "org.apache.kafka.tools.TransactionalMessageCopier",
+            *("--broker-list", cluster.bootstrap, "--input-topic", source, "--input-partition", "0"),
+            *("--output-topic", target, "--transactional-id", fresh("copier"), "--consumer-group", group),
+            *("--max-messages", str(messages), "--transaction-size", "37", "--enable-random-aborts"),
+        )
+        assert json.loads(said.stdout.splitlines()[-1])["totalProcessed"] >= messages
+        assert read_to_end(cluster.bootstrap, target) == [str(number).encode() for number in range(messages)]
+        assert committed_offset(cluster.bootstrap, group, source) == messages
 
-def test_a_timeout_beyond_the_brokers_limit_is_refused(bootstrap: str, fresh: NameFactory) -> None:
-    with pytest.raises(confluent_kafka.KafkaException) as failure:
-        transactional(bootstrap, fresh("eternal"), transaction_timeout_ms=2_000_000)
-    assert failure.value.args[0].name() == "INVALID_TRANSACTION_TIMEOUT"
+    def test_transactions_tool_lists_describes_and_aborts(
+        self, cluster: Cluster, topic: TopicFactory, fresh: NameFactory
+    ) -> None:
+        name, transactional_id = topic(), fresh("tx")
+        producer = ConfluentTransactional(cluster.bootstrap, transactional_id)
+        producer.begin()
+        producer.send(name, 0, b"open")
 
+        def tool(*words: str) -> str:
+            where = ("--bootstrap-server", cluster.bootstrap)
+            return run_tool("org.apache.kafka.tools.TransactionsCommand", *where, *words).stdout
 
-class Waiter:
-    """Waits for records that nobody sends to a client: control records."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "waiter"})
-        self._partition = TopicPartition(topic, 0)
-
-    def until_end_is(self, offset: int) -> None:
-        for _ in range(60):
-            if self._consumer.get_watermark_offsets(self._partition, TIMEOUT_S)[1] >= offset:
-                return self._consumer.close()
-            self._consumer.poll(0.5)
-        raise AssertionError(f"the end of {self._partition} did not reach {offset}")
+        listed = tool("list", "--transactional-id-pattern", transactional_id)
+        assert [line.split()[0::3][:1] for line in listed.splitlines()[1:]] == [[transactional_id]]
+        described = tool("describe", "--transactional-id", transactional_id)
+        assert "Ongoing" in described
+        assert f"{name}-0" in described
+        producers = tool("describe-producers", "--topic", name, "--partition", "0").splitlines()
+        start_offset = producers[1].split()[-1]
+        assert start_offset == "0"
+        assert read_to_end(cluster.bootstrap, name) == []
+        tool("abort", "--topic", name, "--partition", "0", "--start-offset", start_offset)
+        assert read_to_end(cluster.bootstrap, name) == []
+        assert read_to_end(cluster.bootstrap, name, "read_uncommitted") == [b"open"]
+        after = tool("describe-producers", "--topic", name, "--partition", "0").splitlines()
+        assert after[1].split()[-1] == "None"
