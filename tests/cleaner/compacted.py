@@ -19,8 +19,8 @@ from kbroker.ipc import layout
 from kbroker.ipc.messages import BeginCleaning, CleanableLog, CleanableLogs, EndCleaning
 from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
 from kbroker.log.open_files import OpenFiles
-from kbroker.log.reader import LogReader
-from kbroker.log.walk import walk
+from kbroker.log.reader import WHOLE_LOG, LogReader
+from kbroker.log.walk import batches_of, walk
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import (
     ControlType,
@@ -172,6 +172,12 @@ class Compacted:
             placed.batch._replace(data=memoryview(bytes(placed.batch.data)))
             for placed in walk(LogReader(str(self.log.folder), OpenFiles()))
         ]
+
+    def segments(self) -> list[list[RecordBatch]]:
+        """The batches of each segment file, whatever is in the others."""
+        reader = LogReader(str(self.log.folder), OpenFiles())
+        views = reader.views(0, *WHOLE_LOG)
+        return [[placed.batch for placed in batches_of(view)] for view in views]
 
     def records(self) -> list[Record]:
         """What read_committed consumers get, from the beginning up to the last stable offset."""
