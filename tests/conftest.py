@@ -56,6 +56,15 @@ def kafka_jars() -> str:
         pytest.skip(f"no Apache Kafka: {reason}")
 
 
+@pytest.fixture(scope="module")
+def fresh_kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    """An Apache Kafka 4.3.1 that no other module has used: for answers that list everything there is."""
+    node = ApacheKafka(tmp_path_factory.mktemp("fresh-kafka"))
+    node.start()
+    yield node
+    node.stop()
+
+
 @pytest.fixture(scope="session")
 def kafka(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
     """A running Apache Kafka 4.3.1, shared by the whole run."""

@@ -20,9 +20,9 @@ NOT_DONE = {38, 39, 40, 41, 80, 81, 83, 84, 85, 86, 87}
 
 
 @pytest.fixture(scope="module")
-def peers(kafka: ApacheKafka, broker: KBroker) -> tuple[SocketPeer, SocketPeer]:
+def peers(fresh_kafka: ApacheKafka, broker: KBroker) -> tuple[SocketPeer, SocketPeer]:
     """Apache Kafka and kbroker, with the topics and records that the cases expect."""
-    both = SocketPeer(kafka.port), SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
+    both = SocketPeer(fresh_kafka.port), SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
     for peer in both:
         admin_cases.prepare(peer)
     for one in admin_cases.CREATE_TOPICS:

@@ -36,17 +36,17 @@ BY_KAFKA_ITSELF = {"min.insync.replicas"}
 
 
 @pytest.fixture(scope="module")
-def admin(kafka: ApacheKafka) -> Iterator[ConfigAdmin]:
-    client = AdminClient({"bootstrap.servers": kafka.bootstrap})
+def admin(fresh_kafka: ApacheKafka) -> Iterator[ConfigAdmin]:
+    client = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
     client.create_topics([NewTopic("settings", 1, 1)])["settings"].result(30)
-    with ConfigAdmin(kafka.bootstrap) as connection:
+    with ConfigAdmin(fresh_kafka.bootstrap) as connection:
         yield connection
 
 
 @pytest.fixture(scope="module")
-def config(kafka: ApacheKafka) -> BrokerConfig:
+def config(fresh_kafka: ApacheKafka) -> BrokerConfig:
     """Our reading of the file the node runs on."""
-    return BrokerConfig.load(properties.read(kafka.folder / "server.properties"))[0]
+    return BrokerConfig.load(properties.read(fresh_kafka.folder / "server.properties"))[0]
 
 
 Comparable = dict[str, tuple[object, ...]]

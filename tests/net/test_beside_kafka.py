@@ -29,9 +29,9 @@ TOPICS = {
 
 
 @pytest.fixture(scope="module")
-def peers(kafka: ApacheKafka, broker: KBroker) -> tuple[SocketPeer, SocketPeer]:
+def peers(fresh_kafka: ApacheKafka, broker: KBroker) -> tuple[SocketPeer, SocketPeer]:
     """Apache Kafka and kbroker with the same topics."""
-    made = SocketPeer(kafka.port), SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
+    made = SocketPeer(fresh_kafka.port), SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
     topics = [
         CreatableTopic(name, 2, 1, [], [CreatableTopicConfig(*item) for item in configs.items()])
         for name, configs in TOPICS.items()
