@@ -1,0 +1,163 @@
+"""KIP-848 groups: static members, assignors, expressions, restarts, committed offsets."""
+
+import pytest
+
+from kbroker.control.groups.settings import GroupSettings
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.groups.consumer_members import INTERVAL_MS, Member, kafka_with, settle
+from tests.control.groups.coordinator import Coordinator
+
+
+class TestStaticMembers:
+    def test_the_place_is_kept_while_the_member_is_away(self) -> None:
+        kafka = kafka_with()
+        first, second = Member(kafka, "a"), Member(kafka, "b", instance="i")
+        settle(kafka, first, second)
+        epoch = kafka.described().group_epoch
+        kafka.beat("b", -2, instance="i")
+        back = Member(kafka, "b2", instance="i")
+        assert back.owned == second.owned
+        assert kafka.described().group_epoch == epoch
+        assert first.beat() == first.owned
+
+    def test_the_place_is_lost_with_the_session(self) -> None:
+        kafka = kafka_with()
+        first, second = Member(kafka, "a"), Member(kafka, "b", instance="i")
+        settle(kafka, first, second)
+        kafka.beat("b", -2, instance="i")
+        for _ in range(46):
+            kafka.advance(1000)
+            first.beat()
+        kafka.advance(INTERVAL_MS)
+        assert len(first.beat()["t"]) == 6
+
+    def test_an_instance_id_in_use_is_not_released(self) -> None:
+        kafka = kafka_with()
+        Member(kafka, "a", instance="i")
+        with pytest.raises(KafkaError, match="owned by a member"):
+            Member(kafka, "b", instance="i")
+
+    def test_the_one_before_is_fenced(self) -> None:
+        kafka = kafka_with()
+        first = Member(kafka, "a", instance="i")
+        kafka.beat("a", -2, instance="i")
+        Member(kafka, "b", instance="i")
+        with pytest.raises(KafkaError, match="FENCED_INSTANCE_ID"):
+            first.beat()
+
+    def test_unknown_instance(self) -> None:
+        kafka = kafka_with()
+        Member(kafka, "a")
+        with pytest.raises(KafkaError, match="Instance id i is unknown"):
+            kafka.beat("a", 1, instance="i")
+
+
+class TestAssignors:
+    def test_a_member_may_choose_the_assignor(self) -> None:
+        kafka = kafka_with(t=3, u=3)
+        first = Member(kafka, "a", ["t", "u"], assignor="range")
+        second = Member(kafka, "b", ["t", "u"], assignor="range")
+        settle(kafka, first, second)
+        assert first.owned == {"t": [0, 1], "u": [0, 1]}
+        assert second.owned == {"t": [2], "u": [2]}
+        assert kafka.described().assignor_name == "range"
+
+
+class TestExpressions:
+    def test_topics_are_matched_after_the_heartbeat(self) -> None:
+        kafka = kafka_with(**{"orders.eu": 1, "orders.us": 1, "other": 1})
+        member = Member(kafka, "a", regex=r"orders\..*")
+        assert member.owned == {}
+        kafka.advance(0)
+        assert member.beat() == {"orders.eu": [0], "orders.us": [0]}
+        assert kafka.described().members[0].subscribed_topic_regex == r"orders\..*"
+
+    def test_new_topics_are_found_but_not_more_often_than_every_ten_seconds(self) -> None:
+        kafka = kafka_with(**{"orders.eu": 1})
+        member = Member(kafka, "a", regex=r"orders\..*")
+        kafka.advance(INTERVAL_MS)
+        member.beat()
+        kafka.topics.put("orders.us", 1)
+        kafka.advance(9000)
+        member.beat()
+        kafka.advance(0)
+        assert member.beat() == {"orders.eu": [0]}
+        kafka.advance(1001)
+        member.beat()
+        kafka.advance(0)
+        kafka.advance(INTERVAL_MS)
+        assert member.beat() == {"orders.eu": [0], "orders.us": [0]}
+
+    def test_an_expression_nobody_uses_is_forgotten(self) -> None:
+        kafka = kafka_with(**{"orders.eu": 1, "t": 1})
+        member = Member(kafka, "a", regex="orders.*")
+        kafka.advance(INTERVAL_MS)
+        member.beat()
+        member.beat(regex="", topics=["t"])
+        kafka.advance(INTERVAL_MS)
+        member.owned = {}
+        assert member.beat() == {"t": [0]}
+        assert kafka.restarted().shard.table.groups["g"].regexes == {}  # type: ignore[attr-defined]
+
+
+class TestRestart:
+    def test_a_group_is_as_it_was(self) -> None:
+        kafka = kafka_with(t=4, **{"r.x": 1})
+        first = Member(kafka, "a", instance="i")
+        second = Member(kafka, "b", ["t"], regex="r[.].*")
+        settle(kafka, first, second)
+        again = kafka.restarted()
+        assert again.described() == kafka.described()
+        for member in (first, second):
+            member.kafka = again
+            before = dict(member.owned)
+            assert member.beat() == before
+
+    def test_a_member_that_must_give_up_partitions_still_must(self) -> None:
+        kafka = kafka_with()
+        first = Member(kafka, "a")
+        kafka.advance(INTERVAL_MS)
+        second = Member(kafka, "b")
+        first.beat()
+        again = kafka.restarted()
+        first.kafka = second.kafka = again
+        assert second.beat() == {}
+        first.beat()
+        assert len(second.beat()["t"]) == 3
+
+
+class TestOffsets:
+    def commit(self, kafka: Coordinator, epoch: int, partition: int = 0, version: int = 9) -> ErrorCode:
+        return kafka.commit(5, "a", epoch, partition=partition, version=version)
+
+    def test_the_member_commits_with_its_epoch(self) -> None:
+        kafka = kafka_with()
+        Member(kafka, "a")
+        assert self.commit(kafka, 2) == ErrorCode.NONE
+        assert self.commit(kafka, 3) == ErrorCode.STALE_MEMBER_EPOCH
+        assert self.commit(kafka, 2, version=8) == ErrorCode.UNSUPPORTED_VERSION
+        assert kafka.commit(5, "b", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert kafka.commit(5) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_an_older_epoch_is_good_for_what_it_had_then(self) -> None:
+        """KIP-1251: a commit that crosses a rebalance is not lost."""
+        kafka = kafka_with(t=1)
+        Member(kafka, "a")
+        kafka.topics.put("t", 2)
+        kafka.advance(INTERVAL_MS)
+        assert kafka.beat("a", 2).member_epoch == 3
+        assert self.commit(kafka, 2, partition=0) == ErrorCode.NONE
+        assert self.commit(kafka, 2, partition=1) == ErrorCode.STALE_MEMBER_EPOCH
+
+    def test_what_the_group_reads_neither_expires_nor_is_deleted(self) -> None:
+        kafka = kafka_with(GroupSettings(offsets_retention_ms=10_000))
+        Member(kafka, "a")
+        self.commit(kafka, 2)
+        kafka.advance(20_000)
+        kafka.expire_offsets()
+        assert kafka.committed() == 5
+        kafka.beat("a", -1)
+        kafka.expire_offsets()
+        assert kafka.committed() == -1
+        assert kafka.shard.group_ids() == []
+        assert kafka.restarted().shard.group_ids() == []
