@@ -10,6 +10,7 @@ from pathlib import Path
 from kbroker.config import properties
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
+from kbroker.kernels import cache
 from kbroker.supervisor.logs import log_to_stderr
 from kbroker.supervisor.unsupported import unsupported
 
@@ -40,6 +41,8 @@ def serve(file: Path | None, overrides: list[str]) -> int:
     if problems:
         return EXIT_CONFIG
     # kernels load (or compile) here, once, before the first fork
+    if not cache.filled():
+        log.info("the kernels are not compiled yet: this start takes a minute or two, later ones do not")
     from kbroker.supervisor.supervisor import Supervisor, exit_code_of
 
     return exit_code_of(Supervisor(config))

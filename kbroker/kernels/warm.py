@@ -9,15 +9,15 @@ import sys
 import time
 from pathlib import Path
 
-from kbroker.kernels import jit
+from kbroker.kernels import cache
 
-PACKAGE = Path(jit.__file__).parent.parent
+PACKAGE = Path(cache.__file__).parent.parent
 
 
 def modules() -> list[str]:
     """Dotted names of all modules that hold kernels."""
     found = []
-    for source in jit.sources():
+    for source in cache.sources():
         text = source.read_text()
         if "\n@kernel(" in text and source.name != "jit.py":
             found.append(".".join(("kbroker", *source.relative_to(PACKAGE).with_suffix("").parts)))
@@ -34,7 +34,7 @@ def main() -> int:
         sys.stderr.flush()
         importlib.import_module(name)
         sys.stderr.write(f"{time.monotonic() - began:.1f} s\n")
-    sys.stderr.write(f"kernels ready in {time.monotonic() - start:.1f} s: {jit.cache_folder()}\n")
+    sys.stderr.write(f"kernels ready in {time.monotonic() - start:.1f} s: {cache.cache_folder()}\n")
     return 0
 
 

@@ -1,0 +1,56 @@
+"""Where compiled kernels are kept on disk: a folder that can not go stale.
+
+numba's own cache looks only at the file of the outermost function, so an edited callee in another file would leave a
+stale kernel behind. The folder therefore carries a digest of every source that a kernel may depend on and of the numba
+version; a changed source starts a fresh folder. Imports no numba: it is asked before the first kernel loads.
+"""
+
+import hashlib
+import os
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+KERNEL_FOLDER = Path(__file__).parent
+# what kernels outside this folder are called, and plain modules whose constants or functions they compile in
+KERNELS_ELSEWHERE = "*/*_kernel.py"
+LAYOUT_SOURCES = (
+    "protocol/batch_layout.py",
+    "ipc/layout.py",
+    "ipc/ring.py",
+    "io/append_row.py",
+    "io/drain_layout.py",
+    "metrics/layout.py",
+    "net/layout.py",
+    "net/fetch_layout.py",
+)
+
+
+def sources() -> list[Path]:
+    """Every file whose text a compiled kernel may depend on, sorted."""
+    package = KERNEL_FOLDER.parent
+    layouts = [package / name for name in LAYOUT_SOURCES if (package / name).exists()]
+    return sorted([*KERNEL_FOLDER.glob("*.py"), *package.glob(KERNELS_ELSEWHERE)]) + layouts
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels live: per user, per content of the kernel sources."""
+    digest = hashlib.sha256(version("numba").encode())
+    for source in sources():
+        digest.update(source.read_bytes())
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = root / "kbroker" / f"kernels-{digest.hexdigest()[:16]}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    fallback = Path(tempfile.gettempdir()) / f"kbroker-{os.getuid()}" / folder.name
+    fallback.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return fallback
+
+
+def filled() -> bool:
+    """Whether kernels were compiled to the folder before."""
+    return any(cache_folder().glob("*/*.nbc"))
