@@ -62,6 +62,9 @@ PROCESS_CONNECTIONS = 5
 RING_HEADER_BYTES = 2 * LINE
 RING_HEAD = 0  # byte offset of the producer's count (entries ever written)
 RING_TAIL = LINE  # byte offset of the consumer's count (entries ever consumed)
+RING_RECOVERED = (
+    LINE + 8
+)  # that count when the present consumer began: older entries are completed or never will be
 ENTRY_WORDS = 8
 
 # append ring, client process -> IO worker

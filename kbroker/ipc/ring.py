@@ -101,12 +101,19 @@ def _claim_wake(process_line: int) -> int:
     return exchange(process_line, 0)
 
 
+@kernel("void(int64)")
+def mark_recovered(ring: int) -> None:
+    """A new consumer has answered what its predecessor left in the ring: say from where on entries are its own."""
+    store_release(ring + layout.RING_RECOVERED, load_i64(ring + TAIL))
+
+
 class Sleeper:
     """Sleep flag and eventfd of the calling process. Runs in: network, IO, control."""
 
     def __init__(self, shared: Shared, process: int) -> None:
         self.line = int(shared.processes[process].ctypes.data)
         self.event_fd = shared.event_fds[process]
+        self._rung = False
 
     def announce(self) -> None:
         """Say "about to block"; the caller must look at its rings once more before it blocks."""
@@ -118,7 +125,13 @@ class Sleeper:
 
     def ring(self) -> None:
         """End the process's own sleep, from one of its threads or signal handlers."""
+        self._rung = True
         os.eventfd_write(self.event_fd, 1)
+
+    def take_rung(self) -> bool:
+        """Whether ``ring`` was called since the last look."""
+        rung, self._rung = self._rung, False
+        return rung
 
     def clear(self) -> None:
         """Take the eventfd's count after a wake-up."""

@@ -87,6 +87,8 @@ from kbroker.net.layout import (
     RS_STATE,
     RS_TRIES,
     RS_WORKER,
+    TOKEN_NUMBER_MASK,
+    TOKEN_RESULT_BITS,
     TP_COUNT,
     TP_INTERNAL,
     TP_PARTITIONS,
@@ -242,7 +244,8 @@ def push_append(cx: int, result: int) -> None:
     put(entry, sm.REQUEST_GENERATION, get(row, RS_GENERATION))
     put(entry, sm.REQUEST_ADDRESS, get(row, RS_ADDRESS))
     put(entry, sm.REQUEST_LENGTH, get(row, RS_LENGTH))
-    put(entry, sm.REQUEST_TOKEN, get(cx, CX_TOKEN_EPOCH) | result)
+    tag = (number & TOKEN_NUMBER_MASK) << TOKEN_RESULT_BITS
+    put(entry, sm.REQUEST_TOKEN, get(cx, CX_TOKEN_EPOCH) | tag | result)
     put(entry, sm.REQUEST_ACKS, (get(request, RQ_TIMEOUT) << 16) | (get(request, RQ_ACKS) & 0xFFFF))
     put(entry, sm.REQUEST_NANOSECONDS, get(cx, CX_NOW_NS))
     store_release(ring + HEAD, number + 1)

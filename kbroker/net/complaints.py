@@ -30,3 +30,15 @@ class Complaints:
             self._logger.warning("%d lines about clients were left out", self._left_out)
             self._left_out = 0
         self._logger.warning(text, *values)
+
+
+def bad_size(size: int, limit: int) -> str:
+    """What an impossible frame size means."""
+    first = size & 0xFFFFFFFF
+    text = f"request size {size} is not in 0..{limit}"
+    if first >> 16 == 0x1603:
+        return text + " (a TLS hello: this listener is not encrypted)"
+    letters = first.to_bytes(4, "big")
+    if letters in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN"):
+        return text + f" (an HTTP request: {letters.decode().strip()})"
+    return text

@@ -223,6 +223,8 @@ EVENT_UNSENT_FILE = 14  # A: segment row, B: position, C: bytes
 
 TOKEN_READ_AHEAD = 1 << 40
 TOKEN_MASK = (1 << 48) - 1
+TOKEN_RESULT_BITS = 16  # a token holds the result row, and low bits of the entry's number above it
+TOKEN_NUMBER_MASK = (1 << 24) - 1
 
 EPOLLIN = 1
 EPOLLOUT = 4

@@ -12,15 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-import numpy as np
-
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout as sm
 from kbroker.ipc.fds import RESTARTED, Accepted, receive_connection, send_closed
 from kbroker.ipc.shared import Shared
 from kbroker.net import layout as nl
 from kbroker.net.chunk_kernel import release_chunk
-from kbroker.net.complaints import Complaints
+from kbroker.net.complaints import Complaints, bad_size
 from kbroker.net.connection import Connection, FilePart, FileSource, Part, State
 from kbroker.net.context import Context
 from kbroker.net.produce_checks import ProduceChecks
@@ -34,7 +32,6 @@ log = logging.getLogger(__name__)
 
 PUMPS_PER_TURN = 4
 ACCEPTS_PER_TURN = 256
-STALLED_SECONDS = 5
 
 
 class Server(Protocol):
@@ -75,11 +72,9 @@ class NetworkProcess:
         self._handoff = handoff
         self._closed_ids: list[int] = [RESTARTED]
         self._listeners = config.listeners
-        self._idle_ns = config.get_int("connections.max.idle.ms") * 1_000_000
         self._loop: asyncio.AbstractEventLoop
         self._turn_asked = False
         self._served_events = 0
-        self._stopping = False
         self._handlers: dict[int, Callable[[int, int, int, int], None]] = {
             nl.EVENT_REQUEST: self._on_request,
             nl.EVENT_WAIT: self._on_wait,
@@ -134,10 +129,6 @@ class NetworkProcess:
         if self._closed_ids:
             self._tell_closed()
 
-    def pump_only(self) -> None:
-        """Take completions and nothing else: there is no connection yet."""
-        pump(self.context.address)
-
     def _serve_events(self, first: int, end: int) -> None:
         for event in self.context.events[first:end, :5].tolist():
             self._handlers[event[0]](*event[1:])
@@ -181,6 +172,10 @@ class NetworkProcess:
         self.context.connections[row, nl.CN_ARMED] = READING
         self._register(fd, READING, row)
         self._process_line[sm.PROCESS_CONNECTIONS] = len(self.connections)
+
+    def stop_taking(self) -> None:
+        """Take no more connections."""
+        self._loop.remove_reader(self._handoff.fileno())
 
     def close(self, connection: Connection, reason: str = "") -> None:
         """Close the socket; whatever waits on behalf of the client is cancelled."""
@@ -361,71 +356,3 @@ class NetworkProcess:
 
     def _on_read_ahead(self, _: int, token: int, *__: int) -> None:
         self.server.on_read_ahead(token)
-
-    # --- housekeeping ---------------------------------------------------------------------------------
-
-    def tick(self, late_s: float) -> None:
-        """Once a second: idle connections, memory of the arena, connections that keep others from receiving.
-
-        late_s: by how much the second was longer.
-        """
-        self.counts.tick(late_s)
-        now = time.monotonic_ns()
-        if self._idle_ns >= 0:
-            for row in self._quiet_since(now - self._idle_ns):
-                self.close(self.connections[row], "idle")
-        self.context.trim()
-        words = self.context.words
-        if words[nl.CX_STALLED] >= 0:
-            if not words[nl.CX_FREE_CHUNK_COUNT]:
-                self._free_room(now - STALLED_SECONDS * 1_000_000_000)
-            self.turn()
-
-    def _quiet_since(self, before_ns: int) -> list[int]:
-        table = self.context.connections
-        flags = table[:, nl.CN_FLAGS]
-        quiet = (flags & nl.FLAG_OPEN != 0) & (flags & nl.FLAG_BUSY == 0)
-        quiet &= (table[:, nl.CN_LAST_NS] < before_ns) & (table[:, nl.CN_HEAD] < 0)
-        found: list[int] = np.flatnonzero(quiet).tolist()
-        return [row for row in found if row in self.connections]
-
-    def _free_room(self, before_ns: int) -> None:
-        """The arena is full: who has left a frame half sent for long gives its room to those who send."""
-        holders = [r for r in self._quiet_since(before_ns) if self.context.connections[r, nl.CN_CHUNK] >= 0]
-        for row in holders:
-            self.refuse(
-                self.connections[row], "half a request for too long while memory for requests is short"
-            )
-
-    # --- stop -------------------------------------------------------------------------------------------
-
-    def stop_reading(self) -> None:
-        """Take no new connections and no new requests."""
-        self._stopping = True
-        self._loop.remove_reader(self._handoff.fileno())
-        for row in list(self.connections):
-            self.context.connections[row, nl.CN_FLAGS] |= nl.FLAG_MUTED
-
-    def unanswered(self) -> int:
-        """Connections that still wait for an answer."""
-        table = self.context.connections
-        flags = table[:, nl.CN_FLAGS]
-        waiting = (table[:, nl.CN_HEAD] >= 0) | (flags & (nl.FLAG_BUSY | nl.FLAG_OUT_BLOCKED) != 0)
-        return int(np.count_nonzero(waiting & (flags & nl.FLAG_OPEN != 0)))
-
-    def close_all(self) -> None:
-        """Close every connection."""
-        for connection in list(self.connections.values()):
-            self.close(connection, "the broker stops")
-
-
-def bad_size(size: int, limit: int) -> str:
-    """What an impossible frame size means."""
-    first = size & 0xFFFFFFFF
-    text = f"request size {size} is not in 0..{limit}"
-    if first >> 16 == 0x1603:
-        return text + " (a TLS hello: this listener is not encrypted)"
-    letters = first.to_bytes(4, "big")
-    if letters in (b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE", b"PATC", b"CONN"):
-        return text + f" (an HTTP request: {letters.decode().strip()})"
-    return text

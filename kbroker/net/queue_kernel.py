@@ -83,10 +83,13 @@ from kbroker.net.layout import (
     RS_CHUNK,
     RS_ERROR,
     RS_LOG_START,
+    RS_NUMBER,
     RS_REQUEST,
     RS_STATE,
     TOKEN_MASK,
+    TOKEN_NUMBER_MASK,
     TOKEN_READ_AHEAD,
+    TOKEN_RESULT_BITS,
     WK_COMPLETION,
     WORKER_WORDS,
     get,
@@ -233,9 +236,11 @@ def _take_completion(cx: int, entry: int) -> None:
     if token >= TOKEN_READ_AHEAD:
         tell(cx, EVENT_READ_AHEAD, -1, token, 0)
         return
+    number = token >> TOKEN_RESULT_BITS
+    token &= (1 << TOKEN_RESULT_BITS) - 1
     result = get(cx, CX_RESULTS) + token * RESULT_WORDS * 8
-    if get(result, RS_STATE) != RESULT_WAITING:
-        return
+    if get(result, RS_STATE) != RESULT_WAITING or get(result, RS_NUMBER) & TOKEN_NUMBER_MASK != number:
+        return  # answered twice, by a worker that died meanwhile and by its successor
     if get(entry, sm.COMPLETION_ERROR) == sm.UNVERIFIED:
         _hold_unverified(cx, token, result, get(entry, sm.COMPLETION_LAST_OFFSET))
     else:

@@ -10,18 +10,19 @@ import uvloop
 from kbroker.ipc import layout as sm
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.messages import Hello, Image
-from kbroker.ipc.ring import ring_length
 from kbroker.net import residency
 from kbroker.net.control_link import ControlLink
 from kbroker.net.dispatch import Dispatch, LocalHandler, Versions
 from kbroker.net.fetches import Fetches
 from kbroker.net.process import NetworkProcess
+from kbroker.net.upkeep import Upkeep
 
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
 OLD_ENTRIES_SECONDS = 0.001
 DRAIN_SECONDS = 5.0
+DRAIN_POLL_SECONDS = 0.005
 
 
 def main(context: ChildContext, local_handlers: Mapping[int, LocalHandler], served: Versions) -> None:
@@ -39,7 +40,9 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     process = NetworkProcess(context.shared, context.process, context.config, context.handoff)
-    await _old_entries_gone(context, process)
+    upkeep = Upkeep(process)
+    while upkeep.old_entries():
+        await asyncio.sleep(OLD_ENTRIES_SECONDS)
     probe = residency.choose(context.config.log_dirs[0])
     fetches = Fetches(process.context, context.config, process.topics, probe, process.reply, process.counts)
 
@@ -54,36 +57,28 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
     await control.first_image.wait()
     process.start(loop)
     context.shared.processes[context.process, sm.PROCESS_READY] = context.epoch
-    ticking = loop.create_task(_tick(process, fetches))
+    ticking = loop.create_task(_tick(upkeep, fetches))
     await stop.wait()
     ticking.cancel()
-    await _drain(process, fetches)
+    await _drain(upkeep, fetches)
     control.close()
 
 
-async def _old_entries_gone(context: ChildContext, process: NetworkProcess) -> None:
-    """A predecessor's appends still point into the arena: receive nothing before the workers have taken them."""
-    rings = [context.shared.append_ring(context.process, w) for w in range(context.shared.sizes.workers)]
-    while any(ring_length(ring) for ring in rings):
-        process.pump_only()
-        await asyncio.sleep(OLD_ENTRIES_SECONDS)
-
-
-async def _tick(process: NetworkProcess, fetches: Fetches) -> None:
+async def _tick(upkeep: Upkeep, fetches: Fetches) -> None:
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + TICK_SECONDS
         await asyncio.sleep(TICK_SECONDS)
-        process.tick(max(0.0, loop.time() - due))
+        upkeep.tick(max(0.0, loop.time() - due))
         fetches.measure()
 
 
-async def _drain(process: NetworkProcess, fetches: Fetches) -> None:
+async def _drain(upkeep: Upkeep, fetches: Fetches) -> None:
     """Answer what was received, then close every connection."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + DRAIN_SECONDS
-    process.stop_reading()
+    upkeep.stop_reading()
     fetches.finish_all()
-    while process.unanswered() and loop.time() < deadline:
-        await asyncio.sleep(0.005)
-    process.close_all()
+    while upkeep.unanswered() and loop.time() < deadline:
+        await asyncio.sleep(DRAIN_POLL_SECONDS)
+    upkeep.close_all()

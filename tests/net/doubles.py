@@ -276,9 +276,9 @@ class NetNode:
         client.settimeout(20)
         self._ids += 1
         with served:
-            assert fds.send_connection(
-                self.acceptor_end, served.fileno(), fds.Accepted(self._ids, 0, host, address[1])
-            )
+            accepted = fds.Accepted(self._ids, 0, host, address[1])
+            while not fds.send_connection(self.acceptor_end, served.fileno(), accepted):
+                time.sleep(0.001)
         return client
 
     def closed_ids(self, count: int, timeout: float = 10) -> list[int]:

@@ -1,0 +1,80 @@
+"""What a network process does once a second, and when it starts and stops.
+
+Runs in: network. Owner: the process's main.
+"""
+
+import time
+
+import numpy as np
+
+from kbroker.ipc.ring import ring_length
+from kbroker.net import layout as nl
+from kbroker.net.lost_kernel import settle_lost
+from kbroker.net.process import NetworkProcess
+from kbroker.net.pump_kernel import pump
+
+STALLED_NS = 5_000_000_000
+
+
+class Upkeep:
+    """Idle connections, memory of the arena, requests that an IO worker took with it."""
+
+    def __init__(self, process: NetworkProcess) -> None:
+        self._process = process
+        self._context = process.context
+        self._idle_ns = process.config.get_int("connections.max.idle.ms") * 1_000_000
+
+    def old_entries(self) -> bool:
+        """Whether a predecessor's appends still point into the arena; its completions are dropped meanwhile."""
+        shared = self._context.shared
+        pump(self._context.address)
+        rings = [shared.append_ring(self._context.client, w) for w in range(shared.sizes.workers)]
+        return any(ring_length(ring) for ring in rings)
+
+    def tick(self, late_s: float) -> None:
+        """Once a second. late_s: by how much the second was longer."""
+        process, words = self._process, self._context.words
+        process.counts.tick(late_s)
+        now = time.monotonic_ns()
+        if self._idle_ns >= 0:
+            for row in self._quiet_since(now - self._idle_ns):
+                process.close(process.connections[row], "idle")
+        self._context.trim()
+        process.turn()
+        if settle_lost(self._context.address, len(self._context.results)):
+            process.turn()
+        if words[nl.CX_STALLED] >= 0 and not words[nl.CX_FREE_CHUNK_COUNT]:
+            self._free_room(now - STALLED_NS)
+
+    def _quiet_since(self, before_ns: int) -> list[int]:
+        table = self._context.connections
+        flags = table[:, nl.CN_FLAGS]
+        quiet = (flags & nl.FLAG_OPEN != 0) & (flags & nl.FLAG_BUSY == 0)
+        quiet &= (table[:, nl.CN_LAST_NS] < before_ns) & (table[:, nl.CN_HEAD] < 0)
+        found: list[int] = np.flatnonzero(quiet).tolist()
+        return [row for row in found if row in self._process.connections]
+
+    def _free_room(self, before_ns: int) -> None:
+        """The arena is full: who has left a frame half sent for long gives its room to those who send."""
+        holders = [r for r in self._quiet_since(before_ns) if self._context.connections[r, nl.CN_CHUNK] >= 0]
+        for row in holders:
+            connection = self._process.connections[row]
+            self._process.refuse(connection, "half a request for too long while memory for requests is short")
+
+    def stop_reading(self) -> None:
+        """Take no new connections and no new requests."""
+        self._process.stop_taking()
+        for row in list(self._process.connections):
+            self._context.connections[row, nl.CN_FLAGS] |= nl.FLAG_MUTED
+
+    def unanswered(self) -> int:
+        """Connections that still wait for an answer."""
+        table = self._context.connections
+        flags = table[:, nl.CN_FLAGS]
+        waiting = (table[:, nl.CN_HEAD] >= 0) | (flags & (nl.FLAG_BUSY | nl.FLAG_OUT_BLOCKED) != 0)
+        return int(np.count_nonzero(waiting & (flags & nl.FLAG_OPEN != 0)))
+
+    def close_all(self) -> None:
+        """Close every connection."""
+        for connection in list(self._process.connections.values()):
+            self._process.close(connection, "the broker stops")
