@@ -19,7 +19,7 @@ from tests.peer.kbroker_node import KBroker
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TOPICS = {
-    "plain": {},
+    "plain": {"retention.ms": "-1"},  # the tests use old timestamps
     "compacted": {"cleanup.policy": "compact"},
     "append-time": {"message.timestamp.type": "LogAppendTime"},
     "gzip": {"compression.type": "gzip"},
@@ -55,7 +55,8 @@ def produce_case(
         parts = [PartitionProduceData(partition, data)]
         return ProduceRequest(None, acks, 5000, [TopicProduceData(topic, topic_id, parts)])
 
-    return Case(name, ApiKey.PRODUCE, versions, build, levelled=LEVELLED | {"log_append_time_ms"})
+    times = {"log_append_time_ms"} | ({"batch_index_error_message"} if name.startswith("late") else set())
+    return Case(name, ApiKey.PRODUCE, versions, build, levelled=LEVELLED | times)
 
 
 def batch_of(*records: tuple[bytes | None, int], codec: Codec = Codec.NONE) -> bytes:
