@@ -23,7 +23,7 @@ from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.link import LinkClosed, PolledLink
 from kbroker.ipc.messages import Hello
-from kbroker.ipc.ring import Sleeper
+from kbroker.ipc.ring import Sleeper, mark_recovered
 from kbroker.metrics.layout import IDLE_NS
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode
@@ -31,6 +31,7 @@ from kbroker.protocol.errors import ErrorCode
 log = logging.getLogger(__name__)
 
 RECONNECT_MS = 20
+BLOCKED_MS = 1  # between two tries when a completion ring is full
 READ_AHEADS = bind("kbroker_read_aheads_total")
 READ_AHEAD_BYTES = bind("kbroker_read_ahead_bytes_total")
 BUSY_TURNS = 32  # drains between two looks at everything else
@@ -64,6 +65,7 @@ class Worker:
         self.commands = Commands(self.logs, self.durability, self.housekeeping, self.producers, self.cleaning)
         self.link: PolledLink | None = None
         self.stopping = False
+        self._due_ms = 0
         self._poll = select.epoll()
         self._poll.register(self.sleeper.event_fd, select.EPOLLIN)
 
@@ -84,6 +86,8 @@ class Worker:
         """Answer what a predecessor left in the rings: its fate is unknown, retriable says just that."""
         while self.drain.run():  # no row is open yet, so everything is NOT_LEADER_OR_FOLLOWER
             self._finish_held()
+        for client in range(self.shared.sizes.clients):
+            mark_recovered(self.shared.append_ring(client, self.context.index))
         self.shared.processes[self.context.process, layout.PROCESS_READY] = self.context.epoch
 
     def _connect(self) -> bool:
@@ -100,23 +104,26 @@ class Worker:
 
     def _turn(self) -> None:
         for _ in range(BUSY_TURNS):
-            if not self._append():
+            if not self.drain.waiting or not self._append():
                 break
         else:
-            self._rest(0)
+            self._look(0)
             return
         self.sleeper.announce()
-        if self.drain.waiting and not self._blocked():
+        waiting = self.drain.waiting
+        if waiting and not self._blocked():
             self.sleeper.awake()
             return
-        self._rest(self._timeout_ms())
+        patience = max(0, self._due_ms - now_ms())
+        self._look(min(patience, BLOCKED_MS) if waiting else patience)
         self.sleeper.awake()
 
     def _blocked(self) -> bool:
         """Whether entries wait only because a completion ring is full (its reader will drain it soon)."""
         return bool(self.drain.out[dl.OUT_COUNT] == 0 and self.drain.out[dl.OUT_STOP] == dl.STOP_NONE)
 
-    def _timeout_ms(self) -> int:
+    def _next_due_ms(self) -> int:
+        """When ``_rest`` is due at the latest."""
         now = now_ms()
         due = [self.housekeeping.next_due_ms, now + 1000]
         expiry = self.durability.next_expiry_ms()
@@ -124,17 +131,27 @@ class Worker:
             due.append(expiry)
         if self._notify_again or self.link is None or self.drain.waiting:
             due.append(now + RECONNECT_MS if self.link is None else now + 1)
-        return max(0, min(due) - now)
+        return min(due)
 
-    def _rest(self, timeout_ms: int) -> None:
-        """Everything but appends."""
+    def _look(self, timeout_ms: int) -> None:
+        """Block for events. Mostly they are appends, which go straight back to the drain; the rest is looked at when
+        control or a thread has something, or by the clock."""
         began = time.monotonic_ns()
+        rest = False
         for fd, _ in self._poll.poll(timeout_ms / 1000):
             if fd == self.sleeper.event_fd:
                 self.sleeper.clear()
+            else:
+                rest = True
         woken = time.monotonic_ns()
         self.metrics.words[IDLE_NS] += woken - began
         self._line[layout.PROCESS_HEARTBEAT_NS] = woken
+        if rest or self.sleeper.take_rung() or woken // 1_000_000 >= self._due_ms:
+            self._rest()
+            self._due_ms = self._next_due_ms()
+
+    def _rest(self) -> None:
+        """Everything but appends."""
         if self.link is None and not self._connect():
             log.debug("control is not there yet")
         self._take_messages()
@@ -181,10 +198,12 @@ class Worker:
                 self.logs.write_failed(slot, errno)
         if out[dl.OUT_HELD]:
             self._finish_held()
+            self._due_ms = 0
         if out[dl.OUT_DURABLE]:
             self.durability.flush(self.drain.touched_slots())
         if out[dl.OUT_NOTIFY_AGAIN]:
             self._notify_again.update(self.drain.touched_slots())
+            self._due_ms = 0
         if out[dl.OUT_STOP] == dl.STOP_ROLL:
             self.logs.roll(int(out[dl.OUT_STOP_SLOT]))
             return True
