@@ -54,7 +54,7 @@ class Shared:
     """All shared memory of one broker, and the eventfd of each process.
 
     slots[max_partitions, SLOT_WORDS]; processes[clients + workers + 2, PROCESS_WORDS] (clients first, then
-    workers, then http, then the cleaner); append_ring(client, worker) and completion_ring(client, worker) are addresses;
+    workers, then http, then the cleaner); append_ring(client, worker), completion_ring(client, worker): addresses;
     counters[clients + workers][max_partitions, COUNTER_WORDS], and counter_bases[max_partitions, COUNTER_WORDS]: what a
     slot's counters added up to when its partition got it (control writes it); metrics[clients + workers + 3,
     ROW_WORDS]: the rows of `processes`, then the supervisor's.
