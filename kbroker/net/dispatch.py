@@ -7,6 +7,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import ClientRequest
@@ -86,7 +87,7 @@ class Dispatch:
 
     def on_read_ahead(self, token: int) -> None:
         """A cold range is in the page cache now."""
-        self.fetches.on_read_ahead(token)
+        self.fetches.cold.on_read(token)
 
     def _serves(self, header: RequestHeader) -> bool:
         if header.api_key == ApiKey.API_VERSIONS:
@@ -97,6 +98,8 @@ class Dispatch:
     def _hand_on(self, connection: Connection, request: ClientRequest) -> None:
         handler = self._local.get(request.api_key)
         if handler is None:
+            if request.api_key == ApiKey.SHARE_FETCH:
+                connection.on_close = partial(self._control.tell_closed, request.connection_id)
             self._ask_control(connection, request, CONTROL_PATIENCE)
             return
         self._answered(connection, handler(request))

@@ -9,12 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout as sm
-from kbroker.ipc.ring import ring_push, wake_process
-from kbroker.net import layout as nl
+from kbroker.net.cold_reads import ColdReads
 from kbroker.net.connection import Connection, FilePart, Part
 from kbroker.net.context import Context
 from kbroker.net.fetch_answer import FetchAnswer, Selected
@@ -46,6 +43,7 @@ from kbroker.purgatory.purgatory import Purgatory
 FIRST_SESSION_VERSION = 7
 FIRST_TOPIC_ID_VERSION = 13
 Reply = Callable[[Connection, Sequence[Part]], None]
+Close = Callable[[Connection, str], None]
 
 
 @dataclass(slots=True)
@@ -65,7 +63,7 @@ class Fetch:
 
 
 class Fetches:
-    """reply(connection, parts) sends an answer and lets the connection go on."""
+    """reply(connection, parts) sends an answer and lets the connection go on; close(connection, why) ends it."""
 
     def __init__(
         self,
@@ -74,6 +72,7 @@ class Fetches:
         topics: Topics,
         probe: Probe,
         reply: Reply,
+        close: Close,
         counts: RequestCounts,
     ) -> None:
         shared, client = context.shared, context.client
@@ -81,6 +80,7 @@ class Fetches:
         self._shared = shared
         self._client = client
         self._reply = reply
+        self._close = close
         self._node_id = config.node_id
         self._max_bytes = config.get_int("fetch.max.bytes")
         self._sendfile_min = config.get_int("kbroker.sendfile.min.bytes")
@@ -91,15 +91,12 @@ class Fetches:
         self.reads = ReadTable(context)
         self.reader = PartitionReader(shared, topics, self.reads)
         context.words[CX_PROBE] = probe is by_cachestat
-        self._probe = probe
+        self.cold = ColdReads(shared, client, probe)
         interval = config.get_int("fetch.purgatory.purge.interval.requests")
         self.purgatory: Purgatory[int] = Purgatory(_now_ms(), interval, self._announce)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        self._cold: dict[int, Callable[[], None]] = {}  # read-ahead token -> what goes on then
-        self._next_token = 0
         self._counters = shared.counters[client]
-        self._entry = np.zeros(sm.ENTRY_WORDS, np.int64)
 
     # --- requests -----------------------------------------------------------------------------------
 
@@ -181,7 +178,12 @@ class Fetches:
                 self._table.lend(made)
         self._count(readings)
         parts = FetchAnswer(fetch.header, self._node_id).build(readings, 0, session_id)
-        self._when_warm(fetch.connection, readings, lambda: self._send(fetch.connection, parts))
+        cold = self.cold.of([reading for _, reading in readings])
+        if cold:
+            began_ns = time.monotonic_ns()
+            self.cold.read(cold, lambda: self._send_late(fetch.connection, parts, began_ns))
+        else:
+            self._send(fetch.connection, parts)
 
     @staticmethod
     def _select(session: Session, readings: Selected) -> Selected:
@@ -193,13 +195,18 @@ class Fetches:
                 session.partitions[key] = session.partitions.pop(key)
         return selected
 
+    def _send_late(self, connection: Connection, parts: list[Part], began_ns: int) -> None:
+        self._counts.waited(connection, COLD_READ_SECONDS, began_ns)
+        self._send(connection, parts)
+
     def _send(self, connection: Connection, parts: list[Part]) -> None:
         self._counts.fetched(parts, self._sendfile_min)
         for i, part in enumerate(parts):
             if isinstance(part, FilePart) and part.length < self._sendfile_min:
                 data = os.pread(part.source.fd, part.length, part.position)
-                if len(data) < part.length:  # it was cut meanwhile: the frame's size can not be kept
-                    data += bytes(part.length - len(data))
+                if len(data) < part.length:
+                    self._close(connection, "a segment file became shorter while it was read")
+                    return
                 parts[i] = data
         self._reply(connection, parts)
 
@@ -289,63 +296,6 @@ class Fetches:
     def finish_all(self) -> None:
         """The broker stops: whoever waits is answered with what there is."""
         self.purgatory.expire(1 << 62)
-
-    # --- cold data ----------------------------------------------------------------------------------
-
-    def _when_warm(self, connection: Connection, readings: Selected, then: Callable[[], None]) -> None:
-        """Call ``then`` when every byte is in the page cache: now, or after the IO workers have read it."""
-        cold = [
-            reading
-            for _, reading in readings
-            if reading.range is not None
-            and not self._probe(reading.range.file.fd, reading.range.position, reading.range.length)
-        ]
-        left = [len(cold)]
-        if not cold:
-            then()
-            return
-
-        began_ns = time.monotonic_ns()
-
-        def one_less() -> None:
-            left[0] -= 1
-            if not left[0]:
-                self._counts.waited(connection, COLD_READ_SECONDS, began_ns)
-                then()
-
-        for reading in cold:
-            if not self._read_ahead(reading, one_less):
-                one_less()
-
-    def _read_ahead(self, reading: Reading, then: Callable[[], None]) -> bool:
-        found, place = reading.range, reading.place
-        assert found is not None
-        assert place is not None
-        worker = int(self._shared.slots[reading.slot, sm.SLOT_OWNER])
-        number = self._next_token
-        self._next_token = (number + 1) & 0xFFFFFFFF
-        epoch = int(self._shared.processes[self._client, sm.PROCESS_EPOCH]) & 0xFFFF
-        entry = self._entry
-        entry[sm.REQUEST_OPERATION] = sm.OPERATION_READ_AHEAD
-        entry[sm.REQUEST_SLOT] = reading.slot
-        entry[sm.REQUEST_GENERATION] = place.segment_base
-        entry[sm.REQUEST_ADDRESS] = found.position
-        entry[sm.REQUEST_LENGTH] = found.length
-        entry[sm.REQUEST_TOKEN] = nl.signed(epoch << sm.TOKEN_EPOCH_SHIFT | nl.TOKEN_READ_AHEAD | number)
-        entry[sm.REQUEST_NANOSECONDS] = time.monotonic_ns()
-        ring = self._shared.append_ring(self._client, worker)
-        if not ring_push(ring, self._shared.sizes.ring_entries, entry):
-            return False
-        self._cold[number] = then
-        self._counters[reading.slot, sm.COUNTER_COLD_BYTES_OUT] += found.length
-        wake_process(self._shared, self._shared.worker_process(worker))
-        return True
-
-    def on_read_ahead(self, token: int) -> None:
-        """An IO worker has read a range."""
-        then = self._cold.pop(token & (nl.TOKEN_READ_AHEAD - 1), None)
-        if then is not None:
-            then()
 
 
 def _told(reading: Reading) -> tuple[int, int, int, int, bool]:

@@ -44,7 +44,9 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
     while upkeep.old_entries():
         await asyncio.sleep(OLD_ENTRIES_SECONDS)
     probe = residency.choose(context.config.log_dirs[0])
-    fetches = Fetches(process.context, context.config, process.topics, probe, process.reply, process.counts)
+    fetches = Fetches(
+        process.context, context.config, process.topics, probe, process.reply, process.close, process.counts
+    )
 
     def on_image(image: Image) -> None:
         gone = process.topics.apply(image.topics, image.deleted, image.full, image.version)

@@ -1,0 +1,196 @@
+"""Kernels of the network process against plain Python: records, topics, chunks."""
+
+import random
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.messages import PartitionImage, TopicImage
+from kbroker.ipc.shared import Shared, Sizes
+from kbroker.kernels.wire import read_uvarint, read_varint
+from kbroker.net import layout as nl
+from kbroker.net.chunk_kernel import release_chunk, reserve_bytes
+from kbroker.net.context import CHUNK_BYTES, Context
+from kbroker.net.record_kernel import WALK_BROKEN, WALK_FINE, WALK_REFUSED, walk_records
+from kbroker.net.topic_kernel import topic_by_id, topic_by_name
+from kbroker.net.topics import Topics
+from kbroker.protocol import batch_layout as rb
+from kbroker.protocol.records import build_batch, read_batches, read_records
+from kbroker.protocol.schema import ProtocolError
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def _walk(cx: int, address: int, length: int, keys: bool, oldest: int, newest: int) -> int:
+    return walk_records(cx, address, length, keys, oldest, newest)
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def _varints(address: int, length: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    return read_uvarint(address, address + length), read_varint(address, address + length)
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def _lookup(cx: int, name: int, length: int, topic_id: int) -> tuple[int, int]:
+    return topic_by_name(cx, name, length), topic_by_id(cx, topic_id)
+
+
+def walk(data: bytes, keys: bool = False, oldest: int = -(1 << 62), newest: int = 1 << 62) -> tuple[int, int]:
+    context = np.zeros(nl.CONTEXT_WORDS, np.int64)
+    view = np.frombuffer(data, np.uint8).copy()
+    outcome = _walk(context.ctypes.data, view.ctypes.data, len(data), keys, oldest, newest)
+    return outcome, int(context[nl.CX_WALK_MAX_TIMESTAMP])
+
+
+RECORDS = st.lists(
+    st.tuples(
+        st.none() | st.binary(max_size=200),
+        st.none() | st.binary(max_size=200),
+        st.lists(st.tuples(st.text(max_size=20), st.none() | st.binary(max_size=20)), max_size=3),
+        st.integers(-1, 1 << 45),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(RECORDS)
+@settings(max_examples=200, deadline=None)
+def test_records_that_are_in_order_are_walked_to_the_end(records: list[Any]) -> None:
+    data = build_batch(records)
+    stamps = [record[3] for record in records]
+    assert walk(data) == (WALK_FINE, max(stamps))
+    keyless = any(record[0] is None for record in records)
+    assert walk(data, keys=True)[0] == (WALK_REFUSED if keyless else WALK_FINE)
+    late = max(stamps) > 1000
+    assert walk(data, newest=1000)[0] == (WALK_REFUSED if late else WALK_FINE)
+    old = any(-1 != stamp < 1000 for stamp in stamps)
+    assert walk(data, oldest=1000)[0] == (WALK_REFUSED if old else WALK_FINE)
+
+
+@given(RECORDS, st.integers(0, 1 << 30), st.integers(1, 255))
+@settings(max_examples=200, deadline=None)
+def test_damaged_records_are_found_as_python_finds_them(records: list[Any], at: int, change: int) -> None:
+    data = bytearray(build_batch(records))
+    data[rb.RECORDS + at % (len(data) - rb.RECORDS)] ^= change
+    batch = next(read_batches(bytes(data), check_crc=False))
+    try:
+        list(read_records(batch))
+        broken = False
+    except ProtocolError as error:
+        if "utf-8" in str(error).lower():
+            return  # a header's name: the kernel leaves texts alone, as Kafka does
+        broken = True
+    except (OverflowError, ValueError):
+        return
+    assert (walk(bytes(data))[0] == WALK_BROKEN) == broken
+
+
+@given(st.binary(min_size=1, max_size=12))
+@settings(max_examples=500, deadline=None)
+def test_varints(data: bytes) -> None:
+    view = np.frombuffer(data, np.uint8).copy()
+    (unsigned, behind), (signed, behind_signed) = _varints(view.ctypes.data, len(data))
+    end = next((i + 1 for i, byte in enumerate(data) if byte < 0x80), None)
+    value = sum((byte & 0x7F) << (7 * i) for i, byte in enumerate(data[:end]))
+    if end is None or end > 5 or value >= 1 << 32:
+        assert behind == -1
+    else:
+        assert (unsigned, behind - view.ctypes.data) == (value, end)
+    if end is None or end > 10:
+        assert behind_signed == -1
+    elif value < 1 << 63:
+        assert (signed, behind_signed - view.ctypes.data) == ((value >> 1) ^ -(value & 1), end)
+
+
+@pytest.fixture
+def context() -> Context:
+    config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", "socket.request.max.bytes": "16777216"})
+    return Context(Shared(Sizes(2, 1, 64, 64, 32 << 20)), 0, config)
+
+
+def lookup(context: Context, name: str, topic_id: bytes) -> tuple[int, int]:
+    """Row numbers of a topic by name and by id, -1 for none."""
+    view = np.frombuffer(topic_id + name.encode(), np.uint8).copy()
+    found = _lookup(context.address, view.ctypes.data + 16, len(name), view.ctypes.data)
+    table = int(context.words[nl.CX_TOPICS])
+    by_name, by_id = ((row - table) // (nl.TOPIC_WORDS * 8) if row else -1 for row in found)
+    return by_name, by_id
+
+
+def image(name: str, partitions: int, salt: int) -> TopicImage:
+    parts = tuple(PartitionImage(i, (salt + i) % 64, salt, "/x") for i in range(partitions))
+    return TopicImage(name, random.Random(f"{name}{salt}").randbytes(16), salt % 2 == 0, parts)
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_the_kernels_topic_table_is_the_dict(data: st.DataObject) -> None:
+    config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", "socket.request.max.bytes": "16777216"})
+    context = Context(Shared(Sizes(2, 1, 64, 64, 32 << 20)), 0, config)
+    topics = Topics(context)
+    names = [f"topic-{n}" * (1 + n % 3) for n in range(60)]
+    known: dict[str, TopicImage] = {}
+    for salt in range(data.draw(st.integers(1, 40))):
+        full = data.draw(st.integers(0, 9)) == 0
+        fresh = [image(n, 1 + salt % 5, salt) for n in data.draw(st.sets(st.sampled_from(names), max_size=5))]
+        deleted = () if full else tuple(data.draw(st.sets(st.sampled_from(names), max_size=3)))
+        if full:
+            known.clear()
+        for name in deleted:
+            known.pop(name, None)
+        known.update((topic.name, topic) for topic in fresh)
+        topics.apply(fresh, deleted, full, salt)
+    assert topics.by_name == known
+    assert topics.by_id == {topic.topic_id: topic for topic in known.values()}
+    for name in names:
+        topic = known.get(name)
+        row, by_id = lookup(context, name, topic.topic_id if topic else bytes(16))
+        if topic is None:
+            assert (row, by_id) == (-1, -1)
+            continue
+        assert row == by_id == topics.row_of(name)
+        words = np.ctypeslib.as_array(
+            (np.ctypeslib.ctypes.c_int64 * nl.TOPIC_WORDS).from_address(  # type: ignore[attr-defined]
+                int(context.words[nl.CX_TOPICS]) + row * nl.TOPIC_WORDS * 8
+            )
+        )
+        assert words[nl.TP_COUNT] == len(topic.partitions)
+        assert bool(words[nl.TP_INTERNAL]) == topic.internal
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 9 << 20)), max_size=60), st.integers(0, 1 << 30))
+@settings(max_examples=60, deadline=None)
+def test_reserved_ranges_never_overlap_and_all_come_back(steps: list[tuple[bool, int]], seed: int) -> None:
+    config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", "socket.request.max.bytes": "16777216"})
+    context = Context(Shared(Sizes(2, 1, 64, 64, 32 << 20)), 0, config)
+    chance = random.Random(seed)
+    held: list[tuple[int, int]] = []
+    for take, size in steps:
+        if not take and held:
+            start, _ = held.pop(chance.randrange(len(held)))
+            release_chunk(context.address, start // CHUNK_BYTES)
+            continue
+        start = reserve_bytes(context.address, size)
+        if start < 0:
+            continue
+        assert start + size <= context.arena.size
+        assert all(start + size <= other or other + length <= start for other, length in held)
+        held.append((start, size))
+    for start, _ in held:
+        release_chunk(context.address, start // CHUNK_BYTES)
+    current = 0 if context.words[nl.CX_CURRENT] < 0 else 1
+    assert context.words[nl.CX_FREE_CHUNK_COUNT] + current == context.arena.size // CHUNK_BYTES
+
+
+def test_memory_of_unused_chunks_goes_back(context: Context) -> None:
+    start = reserve_bytes(context.address, 8 << 20)
+    context.arena_bytes[start : start + (8 << 20)] = bytes(8 << 20)
+    release_chunk(context.address, start // CHUNK_BYTES)
+    context.trim()
+    assert context.trim() == 4
+    assert context.trim() == 0
