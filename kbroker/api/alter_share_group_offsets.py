@@ -2,7 +2,7 @@
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.api.share_offsets import empty_share_group
+from kbroker.api.share_offsets import NO_PARTITION, empty_share_group
 from kbroker.control.groups.service import GroupService
 from kbroker.control.share.service import ShareService
 from kbroker.control.share.state_shard import ShareKey
@@ -24,7 +24,7 @@ async def handle(
 ) -> AlterShareGroupOffsetsResponse:
     """A code per partition. The group begins to share topics that it did not share before."""
     groups = GroupService.of(ctx.broker)
-    empty_share_group(groups, request.group_id)
+    empty_share_group(groups, request.group_id, create=True)
     answers = [await _topic(ctx, request.group_id, topic) for topic in request.topics]
     wanted = {topic.topic_name for topic in request.topics if ctx.broker.catalogue.get(topic.topic_name)}
     await groups.run(request.group_id, lambda _: groups.shard.share_topics(request.group_id, wanted))
@@ -49,7 +49,7 @@ async def _topic(
         code, message = ErrorCode.NONE, None
         if ctx.broker.catalogue.partition(wish.topic_name, part.partition_index) is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            message = code.message
+            message = NO_PARTITION
         else:
             try:
                 key = ShareKey(group_id, topic_id, part.partition_index)

@@ -2,7 +2,7 @@
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.api.share_offsets import empty_share_group
+from kbroker.api.share_offsets import NO_PARTITION, empty_share_group
 from kbroker.control.groups.service import GroupService
 from kbroker.control.share.service import ShareService
 from kbroker.control.share.state_shard import ShareKey
@@ -31,10 +31,13 @@ async def handle(
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             answers.append(
-                DeleteShareGroupOffsetsResponseTopic(wish.topic_name, bytes(16), code, code.message)
+                DeleteShareGroupOffsetsResponseTopic(wish.topic_name, bytes(16), code, NO_PARTITION)
             )
             continue
-        if topic.topic_id in group.shared:
+        if topic.topic_id not in group.shared:
+            code, text = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete."
+            answers.append(DeleteShareGroupOffsetsResponseTopic(topic.name, bytes(16), code, text))
+        else:
             gone.add(topic.topic_id)
             for partition in topic.partitions:
                 await service.partitions.delete(ShareKey(request.group_id, topic.topic_id, partition.index))

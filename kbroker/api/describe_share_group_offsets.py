@@ -9,7 +9,7 @@ from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.share.service import ShareService
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -26,14 +26,14 @@ UNKNOWN = -1
 def handle(
     ctx: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    """One answer per group."""
+    """One answer per group; a group that there is not has no offsets."""
     groups = GroupService.of(ctx.broker)
     asked = {group.group_id: group for group in request.groups}
 
     def describe(group_id: str) -> DescribeShareGroupOffsetsResponseGroup:
-        group = groups.read(group_id).table.groups.get(group_id)
+        group = groups.read(group_id).table.groups.get(group_id) or ShareGroup(group_id)
         if not isinstance(group, ShareGroup):
-            raise not_a_share_group(group_id, group is not None)
+            raise not_a_share_group(group_id, True)
         return DescribeShareGroupOffsetsResponseGroup(group_id, _topics(ctx, group, asked[group_id]))
 
     return DescribeShareGroupOffsetsResponse(groups=each(asked, describe, _failed))
@@ -65,14 +65,11 @@ def _topics(
     for wish in asked.topics:
         topic = ctx.broker.catalogue.get(wish.topic_name)
         if topic is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             answers.append(
                 DescribeShareGroupOffsetsResponseTopic(
                     wish.topic_name,
                     partitions=[
-                        DescribeShareGroupOffsetsResponsePartition(
-                            index, UNKNOWN, error_code=code, error_message=code.message
-                        )
+                        DescribeShareGroupOffsetsResponsePartition(index, UNKNOWN)
                         for index in wish.partitions
                     ],
                 )

@@ -5,11 +5,11 @@ v2 renewed locks (KIP-1222).
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.api.share_request import check_sender
+from kbroker.api.share_request import check_sender, told
 from kbroker.control.share.service import ShareService
 from kbroker.control.share.share_partition import AcknowledgedBatch
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.share_acknowledge import (
     PartitionData,
     ShareAcknowledgeRequest,
@@ -31,17 +31,15 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
         ]
         for topic in request.topics
         for part in topic.partitions
+        if part.acknowledgement_batches
     }
-    told = await service.acknowledge(group_id, member_id, request.share_session_epoch, batches)
+    done = await service.acknowledge(
+        group_id, member_id, request.share_session_epoch, batches, request.is_renew_ack
+    )
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    for (topic_id, index), part in told.items():
-        error = part.acknowledge_error
+    for (topic_id, index), part in done.items():
         topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id)).partitions.append(
-            PartitionData(
-                index,
-                ErrorCode.NONE if error is None else error.code,
-                None if error is None else error.message,
-            )
+            PartitionData(index, *told(part.acknowledge_error))
         )
     return ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=service.partitions.limits(group_id).lock_ms,
@@ -51,4 +49,4 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
 
 def refuse(request: ShareAcknowledgeRequest, error: KafkaError, version: int) -> ShareAcknowledgeResponse:
     """The request failed as a whole."""
-    return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
+    return ShareAcknowledgeResponse(error_code=error.code)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.api.share_request import check_sender
+from kbroker.api.share_request import check_sender, told
 from kbroker.control.share.service import Acknowledgements, Fetched, FetchWish, ShareService
 from kbroker.control.share.sessions import FINAL_EPOCH, TopicPartition
 from kbroker.control.share.share_partition import AcknowledgedBatch
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.share_fetch import (
     AcquiredRecords,
     FetchTopic,
@@ -48,6 +48,8 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
                 for index in topic.partitions
             ],
             _acknowledgements(request.topics),
+            request.is_renew_ack,
+            ctx.client.connection_id,
         )
     )
     return ShareFetchResponse(
@@ -58,7 +60,7 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
 
 def refuse(request: ShareFetchRequest, error: KafkaError, version: int) -> ShareFetchResponse:
     """The request failed as a whole."""
-    return ShareFetchResponse(error_code=error.code, error_message=error.message)
+    return ShareFetchResponse(error_code=error.code)
 
 
 def _partitions(topics: Iterable[FetchTopic]) -> Iterable[TopicPartition]:
@@ -80,14 +82,11 @@ def _acknowledgements(topics: Iterable[FetchTopic]) -> Acknowledgements:
 def _responses(fetched: Mapping[TopicPartition, Fetched]) -> list[ShareFetchableTopicResponse]:
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
     for (topic_id, index), part in fetched.items():
-        error, told = part.error, part.acknowledge_error
         topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id)).partitions.append(
             PartitionData(
                 index,
-                ErrorCode.NONE if error is None else error.code,
-                None if error is None else error.message,
-                ErrorCode.NONE if told is None else told.code,
-                None if told is None else told.message,
+                *told(part.error),
+                *told(part.acknowledge_error),
                 records=part.records,
                 acquired_records=[AcquiredRecords(*each) for each in part.acquired],
             )

@@ -5,12 +5,19 @@ from kbroker.control.groups.share_group.heartbeat import not_a_share_group
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
+NO_PARTITION = "This server does not host this topic-partition."
 
-def empty_share_group(groups: GroupService, group_id: str) -> ShareGroup:
-    """The group. Raises GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+
+def empty_share_group(groups: GroupService, group_id: str, create: bool = False) -> ShareGroup:
+    """The group; create: a new one (which nobody has seen) if there is none.
+
+    Raises GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
+    """
     group = groups.read(group_id).table.groups.get(group_id)
+    if group is None and create:
+        return ShareGroup(group_id)
     if not isinstance(group, ShareGroup):
         raise not_a_share_group(group_id, group is not None)
     if not group.is_empty:
-        raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     return group

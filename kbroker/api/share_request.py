@@ -8,6 +8,13 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 UUID_BYTES = 16
 
 
+def told(error: KafkaError | None) -> tuple[ErrorCode, str | None]:
+    """What a partition's part of an answer says: a text only where the code alone does not tell it."""
+    if error is None:
+        return ErrorCode.NONE, None
+    return error.code, None if error.message == error.code.message else error.message
+
+
 def check_sender(group_id: str | None, member_id: str | None) -> tuple[str, str]:
     """(group id, member id). Raises INVALID_REQUEST when one is missing or the member id is no UUID."""
     if not group_id:

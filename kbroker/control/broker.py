@@ -44,6 +44,7 @@ class Broker:
     attachments: what upper rooms keep along with this broker, by its type.
     config_listeners: told the resource (type, name) whose dynamic configs have changed.
     deletion_listeners: told each topic that has been deleted.
+    connection_listeners: told the id of each connection that has share-fetched and is closed now.
     announcing: topics that network processes are being told of but that clients may not see yet.
     log_dirs: absolute paths of all log directories; online_dirs: of those that could be used at start.
     orphans: partitions of deleted topics that an IO worker of this run may still have open.
@@ -84,6 +85,7 @@ class Broker:
         self.attachments: dict[type, object] = {}
         self.config_listeners: list[Callable[[int, str], None]] = []
         self.deletion_listeners: list[Callable[[Topic], None]] = []
+        self.connection_listeners: list[Callable[[int], None]] = []
         self.orphans: list[Deletion] = []
         self._topic_configs: dict[str, TopicConfig] = {}
         self._store = store

@@ -32,6 +32,7 @@ from kbroker.ipc.messages import (
     AskWorker,
     BrokerSettings,
     ClientRequest,
+    ConnectionClosed,
     GroupsQuery,
     Hello,
     Settings,
@@ -146,6 +147,9 @@ class Control:
             link.reply(call_id, summaries(self._broker))
         elif isinstance(body, AskWorker):
             self._start(pass_on(self._broker, link, call_id, body))
+        elif isinstance(body, ConnectionClosed):
+            for listener in self._broker.connection_listeners:
+                listener(body.connection_id)
         elif isinstance(body, BrokerSettings):
             link.reply(call_id, self._broker.dynamic_settings())
         else:

@@ -53,6 +53,13 @@ class ClientRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectionClosed:
+    """A connection that has share-fetched is no more: what its session had acquired is free again. Sent."""
+
+    connection_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class VerifyTransaction:
     """A Produce request's transactional batch was answered layout.UNVERIFIED by an IO worker: it would begin its
     producer's transaction on these partitions. Called; control looks the partitions up in the transaction, or from

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kbroker.ipc.link import AsyncLink, LinkClosed
-from kbroker.ipc.messages import ClientRequest, Hello, Image, VerifyTransaction
+from kbroker.ipc.messages import ClientRequest, ConnectionClosed, Hello, Image, VerifyTransaction
 
 RETRY_SECONDS = 0.02
 log = logging.getLogger(__name__)
@@ -78,6 +78,11 @@ class ControlLink:
             failed.set_exception(LinkClosed("control is not there"))
             return failed
         return asyncio.ensure_future(self._link.call(request))
+
+    def tell_closed(self, connection_id: int) -> None:
+        """Let control know that a connection is no more; a control that starts later knows none of it anyway."""
+        if self._link is not None:
+            self._link.send(ConnectionClosed(connection_id))
 
     async def verify(self, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
         """Control's consent to transactional batches. Raises LinkClosed, KafkaError."""

@@ -19,7 +19,7 @@ from tests.compat.raw import SocketPeer
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SHORT = re.compile(r"[A-Za-z0-9_-]{22}")
 _REGEX_PROBLEM = re.compile(r"(?<=is not a valid regular expression: ).*")
-_UNORDERED = {"members", "topics", "topic_partitions", "groups", "results", "partitions"}
+_UNORDERED = {"members", "topics", "topic_partitions", "groups", "results", "partitions", "responses"}
 
 LEARNS_S = 0.5
 """Apache Kafka's group coordinator learns of a new topic a moment after its creator."""

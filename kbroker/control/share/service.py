@@ -61,6 +61,8 @@ class FetchWish:
     added: Sequence[TopicPartition]
     forgotten: Sequence[TopicPartition]
     acknowledgements: Acknowledgements
+    renewing: bool = False
+    connection_id: int = 0
 
 
 class ShareService:
@@ -81,6 +83,7 @@ class ShareService:
         self._sessions = ShareSessions(broker.config.get_int("group.share.max.share.sessions"))
         self._fetching: set[ShareKey] = set()
         self._passed_by: set[ShareKey] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self.partitions = SharePartitions(
             broker,
             groups,
@@ -92,6 +95,7 @@ class ShareService:
         broker.coordinators[COORDINATOR_TYPE] = runtime
         broker.attachments[ShareService] = self
         broker.deletion_listeners.append(self._topic_deleted)
+        broker.connection_listeners.append(self._connection_closed)
 
     @staticmethod
     def of(broker: Broker) -> "ShareService":
@@ -109,47 +113,55 @@ class ShareService:
 
     async def fetch(self, wish: FetchWish) -> dict[TopicPartition, Fetched]:
         """What each partition has to tell. Raises KafkaError for the whole request."""
-        session = self._session(wish.group_id, wish.member_id, wish.epoch, bool(wish.acknowledgements))
+        session = self._session(wish)
         results: dict[TopicPartition, Fetched] = {}
-        await self._acknowledge_all(wish.group_id, wish.member_id, wish.acknowledgements, results)
+        await self._acknowledge_all(
+            wish.group_id, wish.member_id, wish.acknowledgements, results, wish.renewing
+        )
         if wish.epoch == FINAL_EPOCH:
             await self._close(session)
             return results
         session.change(wish.added, wish.forgotten)
         deadline = asyncio.get_running_loop().time() + wish.max_wait_ms / 1000
-        while True:
+        while self._sessions.is_open(session):
             keys = self._keys(session)
             waiting = self._wake_ups.register(keys)
             try:
                 told = await self._fetch_once(wish, session, results)
                 left = deadline - asyncio.get_running_loop().time()
                 if told or results or left <= 0:
-                    return results
+                    break
                 await asyncio.wait([waiting], timeout=left)
             finally:
                 self._wake_ups.forget(waiting, keys)
+        return results
 
     async def acknowledge(
-        self, group_id: str, member_id: str, epoch: int, acknowledgements: Acknowledgements
+        self,
+        group_id: str,
+        member_id: str,
+        epoch: int,
+        acknowledgements: Acknowledgements,
+        renewing: bool = False,
     ) -> dict[TopicPartition, Fetched]:
         """The code of each partition. Raises KafkaError for the whole request."""
         if epoch == INITIAL_EPOCH:
             raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         session = self._sessions.next(group_id, member_id, epoch)
         results: dict[TopicPartition, Fetched] = {}
-        await self._acknowledge_all(group_id, member_id, acknowledgements, results)
+        await self._acknowledge_all(group_id, member_id, acknowledgements, results, renewing)
         if epoch == FINAL_EPOCH:
             await self._close(session)
         return results
 
-    def _session(self, group_id: str, member_id: str, epoch: int, acknowledges: bool) -> ShareSession:
-        if epoch != INITIAL_EPOCH:
-            return self._sessions.next(group_id, member_id, epoch)
-        if acknowledges:
+    def _session(self, wish: FetchWish) -> ShareSession:
+        if wish.epoch != INITIAL_EPOCH:
+            return self._sessions.next(wish.group_id, wish.member_id, wish.epoch)
+        if wish.acknowledgements:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "Acknowledge data present in initial share fetch request."
             )
-        return self._sessions.open(group_id, member_id)
+        return self._sessions.open(wish.group_id, wish.member_id, wish.connection_id)
 
     async def _close(self, session: ShareSession) -> None:
         """What the member still holds is free again."""
@@ -157,9 +169,16 @@ class ShareService:
         for topic_id, index in session.partitions:
             key = ShareKey(session.group_id, topic_id, index)
             partition = self.partitions.get(key)
-            if partition is not None and partition.release(session.member_id):
+            limits = self.partitions.limits(session.group_id)
+            if partition is not None and partition.release(session.member_id, limits):
                 await self._settle(key, partition)
                 self._wake_ups.notify(key)
+
+    def _connection_closed(self, connection_id: int) -> None:
+        for session in self._sessions.on_connection(connection_id):
+            task = asyncio.get_running_loop().create_task(self._close(session))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     # --- acknowledging
 
@@ -169,6 +188,7 @@ class ShareService:
         member_id: str,
         acknowledgements: Acknowledgements,
         results: dict[TopicPartition, Fetched],
+        renewing: bool,
     ) -> None:
         for (topic_id, index), batches in acknowledgements.items():
             result = results.setdefault((topic_id, index), Fetched())
@@ -177,9 +197,8 @@ class ShareService:
             try:
                 self.partitions.log_of(key)
                 partition = await self.partitions.open(key)
-                partition.acknowledge(
-                    member_id, batches, self.partitions.limits(group_id), self._broker.now_ms()
-                )
+                limits, now_ms = self.partitions.limits(group_id), self._broker.now_ms()
+                partition.acknowledge(member_id, batches, limits, now_ms, renewing)
                 await self._settle(key, partition)
                 self._wake_ups.notify(key)
             except KafkaError as error:
@@ -219,7 +238,7 @@ class ShareService:
                 continue
             self._fetching.add(key)
             try:
-                records, acquired = await self._acquire(key, wish, max_bytes, max_records)
+                records, acquired = await self._acquire(key, wish, session, max_bytes, max_records)
             except KafkaError as error:
                 results.setdefault((topic_id, index), Fetched()).error = error
                 told = True
@@ -239,7 +258,7 @@ class ShareService:
         return told
 
     async def _acquire(
-        self, key: ShareKey, wish: FetchWish, max_bytes: int, max_records: int
+        self, key: ShareKey, wish: FetchWish, session: ShareSession, max_bytes: int, max_records: int
     ) -> tuple[bytes, list[Acquired]]:
         log_partition = self.partitions.log_of(key)
         partition = await self.partitions.open(key)
@@ -250,7 +269,8 @@ class ShareService:
         committed = self.partitions.reads_committed(key.group_id)
         start = partition.next_offset()
         pieces = await read_pieces(self._broker, log_partition, start, max_bytes, committed)
-        if not pieces or self.partitions.get(key) is not partition:
+        live = self.partitions.get(key) is partition and self._sessions.is_open(session)
+        if not pieces or not live:
             return b"", []
         behind = start
         for piece in pieces:

@@ -18,6 +18,7 @@ class ShareSession:
 
     group_id: str
     member_id: str
+    connection_id: int = 0
     epoch: int = 1
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
 
@@ -44,12 +45,12 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, group_id: str, member_id: str) -> ShareSession:
+    def open(self, group_id: str, member_id: str, connection_id: int = 0) -> ShareSession:
         """A new session in the place of the member's old one. Raises SHARE_SESSION_LIMIT_REACHED."""
         self._sessions.pop((group_id, member_id), None)
         if len(self._sessions) >= self._limit:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-        session = self._sessions[group_id, member_id] = ShareSession(group_id, member_id)
+        session = self._sessions[group_id, member_id] = ShareSession(group_id, member_id, connection_id)
         return session
 
     def next(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
@@ -63,6 +64,14 @@ class ShareSessions:
             raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         session.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
         return session
+
+    def is_open(self, session: ShareSession) -> bool:
+        """Whether it has neither ended nor been replaced."""
+        return self._sessions.get((session.group_id, session.member_id)) is session
+
+    def on_connection(self, connection_id: int) -> list[ShareSession]:
+        """The sessions that began on a connection."""
+        return [each for each in self._sessions.values() if each.connection_id == connection_id]
 
     def close(self, group_id: str, member_id: str) -> ShareSession | None:
         return self._sessions.pop((group_id, member_id), None)

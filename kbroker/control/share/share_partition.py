@@ -6,6 +6,7 @@ are acquired by a member under a lock that runs out, and then accepted, released
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from itertools import pairwise
 from typing import NamedTuple
 
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
@@ -13,6 +14,9 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 AVAILABLE, ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
+
+
+_NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 
 
 class AcknowledgeType(IntEnum):
@@ -146,10 +150,23 @@ class SharePartition:
     # --- acknowledging
 
     def acknowledge(
-        self, member_id: str, batches: Sequence[AcknowledgedBatch], limits: Limits, now_ms: int
+        self,
+        member_id: str,
+        batches: Sequence[AcknowledgedBatch],
+        limits: Limits,
+        now_ms: int,
+        renewing: bool = False,
     ) -> None:
-        """All or nothing. Raises INVALID_REQUEST or INVALID_RECORD_STATE."""
-        wishes = [wish for batch in batches for wish in _wishes(batch) if wish[1] >= self.start_offset]
+        """All or nothing; renewing: the request says that it renews locks.
+
+        Raises INVALID_REQUEST or INVALID_RECORD_STATE.
+        """
+        last_type = AcknowledgeType.RENEW if renewing else AcknowledgeType.REJECT
+        told = [wish for batch in batches for wish in _wishes(batch, last_type)]
+        ordered = sorted(told)
+        if any(one[1] >= other[0] for one, other in pairwise(ordered)):
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
+        wishes = [wish for wish in told if wish[1] >= self.start_offset]
         for first, last, _ in wishes:
             self._check(member_id, max(first, self.start_offset), last)
         for first, last, kind in wishes:
@@ -158,15 +175,17 @@ class SharePartition:
         self._advance()
 
     def _check(self, member_id: str, first: int, last: int) -> None:
+        if first > self.end_offset:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "Batch record not found. The first offset in request is past acquired records.",
+            )
         expected = first
         for each in self._ranges.between(first, last):
             if each.first != expected:
                 break
             if each.state is not ACQUIRED:
-                raise KafkaError(
-                    ErrorCode.INVALID_RECORD_STATE,
-                    "The batch cannot be acknowledged. The batch is not in the acquired state.",
-                )
+                raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
             if each.member_id != member_id:
                 raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
             expected = each.last + 1
@@ -176,11 +195,12 @@ class SharePartition:
                 "Batch record not found. The request batch offsets are not found in the cache.",
             )
 
-    def release(self, member_id: str) -> bool:
-        """A member's session is over: what it had is free again, and that delivery does not count."""
+    def release(self, member_id: str, limits: Limits) -> bool:
+        """A member's session is over: what it had is free again; what was delivered too often is given up."""
         mine = [each for each in self._ranges if each.state is ACQUIRED and each.member_id == member_id]
         for each in mine:
-            self._set(Range(each.first, each.last, AVAILABLE, each.delivery_count - 1))
+            self._set(_after(each, AcknowledgeType.RELEASE, limits, 0))
+        self._advance()
         return bool(mine)
 
     def expire(self, limits: Limits, now_ms: int) -> bool:
@@ -242,15 +262,14 @@ class SharePartition:
             self._ranges.drop_before(start)
 
 
-def _wishes(batch: AcknowledgedBatch) -> list[tuple[int, int, AcknowledgeType]]:
+def _wishes(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> list[tuple[int, int, AcknowledgeType]]:
     """(first, last, type) with neighbours of one type together. Raises INVALID_REQUEST."""
     length = batch.last - batch.first + 1
     if length < 1 or len(batch.types) not in (1, length):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Malformed acknowledgement batch.")
-    try:
-        kinds = [AcknowledgeType(kind) for kind in batch.types]
-    except ValueError as error:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Unknown acknowledge type id.") from error
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if not all(0 <= kind <= last_type for kind in batch.types):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    kinds = [AcknowledgeType(kind) for kind in batch.types]
     if len(kinds) == 1:
         return [(batch.first, batch.last, kinds[0])]
     wishes: list[tuple[int, int, AcknowledgeType]] = []

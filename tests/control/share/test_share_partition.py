@@ -98,7 +98,8 @@ class TestAcknowledging:
     def test_a_renewed_lock_lasts_longer(self) -> None:
         part = SharePartition(0)
         take(part, "a", (0, 0), now_ms=0)
-        acknowledge(part, "a", 0, 0, RENEW, now_ms=20_000)
+        renewal = [AcknowledgedBatch(0, 0, [RENEW])]
+        part.acknowledge("a", renewal, LIMITS, 20_000, renewing=True)
         assert not part.expire(LIMITS, 40_000)
         assert part.expire(LIMITS, 50_000)
 
@@ -142,12 +143,38 @@ class TestLocks:
         assert part.expire(LIMITS, 31_000)
         assert take(part, "b", (0, 9)) == [Acquired(0, 9, 2)]
 
-    def test_a_session_that_ends_gives_back_without_counting(self) -> None:
+    def test_a_session_that_ends_gives_back(self) -> None:
         part = SharePartition(0)
         take(part, "a", (0, 4))
         take(part, "b", (5, 9))
-        assert part.release("a")
-        assert take(part, "c", (0, 9)) == [Acquired(0, 4, 1)]
+        assert part.release("a", LIMITS)
+        assert take(part, "c", (0, 9)) == [Acquired(0, 4, 2)]
+
+    def test_records_that_were_delivered_too_often_are_given_up_with_the_session(self) -> None:
+        part = SharePartition(0)
+        for count in range(1, LIMITS.delivery_count + 1):
+            assert take(part, "a", (0, 4)) == [Acquired(0, 4, count)]
+            part.release("a", LIMITS)
+        assert part.start_offset == 5
+
+    def test_overlapping_acknowledgements_are_refused(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 4))
+        batches = [AcknowledgedBatch(0, 2, [ACCEPT]), AcknowledgedBatch(2, 3, [ACCEPT])]
+        with pytest.raises(KafkaError) as caught:
+            part.acknowledge("a", batches, LIMITS, 0)
+        assert caught.value.code == ErrorCode.INVALID_RECORD_STATE
+        assert part.start_offset == 0
+
+    def test_only_a_request_that_says_so_renews(self) -> None:
+        part = SharePartition(0)
+        take(part, "a", (0, 4))
+        renewal = [AcknowledgedBatch(0, 4, [AcknowledgeType.RENEW])]
+        with pytest.raises(KafkaError) as caught:
+            part.acknowledge("a", renewal, LIMITS, 0)
+        assert caught.value.code == ErrorCode.INVALID_REQUEST
+        part.acknowledge("a", renewal, LIMITS, 500, renewing=True)
+        assert part.next_deadline_ms() == 500 + LIMITS.lock_ms
 
 
 class TestState:
@@ -205,7 +232,7 @@ class RangesAgainstDict(RuleBasedStateMachine):
 
     @rule(first=st.integers(0, 40), length=st.integers(1, 20))
     def between(self, first: int, length: int) -> None:
-        found = {}
+        found: dict[int, tuple[DeliveryState, int]] = {}
         for each in self.ranges.between(first, first + length - 1):
             found |= dict.fromkeys(range(each.first, each.last + 1), (each.state, each.delivery_count))
         wanted = {key: value for key, value in self.model.items() if first <= key < first + length}
@@ -213,7 +240,7 @@ class RangesAgainstDict(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        found = {}
+        found: dict[int, tuple[DeliveryState, int]] = {}
         before = None
         for each in self.ranges:
             assert each.first <= each.last
@@ -281,10 +308,9 @@ class PartitionAgainstDict(RuleBasedStateMachine):
 
     @rule(member=st.sampled_from("abc"))
     def session_ends(self, member: str) -> None:
-        self.part.release(member)
+        self.part.release(member, LIMITS)
         for offset in [each for each, (holder, _, _) in self.held.items() if holder == member]:
-            del self.held[offset]
-            self.counts[offset] -= 1
+            self.free(offset, done=False)
 
     @invariant()
     def agrees(self) -> None:

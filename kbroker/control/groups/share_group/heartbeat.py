@@ -47,11 +47,12 @@ class ShareHeartbeat:
             client_id=caller.client_id,
             client_host=caller.client_host,
         )
-        changed = new.subscribed_topics != old.subscribed_topics
+        pending = group.assignment_epoch >= group.group_epoch and _lacks_shared(group)
+        bump = pending or new.subscribed_topics != old.subscribed_topics
         if not new.same_subscription(old) or new.member_id not in group.members:
             out.append(records.member_metadata(group.group_id, new))
         members = {**group.members, new.member_id: new}
-        epoch = self._epoch(group, members, changed or _lacks_shared(group, members), out)
+        epoch = self._epoch(group, members, bump, out)
         target_epoch, target = self._target(group, members, epoch, new.member_id, now_ms, out)
         member = self._reconciled(group, new, target_epoch, target, out)
         self._initialize(group, members, out)
@@ -78,7 +79,9 @@ class ShareHeartbeat:
             return group
         if group is None and create:
             return ShareGroup(group_id)
-        raise not_a_share_group(group_id, group is not None)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+        raise not_a_share_group(group_id, True)
 
     def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMember:
         limit = self._table.settings.share_max_size
@@ -95,11 +98,14 @@ class ShareHeartbeat:
         epoch = request.member_epoch
         if epoch in (0, member.member_epoch, member.previous_member_epoch):
             return member
-        size = "greater" if epoch > member.member_epoch else "smaller"
+        known, previous = member.member_epoch, member.previous_member_epoch
+        size, more = "greater", ""
+        if epoch < known:
+            size, more = "smaller", f", and it does not match the previous member epoch ({previous})"
         raise KafkaError(
             ErrorCode.FENCED_MEMBER_EPOCH,
             f"The share group member has a {size} member epoch ({epoch}) than the one known by the group "
-            f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin.",
+            f"coordinator ({known}){more}. The member must abandon all its partitions and rejoin.",
         )
 
     def _initialize(self, group: ShareGroup, members: dict[str, ShareMember], out: list[Record]) -> None:
@@ -188,8 +194,8 @@ class ShareHeartbeat:
         return moved
 
     def share_topics(self, group_id: str, names: Set[str]) -> Outcome:
-        """Begin to share topics that an administrator has set offsets of."""
-        group = self._table.groups.get(group_id)
+        """Begin to share topics that an administrator has set offsets of; replay makes a group that is new."""
+        group = self._table.groups.get(group_id) or ShareGroup(group_id)
         if not isinstance(group, ShareGroup):
             return Outcome()
         shared = dict(group.shared)
@@ -256,11 +262,9 @@ class ShareHeartbeat:
             self._schedule_initialized(group.group_id)
 
 
-def _lacks_shared(group: ShareGroup, members: dict[str, ShareMember]) -> bool:
+def _lacks_shared(group: ShareGroup) -> bool:
     """Whether partitions have become shared that nobody has been given yet."""
-    if group.is_empty:
-        return False
-    topics = {topic for member in members.values() for topic in member.subscribed_topics}
+    topics = {topic for member in group.members.values() for topic in member.subscribed_topics}
     assigned = group.assigned()
     return any(
         topic.name in topics and topic.partitions != assigned.get(topic_id, set())

@@ -1,0 +1,135 @@
+"""Share groups of real clients: librdkafka's and Java's share consumers, and kafka-share-groups."""
+
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import ShareConsumer
+
+from tests.compat.test_group_clients import create_topic, produce
+from tests.conftest import BrokerFactory
+from tests.peer.kbroker_node import KBroker
+from tests.peer.tools import run_tool
+
+pytestmark = [pytest.mark.compat, pytest.mark.kafka]
+
+TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+GROUP = "team"
+
+Found = list[tuple[int, int]]
+
+
+@pytest.fixture
+def node(broker_factory: BrokerFactory, kafka_jars: str) -> KBroker:
+    """A broker with a topic whose share group begins at the start."""
+    node = broker_factory({})
+    create_topic(node, "shared", 2)
+    configure(node, "share.auto.offset.reset=earliest,share.record.lock.duration.ms=15000")
+    return node
+
+
+def configure(node: KBroker, settings: str) -> None:
+    run_tool(
+        "kafka.admin.ConfigCommand", "--bootstrap-server", node.bootstrap, "--alter",
+        "--entity-type", "groups", "--entity-name", GROUP, "--add-config", settings,
+    )  # fmt: skip
+
+
+def console(node: KBroker, *arguments: str) -> list[str]:
+    """What Java's console share consumer prints until nothing comes any more."""
+    done = run_tool(
+        CONSOLE, "--bootstrap-server", node.bootstrap, "--topic", "shared", "--group", GROUP,
+        "--timeout-ms", "8000", *arguments,
+    )  # fmt: skip
+    return done.stdout.split("\n")[:-1]
+
+
+def groups(node: KBroker, *arguments: str) -> str:
+    done = run_tool(TOOL, "--bootstrap-server", node.bootstrap, *arguments)
+    return done.stdout + done.stderr
+
+
+def poll(consumers: list[ShareConsumer], found: Found, reached: Callable[[Found], bool]) -> None:
+    deadline = time.monotonic() + 40
+    while not reached(found):
+        assert time.monotonic() < deadline, len(found)
+        for consumer in consumers:
+            for message in consumer.poll(0.3) or ():
+                assert message.error() is None, message.error()
+                found.append((message.partition(), message.offset()))
+
+
+def test_members_of_librdkafka_share_and_a_restart_loses_nothing(node: KBroker) -> None:
+    produce(node, "shared", 200)
+    consumers = [ShareConsumer({"bootstrap.servers": node.bootstrap, "group.id": GROUP}) for _ in range(2)]
+    for consumer in consumers:
+        consumer.subscribe(["shared"])
+    found: Found = []
+    poll(consumers, found, lambda found: len(found) >= 200)
+    assert len(set(found)) == len(found) == 200
+    for consumer in consumers:
+        consumer.commit_sync()
+        consumer.close()
+    node.stop()
+    node.start()
+    produce(node, "shared", 50)
+    again = ShareConsumer({"bootstrap.servers": node.bootstrap, "group.id": GROUP})
+    again.subscribe(["shared"])
+    poll([again], found, lambda found: len(found) >= 250)
+    again.close()
+    assert len(set(found)) == len(found) == 250
+
+
+def test_more_members_than_partitions_all_work(node: KBroker) -> None:
+    consumers = [ShareConsumer({"bootstrap.servers": node.bootstrap, "group.id": GROUP}) for _ in range(4)]
+    counts = dict.fromkeys(range(4), 0)
+    for consumer in consumers:
+        consumer.subscribe(["shared"])
+    deadline = time.monotonic() + 60
+    total = 0
+    while not all(counts.values()):
+        assert time.monotonic() < deadline, counts
+        produce(node, "shared", 20)
+        total += 20
+        for number, consumer in enumerate(consumers):
+            counts[number] += len(consumer.poll(0.3) or ())
+    for consumer in consumers:
+        consumer.close()
+    assert sum(counts.values()) <= total
+
+
+def test_the_java_share_consumer_accepts_releases_and_rejects(node: KBroker) -> None:
+    produce(node, "shared", 60)
+    assert len(console(node, "--max-messages", "25")) == 25
+    left = console(node)
+    assert len(left) == len(set(left)) == 35
+    produce(node, "shared", 10)
+    assert len(console(node, "--release")) == 50  # each is delivered five times
+    produce(node, "shared", 10)
+    assert len(console(node, "--reject")) == 10
+    assert console(node) == []
+
+
+def test_kafka_share_groups_sees_and_changes_groups(node: KBroker) -> None:
+    produce(node, "shared", 40)
+    assert len(console(node)) == 40
+    assert re.search(rf"{GROUP} +Empty", groups(node, "--list", "--state"))
+    rows = [
+        row.split() for row in groups(node, "--describe", "--group", GROUP).splitlines() if "shared" in row
+    ]
+    assert sum(int(row[3]) for row in rows) == 40
+    assert {row[4] for row in rows} == {"0"}
+    reset = groups(
+        node, "--reset-offsets", "--group", GROUP, "--topic", "shared", "--to-earliest", "--execute"
+    )
+    assert len([row for row in reset.splitlines() if row.startswith(GROUP)]) == 2
+    rows = [
+        row.split() for row in groups(node, "--describe", "--group", GROUP).splitlines() if "shared" in row
+    ]
+    assert sum(int(row[4]) for row in rows) == 40
+    assert len(console(node)) == 40
+    assert "Successful" in groups(node, "--delete-offsets", "--group", GROUP, "--topic", "shared")
+    assert "successful" in groups(node, "--delete", "--group", GROUP)
+    assert GROUP not in groups(node, "--list")

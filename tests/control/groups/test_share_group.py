@@ -1,0 +1,177 @@
+"""Share groups: joining, sharing partitions, leaving; what a successor still knows."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.control.groups.caller import Caller
+from kbroker.control.groups.settings import GroupSettings
+from kbroker.control.groups.share_group.simple_assignor import assign_shared
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from tests.control.groups.coordinator import Coordinator, Topics
+
+GROUP = "team"
+INTERVAL_MS = 1000
+
+
+class ShareMembers:
+    """Members by name, each with the epoch and the partitions that it was given last."""
+
+    def __init__(self, kafka: Coordinator) -> None:
+        self.kafka = kafka
+        self.epochs: dict[str, int] = {}
+        self.parts: dict[str, dict[str, list[int]]] = {}
+
+    def beat(self, name: str, topics: list[str] | None = None, epoch: int | None = None) -> Any:
+        request = ShareGroupHeartbeatRequest(
+            GROUP, name, self.epochs.get(name, 0) if epoch is None else epoch, None, topics
+        )
+        response = self.kafka.run(
+            self.kafka.shard.share_heartbeat(Caller("client", "/host", 1), request, self.kafka.now_ms)
+        )
+        self.epochs[name] = response.member_epoch
+        if response.assignment is not None:
+            self.parts[name] = {
+                self.kafka.topics.name_of(each.topic_id) or "?": each.partitions
+                for each in response.assignment.topic_partitions
+            }
+        return response
+
+    def settle(self) -> None:
+        for _ in range(3):
+            self.kafka.advance(INTERVAL_MS)
+            for name in list(self.epochs):
+                self.beat(name)
+
+
+@pytest.fixture
+def kafka() -> Coordinator:
+    made = Coordinator()
+    made.topics.put("t", 4)
+    return made
+
+
+def fails(code: ErrorCode, members: ShareMembers, *arguments: Any, **fields: Any) -> None:
+    with pytest.raises(KafkaError) as caught:
+        members.beat(*arguments, **fields)
+    assert caught.value.code == code
+
+
+def test_the_first_member_gets_everything_once_the_partitions_are_shared(kafka: Coordinator) -> None:
+    members = ShareMembers(kafka)
+    members.beat("a", ["t"])
+    assert members.parts["a"] == {}
+    members.settle()
+    assert members.parts["a"] == {"t": [0, 1, 2, 3]}
+
+
+def test_members_divide_partitions_and_share_them_when_there_are_too_few(kafka: Coordinator) -> None:
+    members = ShareMembers(kafka)
+    for name in "ab":
+        members.beat(name, ["t"])
+    members.settle()
+    assert sorted(members.parts["a"]["t"] + members.parts["b"]["t"]) == [0, 1, 2, 3]
+    for name in "cdef":
+        members.beat(name, ["t"])
+    members.settle()
+    given_to = [index for parts in members.parts.values() for index in parts["t"]]
+    assert len(given_to) == 6
+    assert set(given_to) == {0, 1, 2, 3}
+
+
+def test_who_leaves_or_is_silent_gives_its_partitions_to_the_rest(kafka: Coordinator) -> None:
+    members = ShareMembers(kafka)
+    for name in "abc":
+        members.beat(name, ["t"])
+    members.settle()
+    members.beat("c", epoch=-1)
+    del members.epochs["c"]
+    members.settle()
+    del members.epochs["b"]
+    for _ in range(kafka.settings.share_session_timeout_ms // INTERVAL_MS):
+        kafka.advance(INTERVAL_MS)
+        members.beat("a")
+    members.settle()
+    assert members.parts["a"] == {"t": [0, 1, 2, 3]}
+    fails(ErrorCode.UNKNOWN_MEMBER_ID, members, "b", epoch=2)
+
+
+def test_new_partitions_are_shared(kafka: Coordinator) -> None:
+    members = ShareMembers(kafka)
+    members.beat("a", ["t", "later"])
+    members.settle()
+    kafka.topics.put("t", 6)
+    kafka.topics.put("later", 1)
+    members.settle()
+    assert members.parts["a"] == {"t": [0, 1, 2, 3, 4, 5], "later": [0]}
+
+
+def test_a_successor_goes_on_with_members_and_partitions(kafka: Coordinator) -> None:
+    members = ShareMembers(kafka)
+    for name in "ab":
+        members.beat(name, ["t"])
+    members.settle()
+    members.kafka = kafka.restarted()
+    before = dict(members.parts)
+    epochs = dict(members.epochs)
+    members.settle()
+    assert (members.parts, members.epochs) == (before, epochs)
+    described = members.kafka.shard.describe_share_group(GROUP)
+    assert (described.group_state, len(described.members)) == ("Stable", 2)
+
+
+def test_what_is_refused(kafka: Coordinator) -> None:
+    members = ShareMembers(kafka)
+    fails(ErrorCode.GROUP_ID_NOT_FOUND, members, "a", epoch=3)
+    fails(ErrorCode.INVALID_REQUEST, members, "a")
+    fails(ErrorCode.INVALID_REQUEST, members, "", ["t"])
+    members.beat("a", ["t"])
+    fails(ErrorCode.FENCED_MEMBER_EPOCH, members, "a", epoch=99)
+    fails(ErrorCode.UNKNOWN_MEMBER_ID, members, "b", epoch=2)
+    fails(ErrorCode.INVALID_REQUEST, members, "a", epoch=-2)
+
+
+def test_a_full_group_takes_nobody() -> None:
+    kafka = Coordinator(GroupSettings(share_max_size=1))
+    kafka.topics.put("t", 1)
+    members = ShareMembers(kafka)
+    members.beat("a", ["t"])
+    fails(ErrorCode.GROUP_MAX_SIZE_REACHED, members, "b", ["t"])
+    members.beat("a", ["t"], epoch=0)
+
+
+def test_topics_that_an_administrator_adds_make_the_group(kafka: Coordinator) -> None:
+    kafka.run(kafka.shard.share_topics(GROUP, {"t", "nope"}))
+    group: Any = kafka.shard.table.groups[GROUP]
+    assert {each.name: each.partitions for each in group.shared.values()} == {"t": frozenset(range(4))}
+    kafka.run(kafka.shard.unshare_topics(GROUP, {Topics.make_id("t")}))
+    assert not group.shared
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdefg"), st.sets(st.sampled_from("xyz"), min_size=1), min_size=1),
+    st.dictionaries(st.sampled_from("xyz"), st.integers(1, 6), min_size=1),
+    st.dictionaries(st.sampled_from("abcdefg"), st.sets(st.sampled_from("xyz"), min_size=1)),
+)
+def test_every_subscribed_partition_has_a_member_and_nobody_idles(
+    subscribed: dict[str, set[str]], counts: dict[str, int], earlier: dict[str, set[str]]
+) -> None:
+    def ids(topics: set[str]) -> set[bytes]:
+        return {topic.encode() for topic in topics}
+
+    available = {topic.encode(): set(range(count)) for topic, count in counts.items()}
+    before = assign_shared({name: ids(topics) for name, topics in earlier.items()}, available, {})
+    members = {name: ids(topics) for name, topics in subscribed.items()}
+    assigned = assign_shared(members, available, before)
+    assert assigned.keys() == members.keys()
+    for name, parts in assigned.items():
+        assert parts.keys() <= members[name]
+        assert all(set(indexes) <= available[topic] for topic, indexes in parts.items())
+        assert parts or not members[name] & available.keys()
+    wanted = {topic for topics in members.values() for topic in topics} & available.keys()
+    for topic in wanted:
+        given_to = {index for parts in assigned.values() for index in parts.get(topic, ())}
+        assert given_to == available[topic]

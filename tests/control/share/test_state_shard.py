@@ -1,0 +1,122 @@
+"""What is written of shared partitions comes back: snapshots, updates, a new start, deletion."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.control.machine import Outcome, Record
+from kbroker.control.share.ranges import DeliveryState, Range
+from kbroker.control.share.share_partition import AcknowledgedBatch, Limits, SharePartition
+from kbroker.control.share.state_shard import ShareKey, ShareStateShard
+from kbroker.protocol.coordinator_records.index import SHARE_GROUP_STATE
+from kbroker.protocol.coordinator_records.share_snapshot import ShareSnapshotValue
+from kbroker.protocol.record_types import decode_record
+
+KEY = ShareKey("team", bytes(range(16)), 3)
+LIMITS = Limits(lock_ms=1000, delivery_count=3, records=50)
+DONE = Range(0, 4, DeliveryState.ACKNOWLEDGED, 1)
+
+
+class Log:
+    """A shard and the records behind it."""
+
+    def __init__(self, updates: int = 500) -> None:
+        self.shard = ShareStateShard(updates)
+        self.records: list[Record] = []
+
+    def run(self, outcome: Outcome) -> None:
+        for record in outcome.records:
+            self.records.append(record)
+            self.shard.replay(0, record.key, record.value, 7)
+
+    def write(self, start: int, *changed: Range) -> None:
+        self.run(self.shard.write(KEY, start, changed, 7))
+
+    def successor(self) -> ShareStateShard:
+        again = ShareStateShard()
+        for record in self.records:
+            again.replay(0, record.key, record.value, 7)
+        return again
+
+
+def test_the_first_record_is_a_snapshot_then_updates_follow_until_the_next_snapshot() -> None:
+    log = Log(updates=2)
+    log.write(0)
+    for first in (10, 20, 30):
+        log.write(0, Range(first, first + 4, DeliveryState.AVAILABLE, 1))
+    values = [decode_record(SHARE_GROUP_STATE, each.key, each.value)[1] for each in log.records]
+    assert [isinstance(value, ShareSnapshotValue) for value in values] == [True, False, False, True]
+    last = values[-1]
+    assert isinstance(last, ShareSnapshotValue)
+    assert last.snapshot_epoch == 1
+    assert [each.first_offset for each in last.state_batches] == [10, 20, 30]
+
+
+def test_keys_are_those_of_apache_kafka() -> None:
+    assert str(KEY) == "team:AAECAwQFBgcICQoLDA0ODw:3"
+
+
+def test_a_lock_is_nobodys_after_a_restart() -> None:
+    log = Log()
+    log.write(0, Range(0, 4, DeliveryState.ACQUIRED, 2, "a", 99))
+    stored = log.successor().get(KEY)
+    assert stored is not None
+    assert list(stored.ranges) == [Range(0, 4, DeliveryState.AVAILABLE, 2)]
+
+
+def test_a_new_start_forgets_what_was() -> None:
+    log = Log()
+    log.write(0, DONE)
+    log.run(log.shard.restart_at(KEY, 2, 7))
+    stored = log.shard.get(KEY)
+    assert stored is not None
+    assert (stored.start_offset, stored.state_epoch, list(stored.ranges)) == (2, 1, [])
+
+
+def test_what_is_deleted_is_gone() -> None:
+    log = Log()
+    log.write(0, DONE)
+    log.run(log.shard.delete(KEY))
+    assert log.shard.get(KEY) is None
+    assert log.successor().get(KEY) is None
+    assert not log.shard.delete(KEY).records
+    assert not log.shard.keys_of("team")
+
+
+def test_an_unloaded_partition_is_forgotten() -> None:
+    log = Log()
+    log.write(0, DONE)
+    log.shard.unloaded(0)
+    assert log.shard.get(KEY) is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.integers(1, 5), st.sampled_from([1, 2, 3]), st.booleans()),
+        max_size=30,
+    ),
+    st.integers(1, 5),
+)
+def test_a_partition_goes_on_where_its_predecessor_was(
+    steps: list[tuple[int, int, int, bool]], updates: int
+) -> None:
+    """Except for the locks: what was acquired may be had again."""
+    log = Log(updates)
+    log.write(0)
+    part = SharePartition(0)
+    for first, length, kind, restarts in steps:
+        start = part.next_offset()
+        for given_out in part.acquire("a", [(start, start + length - 1)], 100, LIMITS, 0):
+            if given_out.first % 3 != first % 3:
+                batch = AcknowledgedBatch(given_out.first, given_out.last, [kind])
+                part.acknowledge("a", [batch], LIMITS, 0)
+        changes = part.take_changes()
+        if changes is not None:
+            log.write(changes[0], *changes[1])
+        if restarts:
+            stored = log.shard.get(KEY)
+            assert stored is not None
+            again = SharePartition(stored.start_offset, list(stored.ranges))
+            part.release("a", Limits(delivery_count=10**6))
+            assert again.start_offset == part.start_offset
+            assert again.next_offset() == part.next_offset()
+            part = again
