@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,10 +72,10 @@ class Turn:
     profiler: Profiler | None = None
     made: list[str] = field(default_factory=list)
 
-    def topic(self, name: str, partitions: int) -> str:
-        """A new, empty topic for this turn alone."""
+    def topic(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> str:
+        """A new, empty topic for this turn alone. config: settings of the topic."""
         unique = f"{name}-{self.number}"
-        self._create(unique, partitions)
+        self._create(unique, partitions, config)
         self.made.append(unique)
         return unique
 
@@ -157,8 +157,8 @@ class Turn:
                 future.result(60)
             self.made.clear()
 
-    def _create(self, name: str, partitions: int) -> None:
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1)
+    def _create(self, name: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
         admin = self._admin()
         for future in admin.create_topics([topic], operation_timeout=60, request_timeout=60).values():
             future.result(90)

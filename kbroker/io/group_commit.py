@@ -1,18 +1,22 @@
-"""Group commit: one sync for all appends that wait on a log, in a thread beside the drain.
+"""Group commit: one sync for all appends that wait on a log, in threads beside the drain.
 
 While a sync runs the drain goes on; whatever was appended meanwhile shares the next sync. That is what makes
-durable acks cheap: their number per second is the group's size over the time of a sync.
+durable acks cheap: their number per second is the group's size over the time of a sync. Several logs are synced at
+the same time, because a journaling file system then answers all of them with one commit of its journal.
 """
 
 import errno
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kbroker.io.flush_job import FlushJob
 
 log = logging.getLogger(__name__)
+
+THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +38,9 @@ class Committed:
 
 
 class GroupCommit:
-    """A thread that runs commits. Runs in: io. Owner: the IO worker.
+    """Threads that run commits. Runs in: io. Owner: the IO worker.
 
-    ``notify`` is called from the thread when results are there; ``take`` gives them to the worker. A slot has at most
+    ``notify`` is called from a thread when results are there; ``take`` gives them to the worker. A slot has at most
     one commit under way: the owner asks again when it has taken the result.
     """
 
@@ -44,15 +48,18 @@ class GroupCommit:
         self._notify = notify
         self._clock_ns = clock_ns
         self._condition = threading.Condition()
-        self._wanted: list[Commit] = []
+        self._wanted: deque[Commit] = deque()
         self._results: list[Committed] = []
-        self._running = False
+        self._running = 0
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="group-commit", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"group-commit-{n}", daemon=True) for n in range(THREADS)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def ask(self, commits: Iterable[Commit]) -> None:
-        """Sync these, in this order."""
+        """Sync these."""
         with self._condition:
             self._wanted += commits
             self._condition.notify_all()
@@ -69,11 +76,12 @@ class GroupCommit:
             self._condition.wait_for(lambda: not self._wanted and not self._running)
 
     def close(self) -> None:
-        """Finish what was asked for and end the thread."""
+        """Finish what was asked for and end the threads."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     def _run(self) -> None:
         while True:
@@ -82,12 +90,12 @@ class GroupCommit:
                     self._condition.wait()
                 if not self._wanted:
                     return
-                commits, self._wanted = self._wanted, []
-                self._running = True
-            results = [self._sync(commit) for commit in commits]
+                commit = self._wanted.popleft()
+                self._running += 1
+            result = self._sync(commit)
             with self._condition:
-                self._results += results
-                self._running = False
+                self._results.append(result)
+                self._running -= 1
                 self._condition.notify_all()
             self._notify()
 
