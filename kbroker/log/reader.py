@@ -164,9 +164,9 @@ class LogReader:
         return index
 
     def find_position(self, base_offset: int, offset: int) -> int:
-        """A batch start at or before an offset of the segment, by its index."""
+        """A batch start at or before an offset of the segment, by its index; a damaged one may say anything >= 0."""
         index = self.index(base_offset, files.INDEX)
-        return search.find_position(index.fd, index.size(), base_offset, offset) if index else 0
+        return max(search.find_position(index.fd, index.size(), base_offset, offset), 0) if index else 0
 
     def _knows(self, base_offset: int) -> bool:
         at = bisect_right(self._bases, base_offset) - 1

@@ -1,5 +1,6 @@
 """Replay sees every batch once, in order, and stops where a log is torn."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,10 @@ def test_other_formats_and_garbage_are_named(tmp_path: Path) -> None:
     folder.segment(0, [batch(0), batch(1, magic=7)])
     with pytest.raises(CorruptLog, match="magic 7"):
         offsets(folder.path)
+
+
+def test_an_index_entry_before_the_file_begins_means_a_walk_from_its_start(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "t-0")
+    folder.segment(0, [batch(0), batch(1), batch(2)])
+    folder.file(0, ".index").write_bytes(struct.pack(">ii", 1, -5))
+    assert offsets(folder.path, 2) == [2]

@@ -1,0 +1,141 @@
+"""A running kbroker under every kind of bad input: a healthy client beside it notices nothing."""
+
+import random
+import select
+import socket
+import struct
+from contextlib import suppress
+
+
+from kbroker.protocol.frame import encode_request
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.fuzz.any_request import SERVED, any_request
+from tests.fuzz.campaign import MARKS, campaign
+from tests.fuzz.hot_requests import damaged
+from tests.fuzz.mutation import mutated, pieces
+from tests.net.doubles import ask
+from tests.net.requests import batch, fetch_frame, produce, read_fetch
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = MARKS
+HEALTHY = "healthy"
+CREATE_TOPICS = 19
+CONNECTIONS = 8  # of bad clients at a time
+GROWTH_BYTES = 400 << 20  # that a campaign may add to the memory of all processes
+CRASH = "Traceback (most recent call last)"
+
+
+def connect(broker: KBroker) -> socket.socket:
+    host, port = broker.bootstrap.rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+def no_kafka(rng: random.Random) -> bytes:
+    """Bytes of other protocols, or of none."""
+    return rng.choice(
+        (
+            b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            bytes.fromhex("16030100c8010000c40303") + rng.randbytes(189),
+            rng.randbytes(rng.randint(1, 5000)),
+            struct.pack(">i", rng.choice((-1, -(1 << 31), (1 << 31) - 1, 100 << 20, 0, 3))) + rng.randbytes(50),
+            struct.pack(">ihhih", 300, rng.randint(-5, 120), rng.randint(-1, 20), 1, 4) + rng.randbytes(290),
+        )
+    )
+
+
+def bad_bytes(rng: random.Random) -> bytes:
+    """What a bad client sends at once."""
+    if rng.random() < 0.1:
+        return no_kafka(rng)
+    frame = any_request(rng, *rng.choice(SERVED))
+    kind = rng.randrange(10)
+    if kind < 4:
+        return frame
+    if kind < 8:
+        return damaged(frame, rng)
+    if kind < 9:
+        return mutated(frame, rng)
+    return frame[: rng.randrange(len(frame))]
+
+
+def trouble(broker: KBroker, rng: random.Random) -> None:
+    """Several bad clients at a time; their answers are read and thrown away."""
+    links = [connect(broker) for _ in range(CONNECTIONS)]
+    poll = select.poll()
+    for link in links:
+        with suppress(OSError):  # closed before all was sent
+            for _ in range(rng.randint(1, 4)):
+                for piece in pieces(bad_bytes(rng), rng):
+                    link.sendall(piece)
+        poll.register(link, select.POLLIN)
+    by_fd = {link.fileno(): link for link in links}
+    for _ in range(200):
+        for fd, _ in (ready := poll.poll(30)):
+            with suppress(ConnectionError):
+                if by_fd[fd].recv(1 << 16):
+                    continue
+            poll.unregister(fd)
+        if not ready:
+            break
+    for link in links:
+        link.close()
+
+
+def make_topic(broker: KBroker) -> None:
+    request = CreateTopicsRequest([CreatableTopic(HEALTHY, 1, 1)], 10_000)
+    with connect(broker) as link:
+        assert ask(link, encode_request(CREATE_TOPICS, 5, 1, "healthy", request))
+
+
+class HealthyClient:
+    """Writes numbered records and reads every one of them back."""
+
+    def __init__(self, broker: KBroker) -> None:
+        self.broker = broker
+        self.link = connect(broker)  # one connection all the time, and a fresh one each time
+        self.written = 0
+
+    def check(self) -> None:
+        """One record over each connection; both must be found where the answer says."""
+        with connect(self.broker) as fresh:
+            for link in (self.link, fresh):
+                value = b"record %d of the healthy client" % self.written
+                answer = produce(link, batch(value), topic=HEALTHY)
+                assert (answer.error_code, answer.base_offset) == (0, self.written)
+                frame = ask(link, fetch_frame(self.written, topic=HEALTHY))
+                found = read_fetch(frame, 11).responses[0].partitions[0]
+                assert (found.error_code, found.high_watermark) == (0, self.written + 1)
+                assert found.records is not None and value in bytes(found.records)
+                self.written += 1
+
+
+def memory(broker: KBroker) -> int:
+    """PSS of all its processes, in bytes."""
+    return sum(process.memory_full_info().pss for process in broker.processes())
+
+
+def pids(broker: KBroker) -> dict[str, int]:
+    return {title: child.pid for title, child in broker.children().items()}
+
+
+def test_bad_clients_harm_nobody(broker: KBroker) -> None:
+    make_topic(broker)
+    healthy = HealthyClient(broker)
+    healthy.check()
+    family, start = pids(broker), memory(broker)
+
+    def one(rng: random.Random) -> None:
+        seen = broker.log_file.stat().st_size
+        for _ in range(5):
+            trouble(broker, rng)
+        healthy.check()
+        assert pids(broker) == family, "a process died"
+        with open(broker.log_file, encoding="utf-8", errors="replace") as log:
+            log.seek(seen)
+            told = log.read()
+        assert CRASH not in told, told[-6000:]
+
+    campaign(one, 0.35)
+    grown = memory(broker) - start
+    print(f"memory: {start >> 20} MiB at first, {grown >> 20} MiB more at the end")
+    assert grown < GROWTH_BYTES

@@ -1,0 +1,188 @@
+"""Damaged segments, indexes and checkpoints: readers say CorruptLog, recovery gives back a log that is whole."""
+
+import random
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from kbroker.io.recovery import LoadRequest, load
+from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
+from kbroker.log.epochs import read_epochs
+from kbroker.log.errors import CorruptLog
+from kbroker.log.open_files import OpenFiles
+from kbroker.log.reader import WHOLE_LOG, LogReader
+from kbroker.log.timestamps import locate_timestamp, max_timestamp
+from kbroker.log.walk import walk
+from kbroker.protocol.records import read_all, read_records
+from kbroker.protocol.schema import ProtocolError
+from tests.fuzz.campaign import MARKS, Round, forked_campaign
+from tests.fuzz.hot_requests import random_batch, sealed
+from tests.fuzz.mutation import mutated
+from tests.log.batch_bytes import batch, end_marker
+from tests.log.folder import Folder
+
+pytestmark = MARKS
+NOW = 1_700_000_000_000
+SEGMENTS = 3
+BATCHES = 12  # of a segment
+
+
+def good_folder(path: Path, rng: random.Random) -> int:
+    """A log of several segments with everything Kafka puts beside them; its end offset."""
+    folder = Folder(path, index_interval=200)
+    offset = 0
+    for number in range(SEGMENTS):
+        base, parts = offset, []
+        for _ in range(BATCHES):
+            count = rng.choice((1, 1, 3))
+            times = [NOW + offset * 10 + n for n in range(count)]
+            values = [rng.randbytes(rng.choice((1, 60, 300))) for _ in range(count)]
+            if rng.random() < 0.15:
+                parts.append(end_marker(offset, 3, 0, rng.random() < 0.5))
+                offset += 1
+                continue
+            producer = rng.choice((-1, -1, 3))
+            parts.append(
+                batch(
+                    offset,
+                    values,
+                    times,
+                    leader_epoch=number,
+                    attributes=0x10 if producer == 3 else 0,
+                    producer_id=producer,
+                    producer_epoch=0 if producer == 3 else -1,
+                    base_sequence=-1,
+                )
+            )
+            offset += count
+        folder.segment(base, parts, closed=number < SEGMENTS - 1)
+        entry = AbortedTransaction(3, base, base + 4, base + 5)
+        folder.file(base, ".txnindex").write_bytes(entry.pack())
+    epochs = "".join(f"{number} {number * BATCHES}\n" for number in range(SEGMENTS))
+    (path / "leader-epoch-checkpoint").write_text(f"0\n{SEGMENTS}\n{epochs}")
+    return offset
+
+
+def damage(path: Path, rng: random.Random) -> None:
+    """Mutate some files, remove some; now and then seal a damaged batch with a right CRC."""
+    every = sorted(path.iterdir())
+    for file in rng.sample(every, rng.randint(1, 4)):
+        if rng.random() < 0.1:
+            file.unlink()
+            continue
+        data = file.read_bytes()
+        file.write_bytes(mutated(data, rng) if data else rng.randbytes(rng.choice((8, 12, 40))))
+
+
+def request(path: Path, clean: bool, log_start: int = 0) -> LoadRequest:
+    return LoadRequest(str(path), clean, 0, log_start, 200, 10 << 20, NOW)
+
+
+def each_reader(path: Path, rng: random.Random, end: int) -> list[Callable[[], object]]:
+    """Everything that reads a folder, at random places."""
+    reader = LogReader(str(path), OpenFiles())
+    offset = rng.randint(-1, end + 5)
+    timestamp = rng.choice((0, NOW, NOW + 10 * offset, 1 << 62))
+
+    def fetch() -> None:
+        place = reader.locate(offset, *WHOLE_LOG)
+        if place is not None:
+            assert place.size > 0 and place.last_offset >= offset
+            found = reader.range(place, rng.choice((0, 100, 1 << 20)), *WHOLE_LOG, min_one=True)
+            assert found is None or found.length > 0
+
+    def records() -> None:
+        for placed in walk(reader, max(offset, 0)):
+            with suppress(ProtocolError):
+                for _ in read_records(placed.batch, 1 << 24):
+                    pass
+
+    return [
+        fetch,
+        records,
+        lambda: locate_timestamp(reader, timestamp, 0, *WHOLE_LOG),
+        lambda: max_timestamp(reader, 0, *WHOLE_LOG),
+        lambda: aborted_transactions(reader, max(offset, 0), end),
+        lambda: read_epochs(str(path)),
+    ]
+
+
+def reading_rounds() -> Round:
+    root = Path(tempfile.mkdtemp(prefix="kbroker-fuzz-"))
+
+    def one(rng: random.Random) -> None:
+        path = root / "t-0"
+        end = good_folder(path, rng)
+        damage(path, rng)
+        for read in each_reader(path, rng, end):
+            with suppress(CorruptLog, ProtocolError):
+                read()
+        shutil.rmtree(path)
+
+    return one
+
+
+def test_readers_of_a_damaged_log_say_so() -> None:
+    forked_campaign(reading_rounds, 0.06)
+
+
+def recovery_rounds() -> Round:
+    root = Path(tempfile.mkdtemp(prefix="kbroker-fuzz-"))
+
+    def one(rng: random.Random) -> None:
+        path = root / "t-0"
+        end = good_folder(path, rng)
+        damage(path, rng)
+        if rng.random() < 0.3:  # a clean stop vouches for what is not so
+            with suppress(CorruptLog):
+                load(request(path, True)).fds.close()
+        try:
+            loaded = load(request(path, False))
+        except CorruptLog:
+            assert any("format" in str(error) for error in old_formats(path)), "recovery gave up"
+            shutil.rmtree(path)
+            return
+        loaded.fds.close()
+        offsets = [p.batch.base_offset for p in walk(LogReader(str(path), OpenFiles()))]
+        assert offsets == sorted(set(offsets))
+        assert not offsets or offsets[-1] < loaded.active.next_offset
+        for read in each_reader(path, rng, end):
+            read()
+        again = load(request(path, False, loaded.log_start))
+        again.fds.close()
+        assert (again.truncated_bytes, again.active.next_offset) == (0, loaded.active.next_offset)
+        shutil.rmtree(path)
+
+    return one
+
+
+def old_formats(path: Path) -> list[CorruptLog]:
+    """What an unclean load says of the folder when it refuses it."""
+    try:
+        load(request(path, False)).fds.close()
+    except CorruptLog as error:
+        return [error]
+    return []
+
+
+def test_recovery_of_a_damaged_log_gives_a_whole_one() -> None:
+    forked_campaign(recovery_rounds, 0.1)
+
+
+def record_rounds() -> Round:
+    def one(rng: random.Random) -> None:
+        for _ in range(20):
+            data = random_batch(rng)
+            data = mutated(data, rng, rng.choice((0, 61)))
+            data = sealed(data) if rng.random() < 0.7 else data
+            with suppress(ProtocolError):
+                for _ in read_all(data):
+                    pass
+
+    return one
+
+
+def test_damaged_batches_give_records_or_a_protocol_error() -> None:
+    forked_campaign(record_rounds, 0.04)
