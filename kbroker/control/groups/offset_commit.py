@@ -29,6 +29,12 @@ from kbroker.protocol.messages.txn_offset_commit import (
 
 NEW_PROTOCOL_FROM = 9
 """OffsetCommit version from which the generation may be a member epoch (KIP-848)."""
+INT64_MIN = -(1 << 63)
+
+
+def _expire_ms(now_ms: int, retention_ms: int) -> int:
+    """When a commit with a retention of its own expires, -1 without one. As in Kafka the sum is an int64 that wraps."""
+    return -1 if retention_ms == -1 else (now_ms + retention_ms - INT64_MIN) % (1 << 64) + INT64_MIN
 
 
 class OffsetCommits:
@@ -47,7 +53,7 @@ class OffsetCommits:
         UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS, STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION.
         """
         group = self._validate(request, api_version)
-        expire_ms = -1 if request.retention_time_ms == -1 else now_ms + request.retention_time_ms
+        expire_ms = _expire_ms(now_ms, request.retention_time_ms)
         response = OffsetCommitResponse()
         records: list[Record] = []
         limit = self._table.settings.offset_metadata_max_bytes

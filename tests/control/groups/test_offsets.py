@@ -53,6 +53,13 @@ class TestCommit:
         kafka.expire_offsets()
         assert kafka.committed() == -1
 
+    def test_a_retention_beyond_an_int64_wraps_as_in_kafka(self) -> None:
+        kafka = Coordinator()
+        assert kafka.commit(version=4, retention_ms=(1 << 63) - 1) == ErrorCode.NONE
+        assert kafka.committed() == 7
+        kafka.expire_offsets()
+        assert kafka.committed() == -1
+
     @pytest.mark.parametrize(
         ("version", "generation", "code"),
         [(8, 0, ErrorCode.ILLEGAL_GENERATION), (9, 0, ErrorCode.GROUP_ID_NOT_FOUND), (9, -1, ErrorCode.NONE)],
