@@ -5,14 +5,16 @@ Records are read here and handed on as bytes: a share fetch gives away what it a
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Topic
 from kbroker.control.groups.service import GroupService
 from kbroker.control.runtime import Runtime
 from kbroker.control.share.partitions import SharePartitions
+from kbroker.control.share.pruning import StatePruning
 from kbroker.control.share.reading import Piece, limit_of, log_start_of, read_pieces
 from kbroker.control.share.sessions import (
     FINAL_EPOCH,
@@ -83,7 +85,7 @@ class ShareService:
         self._sessions = ShareSessions(broker.config.get_int("group.share.max.share.sessions"))
         self._fetching: set[ShareKey] = set()
         self._passed_by: set[ShareKey] = set()
-        self._closing: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self.partitions = SharePartitions(
             broker,
             groups,
@@ -92,6 +94,9 @@ class ShareService:
             WheelTimers(asyncio.get_running_loop()),
             self._wake_ups.notify,
         )
+        self._pruning = StatePruning(broker, runtime, self.shard)
+        interval_ms = broker.config.get_int("share.coordinator.state.topic.prune.interval.ms")
+        runtime.every(interval_ms, "prune", lambda: self._start(self._pruning.prune()))
         broker.coordinators[COORDINATOR_TYPE] = runtime
         broker.attachments[ShareService] = self
         broker.deletion_listeners.append(self._topic_deleted)
@@ -176,9 +181,17 @@ class ShareService:
 
     def _connection_closed(self, connection_id: int) -> None:
         for session in self._sessions.on_connection(connection_id):
-            task = asyncio.get_running_loop().create_task(self._close(session))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._start(self._close(session))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("work on shared partitions failed", exc_info=error)
 
     # --- acknowledging
 

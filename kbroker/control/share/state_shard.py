@@ -65,6 +65,10 @@ class ShareStateShard:
         """Every group's state of a topic."""
         return [key for key in self._states if key.topic_id == topic_id]
 
+    def keys_in(self, partition: int) -> list[ShareKey]:
+        """Everything whose records are in a partition of the topic."""
+        return [key for key in self._in_partition.get(partition, ()) if key in self._states]
+
     # --- operations
 
     def write(self, key: ShareKey, start_offset: int, changed: Sequence[Range], now_ms: int) -> Outcome:
@@ -86,6 +90,13 @@ class ShareStateShard:
         epoch = 0 if stored is None else stored.state_epoch + 1
         fresh = Stored(start_offset, epoch, snapshot_epoch=0 if stored is None else stored.snapshot_epoch)
         return Outcome([self._snapshot(key, fresh, start_offset, (), now_ms)])
+
+    def rewrite(self, key: ShareKey, now_ms: int) -> Outcome:
+        """The state once more, as a snapshot: older records of it are of no use then."""
+        stored = self._states.get(key)
+        if stored is None:
+            return Outcome()
+        return Outcome([self._snapshot(key, stored, stored.start_offset, (), now_ms)])
 
     def delete(self, key: ShareKey) -> Outcome:
         """Forget a partition in a group."""
@@ -123,6 +134,7 @@ class ShareStateShard:
         share_key = ShareKey(parsed.group_id, parsed.topic_id, parsed.partition)
         if content is None:
             self._states.pop(share_key, None)
+            self._in_partition.get(partition, set()).discard(share_key)
             return
         self._in_partition.setdefault(partition, set()).add(share_key)
         if isinstance(content, share_snapshot.ShareSnapshotValue):

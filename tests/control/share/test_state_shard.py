@@ -72,6 +72,21 @@ def test_a_new_start_forgets_what_was() -> None:
     assert (stored.start_offset, stored.state_epoch, list(stored.ranges)) == (2, 1, [])
 
 
+def test_a_rewritten_state_needs_no_older_record() -> None:
+    log = Log()
+    log.write(0)
+    log.write(0, Range(3, 4, DeliveryState.ACKNOWLEDGED, 1))
+    old = len(log.records)
+    log.run(log.shard.rewrite(KEY, 9))
+    before = log.shard.get(KEY)
+    log.records = log.records[old:]
+    after = log.successor().get(KEY)
+    assert before is not None
+    assert after is not None
+    assert (after.start_offset, list(after.ranges)) == (before.start_offset, list(before.ranges))
+    assert log.shard.keys_in(0) == [KEY]
+
+
 def test_what_is_deleted_is_gone() -> None:
     log = Log()
     log.write(0, DONE)
@@ -80,6 +95,7 @@ def test_what_is_deleted_is_gone() -> None:
     assert log.successor().get(KEY) is None
     assert not log.shard.delete(KEY).records
     assert not log.shard.keys_of("team")
+    assert not log.shard.keys_in(0)
 
 
 def test_an_unloaded_partition_is_forgotten() -> None:
