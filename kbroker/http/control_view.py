@@ -16,6 +16,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+CLOSED_LOOK_MS = 500
+
 RETRY_S = 0.05
 ANSWER_S = 5.0
 GROUPS_AGE_S = 1.0
@@ -86,13 +88,15 @@ class ControlView:
                 self._link = link
             try:
                 self._read(link)
-            except (LinkClosed, OSError, ValueError) as error:  # ValueError: closed under select
+            except (LinkClosed, OSError, ValueError) as error:  # ValueError: closed before it was watched
                 log.debug("the link to control ended: %s", error)
             self._lost(link)
 
     def _read(self, link: PolledLink) -> None:
+        readable = select.poll()
+        readable.register(link, select.POLLIN)
         while True:
-            select.select([link], [], [])
+            readable.poll(CLOSED_LOOK_MS)  # a link that is closed meanwhile does not end the wait
             for call_id, body in link.receive():
                 if isinstance(body, Image):
                     self._topics = applied(self._topics, body)

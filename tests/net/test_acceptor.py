@@ -33,8 +33,10 @@ class Scene:
 
     def turn(self) -> None:
         """What the supervisor's loop does."""
-        ready, _, _ = select.select(self.acceptor.fds(), [], [], 0.2)
-        for fd in ready:
+        readable = select.poll()
+        for fd in self.acceptor.fds():
+            readable.register(fd, select.POLLIN)
+        for fd, _ in readable.poll(200):
             self.acceptor.on_readable(fd)
 
     def received(self) -> list[tuple[int, fds.Accepted, int]]:
