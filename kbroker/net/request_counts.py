@@ -71,7 +71,7 @@ class RequestCounts:
         count_answer(
             self.slots.address,
             connection.api_key,
-            connection.api_version,
+            max(connection.api_version, 0),  # ApiVersions is answered at any version: the slots begin at 0
             connection.request_bytes,
             sum(part.length if isinstance(part, FilePart) else len(part) for part in parts),
             connection.queued_ns,

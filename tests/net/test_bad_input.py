@@ -7,9 +7,12 @@ import time
 import pytest
 
 from kbroker.ipc.messages import ClientRequest
+from kbroker.metrics.layout import VERSION_COUNT
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import NetNode, ask, read_frame
 from tests.net.requests import batch, is_closed, produce, produce_frame
+
+API_VERSIONS = 18
 
 BAD = {
     "negative size": struct.pack(">i", -1),
@@ -78,6 +81,16 @@ def test_unknown_apis_go_nowhere_and_known_ones_to_control(node: NetNode) -> Non
     assert isinstance(request, ClientRequest)
     assert (request.api_key, request.api_version, request.correlation_id, request.body) == (3, 1, 42, b"")
     assert (request.client_id, request.listener, request.client_host) == (None, "PLAINTEXT", "127.0.0.1")
+
+
+@pytest.mark.parametrize("version", [-1, -20, -32768])
+def test_a_negative_version_is_counted_in_no_other_row(node: NetNode, version: int) -> None:
+    rows = node.shared.metrics
+    before = rows[0, : API_VERSIONS * VERSION_COUNT].copy()
+    assert ask(node.connect(), struct.pack(">ihhih", 10, API_VERSIONS, version, 42, -1)) == struct.pack(">i", 42)
+    assert (rows[0, : API_VERSIONS * VERSION_COUNT] == before).all()
+    assert rows[0, API_VERSIONS * VERSION_COUNT] == 1
+    assert ask(node.connect(), struct.pack(">ihhih", 10, 3, 1, 7, -1)) == struct.pack(">i", 7)
 
 
 def test_half_a_frame_then_silence_is_closed_when_idle(node_factory: NodeFactory) -> None:
