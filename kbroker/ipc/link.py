@@ -1,8 +1,9 @@
 """Duplex message channels between processes over Unix sockets: calls, replies, one-way messages.
 
-A frame is a 4-byte little-endian length and the pickle of ``(call_id, body)``. Call ids are the caller's;
-0 means that no reply is wanted. Two ends exist: ``AsyncLink`` for processes with an event loop (network,
-control) and ``PolledLink`` for the IO worker's own loop.
+A frame is a 4-byte little-endian length and the pickle of ``(call_id, body)``, or of ``(call_id, number in PLAIN,
+fields)`` for messages that come with every request. Call ids are the caller's; 0 means that no reply is wanted. Two
+ends exist: ``AsyncLink`` for processes with an event loop (network, control) and ``PolledLink`` for the IO worker's
+own loop.
 """
 
 import asyncio
@@ -12,11 +13,13 @@ import struct
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, cast
 
-from kbroker.ipc.messages import Reply
+from kbroker.ipc.messages import ClientRequest, Reply
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 LENGTH = struct.Struct("<I")
 RECEIVE_BYTES = 1 << 18
+PLAIN: tuple[type[Reply] | type[ClientRequest], ...] = (Reply, ClientRequest)
+_NUMBERS = {kind: number for number, kind in enumerate(PLAIN)}
 
 
 class LinkClosed(ConnectionError):
@@ -25,7 +28,9 @@ class LinkClosed(ConnectionError):
 
 def pack(call_id: int, body: Any) -> bytes:
     """One frame."""
-    payload = pickle.dumps((call_id, body), protocol=5)
+    number = _NUMBERS.get(type(body))
+    message = (call_id, body) if number is None else (call_id, number, tuple(body))
+    payload = pickle.dumps(message, protocol=5)
     return LENGTH.pack(len(payload)) + payload
 
 
@@ -45,7 +50,11 @@ class FrameReader:
                 break
             payload = bytes(self._buffer[position + 4 : position + 4 + length])
             position += 4 + length
-            yield pickle.loads(payload)
+            message = pickle.loads(payload)
+            if len(message) == 3:
+                yield message[0], PLAIN[message[1]]._make(message[2])
+            else:
+                yield message
         del self._buffer[:position]
 
 

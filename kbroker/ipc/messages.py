@@ -1,11 +1,11 @@
 """Every message between processes, apart from ring entries: the contract of net, io and control.
 
 Messages travel pickled between processes of one broker that were forked from one parent; they are
-never read from outside.
+never read from outside. Those of every request are named tuples, which the link packs several times as fast.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbroker.config.topic import TopicConfig
 
@@ -20,8 +20,7 @@ class Hello:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """Answer to a call. error: Kafka error code, 0 for success; value: None on error."""
 
     call_id: int
@@ -33,8 +32,7 @@ class Reply:
 # --- network -> control ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ClientRequest:
+class ClientRequest(NamedTuple):
     """A client's request that the network process does not serve itself. Called; the reply's value is the
     whole framed response (size, header, body) as bytes, or None to close the connection without an answer.
 

@@ -1,7 +1,6 @@
 """Metadata: all and none, by id, duplicates, auto-creation, the cache, what an offline directory looks like."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,7 @@ def test_the_broker_is_the_advertised_address_of_the_requests_listener(made: Wor
 
     body = encode(MetadataRequest([]), 1)
     for listener, address in (("PLAINTEXT", ("127.0.0.1", 9092)), ("OUTSIDE", ("example.org", 7777))):
-        client = replace(client_request(ApiKey.METADATA, 1, body), listener=listener)
+        client = client_request(ApiKey.METADATA, 1, body)._replace(listener=listener)
         frame = dispatch(made.broker, client)
         assert isinstance(frame, bytes)
         (node,) = decode_exact(MetadataResponse, 1, frame, 8).brokers

@@ -3,7 +3,6 @@
 import pytest
 
 from kbroker.purgatory.delayed_fetch import DelayedFetch
-from kbroker.purgatory.delayed_join import DelayedJoin
 from kbroker.purgatory.delayed_produce import DelayedProduce
 from kbroker.purgatory.purgatory import Purgatory
 
@@ -60,28 +59,3 @@ def test_a_produce_that_expires_names_the_slots_not_reached() -> None:
     assert purgatory.check_and_complete(2) == 0
     purgatory.expire(1000)
     assert ends == [({3: 300}, True)]
-
-
-def test_a_join_completes_with_the_last_member_and_only_once() -> None:
-    missing = {"m1", "m2"}
-    ends: list[bool] = []
-    purgatory = Purgatory[str](0)
-    purgatory.watch(DelayedJoin(3000, lambda: not missing, ends.append), ("group",))
-    missing.discard("m1")
-    purgatory.check_and_complete("group")
-    assert ends == []
-    missing.discard("m2")
-    purgatory.check_and_complete("group")
-    purgatory.check_and_complete("group")
-    purgatory.expire(3000)
-    assert ends == [False]
-
-
-def test_a_join_goes_on_with_those_present_when_time_runs_out() -> None:
-    ends: list[bool] = []
-    purgatory = Purgatory[str](0)
-    purgatory.watch(DelayedJoin(3000, lambda: False, ends.append), ("group",))
-    purgatory.expire(2999)
-    assert ends == []
-    purgatory.expire(3000)
-    assert ends == [True]
