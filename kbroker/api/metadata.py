@@ -4,7 +4,8 @@ v0 an empty list is all topics; v1 null is all and empty is none, controller id,
 v4 auto-creation may be declined; v5 offline replicas; v7 leader epoch; v8 authorized operations; v9 flexible; v10
 topic ids in the answer (KIP-516); v11 no cluster operations; v12 topics by id, null names; v13 top-level error
 (KIP-1102).
-Differs from Kafka: an auto-created topic is answered when it is ready, not UNKNOWN_TOPIC_OR_PARTITION first.
+A topic that is created for the request is still answered UNKNOWN_TOPIC_OR_PARTITION, as Kafka does: clients ask again,
+and one that has just deleted the topic, or only wants to know whether it exists, is told the truth.
 """
 
 from collections import OrderedDict
@@ -36,15 +37,15 @@ CACHED_BYTES = 4 << 20
 
 
 def handle(ctx: RequestContext, request: MetadataRequest) -> bytes | Awaitable[MetadataResponse]:
-    """Answer from the cache when nothing has changed since; else make the answer, creating topics first if asked."""
+    """Answer from the cache when nothing has changed since; else make the answer, creating topics if asked."""
     _check(request, ctx.version)
     missing = _to_create(ctx, request)
     if missing:
-        return _after_creating(ctx, request, missing)
+        return _before_creating(ctx, request, missing)
     cache = _cache_of(ctx.broker)
     frame = cache.get(ctx)
     if frame is None:
-        response = respond(ctx, request, {})
+        response = respond(ctx, request)
         frame = encode_response(ctx.client.api_key, ctx.version, ctx.client.correlation_id, response)
         cache.put(ctx, frame)
     return frame
@@ -87,21 +88,16 @@ def _to_create(ctx: RequestContext, request: MetadataRequest) -> list[str]:
     return [name for name in names if name not in ctx.broker.catalogue.topics and is_valid(name)]
 
 
-async def _after_creating(
+async def _before_creating(
     ctx: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    wishes = [wish_for(name, ctx.broker.config) for name in missing]
-    results = await create_topics(ctx.broker, wishes)
-    errors: dict[str, ErrorCode] = {
-        name: result.code
-        for name, result in results.items()
-        if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS
-    }
-    return respond(ctx, request, errors)
+    response = respond(ctx, request)
+    await create_topics(ctx.broker, [wish_for(name, ctx.broker.config) for name in missing])
+    return response
 
 
-def respond(ctx: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]) -> MetadataResponse:
-    """The answer as things are now. errors: of topics that could not be created."""
+def respond(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
+    """The answer as things are now."""
     broker = ctx.broker
     endpoint = ctx.endpoint
     operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
@@ -111,7 +107,7 @@ def respond(ctx: RequestContext, request: MetadataRequest, errors: dict[str, Err
         controller_id=broker.node_id,
         topics=[_known(broker, topic, operations) for topic in _asked(broker, request, ctx.version)],
     )
-    response.topics += _unknown(broker, request, errors, operations)
+    response.topics += _unknown(broker, request, operations)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = ON_CLUSTER
     return response
@@ -131,9 +127,7 @@ def _asked(broker: Broker, request: MetadataRequest, version: int) -> list[Topic
     return [topic for topic in found if topic is not None]
 
 
-def _unknown(
-    broker: Broker, request: MetadataRequest, errors: dict[str, ErrorCode], operations: int
-) -> list[MetadataResponseTopic]:
+def _unknown(broker: Broker, request: MetadataRequest, operations: int) -> list[MetadataResponseTopic]:
     topics = request.topics or []
     ids = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
     if ids:
@@ -146,10 +140,8 @@ def _unknown(
     for name in dict.fromkeys(topic.name for topic in topics):
         if name is None or name in broker.catalogue.topics:
             continue
-        known_bad = (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
-        )
-        code, internal = errors.get(name, known_bad), name in INTERNAL
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION
+        internal = name in INTERNAL
         answers.append(
             MetadataResponseTopic(code, name, is_internal=internal, topic_authorized_operations=operations)
         )

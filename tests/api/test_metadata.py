@@ -82,15 +82,17 @@ def test_the_broker_is_the_advertised_address_of_the_requests_listener(made: Wor
         assert (node.host, node.port) == address
 
 
-def test_a_missing_topic_is_created_and_answered_ready(made: World) -> None:
-    answer = metadata(made, 12, named("fresh", auto=True))
-    (topic,) = answer.topics
+def test_a_missing_topic_is_created_and_known_from_the_next_request_on(made: World) -> None:
+    (topic,) = metadata(made, 12, named("fresh", auto=True)).topics
+    assert (topic.error_code, topic.partitions) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+    assert "fresh" in made.network.topics
+    (topic,) = metadata(made, 12, named("fresh", auto=True)).topics
     assert topic.error_code == 0
     assert [partition.leader_id for partition in topic.partitions] == [1]
-    assert "fresh" in made.network.topics
 
 
 def test_clients_before_v4_always_allow_creation(made: World) -> None:
+    assert metadata(made, 1, named("fresh")).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert metadata(made, 1, named("fresh")).topics[0].error_code == 0
 
 
@@ -110,9 +112,10 @@ def test_a_bad_name_is_never_created(made: World, auto: bool) -> None:
     assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_many_clients_that_create_the_same_topic_all_get_it(made: World) -> None:
+def test_many_clients_that_create_the_same_topic_get_the_same(made: World) -> None:
     async def many() -> list[Any]:
         request = named("fresh", auto=True)
+        await asyncio.gather(*(ask(made.broker, ApiKey.METADATA, 12, request) for _ in range(10)))
         return await asyncio.gather(*(ask(made.broker, ApiKey.METADATA, 12, request) for _ in range(10)))
 
     answers = asyncio.run(many())

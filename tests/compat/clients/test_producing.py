@@ -1,6 +1,7 @@
 """Producing at the limits: acks, idempotence, sizes, timestamps, topics that are not there, refused records."""
 
 import time
+from typing import Any
 
 import confluent_kafka
 import kafka
@@ -8,9 +9,12 @@ import kafka.errors
 import pytest
 from confluent_kafka import KafkaError
 
-from tests.compat.clients.conftest import NameFactory, TopicFactory
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.compat.clients.conftest import NameFactory, TopicFactory, eventually
 from tests.compat.clients.python_clients import TIMEOUT_S, AioKafka, Confluent, KafkaPython
 from tests.compat.clients.record import Record
+from tests.compat.raw import SocketPeer
 from tests.conftest import BrokerFactory
 
 pytestmark = pytest.mark.compat
@@ -123,6 +127,20 @@ class TestTopics:
     def test_an_unknown_topic_is_made_by_producing_to_it(self, bootstrap: str, fresh: NameFactory) -> None:
         assert produce(bootstrap, fresh("automatic"), b"v").offset() == 0
 
+    def test_who_only_looks_at_a_topic_is_told_the_truth(self, bootstrap: str, fresh: NameFactory) -> None:
+        """Even though the look creates it: that is how clients learn that a deletion took effect."""
+        peer = SocketPeer(int(bootstrap.rpartition(":")[2]))
+        request = MetadataRequest(
+            [MetadataRequestTopic(name=fresh("looked-at"))], allow_auto_topic_creation=True
+        )
+
+        def error() -> int:
+            answer: Any = peer.ask(ApiKey.METADATA, 9, request)
+            return int(answer.topics[0].error_code)
+
+        assert error() == KafkaError.UNKNOWN_TOPIC_OR_PART
+        eventually(lambda: error() == 0)
+
     @pytest.mark.parametrize("name", ["bad name", "x" * 250, "über"])
     def test_invalid_names_are_refused(self, bootstrap: str, name: str) -> None:
         settings = {"message_timeout_ms": 10_000}
@@ -159,7 +177,7 @@ class TestTopics:
 
 def test_without_auto_creation_an_unknown_topic_stays_unknown(broker_factory: BrokerFactory) -> None:
     node = broker_factory({"auto.create.topics.enable": "false"})
-    assert refused(node.bootstrap, "unknown", b"v", message_timeout_ms=5000) in {
+    assert refused(node.bootstrap, "unknown", b"v", message_timeout_ms=1500) in {
         "_UNKNOWN_TOPIC",
         "UNKNOWN_TOPIC_OR_PART",
         "_MSG_TIMED_OUT",
