@@ -61,8 +61,8 @@ test-fast: venv kernels ## seconds: units, properties, house rules
 
 test-full: test ## the same as test
 
-fuzz: venv kernels ## fuzzing alone
-	@$(BIN)/python -m tests.tiers fuzz
+fuzz: venv kernels ## fuzzing alone; for an hour: make fuzz KBROKER_FUZZ_SECONDS=3600
+	@$(if $(KBROKER_FUZZ_SECONDS),KBROKER_FUZZ_SECONDS=$(KBROKER_FUZZ_SECONDS)) $(BIN)/python -m tests.tiers fuzz
 
 ##—— benchmarks
 .PHONY: bench bench-quick bench-profile venv-bench

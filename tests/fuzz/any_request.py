@@ -56,4 +56,6 @@ def any_request(rng: random.Random, key: int, version: int) -> bytes:
     return encode_request(key, version, rng.getrandbits(31), client, request)
 
 
-SERVED = [(key, version) for key, api in APIS.items() for version in range(api.min_version, api.max_version + 1)]
+SERVED = [
+    (key, version) for key, api in APIS.items() for version in range(api.min_version, api.max_version + 1)
+]

@@ -1,5 +1,6 @@
 """The compiled parsers of Produce and Fetch by themselves: a frame anywhere in memory, tables as at a start."""
 
+import shutil
 import time
 from typing import Final
 
@@ -37,6 +38,7 @@ class Parsers:
 
     def __init__(self, topics: dict[str, int]) -> None:
         self.node = NetNode(topics)  # not started: it gives the shared memory and an image
+        shutil.rmtree(self.node.folder)
         self.context = Context(self.node.shared, 0, self.node.config)
         self._topics = Topics(self.context)
         self._topics.apply(self.node.image.topics, (), True, 1)

@@ -153,7 +153,8 @@ def test_a_network_process_outlives_damaged_requests(
             assert answer.error_code == 0
             found = fetch(link, answer.base_offset).responses[0].partitions[0]
             assert found.error_code == 0
-            assert found.records is not None and value in bytes(found.records)
+            assert found.records is not None
+            assert value in bytes(found.records)
         written += 1
         assert "Traceback" not in capfd.readouterr().err
 

@@ -6,7 +6,6 @@ import socket
 import struct
 from contextlib import suppress
 
-
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.fuzz.any_request import SERVED, any_request
@@ -31,14 +30,17 @@ def connect(broker: KBroker) -> socket.socket:
 
 
 def no_kafka(rng: random.Random) -> bytes:
-    """Bytes of other protocols, or of none."""
+    """Bytes of other protocols, or of none; headers of APIs and versions that there are not."""
+    any_key = rng.choice((rng.randint(-5, 120), rng.choice(SERVED)[0], 18))
+    any_version = rng.choice((-1, -(1 << 15), (1 << 15) - 1, rng.randint(-(1 << 15), 20), rng.randint(0, 20)))
     return rng.choice(
         (
             b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
             bytes.fromhex("16030100c8010000c40303") + rng.randbytes(189),
             rng.randbytes(rng.randint(1, 5000)),
-            struct.pack(">i", rng.choice((-1, -(1 << 31), (1 << 31) - 1, 100 << 20, 0, 3))) + rng.randbytes(50),
-            struct.pack(">ihhih", 300, rng.randint(-5, 120), rng.randint(-1, 20), 1, 4) + rng.randbytes(290),
+            struct.pack(">i", rng.choice((-1, -(1 << 31), (1 << 31) - 1, 100 << 20, 0, 3)))
+            + rng.randbytes(50),
+            struct.pack(">ihhih", 300, any_key, any_version, 1, 4) + rng.randbytes(290),
         )
     )
 
@@ -105,7 +107,8 @@ class HealthyClient:
                 frame = ask(link, fetch_frame(self.written, topic=HEALTHY))
                 found = read_fetch(frame, 11).responses[0].partitions[0]
                 assert (found.error_code, found.high_watermark) == (0, self.written + 1)
-                assert found.records is not None and value in bytes(found.records)
+                assert found.records is not None
+                assert value in bytes(found.records)
                 self.written += 1
 
 

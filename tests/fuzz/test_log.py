@@ -2,7 +2,6 @@
 
 import random
 import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from kbroker.io.recovery import LoadRequest, load
 from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
 from kbroker.log.epochs import read_epochs
-from kbroker.log.errors import CorruptLog
+from kbroker.log.errors import CorruptLog, UnsupportedFormat
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.log.timestamps import locate_timestamp, max_timestamp
@@ -89,7 +88,8 @@ def each_reader(path: Path, rng: random.Random, end: int) -> list[Callable[[], o
     def fetch() -> None:
         place = reader.locate(offset, *WHOLE_LOG)
         if place is not None:
-            assert place.size > 0 and place.last_offset >= offset
+            assert place.size > 0
+            assert place.last_offset >= offset
             found = reader.range(place, rng.choice((0, 100, 1 << 20)), *WHOLE_LOG, min_one=True)
             assert found is None or found.length > 0
 
@@ -109,9 +109,7 @@ def each_reader(path: Path, rng: random.Random, end: int) -> list[Callable[[], o
     ]
 
 
-def reading_rounds() -> Round:
-    root = Path(tempfile.mkdtemp(prefix="kbroker-fuzz-"))
-
+def reading_rounds(root: Path) -> Round:
     def one(rng: random.Random) -> None:
         path = root / "t-0"
         end = good_folder(path, rng)
@@ -124,13 +122,11 @@ def reading_rounds() -> Round:
     return one
 
 
-def test_readers_of_a_damaged_log_say_so() -> None:
-    forked_campaign(reading_rounds, 0.06)
+def test_readers_of_a_damaged_log_say_so(tmp_path: Path) -> None:
+    forked_campaign(lambda: reading_rounds(tmp_path), 0.06)
 
 
-def recovery_rounds() -> Round:
-    root = Path(tempfile.mkdtemp(prefix="kbroker-fuzz-"))
-
+def recovery_rounds(root: Path) -> Round:
     def one(rng: random.Random) -> None:
         path = root / "t-0"
         end = good_folder(path, rng)
@@ -140,8 +136,7 @@ def recovery_rounds() -> Round:
                 load(request(path, True)).fds.close()
         try:
             loaded = load(request(path, False))
-        except CorruptLog:
-            assert any("format" in str(error) for error in old_formats(path)), "recovery gave up"
+        except UnsupportedFormat:  # a mutated magic: Kafka's old formats are refused as a whole
             shutil.rmtree(path)
             return
         loaded.fds.close()
@@ -158,17 +153,8 @@ def recovery_rounds() -> Round:
     return one
 
 
-def old_formats(path: Path) -> list[CorruptLog]:
-    """What an unclean load says of the folder when it refuses it."""
-    try:
-        load(request(path, False)).fds.close()
-    except CorruptLog as error:
-        return [error]
-    return []
-
-
-def test_recovery_of_a_damaged_log_gives_a_whole_one() -> None:
-    forked_campaign(recovery_rounds, 0.1)
+def test_recovery_of_a_damaged_log_gives_a_whole_one(tmp_path: Path) -> None:
+    forked_campaign(lambda: recovery_rounds(tmp_path), 0.1)
 
 
 def record_rounds() -> Round:
