@@ -55,6 +55,7 @@ class Appender:
         self._next_token = 0
         self._pending: dict[int, Pending] = {}
         self._pushed = [0] * shared.sizes.workers
+        self._to_wake: set[int] = set()
         self.slot_listeners: list[Callable[[int], None]] = []
         self._out = np.zeros((TAKEN_AT_ONCE, layout.ENTRY_WORDS), np.int64)
         self._entry = np.zeros(layout.ENTRY_WORDS, np.int64)
@@ -115,8 +116,19 @@ class Appender:
                 self._pushed[partition.worker] += 1
                 break
             await asyncio.sleep(FULL_S)
-        wake_process(self._shared, self._shared.worker_process(partition.worker))
+        self._wake_soon(partition.worker)
         return await future
+
+    def _wake_soon(self, worker: int) -> None:
+        """Waking costs more than appending: once for all that the loop has at hand."""
+        if not self._to_wake:
+            asyncio.get_running_loop().call_soon(self._wake)
+        self._to_wake.add(worker)
+
+    def _wake(self) -> None:
+        for worker in self._to_wake:
+            wake_process(self._shared, self._shared.worker_process(worker))
+        self._to_wake.clear()
 
     def worker_restarted(self, worker: int) -> None:
         """An IO worker says Hello: what its predecessor took and did not answer is lost.
