@@ -27,6 +27,7 @@ from kbroker.net.queue_kernel import pop_answered
 from kbroker.net.request_counts import RequestCounts
 from kbroker.net.topics import Topics
 from kbroker.net.transaction_checks import TransactionChecks
+from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
@@ -309,7 +310,11 @@ class NetworkProcess:
         connection = self.connections.get(row)
         if connection is None:
             return
-        answer = self.checks.answer(request)
+        try:
+            answer = self.checks.answer(request)
+        except ProtocolError as error:  # what the kernel does not look at: text that is not UTF-8
+            self.refuse(connection, str(error))
+            return
         pop_answered(self.context.address, row)
         self.counts.produced(0 if answer is None else len(answer))
         if not self._send(connection, [] if answer is None else [answer]):

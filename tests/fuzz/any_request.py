@@ -1,6 +1,7 @@
 """A valid request of any API and version, in the names of a small world that random requests may spoil."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from kbroker.protocol.frame import encode_request
@@ -10,7 +11,8 @@ from kbroker.protocol.schema import Field, Struct
 from tests.fuzz.hot_requests import any_batch
 from tests.protocol.random_messages import random_struct
 
-NAMES = ("victim", "other-victim", "group-1", "group-2", "tx-1", "consumer", "range", "member", "")
+VICTIMS = ("victim", "other-victim")
+NAMES = (*VICTIMS, *VICTIMS, "group-1", "group-2", "tx-1", "consumer", "range", "member", "")
 MOST_PARTITIONS = 3  # of a topic that a random request makes
 COUNTS = ("num_partitions", "count")  # fields that ask for partitions
 SMALL = ("partition_index", "partition", "index", "generation_id", "member_epoch", "producer_epoch", "epoch")
@@ -27,7 +29,7 @@ def number_of(rng: random.Random, field: Field) -> int | None:
     return None
 
 
-def name_things(found: Struct, version: int, rng: random.Random) -> None:
+def name_things(found: Struct, version: int, rng: random.Random, ids: Sequence[bytes]) -> None:
     """Give most strings and records of a struct a meaning, in place."""
     for field in found.SCHEMA.fields:
         if not field.present(version):
@@ -36,22 +38,24 @@ def name_things(found: Struct, version: int, rng: random.Random) -> None:
         if value is None:
             continue
         if field.wire == "struct":
-            name_things(value, version, rng)
+            name_things(value, version, rng, ids)
         elif field.wire == "[]struct":
             for each in value:
-                name_things(each, version, rng)
+                name_things(each, version, rng, ids)
         elif field.wire == "string" and rng.random() < 0.8:
             setattr(found, field.name, rng.choice(NAMES))
         elif field.wire == "[]string":
             setattr(found, field.name, [rng.choice(NAMES) for _ in value])
+        elif field.wire == "uuid" and ids and rng.random() < 0.8:
+            setattr(found, field.name, rng.choice(ids))
         elif field.wire == "records":
             setattr(found, field.name, any_batch(rng) or b"")
 
 
-def any_request(rng: random.Random, key: int, version: int) -> bytes:
-    """A frame with its size."""
+def any_request(rng: random.Random, key: int, version: int, ids: Sequence[bytes] = ()) -> bytes:
+    """A frame with its size. ids: of topics that there are."""
     request = random_struct(request_class(key), version, rng, number_of)
-    name_things(request, version, rng)
+    name_things(request, version, rng, ids)
     client = rng.choice((None, "", "fuzz", "\u00e9"))
     return encode_request(key, version, rng.getrandbits(31), client, request)
 

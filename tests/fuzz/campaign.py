@@ -105,4 +105,8 @@ def _repeat(seed: object) -> str:
     return f"repeat: KBROKER_FUZZ_SEED={seed} python -m pytest -m fuzz {where}"
 
 
-MARKS = [pytest.mark.fuzz, pytest.mark.timeout(TIMEOUT_S)]
+MARKS = [
+    pytest.mark.fuzz,
+    pytest.mark.timeout(TIMEOUT_S),
+    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),  # the child uses no thread of ours
+]

@@ -6,9 +6,11 @@ import socket
 import struct
 from contextlib import suppress
 
-from kbroker.protocol.frame import encode_request
+from kbroker.protocol.codec import decode_exact
+from kbroker.protocol.frame import encode_request, parse_response
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from tests.fuzz.any_request import SERVED, any_request
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tests.fuzz.any_request import MOST_PARTITIONS, SERVED, VICTIMS, any_request
 from tests.fuzz.campaign import MARKS, campaign
 from tests.fuzz.hot_requests import damaged
 from tests.fuzz.mutation import mutated, pieces
@@ -18,7 +20,7 @@ from tests.peer.kbroker_node import KBroker
 
 pytestmark = MARKS
 HEALTHY = "healthy"
-CREATE_TOPICS = 19
+METADATA, CREATE_TOPICS = 3, 19
 CONNECTIONS = 8  # of bad clients at a time
 GROWTH_BYTES = 400 << 20  # that a campaign may add to the memory of all processes
 CRASH = "Traceback (most recent call last)"
@@ -45,11 +47,11 @@ def no_kafka(rng: random.Random) -> bytes:
     )
 
 
-def bad_bytes(rng: random.Random) -> bytes:
+def bad_bytes(rng: random.Random, ids: list[bytes]) -> bytes:
     """What a bad client sends at once."""
     if rng.random() < 0.1:
         return no_kafka(rng)
-    frame = any_request(rng, *rng.choice(SERVED))
+    frame = any_request(rng, *rng.choice(SERVED), ids)
     kind = rng.randrange(10)
     if kind < 4:
         return frame
@@ -60,14 +62,14 @@ def bad_bytes(rng: random.Random) -> bytes:
     return frame[: rng.randrange(len(frame))]
 
 
-def trouble(broker: KBroker, rng: random.Random) -> None:
+def trouble(broker: KBroker, rng: random.Random, ids: list[bytes]) -> None:
     """Several bad clients at a time; their answers are read and thrown away."""
     links = [connect(broker) for _ in range(CONNECTIONS)]
     poll = select.poll()
     for link in links:
         with suppress(OSError):  # closed before all was sent
             for _ in range(rng.randint(1, 4)):
-                for piece in pieces(bad_bytes(rng), rng):
+                for piece in pieces(bad_bytes(rng, ids), rng):
                     link.sendall(piece)
         poll.register(link, select.POLLIN)
     by_fd = {link.fileno(): link for link in links}
@@ -83,10 +85,16 @@ def trouble(broker: KBroker, rng: random.Random) -> None:
         link.close()
 
 
-def make_topic(broker: KBroker) -> None:
-    request = CreateTopicsRequest([CreatableTopic(HEALTHY, 1, 1)], 10_000)
+def make_topics(broker: KBroker) -> list[bytes]:
+    """The healthy client's topic and those that the bad ones may delete; the ids of the latter."""
+    names = (HEALTHY, *VICTIMS)
+    topics = [CreatableTopic(name, 1 if name == HEALTHY else MOST_PARTITIONS, 1) for name in names]
+    asked = MetadataRequest([MetadataRequestTopic(name=name) for name in VICTIMS])
     with connect(broker) as link:
-        assert ask(link, encode_request(CREATE_TOPICS, 5, 1, "healthy", request))
+        assert ask(link, encode_request(CREATE_TOPICS, 5, 1, "healthy", CreateTopicsRequest(topics, 10_000)))
+        frame = ask(link, encode_request(METADATA, 12, 2, "healthy", asked))
+    found = decode_exact(MetadataResponse, 12, frame, parse_response(frame, METADATA, 12)[1])
+    return [topic.topic_id for topic in found.topics]
 
 
 class HealthyClient:
@@ -122,15 +130,16 @@ def pids(broker: KBroker) -> dict[str, int]:
 
 
 def test_bad_clients_harm_nobody(broker: KBroker) -> None:
-    make_topic(broker)
+    make_topics(broker)
     healthy = HealthyClient(broker)
     healthy.check()
     family, start = pids(broker), memory(broker)
 
     def one(rng: random.Random) -> None:
         seen = broker.log_file.stat().st_size
+        ids = make_topics(broker)
         for _ in range(5):
-            trouble(broker, rng)
+            trouble(broker, rng, ids)
         healthy.check()
         assert pids(broker) == family, "a process died"
         with open(broker.log_file, encoding="utf-8", errors="replace") as log:
