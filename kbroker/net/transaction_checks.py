@@ -23,6 +23,7 @@ from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.frame import parse_request
+from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,11 @@ class TransactionChecks:
             self._refuse(Held(result, holder, ("", -1), verified_at), (int(code), None))
             return
         held = Held(result, holder, (known[0].name, known[1].index), verified_at)
-        claim = self._claim(result)
+        try:
+            claim = self._claim(result)
+        except ProtocolError:  # a client id that is not UTF-8: the kernel does not look at it
+            self._refuse(held, (int(ErrorCode.INVALID_REQUEST), None))
+            return
         question = self._questions.get(claim)
         if question is None:
             question = self._questions[claim] = Question()

@@ -87,7 +87,9 @@ def test_unknown_apis_go_nowhere_and_known_ones_to_control(node: NetNode) -> Non
 def test_a_negative_version_is_counted_in_no_other_row(node: NetNode, version: int) -> None:
     rows = node.shared.metrics
     before = rows[0, : API_VERSIONS * VERSION_COUNT].copy()
-    assert ask(node.connect(), struct.pack(">ihhih", 10, API_VERSIONS, version, 42, -1)) == struct.pack(">i", 42)
+    assert ask(node.connect(), struct.pack(">ihhih", 10, API_VERSIONS, version, 42, -1)) == struct.pack(
+        ">i", 42
+    )
     assert (rows[0, : API_VERSIONS * VERSION_COUNT] == before).all()
     assert rows[0, API_VERSIONS * VERSION_COUNT] == 1
     assert ask(node.connect(), struct.pack(">ihhih", 10, 3, 1, 7, -1)) == struct.pack(">i", 7)
