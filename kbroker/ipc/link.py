@@ -73,6 +73,7 @@ class AsyncLink(asyncio.Protocol):
         self._reader = FrameReader()
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._next_call = 1
+        self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self.peer: Any = None  # whatever the owner wants to remember of the other side
 
@@ -109,10 +110,21 @@ class AsyncLink(asyncio.Protocol):
         if self._on_lost is not None:
             self._on_lost(self)
 
+    def _write(self, frame: bytes) -> None:
+        """What one turn of the loop has to say goes out in one piece."""
+        if not self._out:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._out.append(frame)
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if out and self._transport is not None:
+            self._transport.write(b"".join(out))
+
     def send(self, body: Any) -> None:
         """One-way message; silently dropped when the link is down."""
         if self._transport is not None:
-            self._transport.write(pack(0, body))
+            self._write(pack(0, body))
 
     def call(self, body: Any) -> "Awaitable[Any]":
         """Send and await the reply's value; raises KafkaError for an error reply, LinkClosed if the peer dies."""
@@ -123,16 +135,17 @@ class AsyncLink(asyncio.Protocol):
         call_id = self._next_call
         self._next_call += 1
         self._calls[call_id] = future
-        self._transport.write(pack(call_id, body))
+        self._write(pack(call_id, body))
         return future
 
     def reply(self, call_id: int, value: Any = None, error: int = 0, message: str = "") -> None:
         """Answer a call; a no-op for one-way messages."""
         if call_id and self._transport is not None:
-            self._transport.write(pack(0, Reply(call_id, value, error, message)))
+            self._write(pack(0, Reply(call_id, value, error, message)))
 
     def close(self) -> None:
         """Close after what was written has left."""
+        self._flush()
         if self._transport is not None:
             self._transport.close()
 

@@ -176,9 +176,10 @@ class ControlDouble(threading.Thread):
 
     def drop(self) -> None:
         """Lose the link, as when control dies."""
-        assert self.link is not None
-        self.link.shutdown(socket.SHUT_RDWR)
-        self.link.close()
+        link = self.link  # the next one may be accepted before this is closed
+        assert link is not None
+        link.shutdown(socket.SHUT_RDWR)
+        link.close()
 
 
 class NetNode:
