@@ -32,6 +32,7 @@ from kbroker.protocol.schema import ProtocolError
 log = logging.getLogger(__name__)
 
 PUMPS_PER_TURN = 4
+NOBODYS = (nl.EVENT_ADVANCED, nl.EVENT_READ_AHEAD)  # events without a connection
 ACCEPTS_PER_TURN = 256
 
 
@@ -131,8 +132,15 @@ class NetworkProcess:
             self._tell_closed()
 
     def _serve_events(self, first: int, end: int) -> None:
+        """A bug in the service of one client costs that client its connection, and nobody else anything."""
         for event in self.context.events[first:end, :5].tolist():
-            self._handlers[event[0]](*event[1:])
+            try:
+                self._handlers[event[0]](*event[1:])
+            except Exception:
+                log.exception("an event of kind %d failed", event[0])
+                connection = self.connections.get(event[1]) if event[0] not in NOBODYS else None
+                if connection is not None:
+                    self.close(connection, "internal error")
 
     def kernel_answered(self, connection: Connection) -> None:
         """The kernel has answered a request out of turn: take what it could not send, then let the client go on."""

@@ -1,0 +1,42 @@
+"""A bug in the service of one client stays with that client."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from kbroker.net import layout as nl
+from kbroker.net.process import NetworkProcess
+
+
+def test_a_failed_event_costs_its_connection_and_not_the_rest_of_the_turn() -> None:
+    served, closed = [], []
+
+    def on_request(row: int, *_: int) -> None:
+        if row == 5:
+            raise RuntimeError("a bug")
+        served.append(row)
+
+    process: Any = NetworkProcess.__new__(NetworkProcess)
+    process.context = SimpleNamespace(events=np.zeros((4, nl.EVENT_WORDS), np.int64))
+    process.context.events[:3, 0] = nl.EVENT_REQUEST
+    process.context.events[:3, 1] = (4, 5, 6)
+    process.connections = {row: f"connection {row}" for row in (4, 5, 6)}
+    process._handlers = {nl.EVENT_REQUEST: on_request}
+    process.close = lambda connection, reason: closed.append((connection, reason))
+    process._serve_events(0, 3)
+    assert served == [4, 6]
+    assert closed == [("connection 5", "internal error")]
+
+
+def test_a_failed_event_of_nobody_closes_nobody() -> None:
+    def fail(*_: int) -> None:
+        raise RuntimeError("a bug")
+
+    process: Any = NetworkProcess.__new__(NetworkProcess)
+    process.context = SimpleNamespace(events=np.zeros((1, nl.EVENT_WORDS), np.int64))
+    process.context.events[0, 0] = nl.EVENT_ADVANCED
+    process.connections = {0: "the first connection"}
+    process._handlers = {nl.EVENT_ADVANCED: fail}
+    process.close = lambda *_: (_ for _ in ()).throw(AssertionError("closed"))
+    process._serve_events(0, 1)
