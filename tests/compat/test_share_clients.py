@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import ShareConsumer
+from confluent_kafka import OFFSET_END, Producer, ShareConsumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.compat.test_group_clients import create_topic, produce
 from tests.conftest import BrokerFactory
@@ -98,6 +99,43 @@ def test_more_members_than_partitions_all_work(node: KBroker) -> None:
     for consumer in consumers:
         consumer.close()
     assert sum(counts.values()) <= total
+
+
+@pytest.mark.parametrize(("isolation", "expected"), [("read_committed", 60), ("read_uncommitted", 90)])
+def test_what_a_transaction_took_back_is_passed_over(node: KBroker, isolation: str, expected: int) -> None:
+    configure(node, f"share.isolation.level={isolation}")
+    producer = Producer({"bootstrap.servers": node.bootstrap, "transactional.id": "mover"})
+    producer.init_transactions()
+    for commits in (True, False, True):
+        producer.begin_transaction()
+        for number in range(30):
+            producer.produce("shared", value=f"{commits} {number}", partition=0)
+        producer.flush()
+        if commits:
+            producer.commit_transaction()
+        else:
+            producer.abort_transaction()
+    values = console(node)
+    assert len(values) == expected
+    assert ("False 0" in values) == (isolation == "read_uncommitted")
+    produce(node, "shared", 20)
+    assert len(console(node)) == 20
+    rows = [
+        row.split() for row in groups(node, "--describe", "--group", GROUP).splitlines() if "shared" in row
+    ]
+    assert {row[4] for row in rows} == {"0"}
+
+
+def test_what_retention_deleted_is_passed_over(node: KBroker) -> None:
+    """Records that nobody acknowledged disappear from the log: the group goes on behind them."""
+    produce(node, "shared", 40)
+    assert len(console(node, "--max-messages", "1")) == 1
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    gone = [TopicPartition("shared", index, OFFSET_END) for index in range(2)]
+    for future in admin.delete_records(gone).values():
+        future.result()
+    produce(node, "shared", 10)
+    assert len(console(node)) == 10
 
 
 def test_the_java_share_consumer_accepts_releases_and_rejects(node: KBroker) -> None:
