@@ -229,6 +229,27 @@ def strict(talk: Talk) -> None:
     b.close()
 
 
+def patience(talk: Talk) -> None:
+    """A fetch waits for enough bytes, but not for ever."""
+    group, topic = talk.group(), f"{talk.prefix}-t"
+    topic_id = talk.create_topic("t", 1)
+    wake(talk, topic)
+    configure(talk, group, share_auto_offset_reset="earliest")
+    a = ShareMember(talk, group, "a")
+    a.heartbeat("joins", [topic])
+    time.sleep(1)
+    produce(talk, "t", 1)
+    a.ask(ApiKey.SHARE_FETCH, 1, _opening(a, topic_id))
+    time.sleep(1)
+    for label, min_bytes, quick in (("not enough", 5000, False), ("enough", 50, True)):
+        began = time.monotonic()
+        a.fetch(label, topic_id, wait_ms=2000, min_bytes=min_bytes)
+        talk.lines.append((f"{label} at once", {"quick": time.monotonic() - began < 1}))
+        assert (time.monotonic() - began < 1) == quick
+        produce(talk, "t", 3)
+    a.close()
+
+
 def moved(talk: Talk) -> None:
     """Offsets shown, altered and deleted."""
     group, topic = talk.group(), f"{talk.prefix}-t"
@@ -279,5 +300,6 @@ SCRIPTS: dict[str, Callable[[Talk], None]] = {
     "share-membership": membership,
     "share-work": work,
     "share-strict": strict,
+    "share-patience": patience,
     "share-moved": moved,
 }

@@ -132,8 +132,10 @@ class ShareService:
             keys = self._keys(session)
             waiting = self._wake_ups.register(keys)
             try:
-                told = await self._fetch_once(wish, session, results)
                 left = deadline - asyncio.get_running_loop().time()
+                told = False
+                if left <= 0 or await self._enough(wish, session):
+                    told = await self._fetch_once(wish, session, results)
                 if told or results or left <= 0:
                     break
                 await asyncio.wait([waiting], timeout=left)
@@ -235,6 +237,27 @@ class ShareService:
                 keys.append(slot)
                 self._announce(slot)
         return keys
+
+    async def _enough(self, wish: FetchWish, session: ShareSession) -> bool:
+        """Whether there are min_bytes to acquire, or an error to tell."""
+        found = 0
+        limits = self.partitions.limits(wish.group_id)
+        committed = self.partitions.reads_committed(wish.group_id)
+        for topic_id, index in list(session.partitions) if wish.min_bytes > 1 else ():
+            key = ShareKey(wish.group_id, topic_id, index)
+            try:
+                log_partition = self.partitions.log_of(key)
+                partition = await self.partitions.open(key)
+                if not partition.may_acquire(limits):
+                    continue
+                start = max(partition.next_offset(), log_start_of(self._broker, log_partition))
+                pieces = await read_pieces(self._broker, log_partition, start, wish.min_bytes, committed)
+            except KafkaError:
+                return True
+            found += sum(len(piece.data) for piece in pieces)
+            if found >= wish.min_bytes:
+                break
+        return found >= wish.min_bytes or wish.min_bytes <= 1
 
     async def _fetch_once(
         self, wish: FetchWish, session: ShareSession, results: dict[TopicPartition, Fetched]
