@@ -239,9 +239,7 @@ class Logs:
 
     def _reopen(self, slot: int, partition: Partition) -> None:
         words = self._shared.slots[slot]
-        end = TrustedEnd(
-            *(int(words[n]) for n in (layout.SLOT_ACTIVE_BASE, layout.SLOT_ACTIVE_END, layout.SLOT_LOG_END))
-        )
+        end = _published_end(words)
         partition.abandon(layout.STATE_RECOVERING)
         loaded = partition.recover(
             clean=False,
