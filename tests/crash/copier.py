@@ -4,6 +4,7 @@
 started again at any time. Whatever goes wrong, it begins anew with fresh clients, as an application would.
 """
 
+import faulthandler
 import random
 import sys
 import time
@@ -14,6 +15,7 @@ GROUP = "copier"
 BATCH = 20
 ABORTS = 0.1  # share of transactions that are given up on purpose
 PATIENCE_S = 20
+STUCK_S = 25
 
 
 def transform(value: bytes) -> bytes:
@@ -67,11 +69,15 @@ class Copier:
             assert isinstance(value, bytes)
             self._producer.produce(self._target, transform(value), partition=message.partition())
         positions = self._consumer.position(self._places)
+        # this one call of librdkafka may wait for ever when its coordinator goes away at the wrong moment, whatever
+        # its timeout says (librdkafka 5456, 5511): the application then ends, and whoever watches it starts it anew
+        faulthandler.dump_traceback_later(STUCK_S, exit=True)
         self._producer.send_offsets_to_transaction(
             [place for place in positions if place.offset >= 0],
             self._consumer.consumer_group_metadata(),
             PATIENCE_S,
         )
+        faulthandler.cancel_dump_traceback_later()
         if random.random() < ABORTS:
             self._producer.abort_transaction(PATIENCE_S)
             raise InterruptedError
@@ -92,6 +98,7 @@ def main(bootstrap: str, source: str, target: str, partitions: int, records: int
         except InterruptedError:
             pass  # aborted on purpose
         except KafkaException as error:
+            faulthandler.cancel_dump_traceback_later()
             print(f"begins anew: {error}", flush=True)
             time.sleep(0.05)
         finally:
