@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import crc32c as reference
 import numpy as np
@@ -30,7 +31,7 @@ def test_any_bytes(data: bytes) -> None:
     assert ours.crc32c(data) == reference.crc32c(data)
 
 
-def test_plain_tables_agree_where_the_cpu_lacks_the_instruction() -> None:
+def test_plain_tables_agree_where_the_cpu_lacks_the_instruction(tmp_path: Path) -> None:
     script = (
         "from kbroker.kernels import jit\n"
         "jit.cpu_has = lambda feature: False\n"
@@ -44,7 +45,7 @@ def test_plain_tables_agree_where_the_cpu_lacks_the_instruction() -> None:
     # its own cache: the on-disk one holds the version with the instruction
     run = subprocess.run(
         [sys.executable, "-c", script],
-        env={"NUMBA_CACHE_DIR": "", "NUMBA_DISABLE_JIT": "0", "PATH": "", "XDG_CACHE_HOME": "plain-crc"},
+        env={"NUMBA_CACHE_DIR": "", "NUMBA_DISABLE_JIT": "0", "PATH": "", "XDG_CACHE_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
