@@ -1,0 +1,80 @@
+"""What every record of a load test carries, so that it can be judged from the record alone.
+
+Value, big endian, 40 bytes of header and then the body:
+
+    0   checksum       u32   CRC-32C of value[4:]
+    4   magic          u16   0x4B4C ("KL")
+    6   version        u8    1
+    7   flags          u8    bit 0: inside a transaction; bit 1: the producer means to abort that transaction
+    8   run            u32   run id, 31 bits
+    12  producer       u32   producer id, unique in the run: a restarted client gets a new one
+    16  seq            u64   0, 1, 2 ... per producer
+    24  partition_seq  u64   0, 1, 2 ... per (producer, partition)
+    32  intended_ns    u64   when the schedule wanted it sent, nanoseconds since the epoch
+
+Key: 8 bytes of ASCII, "k" and seven decimal digits. A key always goes to partition `key % partitions`, chosen by the
+producer, so order per key follows from order per (producer, partition).
+"""
+
+from typing import Any
+
+import numpy as np
+from crc32c import crc32c
+
+HEADER_BYTES = 40
+CHECKED_FROM = 4  # the checksum covers value[4:]
+MAGIC = 0x4B4C
+VERSION = 1
+TRANSACTIONAL = 1
+MEANT_TO_ABORT = 2
+KEY_BYTES = 8
+MAX_KEYS = 10_000_000
+
+HEADER = np.dtype(
+    [
+        ("checksum", ">u4"),
+        ("magic", ">u2"),
+        ("version", "u1"),
+        ("flags", "u1"),
+        ("run", ">u4"),
+        ("producer", ">u4"),
+        ("seq", ">u8"),
+        ("partition_seq", ">u8"),
+        ("intended_ns", ">u8"),
+    ]
+)
+
+
+class NotOurs(ValueError):
+    """A value that no load test wrote: too short, another magic or another version."""
+
+
+def key_bytes(key: int) -> bytes:
+    return b"k%07d" % key
+
+
+def key_number(key: bytes | None) -> int:
+    """The key's number; -1 for a key that no load test wrote."""
+    if key is None or len(key) != KEY_BYTES or key[:1] != b"k" or not key[1:].isdigit():
+        return -1
+    return int(key[1:])
+
+
+def sealed(rest: bytes) -> bytes:
+    """The value whose bytes from CHECKED_FROM on are `rest`: its checksum goes in front."""
+    return int.to_bytes(crc32c(rest), 4, "big") + rest
+
+
+def intact(value: bytes) -> bool:
+    """Whether the checksum of a value is right."""
+    return len(value) >= HEADER_BYTES and crc32c(value[CHECKED_FROM:]) == int.from_bytes(value[:4], "big")
+
+
+def header_of(value: bytes) -> Any:
+    """The header of one value as a numpy record (field names as above). Raises NotOurs; checks no checksum."""
+    if len(value) < HEADER_BYTES:
+        raise NotOurs(f"{len(value)} bytes are no value of a load test")
+    header = np.frombuffer(value, HEADER, 1)[0]
+    if header["magic"] != MAGIC or header["version"] != VERSION:
+        raise NotOurs(f"magic {int(header['magic']):#x}, version {int(header['version'])}")
+    return header
