@@ -81,7 +81,8 @@ TRANSACTIONS = pa.schema(
         ("meant", pa.int8()),  # TransactionOutcome the producer wanted
         ("error", pa.int16()),
         ("begin_ns", pa.int64()),
-        ("end_ns", pa.int64()),
+        ("ending_ns", pa.int64()),  # commit or abort was asked for: nobody may read_committed a record before
+        ("end_ns", pa.int64()),  # and had returned
     ]
 )
 
