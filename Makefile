@@ -64,6 +64,11 @@ test-full: test ## the same as test
 fuzz: venv kernels ## fuzzing alone; for an hour: make fuzz KBROKER_FUZZ_SECONDS=3600
 	@$(if $(KBROKER_FUZZ_SECONDS),KBROKER_FUZZ_SECONDS=$(KBROKER_FUZZ_SECONDS)) $(BIN)/python -m tests.tiers fuzz
 
+# KILLS: how often; each kill costs two seconds or so.
+.PHONY: crash-streams
+crash-streams: venv peer kernels ## Kafka Streams, exactly once, under KILLS=100 kill -9 of the broker's children and itself
+	@KBROKER_STREAMS_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest -q -s -m crash tests/crash/test_streams.py
+
 ##—— benchmarks
 .PHONY: bench bench-quick bench-profile venv-bench
 venv-bench: venv ## adds what the benchmarks' plots and profiles need

@@ -1,0 +1,112 @@
+"""A Kafka Streams application with exactly_once_v2 counts exactly while it and the broker's children are killed."""
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.load import create_topic
+from tests.crash.test_kill import kill_running
+from tests.crash.word_count import CHANGELOG, SOURCE, TARGET, Counts, Lines, WordCount
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.crash, pytest.mark.kafka, pytest.mark.timeout(1800)]
+
+KILLS = int(os.environ.get("KBROKER_STREAMS_KILLS", "10"))
+CATCH_UP_S = 120
+SETTINGS = {
+    "num.partitions": "3",
+    "log.segment.bytes": "1048576",
+    "group.min.session.timeout.ms": "1000",
+    "group.initial.rebalance.delay.ms": "100",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
+VICTIMS = ("control", "network 0", "application", "io 0", "everything")
+
+
+@pytest.fixture
+def application(kafka_jars: str, tmp_path: Path) -> Iterator[Callable[[str], WordCount]]:
+    """Starts instances of the word count; ends them all."""
+    started: list[WordCount] = []
+
+    def start(bootstrap: str) -> WordCount:
+        started.append(WordCount(tmp_path, bootstrap, f"words-{len(started)}"))
+        return started[-1]
+
+    yield start
+    for instance in started:
+        instance.kill9()
+
+
+def judge(broker: KBroker, lines: Lines, said: Callable[[], str]) -> None:
+    """Every word was counted once: each count from 1 to the number of its words, and the changelog agrees."""
+    lines.stop()
+    counts = Counts(broker.bootstrap, TARGET)
+    counts.read(lines.words.total(), CATCH_UP_S)
+    counts.read_rest()
+    counts.close()
+    wrong = {
+        word: f"{len(counts.of[word])} counts up to {max(counts.of[word], default=0)} for {number} words"
+        for word, number in lines.words.items()
+        if counts.of[word] != list(range(1, number + 1))
+    }
+    assert not wrong, f"{wrong}\n{said()[-4000:]}"
+    store = Counts(broker.bootstrap, CHANGELOG)
+    store.read_rest()
+    store.close()
+    assert {word: found[-1] for word, found in store.of.items()} == dict(lines.words)
+
+
+def test_word_count_is_exact_whoever_is_killed(
+    broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount]
+) -> None:
+    broker = broker_factory(SETTINGS)
+    for topic in (SOURCE, TARGET):
+        create_topic(broker.bootstrap, topic)
+    lines = Lines(broker.bootstrap)
+    instance = application(broker.bootstrap)
+    progress = Counts(broker.bootstrap, TARGET)
+    progress.read(100, CATCH_UP_S)
+    assert progress.total >= 100, instance.said()[-4000:]
+    for number in range(KILLS):
+        time.sleep(random.Random(number).uniform(0.2, 1.0))
+        victim = VICTIMS[number % len(VICTIMS)]
+        if victim == "application":
+            instance.kill9()
+            instance = application(broker.bootstrap)
+            progress.read(progress.total + 100, CATCH_UP_S)
+        elif victim == "everything":
+            broker.kill9()
+            broker.start()
+        else:
+            kill_running(broker, victim)
+    progress.close()
+    judge(broker, lines, instance.said)
+    print(f"{KILLS} kills, {lines.words.total()} words counted")
+    broker.stop()
+
+
+def test_a_zombie_is_fenced(
+    broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount]
+) -> None:
+    broker = broker_factory(SETTINGS)
+    for topic in (SOURCE, TARGET):
+        create_topic(broker.bootstrap, topic)
+    lines = Lines(broker.bootstrap)
+    zombie = application(broker.bootstrap)
+    progress = Counts(broker.bootstrap, TARGET)
+    progress.read(100, CATCH_UP_S)
+    zombie.freeze()
+    successor = application(broker.bootstrap)
+    progress.read(progress.total + 400, CATCH_UP_S)
+    progress.close()
+    zombie.thaw()
+    deadline = time.monotonic() + CATCH_UP_S
+    while "fenced" not in zombie.said() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert "fenced" in zombie.said(), zombie.said()[-4000:]
+    judge(broker, lines, successor.said)
+    broker.stop()

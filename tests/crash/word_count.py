@@ -1,0 +1,159 @@
+"""Apache Kafka's own Streams example, the word count, as an application that may be killed; and what it must count.
+
+Its topology reads lines, writes words to a repartition topic, counts them in a store with a changelog topic and
+writes each new count to the output topic. With `exactly_once_v2` and no cache the counts of a word, as a reader of
+committed records sees them, are 1, 2, 3, ... without a gap or a repetition, whatever is killed.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.crash.load import PARTITIONS
+from tests.peer.tools import QUICK_JVM, java_command
+
+SOURCE = "streams-plaintext-input"
+TARGET = "streams-wordcount-output"
+GROUP = "streams-wordcount"
+STORE = f"{GROUP}-KSTREAM-AGGREGATE-STATE-STORE-0000000003"
+CHANGELOG, REPARTITION = f"{STORE}-changelog", f"{STORE}-repartition"
+MAIN = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
+SETTINGS = {
+    "processing.guarantee": "exactly_once_v2",
+    "num.stream.threads": "2",
+    "commit.interval.ms": "50",
+    # stores in memory: each start restores from the changelog, and a killed one's transactions time out
+    "dsl.store.suppliers.class": "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers",
+    "producer.transaction.timeout.ms": "2000",
+    "consumer.session.timeout.ms": "2000",
+    "consumer.heartbeat.interval.ms": "300",
+    "reconnect.backoff.max.ms": "100",
+    "retry.backoff.ms": "20",
+}
+WORDS = [f"word{number}" for number in range(30)]
+LINE_WORDS = 4
+PAUSE_S = 0.02
+
+
+class WordCount:
+    """One instance of the application, a JVM of its own."""
+
+    def __init__(self, folder: Path, bootstrap: str, name: str) -> None:
+        self.output = folder / f"{name}.out"
+        state = folder / name
+        state.mkdir()
+        config = folder / f"{name}.properties"
+        settings = SETTINGS | {"bootstrap.servers": bootstrap, "state.dir": str(state)}
+        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        command = java_command(MAIN, str(config), jvm=(*QUICK_JVM, f"-Djava.io.tmpdir={state}"))
+        with open(self.output, "ab") as out:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+
+    def freeze(self) -> None:
+        """It sees nothing of what happens meanwhile."""
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """It goes on as if nothing had happened: a zombie."""
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def kill9(self) -> None:
+        """No goodbye; again does nothing."""
+        self._process.kill()
+        self._process.wait()
+
+    def said(self) -> str:
+        """Its log."""
+        return self.output.read_text(errors="replace")
+
+
+class Lines:
+    """An idempotent producer in a thread that writes random lines until it is stopped, and knows their words."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.words: Counter[str] = Counter()
+        self._failed: list[str] = []
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1}
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lines")
+        self._thread.start()
+
+    def _run(self) -> None:
+        source = random.Random(1)
+        while not self._stop.is_set():
+            words = source.choices(WORDS, k=LINE_WORDS)
+            self.words.update(words)
+            self._producer.produce(
+                SOURCE, " ".join(words), partition=source.randrange(PARTITIONS), on_delivery=self._delivered
+            )
+            self._producer.poll(0)
+            self._stop.wait(PAUSE_S)
+
+    def _delivered(self, error: object, _: object) -> None:
+        if error is not None:
+            self._failed.append(str(error))
+
+    def stop(self) -> None:
+        """Everything is in the log when this returns."""
+        self._stop.set()
+        self._thread.join()
+        assert self._producer.flush(60) == 0
+        assert self._failed == []
+
+
+class Counts:
+    """A reader of committed counts. of: word -> every count that was written, in order."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.of: dict[str, list[int]] = defaultdict(list)
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "counts",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "reconnect.backoff.max.ms": 100,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+
+    @property
+    def total(self) -> int:
+        """Words counted so far."""
+        return sum(map(len, self.of.values()))
+
+    def read(self, enough: int, timeout_s: float) -> None:
+        """Read until so many words are counted."""
+        deadline = time.monotonic() + timeout_s
+        while self.total < enough and time.monotonic() < deadline:
+            self._take(0.2)
+
+    def read_rest(self) -> None:
+        """Read what may still come and must not be there."""
+        while self._take(0.5):
+            pass
+
+    def _take(self, timeout_s: float) -> int:
+        messages = self._consumer.consume(500, timeout_s)
+        for message in messages:
+            error = message.error()
+            assert error is None or error.retriable(), error
+            if error is None:
+                key, value = message.key(), message.value()
+                assert isinstance(key, bytes)
+                assert isinstance(value, bytes)
+                self.of[key.decode()].append(int.from_bytes(value, "big"))
+        return len(messages)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._consumer.close()
