@@ -34,8 +34,7 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
     for log_dir in broker.log_dirs:
         held = [partition for partition in broker.catalogue.partitions() if partition.log_dir == log_dir]
         space = await asyncio.to_thread(_space, log_dir)
-        failed = any(broker.slots.state(p.slot) == layout.STATE_OFFLINE for p in held)
-        if space is None or failed or log_dir not in broker.online_dirs:
+        if space is None or broker.dir_errors.of(log_dir):
             results.append(DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, log_dir))
             continue
         topics = _topics(broker, [partition for partition in held if asked is None or id(partition) in asked])

@@ -23,6 +23,7 @@ from kbroker.control.producer_ids import ProducerIds
 from kbroker.control.slots import Slots as PartitionSlots
 from kbroker.control.store import ConfigKey, Deletion, Store, Stored
 from kbroker.ipc import layout
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import Image, OpenPartition, TopicImage
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.slots import Slots
@@ -46,7 +47,7 @@ class Broker:
     deletion_listeners: told each topic that has been deleted.
     connection_listeners: told the id of each connection that has share-fetched and is closed now.
     announcing: topics that network processes are being told of but that clients may not see yet.
-    log_dirs: absolute paths of all log directories; online_dirs: of those that could be used at start.
+    log_dirs: absolute paths of all log directories. dir_errors: which of them have failed.
     orphans: partitions of deleted topics that an IO worker of this run may still have open.
     opening: partitions that an IO worker is being told of for the first time.
     metrics: this process's row.
@@ -94,7 +95,7 @@ class Broker:
         self._config_version = 0
         self._load: dict[int, int] = dict.fromkeys(range(shared.sizes.workers), 0)
         self.log_dirs = tuple(absolute(log_dir) for log_dir in self.config.log_dirs)
-        self.online_dirs = self.log_dirs
+        self.dir_errors = LogDirErrors(self.log_dirs, shared)
         self._workers_of = workers_of_dirs(self.log_dirs, shared.sizes.workers)
 
     # --- what is known ---------------------------------------------------------------------------------
@@ -124,20 +125,20 @@ class Broker:
             config = self._topic_configs[name] = TopicConfig.resolve(self.override(TOPIC, name), self.config)
         return config
 
+    @property
+    def online_dirs(self) -> tuple[str, ...]:
+        """Log directories in use."""
+        return self.dir_errors.online
+
     def is_online(self, partition: Partition) -> bool:
         """Whether the partition's log is open."""
         return self.slots.state(partition.slot) == layout.STATE_ONLINE
 
     def dirs_for_new_partitions(self) -> list[str]:
-        """Log directories that take new partitions: none of their logs is offline, and not cordoned (KIP-1066)."""
+        """Log directories that take new partitions: in use, and not cordoned (KIP-1066)."""
         cordoned = self.config.value("cordoned.log.dirs")
         names = cordoned if isinstance(cordoned, tuple) else ()
         closed = {absolute(name) for name in names}
-        if self.slots.offline_count():
-            offline = (
-                p for p in self.catalogue.partitions() if self.slots.state(p.slot) == layout.STATE_OFFLINE
-            )
-            closed |= {partition.log_dir for partition in offline}
         return [] if "*" in names else [log_dir for log_dir in self.online_dirs if log_dir not in closed]
 
     def partitions_of(self, worker: int) -> list[tuple[Topic, Partition]]:

@@ -1,8 +1,11 @@
 """Control's state at start: what the store knows, what lies on disk, and slots for all of it."""
 
+import errno
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
@@ -10,14 +13,14 @@ from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
 from kbroker.control import adoption, kafka_metadata
 from kbroker.control import store as stores
-from kbroker.control.broker import Broker
+from kbroker.control.broker import Broker, absolute
 from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.config_resource import TOPIC
 from kbroker.control.internal_topic import wish_for
 from kbroker.control.kafka_metadata import KafkaMetadata
 from kbroker.control.placement import place
 from kbroker.control.retirement import retire_all
-from kbroker.control.store import Change, Store
+from kbroker.control.store import Change, Store, StoreError
 from kbroker.ipc import layout
 from kbroker.ipc.shared import Shared
 
@@ -27,12 +30,19 @@ PRODUCER_IDS_PER_MS = 1000
 """Producer ids that start at the time of adoption in microseconds lie far above any counted from 0."""
 
 
-def open_store(log_dirs: Sequence[str]) -> Store:
-    """The store in the first log directory that has one; a new one in the first."""
+def open_store(log_dirs: Sequence[str], all_dirs: Sequence[str] = ()) -> Store:
+    """The store in the first log directory that has one; a new one in the first.
+
+    all_dirs: offline ones included. Raises StoreError when the store may be in one of these: a second store would have
+    another truth."""
     for log_dir in log_dirs:
         path = Path(log_dir, stores.FILE_NAME)
         if path.exists():
             return Store(path)
+    if missing := set(all_dirs) - set(log_dirs):
+        raise StoreError(
+            f"{stores.FILE_NAME} may be in a log dir that can not be used: {', '.join(sorted(missing))}"
+        )
     return Store(Path(log_dirs[0], stores.FILE_NAME))
 
 
@@ -42,15 +52,18 @@ def build(
     log_dirs: Sequence[str],
     endpoints: Mapping[str, Endpoint],
     cluster_id: str,
+    directory_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> Broker:
     """The broker's state, slots assigned and published. Blocks; nothing else runs yet.
 
-    log_dirs: those that are online. Partitions of others keep their slots and stay offline.
+    log_dirs: those that are online. Partitions of others keep their slots and stay offline. directory_ids: of them.
     """
-    store = open_store(log_dirs)
+    store = open_store(log_dirs, [absolute(log_dir) for log_dir in static.log_dirs])
     store.put_meta("cluster_id", cluster_id)
     broker = Broker(shared, static, store, store.load(), endpoints, cluster_id)
-    broker.online_dirs = tuple(log_dirs)
+    for log_dir in set(broker.log_dirs) - set(log_dirs):
+        broker.dir_errors.fail(log_dir, errno.ENODEV)
+    _check_identities(broker, store, directory_ids)
     new_run = not broker.slots.in_use
     if new_run:
         store.advance_leader_epochs()
@@ -74,6 +87,24 @@ def build(
     return broker
 
 
+def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, str]) -> None:
+    """A log dir that was replaced, as when its disk is not mounted, is offline as long as it should hold partitions:
+    these would begin anew, empty. Each log dir is known by the directory.id of its meta.properties (KIP-858)."""
+    held = Counter(partition.log_dir for partition in broker.catalogue.partitions())
+    for log_dir in broker.online_dirs:
+        here = directory_ids.get(log_dir, "")
+        known = store.meta(f"directory.{log_dir}", "")
+        if here and known and here != known and held[log_dir]:
+            broker.dir_errors.fail(log_dir, errno.ENODEV)
+            log.error(
+                "log dir %s stays offline: it is not the one that holds %d partitions (directory.id %s, not %s); is its"
+                " disk mounted?",
+                *(log_dir, held[log_dir], here, known),
+            )
+        elif here != known:
+            store.put_meta(f"directory.{log_dir}", here)
+
+
 def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     """Deletions that a crash interrupted: an IO worker of this run may still have the log open, or a folder is left."""
     pending = store.deletions()
@@ -82,7 +113,8 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
         if owner is not None and broker.slots.state(one.partition.slot) != layout.STATE_DELETED:
             broker.assign_worker(one.partition, one.partition.log_dir)
             broker.orphans.append(one)
-    store.finish_deletions(retire_all([one for one in pending if one not in broker.orphans]))
+    reachable = [one for one in pending if not broker.dir_errors.of(one.partition.log_dir)]
+    store.finish_deletions(retire_all([one for one in reachable if one not in broker.orphans]))
 
 
 def _adopt(broker: Broker, store: Store) -> None:

@@ -16,7 +16,7 @@ A file of a newer version is refused.
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,6 +58,7 @@ CREATE TABLE deletions (
 """
 MIGRATIONS = (_VERSION_1, _VERSION_2)
 VERSION = len(MIGRATIONS)
+RESERVE = 1 << 20
 
 ConfigKey = tuple[int, str]
 """Resource type and name."""
@@ -112,6 +113,7 @@ class Store:
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("PRAGMA foreign_keys=ON")
             self._migrate(path)
+            self._reserve()
         except sqlite3.DatabaseError as error:
             self._db.close()
             raise StoreError(f"{path}: {error}") from error
@@ -125,6 +127,17 @@ class Store:
             raise StoreError(f"{path} has version {version}; this kbroker reads up to {VERSION}")
         for number in range(version, VERSION):
             self._db.executescript(f"BEGIN; {MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;")
+
+    def _reserve(self) -> None:
+        """Room for changes on a full disk, so that topics can be deleted and retention shortened just then:
+        RESERVE bytes of free pages in the file, and a WAL of that length, which is written from its start again after
+        a checkpoint. A disk that is full already has no room for it."""
+        with suppress(sqlite3.OperationalError):
+            with self._transaction() as db:
+                db.execute("CREATE TABLE reserve (room BLOB)")
+                db.execute("INSERT INTO reserve VALUES (zeroblob(?))", (RESERVE,))
+                db.execute("DROP TABLE reserve")
+            self._db.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

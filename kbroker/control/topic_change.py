@@ -180,7 +180,8 @@ async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: Asy
             log.error("%s could not be deleted: %s", one.partition.folder, result)
         else:
             closed.append(one)
-    finished = await asyncio.to_thread(retire_all, closed)
+    reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
+    finished = await asyncio.to_thread(retire_all, reachable)
     if finished:
         await broker.in_store(lambda store: store.finish_deletions(finished))
         await broker.logs.forget([one.partition.folder for one in finished])

@@ -239,7 +239,9 @@ class Control:
 def main(context: ChildContext, dispatch: Dispatch, coordinators: Coordinators) -> None:
     """Entry of the role "control". dispatch answers clients' requests; coordinators makes the machines that run."""
     endpoints = {endpoint.listener: endpoint for endpoint in _advertised(context)}
-    broker = state.build(context.shared, context.config, context.log_dirs, endpoints, context.cluster_id)
+    broker = state.build(
+        context.shared, context.config, context.log_dirs, endpoints, context.cluster_id, context.directory_ids
+    )
 
     async def serve() -> None:
         await Control(context, broker, dispatch, coordinators).run()

@@ -7,6 +7,7 @@ from kbroker.http.families import Families
 from kbroker.http.health import Health
 from kbroker.http.process_rows import process_names
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.ring import ring_length
 
 
@@ -24,13 +25,15 @@ class BrokerRows:
         families.add("kbroker_info", (__version__, node, self.context.cluster_id), 1)
         families.add("kbroker_ready", (), int(not self.health.not_ready()))
         families.add("kbroker_ring_capacity", (), self.context.shared.sizes.ring_entries)
+        errors = LogDirErrors(self.context.config.log_dirs, self.context.shared)
+        for path in errors.paths:
+            families.add("kbroker_log_dir_offline", (path,), int(errors.of(path) != 0))
         appends, completions = self._rings(families)
         if not families.kafka:
             return
-        offline = len(set(self.context.config.log_dirs)) - len(self.context.log_dirs)
         families.add("kafka_network_requestchannel_requestqueuesize", (), appends)
         families.add("kafka_network_requestchannel_responsequeuesize", (), completions)
-        families.add("kafka_log_logmanager_offlinelogdirectorycount", (), max(0, offline))
+        families.add("kafka_log_logmanager_offlinelogdirectorycount", (), len(errors.failed))
         families.add("kafka_controller_kafkacontroller_activecontrollercount", (), 1)
         families.add("kafka_controller_controllerstats_uncleanleaderelections_total", (), 0)
         families.add("kafka_brokers", (), 1)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kbroker.http.families import Families
 from kbroker.http.process_rows import IDLE_WINDOW_S, process_names
 from kbroker.http.recent import Recent
+from kbroker.http.time_to_full import TimeToFull
 from kbroker.ipc import layout
 from kbroker.ipc.shared import Shared
 
@@ -46,6 +47,7 @@ class HostRows:
         self._log_dirs = tuple(log_dirs)
         self._proc = proc
         self._known: dict[int, psutil.Process] = {}
+        self._forecasts: dict[str, TimeToFull] = {}
 
     def add(self, families: Families) -> None:
         """What can not be seen on this host (no PSI, no device) is left out."""
@@ -116,16 +118,24 @@ class HostRows:
 
     def _dirs(self, families: Families) -> None:
         for path in self._log_dirs:
-            space = os.statvfs(path)
+            try:
+                space = os.statvfs(path)
+            except OSError as error:  # it went offline
+                log.debug("%s can not be read: %s", path, error)
+                continue
             for kind, blocks in (
                 ("size", space.f_blocks),
                 ("used", space.f_blocks - space.f_bfree),
                 ("free", space.f_bavail),
             ):
                 families.add("kbroker_log_dir_bytes", (path, kind), blocks * space.f_frsize)
+            forecast = self._forecasts.setdefault(path, TimeToFull())
+            forecast.add(self._recent.now_s(), space.f_bavail * space.f_frsize)
+            if (seconds := forecast.seconds()) is not None:
+                families.add("kbroker_log_dir_full_seconds", (path,), seconds)
 
     def _devices(self, families: Families) -> None:
-        numbers = {Path(path).stat().st_dev for path in self._log_dirs}
+        numbers = {Path(path).stat().st_dev for path in self._log_dirs if Path(path).exists()}
         wanted = {(os.major(number), os.minor(number)) for number in numbers}
         for line in (self._proc / "diskstats").read_text().splitlines():
             fields = line.split()

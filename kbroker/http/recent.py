@@ -20,6 +20,10 @@ class Recent:
         self._readings: deque[tuple[float, Reading]] = deque()
         self._lock = threading.Lock()
 
+    def now_s(self) -> float:
+        """The clock."""
+        return self._clock_s()
+
     def remember(self, reading: Reading, window_s: float) -> Reading:
         """Keep a reading; the one from the start of the window, or the earliest there is (empty at first)."""
         return self.remember_at(reading, window_s)[0]

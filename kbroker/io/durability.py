@@ -41,6 +41,7 @@ class Durability:
         self._under_way: set[int] = set()
         self._again: set[int] = set()
         self._unanswered: list[tuple[HeldAppend, int]] = []
+        logs.offline_listeners.append(self.went_offline)
 
     @property
     def delayed(self) -> int:
@@ -141,11 +142,15 @@ class Durability:
         else:  # the client's ring is full; it is drained soon
             self._unanswered.append((held, error))
 
-    def forget(self, slot: int) -> None:
-        """The slot is closed: what waits for it gets NOT_LEADER_OR_FOLLOWER, as after a change of leader."""
+    def forget(self, slot: int, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
+        """The slot is closed: what waits for it gets an error, as after a change of leader."""
         for produce, held in self._held.pop(slot, {}).items():
             self._purgatory.cancel(produce)
-            self._answer(held, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self._answer(held, error)
+
+    def went_offline(self, slot: int) -> None:
+        """The slot's log dir failed: what waits for it will never be on disk."""
+        self.forget(slot, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def next_expiry_ms(self) -> int | None:
         """When ``expire`` is due next."""

@@ -97,7 +97,8 @@ class Housekeeping:
                 self._logs.failed(partition.slot, error)
         self._metrics.observe(RETENTION_SECONDS, time.monotonic_ns() - began)
 
-    def _write_cleaner_offsets(self) -> None:
+    def write_cleaner_offsets(self) -> None:
+        """Write the cleaner's checkpoints of all log dirs."""
         try:
             self._cleaning.write_checkpoints()
         except OSError as error:
@@ -111,9 +112,10 @@ class Housekeeping:
 
     def _look(self) -> None:
         now = wall_clock_ms()
+        self._logs.check_dirs()
         deletions.remove(self._logs.deletions.take_due(now))
         self._logs.heal()
-        self._write_cleaner_offsets()
+        self.write_cleaner_offsets()
         self._durability.measure()
         self._metrics.words[PRODUCERS] = self._producers.count
         due, rolled = [], []

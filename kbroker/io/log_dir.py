@@ -1,6 +1,7 @@
 """One log dir: its lock, identity, clean shutdown marker, partition folders, checkpoints and free space."""
 
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -29,8 +30,9 @@ class LogDir:
     """
 
     def __init__(self, path: str) -> None:
-        self.path = str(Path(path).absolute())
+        self.path = os.path.abspath(path)  # noqa: PTH100 Path.resolve would follow links
         self.failed: OSError | None = None
+        self._identity: tuple[int, int] | None = None
         self._lock_fd = -1
 
     def lock(self) -> None:
@@ -65,6 +67,15 @@ class LogDir:
         """Take the log dir offline after an I/O error; the first one is kept."""
         if self.failed is None:
             self.failed = error
+
+    def check(self) -> None:
+        """Raise OSError when the folder is not the one that it was at the first call: its mount is gone."""
+        status = Path(self.path).stat()
+        identity = (status.st_dev, status.st_ino)
+        if self._identity is None:
+            self._identity = identity
+        elif identity != self._identity:
+            raise OSError(errno.ENODEV, "another folder is in its place, its file system is gone", self.path)
 
     # --- clean shutdown --------------------------------------------------------------------------------
 

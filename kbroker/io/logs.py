@@ -2,9 +2,10 @@
 
 import errno
 import logging
+import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +17,13 @@ from kbroker.io import append_row as ar
 from kbroker.io.deletions import Deletions
 from kbroker.io.drain import Drain
 from kbroker.io.log_dir import LogDir
+from kbroker.io.offset_checkpoints import OffsetCheckpoints
 from kbroker.io.partition import Partition
 from kbroker.io.recovery import LoadedLog, TrustedEnd
 from kbroker.io.recovery_progress import RecoveryProgress
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import OpenPartition
 from kbroker.kernels.sequence import write_group
 from kbroker.metrics.slots import bind
@@ -28,9 +31,10 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
-Offsets = dict[tuple[str, int], int]
-
-FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""What passes: a full disk, no more files, no more memory. Any other error of a write takes the log dir offline."""
+UNREADABLE = {errno.EIO, errno.ENXIO, errno.ENODEV, errno.EROFS, errno.ESTALE, errno.EUCLEAN, errno.ESHUTDOWN}
+"""Errors of a read that speak of the disk, not of one file."""
 ROOM_TO_HEAL = 32 << 20  # bytes; less would be full again at once
 RECOVERED_LOGS = bind("kbroker_recovered_logs_total")
 RECOVERY_SECONDS = bind("kbroker_recovery_seconds")
@@ -66,7 +70,10 @@ class Logs:
         self._partitions: dict[int, Partition] = {}
         self._openings: dict[int, Opening] = {}
         self._dirs: dict[str, LogDir] = {path: LogDir(path) for path in context.log_dirs}
-        self._checkpoints: dict[str, tuple[Offsets, Offsets, Offsets]] = {}
+        self._errors = LogDirErrors(context.config.log_dirs, context.shared)
+        self.offline_listeners: list[Callable[[int], None]] = []
+        """Told the slot of each partition that went offline with its log dir."""
+        self._checkpoints = OffsetCheckpoints(self._dirs, self._not_written)
         self._done: deque[Opening] = deque()
         self._full: set[int] = set()
         self._progress = RecoveryProgress()
@@ -114,6 +121,13 @@ class Logs:
             self._done.append(opening)
             self._notify()
             return
+        if number := self._errors.of(message.log_dir):
+            opening.error = KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"{message.log_dir}: {os.strerror(number)}"
+            )
+            self._done.append(opening)
+            self._notify()
+            return
         trusted = self._trusted_end(message)
         self._openings[slot] = opening
         _set_state(words, layout.STATE_RECOVERING)
@@ -136,7 +150,8 @@ class Logs:
         began = time.monotonic_ns()
         key = (message.topic, message.partition)
         try:
-            points, starts, first_dirty = self._offsets_of(message.log_dir)
+            Path(message.log_dir).stat()  # one that is gone has failed: it is not made anew
+            points, starts, first_dirty = self._checkpoints.at_start(message.log_dir)
             new = opening.partition.create_folder(message.topic_id)
             opening.partition.first_dirty = -1 if new else first_dirty.get(key, -1)
             opening.loaded = opening.partition.recover(
@@ -153,17 +168,6 @@ class Logs:
         self._progress.finish()
         self._done.append(opening)
         self._notify()
-
-    def _offsets_of(self, log_dir: str) -> tuple[Offsets, Offsets, Offsets]:
-        """Recovery points, log starts and first dirty offsets of a log dir as they were when this process began."""
-        if log_dir not in self._checkpoints:
-            folder = LogDir(log_dir)
-            self._checkpoints[log_dir] = (
-                folder.recovery_points(),
-                folder.log_start_offsets(),
-                folder.cleaner_offsets(),
-            )
-        return self._checkpoints[log_dir]
 
     def take_opened(self, reply: Callable[[int, int, str], None]) -> None:
         """Bring online what threads have loaded; reply(call_id, error, message)."""
@@ -186,11 +190,12 @@ class Logs:
             self._drain.metrics.observe(RECOVERY_SECONDS, opening.nanoseconds)
         if opening.error is None:
             return 0, ""
-        log.error("%s can not be opened: %s", opening.partition.folder, opening.error)
+        level = logging.DEBUG if self._errors.of(opening.message.log_dir) else logging.ERROR
+        log.log(level, "%s can not be opened: %s", opening.partition.folder, opening.error)
         _set_state(self._shared.slots[slot], layout.STATE_OFFLINE)
         if isinstance(opening.error, KafkaError):
             return int(opening.error.code), str(opening.error)
-        if isinstance(opening.error, OSError):
+        if isinstance(opening.error, OSError) and opening.error.errno not in NO_ROOM:
             self._dir_failed(opening.message.log_dir, opening.error)
         return ErrorCode.KAFKA_STORAGE_ERROR, str(opening.error)
 
@@ -214,12 +219,12 @@ class Logs:
     def failed(self, slot: int, error: OSError) -> None:
         """A full disk turns produce away until there is room; any other error takes the log dir offline."""
         partition = self._partitions[slot]
-        if error.errno not in FULL_DISK:
+        if error.errno not in NO_ROOM:
             self._dir_failed(str(Path(partition.folder).parent), error)
             return
         self._drain.rows[slot, ar.ROW_OPEN] = ar.DISK_FULL
         if slot not in self._full:
-            log.error("%s: no space left, produce is refused until there is", partition.folder)
+            log.error("%s: produce is refused until there is room: %s", partition.folder, error)
             self._full.add(slot)
 
     def heal(self) -> None:
@@ -257,12 +262,40 @@ class Logs:
         folder = self._dirs.get(log_dir)
         if folder is not None:
             folder.fail(error)
-        log.error("log dir %s goes offline: %s", log_dir, error)
+        if self._errors.fail(log_dir, error.errno or errno.EIO):
+            log.error("log dir %s goes offline: %s", log_dir, error)
         for slot, partition in list(self._partitions.items()):
-            if Path(partition.folder).parent == Path(log_dir):
-                partition.abandon()
+            if partition.folder.rpartition("/")[0] == log_dir:
+                self._full.discard(slot)
                 del self._partitions[slot]
-                self._drain.notify(slot)
+                self._abandon(slot, partition)
+
+    def _abandon(self, slot: int, partition: Partition) -> None:
+        try:
+            partition.abandon()
+        except OSError as error:  # closing may tell what an earlier write met
+            log.debug("%s: %s", partition.folder, error)
+        self._drain.notify(slot)
+        for listener in self.offline_listeners:
+            listener(slot)
+
+    def read_failed(self, slot: int, error: OSError) -> None:
+        """A segment could not be read: an error of the disk takes its log dir offline."""
+        partition = self._partitions.get(slot)
+        if partition is not None and error.errno in UNREADABLE:
+            self._dir_failed(str(Path(partition.folder).parent), error)
+
+    def check_dirs(self) -> None:
+        """Take log dirs offline whose file system is gone, or that failed in another process of the broker."""
+        for path, folder in self._dirs.items():
+            if folder.failed is not None:
+                continue
+            try:
+                if number := self._errors.of(path):
+                    raise OSError(number, os.strerror(number), path)
+                folder.check()
+            except OSError as error:
+                self._dir_failed(path, error)
 
     def sync_failed(self, slot: int, number: int) -> None:
         """After a failed sync the kernel may have dropped dirty pages: the log dir can not be trusted any more."""
@@ -287,59 +320,34 @@ class Logs:
             return
         if delete:
             partition.delete(now_ms())
-            self.forget_checkpoints([partition])
+            self._checkpoints.forget([partition])
         else:
             partition.close()
 
     def checkpoint(self) -> None:
         """Write recovery points and log starts of every log dir."""
-        by_dir: dict[str, list[Partition]] = {path: [] for path in self._dirs}
-        for partition in self._partitions.values():
-            by_dir.setdefault(str(Path(partition.folder).parent), []).append(partition)
-        for path, partitions in by_dir.items():
-            folder = self._dirs[path]
-            if folder.failed is None and partitions:
-                self._checkpoint_dir(folder, partitions)
+        self._checkpoints.write(self._partitions.values())
 
-    def _checkpoint_dir(self, folder: LogDir, partitions: Iterable[Partition]) -> None:
-        points, starts, plain = {}, {}, []
-        for partition in partitions:
-            key = (partition.topic, partition.partition)
-            points[key] = partition.recovery_point
-            start = partition.checkpointed_log_start
-            if start is None:
-                plain.append(key)
-            else:
-                starts[key] = start
-        try:
-            folder.update_recovery_points(points)
-            folder.update_log_start_offsets(starts, tuple(plain))
-        except OSError as error:
-            if error.errno in FULL_DISK:
-                log.error("checkpoints of %s are not written: %s", folder.path, error)
-            else:
-                self._dir_failed(folder.path, error)
-
-    def forget_checkpoints(self, partitions: Iterable[Partition]) -> None:
-        """Drop deleted partitions from the checkpoints."""
-        for partition in partitions:
-            folder = self._dirs[str(Path(partition.folder).parent)]
-            key = (partition.topic, partition.partition)
-            try:
-                folder.update_recovery_points({}, (key,))
-                folder.update_log_start_offsets({}, (key,))
-                folder.update_cleaner_offsets({}, (key,))
-            except OSError as error:
-                log.warning("checkpoints of %s: %s", folder.path, error)
+    def _not_written(self, log_dir: str, error: OSError) -> None:
+        if error.errno in NO_ROOM:
+            log.error("checkpoints of %s are not written: %s", log_dir, error)
+        else:
+            self._dir_failed(log_dir, error)
 
     def close_all(self) -> None:
         """Orderly stop: sync and close every log, then write the checkpoints. Raises OSError."""
         self._executor.shutdown(wait=True, cancel_futures=True)
         self.take_opened(lambda *_: None)
-        for partition in self._partitions.values():
-            partition.close(sync=False)
+        for slot, partition in list(self._partitions.items()):
+            try:
+                partition.close(sync=False)
+            except OSError as error:
+                self.failed(slot, error)
         for path in {str(Path(partition.folder).parent) for partition in self._partitions.values()}:
-            self._dirs[path].sync()  # once for all logs: thousands of single syncs would take seconds
+            try:
+                self._dirs[path].sync()  # once for all logs: thousands of single syncs would take seconds
+            except OSError as error:
+                self._dir_failed(path, error)
         self.checkpoint()
 
 

@@ -26,6 +26,7 @@ class ReadAheadPool:
     def __init__(self, notify: Callable[[], None]) -> None:
         self._notify = notify
         self._done: deque[ReadAhead] = deque()
+        self._failed: deque[tuple[int, OSError]] = deque()
         self._executor = ThreadPoolExecutor(THREADS, "read-ahead")
         self._scratch = threading.local()
 
@@ -40,6 +41,13 @@ class ReadAheadPool:
             done.append(self._done.popleft())
         return done
 
+    def take_failed(self) -> list[tuple[int, OSError]]:
+        """Slots whose segment could not be read since the last call, and why."""
+        failed = []
+        while self._failed:
+            failed.append(self._failed.popleft())
+        return failed
+
     def close(self) -> None:
         """Drop what has not begun."""
         self._executor.shutdown(wait=True, cancel_futures=True)
@@ -49,6 +57,7 @@ class ReadAheadPool:
             self._pull(file, request.position, request.length)
         except OSError as error:
             log.warning("read-ahead of %s failed: %s", file, error)
+            self._failed.append((request.slot, error))
         self._done.append(request)
         self._notify()
 

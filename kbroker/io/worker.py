@@ -156,6 +156,8 @@ class Worker:
             log.debug("control is not there yet")
         self._take_messages()
         self.logs.take_opened(self._reply)
+        for slot, error in self.read_ahead.take_failed():
+            self.logs.read_failed(slot, error)
         for request in self.read_ahead.take():
             self.metrics.words[READ_AHEADS] += 1
             self.metrics.words[READ_AHEAD_BYTES] += request.length
@@ -242,7 +244,7 @@ class Worker:
             pass
         self.read_ahead.close()
         self.durability.close()
-        self.cleaning.write_checkpoints()
+        self.housekeeping.write_cleaner_offsets()
         self.logs.close_all()
         log.info("io %d stopped, %d partitions closed", self.context.index, self.logs.count)
 

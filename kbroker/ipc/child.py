@@ -31,8 +31,8 @@ class ChildContext:
     handoff: the end of the acceptor's socket pair on which a network process receives connections, else None.
     log_dirs: absolute paths of those that are online. clean_dirs: those that were stopped cleanly before this
     start. first_start: no earlier process of this place has run since the broker started.
-    ports: bound port of each listener by listener name. http_listener: the listening socket of the http process,
-    None for the others.
+    directory_ids: of meta.properties, by log dir. ports: bound port of each listener by listener name.
+    http_listener: the listening socket of the http process, None for the others.
     """
 
     role: str
@@ -47,6 +47,7 @@ class ChildContext:
     cluster_id: str
     log_dirs: tuple[str, ...]
     clean_dirs: frozenset[str]
+    directory_ids: dict[str, str] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
     first_start: bool = True
     http_listener: socket.socket | None = None

@@ -25,7 +25,7 @@ class Sizes:
     """How large the shared memory is. Untouched pages cost nothing, so maxima may be generous.
 
     clients: processes that own an arena and append (the network processes, then control).
-    workers: IO workers. entries: of one ring, a power of two. arena_bytes: of one arena.
+    workers: IO workers. entries: of one ring, a power of two. arena_bytes: of one arena. log_dirs: entries of log.dirs.
     """
 
     clients: int
@@ -33,6 +33,7 @@ class Sizes:
     max_partitions: int
     ring_entries: int
     arena_bytes: int
+    log_dirs: int = 16
 
 
 class Region:
@@ -57,7 +58,7 @@ class Shared:
     workers, then http, then the cleaner); append_ring(client, worker), completion_ring(client, worker): addresses;
     counters[clients + workers][max_partitions, COUNTER_WORDS], and counter_bases[max_partitions, COUNTER_WORDS]: what a
     slot's counters added up to when its partition got it (control writes it); metrics[clients + workers + 3,
-    ROW_WORDS]: the rows of `processes`, then the supervisor's.
+    ROW_WORDS]: the rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -80,6 +81,8 @@ class Shared:
         ]
         self._counter_bases = Region(sizes.max_partitions * layout.COUNTER_WORDS * 8)
         self.counter_bases = self._counter_bases.words((sizes.max_partitions, layout.COUNTER_WORDS))
+        self._log_dir_errors = Region(max(1, sizes.log_dirs) * 8)
+        self.log_dir_errors = self._log_dir_errors.words((max(1, sizes.log_dirs),))
         self._metrics = Region((self.process_count + 3) * ROW_WORDS * 8)
         self.metrics = self._metrics.words((self.process_count + 3, ROW_WORDS))
         self.event_fds = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(self.process_count)]

@@ -141,6 +141,7 @@ CATALOG: tuple[Metric, ...] = (
           kafka="kafka_controller_kafkacontroller_globaltopiccount"),
     gauge("kbroker_partitions", "Partitions by state.", "state", source=BROKER),
     gauge("kbroker_ready", "1 when every process has started and every log is open.", source=BROKER),
+    gauge("kbroker_log_dir_offline", "1 when the log dir has failed, until the next start.", "dir", source=BROKER),
     gauge("kbroker_ring_entries", "Entries in the rings between a client process and an IO worker.", "ring", "client",
           "worker", source=BROKER),
     gauge("kbroker_ring_capacity", "Entries that fit in one ring.", source=BROKER),
@@ -154,6 +155,9 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_process_start_time_seconds", "Unix time each process started.", "process", source=HOST),
     gauge("kbroker_log_dir_bytes", "Size, used and free bytes of the file system of each log dir.", "dir", "type",
           source=HOST),
+    gauge("kbroker_log_dir_full_seconds",
+          "Seconds until the file system of each log dir is full, if it fills as in the last hour (straight line "
+          "through its free bytes); +Inf while it does not fill.", "dir", source=HOST),
     counter("kbroker_disk_bytes_total", "Bytes of the block device of each log dir.", "device", "direction",
             source=HOST),
     counter("kbroker_disk_operations_total", "Operations of that device.", "device", "direction", source=HOST),

@@ -20,8 +20,8 @@ class LogDirsUnusable(Exception):
 class LogDirs:
     """A log dir with an I/O error is left out, as in Kafka, while others remain.
 
-    online: absolute paths. clean: those of them whose last stop was clean. cluster_id: of meta.properties, new in
-    new log dirs.
+    online: absolute paths. directory_ids: of them. clean: those of them whose last stop was clean. cluster_id: of
+    meta.properties, new in new log dirs.
     """
 
     def __init__(self, paths: Sequence[str], node_id: int) -> None:
@@ -35,8 +35,9 @@ class LogDirs:
         try:
             found = [meta_properties.read(path) for path in self.online]
             self.cluster_id = next((f.cluster_id for f in found if f), None) or meta_properties.random_id()
-            for folder in self._dirs:
-                folder.identify(self.cluster_id, node_id)
+            self.directory_ids = {
+                folder.path: folder.identify(self.cluster_id, node_id).directory_id for folder in self._dirs
+            }
         except (MetaPropertiesError, OSError) as error:
             raise LogDirsUnusable(str(error)) from error
 
@@ -52,11 +53,12 @@ class LogDirs:
             log.error("log dir %s is offline: %s", folder.path, error)
             return False
 
-    def release(self, clean: bool) -> None:
-        """Give the log dirs back; clean: every log was closed, so the next start need not check them."""
+    def release(self, clean: bool, failed: Sequence[str] = ()) -> None:
+        """Give the log dirs back; clean: every log was closed, so the next start need not check them, but for those in
+        log dirs that failed."""
         for folder in self._dirs:
             try:
-                if clean:
+                if clean and folder.path not in failed:
                     folder.write_clean_marker()
             except OSError as error:
                 log.error("no clean shutdown marker in %s: %s", folder.path, error)

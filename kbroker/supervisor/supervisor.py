@@ -4,6 +4,7 @@ Runs in: acceptor, single-threaded and without a third-party loop, so that it ma
 no partition slot and no ring: no child's crash can reach it. Signal handlers only write to a wake-up socket.
 """
 
+import errno
 import gc
 import logging
 import resource
@@ -16,6 +17,7 @@ from collections.abc import Iterable
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots, bind
 from kbroker.net.acceptor import Acceptor
@@ -27,6 +29,7 @@ from kbroker.supervisor.roles import ROLES, network_count, worker_count
 log = logging.getLogger(__name__)
 
 START_POLL_MS = 5
+LOOK_AT_LOG_DIRS_MS = 1000
 STOP_TIMEOUT_MS = 60_000
 STARTS = {role.name: bind("kbroker_process_starts_total", role=role.name) for role in ROLES}
 DEATHS = {role.name: bind("kbroker_process_deaths_total", role=role.name) for role in ROLES}
@@ -46,6 +49,7 @@ class Supervisor:
         self._slots = Slots(self.shared.metrics[self.shared.supervisor_row])
         self._acceptor = Acceptor(config, [ours for ours, _ in self._handoffs], metrics=self._slots)
         self._dirs: LogDirs | None = None
+        self._dir_errors = LogDirErrors(config.log_dirs, self.shared)
         self._children: list[Child] = []
         self._ports: dict[str, int] = {}
         self._http_listener: socket.socket | None = None
@@ -59,6 +63,8 @@ class Supervisor:
         _allow_many_files()
         self._wake_on_signals()
         self._dirs = LogDirs(self.config.log_dirs, self.config.node_id)
+        for path in set(self._dir_errors.paths) - set(self._dirs.online):
+            self._dir_errors.fail(path, errno.ENODEV)
         self._ports = self._acceptor.bind()
         self._http_listener = http_listener.listen(self.config.get_optional_str("kbroker.http.listen") or "")
         self._children = self._places()
@@ -78,6 +84,9 @@ class Supervisor:
         )
         while not self._stopping:
             self._turn(self._timeout_ms())
+            if not self._dir_errors.online:
+                log.error("stopping, because all log dirs have failed: %s", ", ".join(self._dir_errors.paths))
+                return self._drain(failed=True)
         return self._drain(failed=False)
 
     # --- start -------------------------------------------------------------------------------------
@@ -123,6 +132,7 @@ class Supervisor:
             cluster_id=self._dirs.cluster_id,
             log_dirs=self._dirs.online,
             clean_dirs=self._dirs.clean,
+            directory_ids=self._dirs.directory_ids,
             ports=self._ports,
             first_start=child.starts == 0,
             http_listener=self._http_listener if child.role.name == "http" else None,
@@ -171,7 +181,7 @@ class Supervisor:
 
     def _timeout_ms(self) -> int:
         due = [child.restart_at_ms for child in self._children if not child.running]
-        return max(0, min(due) - monotonic_ms()) if due else -1
+        return max(0, min([LOOK_AT_LOG_DIRS_MS, *(moment - monotonic_ms() for moment in due)]))
 
     def _turn(self, timeout_ms: int) -> None:
         """One turn: connections, signals, deaths, restarts."""
@@ -227,7 +237,7 @@ class Supervisor:
         for rank in sorted({child.role.stop_rank for child in self._children}):
             clean &= self._stop([child for child in self._children if child.role.stop_rank == rank])
         if self._dirs is not None:
-            self._dirs.release(clean)
+            self._dirs.release(clean, self._dir_errors.failed)
         log.info(
             "kbroker stopped%s", "" if clean else ", not cleanly: the logs will be checked at the next start"
         )
@@ -256,6 +266,7 @@ def _sizes(config: BrokerConfig) -> Sizes:
         max_partitions=config.get_int("kbroker.max.partitions"),
         ring_entries=config.get_int("kbroker.ring.entries"),
         arena_bytes=config.get_int("kbroker.arena.bytes"),
+        log_dirs=len(config.log_dirs),
     )
 
 

@@ -1,6 +1,7 @@
 """DeleteRecords, OffsetForLeaderEpoch, DescribeProducers, DescribeLogDirs: what they ask of the IO workers."""
 
 import asyncio
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ def test_only_what_is_asked_for_is_listed_but_every_directory(made: World) -> No
 
 def test_a_failed_directory_says_so_and_the_other_serves_on(made: World) -> None:
     partition = made.broker.catalogue.topics["a"].partitions[0]
-    made.shared.slots[partition.slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+    made.broker.dir_errors.fail(partition.log_dir, errno.EIO)
     found = log_dirs(made)
     assert found[partition.log_dir].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     (other,) = (result for log_dir, result in found.items() if log_dir != partition.log_dir)

@@ -154,6 +154,7 @@ class World:
             "offsets.topic.num.partitions": "4",
             **(settings or {}),
         }
+        self.directory_ids: dict[str, str] = {}
         self.sizes = Sizes(2, workers, 256, 16, 1 << 20)
         self.shared = Shared(self.sizes)
         self.broker = self.start()
@@ -161,7 +162,8 @@ class World:
     def start(self) -> Broker:
         """Control starts, again or for the first time, on the same shared memory."""
         config, _ = BrokerConfig.load(self.settings)
-        self.broker = state.build(self.shared, config, self.dirs, {"PLAINTEXT": ENDPOINT}, CLUSTER_ID)
+        endpoints = {"PLAINTEXT": ENDPOINT}
+        self.broker = state.build(self.shared, config, self.dirs, endpoints, CLUSTER_ID, self.directory_ids)
         self.workers = [FakeWorker(self.shared) for _ in range(self.sizes.workers)]
         for index, worker in enumerate(self.workers):
             for topic, partition in self.broker.partitions_of(index):

@@ -4,7 +4,11 @@ import asyncio
 import base64
 from pathlib import Path
 
-from kbroker.control.topic_change import create_topics
+import pytest
+
+from kbroker.control.state import open_store
+from kbroker.control.store import StoreError
+from kbroker.control.topic_change import create_topics, delete_topics
 from kbroker.control.topic_plan import NewTopic
 from kbroker.ipc import layout
 from kbroker.log import files
@@ -104,3 +108,46 @@ def test_dynamic_broker_settings_are_in_force_again_after_a_restart(tmp_path: Pa
         made.reboot()
         assert made.broker.config.log_retention_ms == 777
         assert made.broker.full_image().settings == {"log.retention.ms": "777"}
+
+
+def test_a_log_dir_that_was_replaced_is_offline_as_long_as_it_should_hold_partitions(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        made.directory_ids = dict(zip(made.dirs, ("first", "second"), strict=True))
+        made.reboot()
+        create(made, NewTopic("a", 2))
+        held = {p.log_dir for p in made.broker.catalogue.partitions()}
+        assert held == set(made.dirs)
+        made.directory_ids[made.dirs[1]] = "other"
+        made.reboot()
+        assert made.broker.online_dirs == (made.dirs[0],)
+        assert made.broker.dirs_for_new_partitions() == [made.dirs[0]]
+        made.directory_ids[made.dirs[1]] = "second"
+        made.reboot()
+        assert made.broker.online_dirs == tuple(made.dirs)
+
+
+def test_a_replaced_log_dir_that_held_nothing_is_taken_as_it_is(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        for name in ("first", "other"):
+            made.directory_ids = {made.dirs[1]: name}
+            made.reboot()
+            assert made.broker.online_dirs == tuple(made.dirs)
+
+
+def test_a_deletion_is_not_finished_while_its_log_dir_is_offline(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        create(made, NewTopic("a", 2))
+        (lost,) = (p for p in made.broker.catalogue.partitions() if p.log_dir == made.dirs[1])
+        made.broker.dir_errors.fail(made.dirs[1], 5)
+        asyncio.run(delete_topics(made.broker, [made.broker.catalogue.topics["a"]]))
+        Path(lost.folder).mkdir(exist_ok=True)
+        store = made.broker._store
+        assert [one.partition.log_dir for one in store.deletions()] == [made.dirs[1]]
+
+
+def test_no_second_store_is_made_while_the_first_may_be_in_an_offline_log_dir(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        made.broker.close()
+        with pytest.raises(StoreError, match="d0"):
+            open_store(made.dirs[1:], made.dirs)
+        made.start()

@@ -1,6 +1,7 @@
 """Creating, deleting and growing topics: stored, opened, announced, visible, in this order."""
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_a_directory_that_has_failed_gets_no_new_partitions(tmp_path: Path) -> N
     with world(tmp_path, dirs=2) as made:
         create(made, NewTopic("a", 2))
         failed = made.broker.catalogue.topics["a"].partitions[0]
-        made.shared.slots[failed.slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+        made.broker.dir_errors.fail(failed.log_dir, errno.EIO)
         create(made, NewTopic("b", 3))
         assert {p.log_dir for p in made.broker.catalogue.topics["b"].partitions} == {made.dirs[1]}
 

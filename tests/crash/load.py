@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -105,12 +105,17 @@ class Load:
         assert left == 0, f"{left} records were never acknowledged"
 
 
-def read_all(bootstrap: str, topic: str, number: Callable[[bytes], int] = int) -> dict[int, dict[int, int]]:
+def read_all(
+    bootstrap: str,
+    topic: str,
+    number: Callable[[bytes], int] = int,
+    partitions: Iterable[int] = range(PARTITIONS),
+) -> dict[int, dict[int, int]]:
     """partition -> offset -> number in the value, of the whole topic."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "judge", "enable.auto.commit": False})
     found: dict[int, dict[int, int]] = {}
     try:
-        for partition in range(PARTITIONS):
+        for partition in partitions:
             found[partition] = {}
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
             if high == low:

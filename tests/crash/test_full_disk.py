@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from tests.crash.load import create_topic, read_all
 from tests.peer.kbroker_node import KBroker
@@ -73,13 +74,7 @@ def test_produce_is_refused_reads_go_on_and_it_heals(
     sender = Sender(broker.bootstrap, "filled")
     assert sender.send() is None
     ballast = small_disk / "ballast"
-    with ballast.open("wb") as file:
-        while True:
-            try:
-                file.write(b"\0" * (1 << 20))
-                file.flush()
-            except OSError:
-                break
+    fill(ballast)
     errors = []
     for _ in range(20):
         error = sender.send()
@@ -99,6 +94,55 @@ def test_produce_is_refused_reads_go_on_and_it_heals(
     broker.kill9()
     broker.start()
     _same(broker, sender)
+
+
+def test_topics_can_be_deleted_on_a_full_disk_and_that_makes_room(
+    small_disk: Path, broker_factory: Callable[..., KBroker]
+) -> None:
+    broker = broker_factory(
+        {
+            "log.dirs": str(small_disk / "data"),
+            "log.segment.bytes": "4194304",
+            "log.segment.delete.delay.ms": "1000",
+        }
+    )
+    for topic in ("filled", "large"):
+        create_topic(broker.bootstrap, topic)
+    large = Sender(broker.bootstrap, "large")
+    for _ in range(500):
+        assert large.send() is None
+    sender = Sender(broker.bootstrap, "filled")
+    assert sender.send() is None
+    fill(small_disk / "ballast")
+    while sender.send() is None:
+        pass
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    retention = ConfigResource(ConfigResource.Type.TOPIC, "filled")
+    retention.add_incremental_config(
+        ConfigEntry("retention.ms", "1000000", incremental_operation=AlterConfigOpType.SET)
+    )
+    for future in admin.incremental_alter_configs([retention]).values():
+        future.result(30)
+    admin.delete_topics(["large"])["large"].result(30)
+    deadline = time.monotonic() + 30
+    while sender.send() is not None:
+        assert time.monotonic() < deadline, "the deleted topic has made room, yet produce is still refused"
+    _same(broker, sender)
+    broker.kill9()
+    broker.start()
+    assert "large" not in admin.list_topics(timeout=30).topics
+    _same(broker, sender)
+
+
+def fill(path: Path) -> None:
+    """Take all the room there is."""
+    with path.open("wb", buffering=0) as file:
+        for size in (1 << 20, 4096):
+            while True:
+                try:
+                    file.write(b"\0" * size)
+                except OSError:
+                    break
 
 
 def _same(broker: KBroker, sender: Sender) -> None:

@@ -219,7 +219,7 @@ def test_ring_lengths_are_read_from_the_rings(scene: Scene) -> None:
 def test_every_row_of_the_catalogue_can_appear(scene: Scene) -> None:
     _fill_everything(scene)
     scene.scrape()
-    scene.now += 30
+    scene.now += 60
     families = scene.scrape().families
     rows = [*CATALOG, *KAFKA]
     aliases = {row.kafka for row in CATALOG if row.kafka}

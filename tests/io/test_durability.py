@@ -1,6 +1,7 @@
 """acks=all of a durable topic is answered after the sync, once, and one sync serves all that waited."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ from kbroker.io.drain import HeldAppend
 from kbroker.io.durability import Durability
 from kbroker.io.flush_job import FlushJob
 from kbroker.ipc import layout
+from kbroker.protocol.errors import ErrorCode
 from tests.io.drain_case import DrainCase, batch
 
 TIMED_OUT = 7
@@ -35,6 +37,7 @@ class FakeLogs:
 
     def __init__(self, case: DrainCase) -> None:
         self._case = case
+        self.offline_listeners: list[Callable[[int], None]] = []
         self.failed: list[tuple[int, int]] = []
         FakeLogs.started, FakeLogs.gate, FakeLogs.synced = threading.Event(), threading.Event(), []
 
@@ -119,6 +122,15 @@ def test_closed_slot_answers_not_leader(scene: Scene) -> None:
     token = scene.append()
     scene.durability.forget(scene.case.slot)
     assert scene.case.outcomes() == [(token, NOT_LEADER, -1)]
+    scene.finish_sync()
+    assert scene.case.outcomes() == []
+
+
+def test_what_waits_on_a_failed_log_dir_fails_at_once(scene: Scene) -> None:
+    token = scene.append()
+    for listener in scene.logs.offline_listeners:
+        listener(scene.case.slot)
+    assert scene.case.outcomes() == [(token, ErrorCode.KAFKA_STORAGE_ERROR, -1)]
     scene.finish_sync()
     assert scene.case.outcomes() == []
 

@@ -140,3 +140,16 @@ def test_the_first_failure_is_kept() -> None:
     log_dir.fail(first)
     log_dir.fail(OSError(5, "second"))
     assert log_dir.failed is first
+
+
+def test_a_folder_that_another_one_has_taken_the_place_of_is_noticed(tmp_path: Path) -> None:
+    folder = LogDir(str(tmp_path / "data"))
+    Path(folder.path).mkdir()
+    folder.check()
+    folder.check()
+    Path(folder.path).rename(tmp_path / "old")
+    with pytest.raises(FileNotFoundError):
+        folder.check()
+    Path(folder.path).mkdir()
+    with pytest.raises(OSError, match="another folder"):
+        folder.check()

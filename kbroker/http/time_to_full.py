@@ -1,0 +1,39 @@
+"""When a disk will be full if it goes on like in the last hour. Pure: times are passed in."""
+
+import math
+from collections import deque
+
+WINDOW_S = 3600.0
+SHORTEST_S = 60.0
+EVERY_S = 5.0
+
+
+class TimeToFull:
+    """Free bytes of one file system over the last WINDOW_S, at most one sample in EVERY_S. Runs in: http."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[float, float]] = deque()
+
+    def add(self, now_s: float, free_bytes: float) -> None:
+        """What is free now; now_s only grows. Much more free than before (something large was deleted, or the file
+        system has grown) is a new beginning: what came before says nothing of how it fills."""
+        samples = self._samples
+        if samples and free_bytes > samples[-1][1] + 0.05 * max(free_bytes, 1.0):
+            samples.clear()
+        if samples and now_s - samples[-1][0] < EVERY_S:
+            return
+        samples.append((now_s, free_bytes))
+        while now_s - samples[0][0] > WINDOW_S:
+            samples.popleft()
+
+    def seconds(self) -> float | None:
+        """Seconds from the last sample on by the straight line through all of them (least squares); inf while the
+        disk does not fill, None before SHORTEST_S have been seen."""
+        samples = self._samples
+        if len(samples) < 2 or samples[-1][0] - samples[0][0] < SHORTEST_S:
+            return None
+        mean_t = sum(t for t, _ in samples) / len(samples)
+        mean_free = sum(free for _, free in samples) / len(samples)
+        spread = sum((t - mean_t) ** 2 for t, _ in samples)
+        slope = sum((t - mean_t) * (free - mean_free) for t, free in samples) / spread
+        return samples[-1][1] / -slope if slope < 0 else math.inf

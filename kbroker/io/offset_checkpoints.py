@@ -1,0 +1,69 @@
+"""The offset checkpoints of all log dirs: recovery points, log starts, first dirty offsets."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from kbroker.io.log_dir import LogDir
+from kbroker.io.partition import Partition
+
+log = logging.getLogger(__name__)
+
+Offsets = dict[tuple[str, int], int]
+
+
+class OffsetCheckpoints:
+    """Runs in: io. Owner: Logs, whose log dirs these are by path. failed: told of a log dir that can not be written."""
+
+    def __init__(self, dirs: Mapping[str, LogDir], failed: Callable[[str, OSError], None]) -> None:
+        self._dirs = dirs
+        self._failed = failed
+        self._at_start: dict[str, tuple[Offsets, Offsets, Offsets]] = {}
+
+    def at_start(self, log_dir: str) -> tuple[Offsets, Offsets, Offsets]:
+        """Recovery points, log starts and first dirty offsets of a log dir as they were when this process began."""
+        if log_dir not in self._at_start:
+            folder = LogDir(log_dir)
+            self._at_start[log_dir] = (
+                folder.recovery_points(),
+                folder.log_start_offsets(),
+                folder.cleaner_offsets(),
+            )
+        return self._at_start[log_dir]
+
+    def write(self, partitions: Iterable[Partition]) -> None:
+        """Write recovery points and log starts of open partitions."""
+        by_dir: dict[str, list[Partition]] = {}
+        for partition in partitions:
+            by_dir.setdefault(partition.folder.rpartition("/")[0], []).append(partition)
+        for path, mine in by_dir.items():
+            folder = self._dirs[path]
+            if folder.failed is None:
+                self._write(folder, mine)
+
+    def _write(self, folder: LogDir, partitions: Iterable[Partition]) -> None:
+        points, starts, plain = {}, {}, []
+        for partition in partitions:
+            key = (partition.topic, partition.partition)
+            points[key] = partition.recovery_point
+            start = partition.checkpointed_log_start
+            if start is None:
+                plain.append(key)
+            else:
+                starts[key] = start
+        try:
+            folder.update_recovery_points(points)
+            folder.update_log_start_offsets(starts, tuple(plain))
+        except OSError as error:
+            self._failed(folder.path, error)
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Drop deleted partitions."""
+        for partition in partitions:
+            folder = self._dirs[partition.folder.rpartition("/")[0]]
+            key = (partition.topic, partition.partition)
+            try:
+                folder.update_recovery_points({}, (key,))
+                folder.update_log_start_offsets({}, (key,))
+                folder.update_cleaner_offsets({}, (key,))
+            except OSError as error:
+                log.warning("checkpoints of %s: %s", folder.path, error)

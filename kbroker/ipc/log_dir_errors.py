@@ -1,0 +1,44 @@
+"""Which log dirs have failed in this run of the broker: one shared word each, 0 or the errno that took it offline.
+
+Whoever meets the error writes the word (an IO worker, control, the supervisor at start); it never goes back to 0,
+so several writers can not disagree. Everybody reads it: a log dir that failed for one is offline for all, as in
+Kafka, until the broker is started again.
+"""
+
+import os
+from collections.abc import Sequence
+
+from kbroker.ipc.shared import Shared
+
+
+class LogDirErrors:
+    """Runs in: all processes. The words are shared; an object of this class is a view of them.
+
+    paths: all of log.dirs, absolute, in the configured order.
+    """
+
+    def __init__(self, log_dirs: Sequence[str], shared: Shared) -> None:
+        self.paths = tuple(dict.fromkeys(os.path.abspath(path) for path in log_dirs))  # noqa: PTH100 links stay
+        self._words = shared.log_dir_errors
+        assert len(self.paths) <= len(self._words), "Sizes.log_dirs is smaller than log.dirs"
+
+    def fail(self, path: str, number: int) -> bool:
+        """A log dir goes offline because of an errno; whether this is news. A path that is none of log.dirs is not."""
+        if path not in self.paths or self.of(path):
+            return False
+        self._words[self.paths.index(path)] = number
+        return True
+
+    def of(self, path: str) -> int:
+        """The errno that took a log dir offline, 0 while it is in use."""
+        return int(self._words[self.paths.index(path)]) if path in self.paths else 0
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Log dirs that are offline."""
+        return tuple(path for path in self.paths if self.of(path))
+
+    @property
+    def online(self) -> tuple[str, ...]:
+        """Log dirs in use."""
+        return tuple(path for path in self.paths if not self.of(path))

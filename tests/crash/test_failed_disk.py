@@ -1,0 +1,201 @@
+"""A disk that fails or vanishes takes its log dir offline; the others go on; without any, the broker ends."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kbroker.protocol.schema import Struct
+from tests.compat.raw import SocketPeer
+from tests.crash.load import read_all
+from tests.crash.loop_disk import LoopDisk
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
+
+TOPIC = "spread"
+PARTITIONS = 4
+GONE = {KafkaError.KAFKA_STORAGE_ERROR, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._MSG_TIMED_OUT}
+
+
+@dataclass
+class Scene:
+    """A broker with one log dir on its own disk and one beside it. ours: partitions on that disk."""
+
+    broker: KBroker
+    disk: LoopDisk
+    acknowledged: dict[int, list[int]] = field(default_factory=dict)
+    next: int = 0
+    all_ours: set[int] = field(default_factory=set)
+
+    @property
+    def ours(self) -> set[int]:
+        return {int(path.name[-1]) for path in (self.disk.folder / "logs").glob(f"{TOPIC}-?")}
+
+    def produce(self, partitions: set[int], timeout_ms: int = 4000) -> dict[int, int | None]:
+        """Error code of one record for each partition, None when it was acknowledged."""
+        outcome: dict[int, int | None] = {}
+        producer = Producer(
+            {
+                "bootstrap.servers": self.broker.bootstrap,
+                "acks": "all",
+                "retries": 0,
+                "message.timeout.ms": timeout_ms,
+                "linger.ms": 0,
+            }
+        )
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            partition, value = message.partition(), message.value()
+            assert partition is not None
+            assert value is not None
+            outcome[partition] = None if error is None else error.code()
+            if error is None:
+                self.acknowledged.setdefault(partition, []).append(int(value))
+
+        for partition in partitions:
+            producer.produce(TOPIC, str(self.next), partition=partition, on_delivery=delivered)
+            self.next += 1
+        producer.flush(20)
+        return outcome
+
+    def read(self, partitions: set[int]) -> dict[int, list[int]]:
+        found = read_all(self.broker.bootstrap, TOPIC, partitions=sorted(partitions))
+        return {partition: [rows[offset] for offset in sorted(rows)] for partition, rows in found.items()}
+
+    def ask(self, api: ApiKey, version: int, request: Struct) -> Struct | None:
+        return SocketPeer(int(self.broker.bootstrap.rpartition(":")[2])).ask(api, version, request)
+
+    def offline_dirs(self) -> set[str]:
+        answer = self.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(None))
+        assert isinstance(answer, DescribeLogDirsResponse)
+        return {one.log_dir for one in answer.results if one.error_code == ErrorCode.KAFKA_STORAGE_ERROR}
+
+    def leaderless(self) -> set[int]:
+        answer = self.ask(ApiKey.METADATA, 9, MetadataRequest(None))
+        assert isinstance(answer, MetadataResponse)
+        (topic,) = (topic for topic in answer.topics if topic.name == TOPIC)
+        return {
+            one.partition_index for one in topic.partitions if one.leader_id == -1 and one.offline_replicas
+        }
+
+    def wait_until_offline(self) -> None:
+        deadline = time.monotonic() + 20
+        while self.leaderless() != self.all_ours:
+            assert time.monotonic() < deadline, "the log dir does not go offline"
+            time.sleep(0.05)
+
+
+@pytest.fixture
+def scene(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> Iterator[Scene]:
+    disk = LoopDisk(tmp_path / "disk")
+    dirs = f"{tmp_path / 'steady'},{disk.folder / 'logs'}"
+    try:
+        broker = broker_factory({"log.dirs": dirs, "num.io.threads": "2", "log.segment.bytes": "1048576"})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+        made = Scene(broker, disk)
+        made.all_ours = made.ours
+        assert 0 < len(made.ours) < PARTITIONS
+        yield made
+        broker.kill9()
+    finally:
+        disk.remove()
+
+
+EVERY = set(range(PARTITIONS))
+
+
+def test_a_failing_disk_takes_its_log_dir_offline_and_no_other(scene: Scene) -> None:
+    assert set(scene.produce(EVERY).values()) == {None}
+    ours, others = scene.ours, EVERY - scene.ours
+    scene.disk.fail()
+    outcome = scene.produce(EVERY)
+    assert {partition: outcome[partition] for partition in others} == dict.fromkeys(others)
+    assert {outcome[partition] for partition in ours} <= GONE
+    scene.wait_until_offline()
+    assert scene.offline_dirs() == {str(scene.disk.folder / "logs")}
+    assert scene.read(others) == {partition: scene.acknowledged[partition] for partition in others}
+    assert "kafka_log_logmanager_offlinelogdirectorycount 1.0" in scrape(scene.broker)
+    admin = AdminClient({"bootstrap.servers": scene.broker.bootstrap})
+    admin.create_topics([NewTopic("later", 3, 1)])["later"].result(30)
+    assert not list((scene.disk.folder / "logs").glob("later-*"))
+
+
+def test_a_disk_that_is_back_is_served_after_a_restart(scene: Scene) -> None:
+    assert set(scene.produce(EVERY).values()) == {None}
+    kept = {partition: list(values) for partition, values in scene.acknowledged.items()}
+    os.sync()
+    scene.disk.fail()
+    scene.produce(scene.ours)
+    scene.wait_until_offline()
+    scene.broker.kill9()
+    scene.disk.remount()
+    scene.broker.start()
+    assert scene.offline_dirs() == set()
+    found = scene.read(EVERY)
+    assert {p: found[p][: len(kept[p])] for p in EVERY} == kept
+    assert set(scene.produce(EVERY).values()) == {None}
+
+
+def test_a_vanished_mount_is_noticed_and_not_taken_for_an_empty_log_dir(scene: Scene) -> None:
+    assert set(scene.produce(EVERY).values()) == {None}
+    ours, others = scene.ours, EVERY - scene.ours
+    scene.disk.vanish()
+    scene.wait_until_offline()
+    outcome = scene.produce(EVERY)
+    assert {outcome[partition] for partition in ours} <= GONE
+    assert {outcome[partition] for partition in others} == {None}
+    assert not (scene.disk.folder / "logs").exists()
+    scene.broker.kill9()
+    scene.broker.start()  # the mount point is an empty folder now
+    assert scene.offline_dirs() == {str(scene.disk.folder / "logs")}
+    assert not list((scene.disk.folder / "logs").glob(f"{TOPIC}-*"))
+    assert scene.read(others) == {partition: scene.acknowledged[partition] for partition in others}
+    scene.broker.stop()
+    scene.disk.mount()
+    scene.broker.start()
+    assert scene.offline_dirs() == set()
+    assert scene.read(EVERY) == scene.acknowledged
+
+
+def test_held_appends_fail_at_once_when_the_sync_fails(scene: Scene) -> None:
+    admin = AdminClient({"bootstrap.servers": scene.broker.bootstrap})
+    admin.delete_topics([TOPIC])[TOPIC].result(30)
+    configs = {"write.caching": "false"}
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=configs)])[TOPIC].result(30)
+    assert set(scene.produce(EVERY).values()) == {None}
+    scene.disk.fail()
+    began = time.monotonic()
+    outcome = scene.produce(scene.ours, timeout_ms=60_000)
+    assert set(outcome.values()) <= {KafkaError.KAFKA_STORAGE_ERROR}
+    assert time.monotonic() - began < 20  # a held append would wait for its timeout of a minute
+
+
+def test_without_any_log_dir_the_broker_ends(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> None:
+    disk = LoopDisk(tmp_path / "disk")
+    try:
+        broker = broker_factory({"log.dirs": f"{disk.folder / 'a'},{disk.folder / 'b'}"})
+        disk.vanish()
+        assert broker.process is not None
+        assert broker.process.wait(30) == 1
+        assert "all log dirs have failed" in broker.logs()
+        broker.kill9()
+    finally:
+        disk.remove()
+
+
+def scrape(broker: KBroker) -> str:
+    address = broker.logs(100_000).rpartition("metrics=")[2].split()[0]
+    with urlopen(f"{address}" if address.startswith("http") else f"http://{address}/metrics") as answer:
+        return str(answer.read().decode())

@@ -1,0 +1,49 @@
+"""The forecast of a full disk follows what it has seen."""
+
+import math
+
+import pytest
+
+from kbroker.http.time_to_full import EVERY_S, SHORTEST_S, WINDOW_S, TimeToFull
+
+
+def filled(rate: float, seconds: float, start: float = 1e9, every: float = 15.0) -> TimeToFull:
+    forecast = TimeToFull()
+    for step in range(int(seconds / every) + 1):
+        forecast.add(step * every, start - rate * step * every)
+    return forecast
+
+
+def test_a_steady_rate_gives_what_is_left_over_the_rate() -> None:
+    forecast = filled(1e5, 600)
+    assert forecast.seconds() == pytest.approx((1e9 - 1e5 * 600) / 1e5)
+
+
+def test_nothing_is_said_before_a_minute_was_seen() -> None:
+    assert filled(1e5, SHORTEST_S - 15).seconds() is None
+    assert filled(1e5, SHORTEST_S).seconds() is not None
+
+
+def test_a_disk_that_does_not_fill_is_never_full() -> None:
+    assert filled(0, 600).seconds() == math.inf
+    assert filled(-1e3, 600).seconds() == math.inf
+
+
+def test_a_large_deletion_begins_anew() -> None:
+    forecast = filled(1e5, 600)
+    forecast.add(615, 5e9)
+    assert forecast.seconds() is None
+
+
+def test_only_the_last_hour_counts() -> None:
+    forecast = TimeToFull()
+    for second in range(0, int(2 * WINDOW_S) + 1, 60):
+        forecast.add(second, 1e9 if second < WINDOW_S else 1e9 - (second - WINDOW_S) * 1e4)
+    assert forecast.seconds() == pytest.approx((1e9 - WINDOW_S * 1e4) / 1e4)
+
+
+def test_samples_are_bounded_however_often_it_is_scraped() -> None:
+    forecast = TimeToFull()
+    for tenth in range(100_000):
+        forecast.add(tenth / 10, 1e9)
+    assert len(forecast._samples) <= WINDOW_S / EVERY_S + 1

@@ -1,0 +1,23 @@
+"""The words of failed log dirs: written once, seen by all."""
+
+import errno
+
+from kbroker.ipc.log_dir_errors import LogDirErrors
+from kbroker.ipc.shared import Shared, Sizes
+
+
+def test_what_one_has_failed_is_offline_for_all_and_for_good() -> None:
+    shared = Shared(Sizes(1, 1, 8, 16, 1 << 16, log_dirs=2))
+    one, other = LogDirErrors(["/a", "/b/../b"], shared), LogDirErrors(["/a", "/b"], shared)
+    assert one.online == other.online == ("/a", "/b")
+    assert one.fail("/b", errno.EIO)
+    assert not other.fail("/b", errno.ENODEV)
+    assert (one.of("/b"), other.of("/b"), other.of("/a")) == (errno.EIO, errno.EIO, 0)
+    assert (other.online, other.failed) == (("/a",), ("/b",))
+
+
+def test_a_path_that_is_no_log_dir_never_fails() -> None:
+    errors = LogDirErrors(["/a"], Shared(Sizes(1, 1, 8, 16, 1 << 16, log_dirs=1)))
+    assert not errors.fail("/elsewhere", errno.EIO)
+    assert errors.of("/elsewhere") == 0
+    assert errors.online == ("/a",)
