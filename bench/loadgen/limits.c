@@ -111,6 +111,7 @@ int command_bare_sendfile(void) {
     off_t file_bytes = (off_t)option_int("file-bytes", 512 << 20);
     size_t chunk = (size_t)option_int("chunk", 1 << 20);
     int send_buffer = (int)option_int("send-buffer", 0); /* 0: the kernel's own tuning */
+    const char *congestion_control = option_text("congestion-control", ""); /* empty: the system's */
     double warm_seconds = option_number("warm", 0.3), seconds = option_number("seconds", 3);
     options_done();
     int file = temporary_file(folder, "bare-sendfile"), listener = listen_on_loopback(&port);
@@ -133,6 +134,9 @@ int command_bare_sendfile(void) {
         streams[i].at = file_bytes / connections * i / (off_t)chunk * (off_t)chunk;
         make_nonblocking(streams[i].fd);
         if (send_buffer) setsockopt(streams[i].fd, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
+        if (*congestion_control && setsockopt(streams[i].fd, IPPROTO_TCP, TCP_CONGESTION, congestion_control,
+                                              (socklen_t)strlen(congestion_control)))
+            die("congestion control %s: %s", congestion_control, strerror(errno));
         epoll_ctl(senders[i % threads].epoll_fd, EPOLL_CTL_ADD, streams[i].fd,
                   &(struct epoll_event){.events = EPOLLOUT, .data.ptr = &streams[i]});
     }

@@ -1,5 +1,7 @@
 """Raw fetch from the page cache: large ranges, the zero-copy path, and small ones, the cost of a request."""
 
+import itertools
+
 from bench.scenario import (
     Measure,
     Measures,
@@ -17,7 +19,8 @@ PARTITIONS = 8
 LARGE_BYTES = 1 << 20
 LARGE_CONNECTIONS = 8
 SEND_BUFFERS = (0, 102400, 1 << 20)
-"""Which one is best differs by machine (0: the kernel's own tuning); a bare loop counts with its best."""
+CONGESTION_CONTROLS = ("", "reno")
+"""Which ones are best differs by machine (0, "": the kernel's own); a bare loop counts with its best."""
 
 
 def large(turn: Turn) -> Measures:
@@ -29,13 +32,14 @@ def large(turn: Turn) -> Measures:
     )
     figures = load.throughput()
     for key, threads in (("bare", 1), ("bare_2", 2)):
-        best = max(bare_sendfile(turn, total, threads, buffer) for buffer in SEND_BUFFERS)
+        ways = itertools.product(SEND_BUFFERS, CONGESTION_CONTROLS)
+        best = max(bare_sendfile(turn, total, threads, *way) for way in ways)
         figures[f"{key}_mb_per_s"] = best
         figures[f"of_{key}"] = figures["mb_per_s"] / best
     return figures
 
 
-def bare_sendfile(turn: Turn, file_bytes: int, threads: int, send_buffer: int) -> float:
+def bare_sendfile(turn: Turn, file_bytes: int, threads: int, send_buffer: int, congestion: str) -> float:
     """MB/s of a sendfile loop that answers nobody's requests."""
     options = {
         "folder": turn.target.folder,
@@ -44,7 +48,8 @@ def bare_sendfile(turn: Turn, file_bytes: int, threads: int, send_buffer: int) -
         "chunk": LARGE_BYTES,
         "threads": threads,
         "send_buffer": send_buffer,
-        "seconds": max(turn.size.seconds / 6, 0.3),
+        "congestion_control": congestion,
+        "seconds": max(turn.size.seconds / 8, 0.3),
     }
     bare = turn.generator.run("bare-sendfile", options)
     return float(bare["bytes"]) / float(bare["seconds"]) / 1e6

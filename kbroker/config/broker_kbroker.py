@@ -26,6 +26,13 @@ KBROKER = (
             doc="Descriptors that fit in one ring between a network process and an IO worker."),
     Setting("kbroker.max.partitions", INT, 20000, at_least(64), importance=LOW,
             doc="Partitions the shared partition table has room for."),
+    Setting("kbroker.local.socket.buffer.bytes", INT, 1048576, at_least(-1), importance=LOW,
+            doc="SO_SNDBUF and SO_RCVBUF of clients on this host, where socket.send.buffer.bytes and "
+                "socket.receive.buffer.bytes are Kafka's default of 102400. -1, or more than the kernel "
+                "allows (net.core.wmem_max, rmem_max), leaves them to the operating system."),
+    Setting("kbroker.local.congestion.control", STRING, "reno", importance=LOW,
+            doc="TCP congestion control of clients on this host: pacing, as of BBR, makes loopback "
+                "slower. Empty leaves it to the operating system."),
     Setting("kbroker.sendfile.min.bytes", INT, 32768, at_least(0), importance=LOW,
             doc="Ranges of a Fetch answer from this size on go by sendfile, smaller ones by one "
                 "gathered send."),

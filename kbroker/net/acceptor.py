@@ -17,6 +17,7 @@ from kbroker.ipc.fds import RESTARTED, Accepted, receive_closed, send_connection
 from kbroker.metrics.slots import Slots, bind, private
 from kbroker.net.complaints import Complaints
 from kbroker.net.connection_limits import ConnectionLimits
+from kbroker.net.socket_options import SocketOptions
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Acceptor:
         self._config = config
         self._handoffs = list(handoffs)
         self._limits = ConnectionLimits(config, clock)
+        self._options = SocketOptions(config)
         self._complain = Complaints(log, clock)
         self._listening: list[socket.socket] = []
         self._endpoints: list[Endpoint] = []
@@ -56,7 +58,7 @@ class Acceptor:
         """Listen on every listener; the bound port by listener name. OSError names the address."""
         backlog = self._config.get_int("socket.listen.backlog.size")
         for endpoint in self._config.listeners:
-            self._listening.append(_listen(endpoint, self._config, backlog))
+            self._listening.append(_listen(endpoint, backlog))
             self._endpoints.append(endpoint)
         return {e.listener: s.getsockname()[1] for e, s in zip(self._endpoints, self._listening, strict=True)}
 
@@ -120,7 +122,7 @@ class Acceptor:
             self._metrics.words[REFUSED + number] += 1
             self._complain("closing connection from %s:%d on %s: %s", host, port, listener, refusal)
             return
-        _prepare(client, self._config.get_int("socket.send.buffer.bytes"))
+        self._options.prepare(client, host)
         accepted = Accepted(self._next_id, number, host, port)
         for process, _ in sorted(self._load.items(), key=lambda item: item[1]):
             try:
@@ -162,7 +164,7 @@ class Acceptor:
             self._limits.closed(self._endpoints[number].listener, host)
 
 
-def _listen(endpoint: Endpoint, config: BrokerConfig, backlog: int) -> socket.socket:
+def _listen(endpoint: Endpoint, backlog: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
     if not endpoint.host and socket.has_dualstack_ipv6():
         family = socket.AF_INET6
@@ -171,9 +173,6 @@ def _listen(endpoint: Endpoint, config: BrokerConfig, backlog: int) -> socket.so
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not endpoint.host else 1)
-        receive = config.get_int("socket.receive.buffer.bytes")
-        if receive != -1:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
         host = endpoint.host
         if host:
             host = str(socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)[0][4][0])
@@ -184,14 +183,6 @@ def _listen(endpoint: Endpoint, config: BrokerConfig, backlog: int) -> socket.so
         listening.close()
         raise OSError(error.errno, f"{endpoint}: {error.strerror or error}") from error
     return listening
-
-
-def _prepare(client: socket.socket, send_buffer: int) -> None:
-    client.setblocking(False)
-    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if send_buffer != -1:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
 
 
 def _port(listening: socket.socket) -> int:
