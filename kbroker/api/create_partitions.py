@@ -7,6 +7,7 @@ from collections import Counter
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.control.mutation_quotas import quota_of
 from kbroker.control.topic_change import grow_topic
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -21,6 +22,7 @@ API = Api(ApiKey.CREATE_PARTITIONS, 0, 3)
 
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Grow each topic; each has its own result."""
+    quota = quota_of(ctx.broker, ctx.client, strict_from=3)
     times = Counter(topic.name for topic in request.topics)
     results = [
         CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -34,11 +36,12 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
         if topic.assignments is not None:
             assignments = [assignment.broker_ids for assignment in topic.assignments]
         try:
-            await grow_topic(ctx.broker, topic.name, topic.count, assignments, request.validate_only)
+            wish = (topic.name, topic.count, assignments, request.validate_only)
+            await grow_topic(ctx.broker, *wish, count_added=quota.record)
             results.append(CreatePartitionsTopicResult(topic.name))
         except KafkaError as error:
             results.append(CreatePartitionsTopicResult(topic.name, error.code, error.message))
-    return CreatePartitionsResponse(results=results)
+    return CreatePartitionsResponse(quota.throttle_ms, results)
 
 
 def refuse(request: CreatePartitionsRequest, error: KafkaError, version: int) -> CreatePartitionsResponse:

@@ -12,6 +12,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.config.describe import describe_topic
 from kbroker.control.broker import Broker
+from kbroker.control.mutation_quotas import quota_of
 from kbroker.control.topic_change import create_topics, new_topic_id
 from kbroker.control.topic_name import CLUSTER_METADATA
 from kbroker.control.topic_plan import NewTopic, TopicPlan
@@ -32,7 +33,8 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
     """Create what can be created; each topic has its own result."""
     times = Counter(topic.name for topic in request.topics)
     wishes = [_wish(topic) for topic in request.topics if times[topic.name] == 1]
-    results = await create_topics(ctx.broker, wishes, request.validate_only)
+    quota = quota_of(ctx.broker, ctx.client, strict_from=6)
+    results = await create_topics(ctx.broker, wishes, request.validate_only, quota.record)
     ordinary = [name for name in results if name != CLUSTER_METADATA]
     answers = [_result(ctx.broker, name, results[name], request.validate_only) for name in ordinary]
     for name, count in times.items():
@@ -40,7 +42,7 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
             answers.append(_error(name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")))
         elif name == CLUSTER_METADATA:
             answers.append(_result(ctx.broker, name, results[name], request.validate_only))
-    return CreateTopicsResponse(topics=answers)
+    return CreateTopicsResponse(quota.throttle_ms, answers)
 
 
 def refuse(request: CreateTopicsRequest, error: KafkaError, version: int) -> CreateTopicsResponse:

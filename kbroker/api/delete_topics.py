@@ -9,6 +9,7 @@ from collections import Counter
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.catalogue import Topic
+from kbroker.control.mutation_quotas import quota_of
 from kbroker.control.topic_change import delete_topics
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -29,9 +30,11 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
         raise KafkaError(code, "Topic deletion is disabled.")
     chosen = _Chosen(ctx, request)
     topics = list(chosen.topics)
-    for topic, error in zip(topics, await delete_topics(ctx.broker, topics), strict=True):
+    quota = quota_of(ctx.broker, ctx.client, strict_from=5)
+    errors = await delete_topics(ctx.broker, topics, quota.record)
+    for topic, error in zip(topics, errors, strict=True):
         chosen.answer(topic.name, topic.topic_id, error)
-    return DeleteTopicsResponse(responses=chosen.results)
+    return DeleteTopicsResponse(quota.throttle_ms, chosen.results)
 
 
 def refuse(request: DeleteTopicsRequest, error: KafkaError, version: int) -> DeleteTopicsResponse:

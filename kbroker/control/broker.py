@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeVar
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.listeners import Endpoint
 from kbroker.config.topic import TopicConfig
 from kbroker.control.catalogue import Catalogue, Partition, Topic
@@ -21,10 +22,10 @@ from kbroker.control.machine import Coordinator, Transactions
 from kbroker.control.placement import least_loaded, workers_of_dirs
 from kbroker.control.producer_ids import ProducerIds
 from kbroker.control.slots import Slots as PartitionSlots
-from kbroker.control.store import ConfigKey, Deletion, Store, Stored
+from kbroker.control.store import ConfigKey, Deletion, ScramKey, Store, Stored
 from kbroker.ipc import layout
 from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.ipc.messages import Image, OpenPartition, TopicImage
+from kbroker.ipc.messages import Image, OpenPartition, ScramCredential, TopicImage
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.slots import Slots
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -41,6 +42,7 @@ class Broker:
     """Runs in: control. Owner: the process's main. Everything of it is used from the event loop alone.
 
     config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource type, name).
+    quotas: of clients. scram: credentials of users.
     coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
     attachments: what upper rooms keep along with this broker, by its type.
     config_listeners: told the resource (type, name) whose dynamic configs have changed.
@@ -71,6 +73,8 @@ class Broker:
         self.overrides: dict[ConfigKey, dict[str, str]] = stored.configs
         self.features = stored.features
         self.features_epoch = stored.features_epoch
+        self.quotas = QuotaTable(stored.client_quotas)
+        self.scram: dict[ScramKey, ScramCredential] = stored.scram
         own = self.override(BROKER, str(self.node_id))
         self.config = static.with_dynamic(cluster=self.override(BROKER, ""), own=own)
         self.catalogue = Catalogue(stored.topics)
@@ -192,12 +196,16 @@ class Broker:
         self._image_version += 1
         return Image(self._image_version, False, topics, deleted, self.dynamic_settings())
 
+    def quota_image(self) -> Image:
+        """A delta that tells the quotas."""
+        self._image_version += 1
+        return Image(self._image_version, False, (), (), self.dynamic_settings(), self.quotas)
+
     def full_image(self) -> Image:
         """Everything, for a network process that starts; includes what is being announced right now."""
         topics = {**self.catalogue.topics, **self.announcing}
-        return Image(
-            self._image_version, True, tuple(t.image() for t in topics.values()), (), self.dynamic_settings()
-        )
+        images = tuple(topic.image() for topic in topics.values())
+        return Image(self._image_version, True, images, (), self.dynamic_settings(), self.quotas)
 
     def dynamic_settings(self) -> dict[str, str]:
         """Broker settings changed at run time, by name."""

@@ -1,8 +1,8 @@
-"""What must survive a restart and is no record of a log: topics, config overrides, producer id blocks, features.
+"""What must survive a restart and is no record of a log: topics, configs, quotas, credentials, producer ids, features.
 
 One SQLite file, `kbroker.db`, in the first log directory; WAL, synchronous=FULL: a change that was answered is on disk.
 
-Schema version (PRAGMA user_version) 2:
+Schema version (PRAGMA user_version) 3:
     meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch
     topics(name, topic_id)
     partitions(topic, idx, log_dir, leader_epoch, slot, generation)
@@ -10,17 +10,23 @@ Schema version (PRAGMA user_version) 2:
     features(name, level)               finalized features
     deletions(topic, idx, topic_id, log_dir, slot, generation)
                                         partitions of deleted topics whose folders may still be there (since 2)
+    client_quotas(entity, key, value)   entity as JSON of its (type, name) pairs (since 3)
+    scram_credentials(user, mechanism, salt, stored_key, server_key, iterations)
+                                        never a password, nor what could stand for one (since 3)
 Migration: add a step to MIGRATIONS that takes version n to n + 1; steps run in one transaction when the file is opened.
 A file of a newer version is refused.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kbroker.config.client_quotas import Entity
 from kbroker.control.catalogue import Partition, Topic
+from kbroker.ipc.messages import ScramCredential
 
 FILE_NAME = "kbroker.db"
 
@@ -56,12 +62,31 @@ CREATE TABLE deletions (
     PRIMARY KEY (topic_id, idx)
 ) WITHOUT ROWID;
 """
-MIGRATIONS = (_VERSION_1, _VERSION_2)
+_VERSION_3 = """
+CREATE TABLE client_quotas (
+    entity TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (entity, key)
+) WITHOUT ROWID;
+CREATE TABLE scram_credentials (
+    user TEXT NOT NULL,
+    mechanism INTEGER NOT NULL,
+    salt BLOB NOT NULL,
+    stored_key BLOB NOT NULL,
+    server_key BLOB NOT NULL,
+    iterations INTEGER NOT NULL,
+    PRIMARY KEY (user, mechanism)
+) WITHOUT ROWID;
+"""
+MIGRATIONS = (_VERSION_1, _VERSION_2, _VERSION_3)
 VERSION = len(MIGRATIONS)
 RESERVE = 1 << 20
 
 ConfigKey = tuple[int, str]
 """Resource type and name."""
+ScramKey = tuple[str, int]
+"""User and mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
 
 
 class StoreError(Exception):
@@ -81,6 +106,7 @@ class Change:
     """One atomic change. configs: (resource type, resource name) -> key -> new value, None to drop the key.
 
     deletions: partitions of deleted_topics; they are remembered until `finish_deletions`.
+    client_quotas: entity -> key -> new value, None to drop the key. scram: new credentials, None to drop them.
     """
 
     new_topics: list[Topic] = field(default_factory=list)
@@ -90,6 +116,8 @@ class Change:
     moved_partitions: list[Partition] = field(default_factory=list)
     configs: dict[ConfigKey, dict[str, str | None]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
+    client_quotas: dict[Entity, dict[str, float | None]] = field(default_factory=dict)
+    scram: dict[ScramKey, ScramCredential | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -101,6 +129,8 @@ class Stored:
     features: dict[str, int]
     features_epoch: int
     next_generation: int
+    client_quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
+    scram: dict[ScramKey, ScramCredential] = field(default_factory=dict)
 
 
 class Store:
@@ -171,7 +201,21 @@ class Store:
             features=dict(self._db.execute("SELECT name, level FROM features ORDER BY name").fetchall()),
             features_epoch=int(self.meta("features_epoch", "0")),
             next_generation=int(self.meta("next_generation", "1")),
+            client_quotas=self._client_quotas(),
+            scram={
+                (user, mechanism): ScramCredential(*credential)
+                for user, mechanism, *credential in self._db.execute(
+                    "SELECT user, mechanism, salt, stored_key, server_key, iterations FROM scram_credentials"
+                )
+            },
         )
+
+    def _client_quotas(self) -> dict[Entity, dict[str, float]]:
+        found: dict[Entity, dict[str, float]] = {}
+        for text, key, value in self._db.execute("SELECT entity, key, value FROM client_quotas"):
+            entity = tuple((kind, name) for kind, name in json.loads(text))
+            found.setdefault(entity, {})[key] = float(value)
+        return found
 
     def meta(self, key: str, default: str) -> str:
         """One value of the meta table."""
@@ -210,6 +254,20 @@ class Store:
                 self._apply_configs(kind, resource, values)
             if change.features:
                 self._apply_features(change.features)
+            for entity, quotas in change.client_quotas.items():
+                self._apply_quotas(json.dumps(entity), quotas)
+            for key, credential in change.scram.items():
+                db.execute("DELETE FROM scram_credentials WHERE user = ? AND mechanism = ?", key)
+                if credential is not None:
+                    db.execute("INSERT INTO scram_credentials VALUES (?, ?, ?, ?, ?, ?)", (*key, *credential))
+
+    def _apply_quotas(self, entity: str, quotas: dict[str, float | None]) -> None:
+        for key, value in quotas.items():
+            if value is None:
+                self._db.execute("DELETE FROM client_quotas WHERE entity = ? AND key = ?", (entity, key))
+            else:
+                row = (entity, key, repr(value))
+                self._db.execute("INSERT OR REPLACE INTO client_quotas VALUES (?, ?, ?)", row)
 
     def _apply_configs(self, kind: int, resource: str, values: dict[str, str | None]) -> None:
         for name, value in values.items():

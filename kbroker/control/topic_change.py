@@ -7,7 +7,7 @@ as many topics as its request.
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,15 +26,26 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 
+def _uncounted(_: int) -> None:
+    """Partitions that no quota counts."""
+
+
 async def create_topics(
-    broker: Broker, wishes: Sequence[NewTopic], validate_only: bool = False
+    broker: Broker,
+    wishes: Sequence[NewTopic],
+    validate_only: bool = False,
+    count: Callable[[int], None] = _uncounted,
 ) -> dict[str, TopicPlan | KafkaError]:
-    """Create topics; each one's plan, or why it was refused. With validate_only nothing is made."""
+    """Create topics; each one's plan, or why it was refused. With validate_only nothing is made.
+
+    count: told of each topic's partitions before they are made; it may refuse with a KafkaError (quotas)."""
     async with broker.changing:
         results: dict[str, TopicPlan | KafkaError] = {}
         for wish in wishes:
             try:
-                results[wish.name] = plan_topic(wish, broker.catalogue, broker.config)
+                plan = plan_topic(wish, broker.catalogue, broker.config)
+                count(plan.num_partitions)
+                results[wish.name] = plan
             except KafkaError as error:
                 results[wish.name] = error
         plans = [plan for plan in results.values() if isinstance(plan, TopicPlan)]
@@ -131,10 +142,23 @@ def add_partitions(
     return added
 
 
-async def delete_topics(broker: Broker, topics: Sequence[Topic]) -> list[KafkaError | None]:
-    """Delete topics: first clients lose sight of them, then the network processes, then the IO workers close."""
+async def delete_topics(
+    broker: Broker, topics: Sequence[Topic], count: Callable[[int], None] = _uncounted
+) -> list[KafkaError | None]:
+    """Delete topics: first clients lose sight of them, then the network processes, then the IO workers close.
+
+    count: as of `create_topics`."""
     async with broker.changing:
-        gone = [topic for topic in topics if broker.catalogue.by_id(topic.topic_id) is not None]
+        gone = []
+        refused: dict[bytes, KafkaError] = {}
+        for topic in topics:
+            if broker.catalogue.by_id(topic.topic_id) is None:
+                continue
+            try:
+                count(len(topic.partitions))
+                gone.append(topic)
+            except KafkaError as error:
+                refused[topic.topic_id] = error
         if gone:
             await _store_deletion(broker, gone)
             for topic in gone:
@@ -146,7 +170,8 @@ async def delete_topics(broker: Broker, topics: Sequence[Topic]) -> list[KafkaEr
             for listener in broker.deletion_listeners:
                 for topic in gone:
                     listener(topic)
-        return [None if topic in gone else KafkaError(ErrorCode.UNKNOWN_TOPIC_ID) for topic in topics]
+        unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return [None if topic in gone else refused.get(topic.topic_id, unknown) for topic in topics]
 
 
 async def _store_deletion(broker: Broker, topics: list[Topic]) -> None:
@@ -194,11 +219,13 @@ async def grow_topic(
     count: int,
     assignments: Sequence[Sequence[int]] | None = None,
     validate_only: bool = False,
+    count_added: Callable[[int], None] = _uncounted,
 ) -> None:
-    """Give a topic more partitions, `count` in all. Raises KafkaError."""
+    """Give a topic more partitions, `count` in all. Raises KafkaError. count_added: as count of `create_topics`."""
     async with broker.changing:
         topic = broker.catalogue.get(name)
         additional = plan_growth(topic, count, assignments, broker.node_id)
+        count_added(additional)
         if validate_only:
             return
         assert topic is not None

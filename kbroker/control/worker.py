@@ -22,6 +22,7 @@ from kbroker.control.cleaner_calls import pass_on
 from kbroker.control.endpoint import advertised_endpoint
 from kbroker.control.groups.summary import summaries
 from kbroker.control.links import bounded
+from kbroker.control.request_time import RequestTime
 from kbroker.control.runtime import Runtime
 from kbroker.control.topic_change import close_deleted
 from kbroker.control.transactions.verification import verify
@@ -33,6 +34,7 @@ from kbroker.ipc.messages import (
     BrokerSettings,
     ClientRequest,
     ConnectionClosed,
+    FindScramCredential,
     GroupsQuery,
     Hello,
     Settings,
@@ -60,6 +62,7 @@ class Control:
         self._context = context
         self._broker = broker
         self._dispatch = dispatch
+        self._request_time = RequestTime(broker)
         self._appender = Appender(context.shared, context.epoch)
         self._make_coordinators = coordinators
         self._runtimes: Sequence[Runtime] = ()
@@ -143,6 +146,8 @@ class Control:
                 self._start(self._greet_worker(link, body))
         elif isinstance(body, VerifyTransaction):
             self._start(self._verify(link, call_id, body))
+        elif isinstance(body, FindScramCredential):
+            link.reply(call_id, self._broker.scram.get((body.user, body.mechanism)))
         elif isinstance(body, GroupsQuery):
             link.reply(call_id, summaries(self._broker))
         elif isinstance(body, AskWorker):
@@ -156,11 +161,14 @@ class Control:
             log.error("a message that control does not know: %s", type(body).__name__)
 
     def _serve(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
+        began_ns = time.monotonic_ns() if self._request_time.counts() else 0
         try:
             answer = self._dispatch(self._broker, client)
         except Exception:
             log.exception("API %d version %d failed", client.api_key, client.api_version)
             answer = None
+        if began_ns:
+            self._request_time.spent(client, began_ns)
         if answer is None or isinstance(answer, bytes):
             link.reply(call_id, answer)
         else:

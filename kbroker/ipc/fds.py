@@ -1,10 +1,12 @@
 """Client sockets from the acceptor to a network process by SCM_RIGHTS, and news of their end back.
 
 One SOCK_SEQPACKET pair a network process. Acceptor -> network: one message a connection, ``Accepted`` with the
-descriptor. Network -> acceptor: the ids of closed connections, int64 each; ``RESTARTED`` first of all.
+descriptor. Network -> acceptor: the ids of closed connections, int64 each; ``RESTARTED`` first of all. Or, behind the
+id ``RATES``, connection_creation_rate by address as JSON; the first of several such messages has a flag.
 """
 
 import array
+import json
 import socket
 import struct
 from dataclasses import dataclass
@@ -12,6 +14,9 @@ from dataclasses import dataclass
 _HEAD = struct.Struct("<qHH")
 _ID = struct.Struct("<q")
 IDS_PER_MESSAGE = 512
+RATES_PER_MESSAGE = 256
+MESSAGE_BYTES = 64 << 10
+RATES = -2  # instead of ids: a message of rates
 RESTARTED = -1  # among the ids: a new network process; its predecessor's connections are gone
 
 
@@ -73,14 +78,37 @@ def send_closed(channel: socket.socket, ids: list[int]) -> int:
     return sent
 
 
-def receive_closed(channel: socket.socket) -> list[int] | None:
-    """Ids of connections that have ended; None when there is nothing now. EOFError: the process has gone."""
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """connection_creation_rate by address, "" for the default. first: forget all others."""
+
+    rates: dict[str, float]
+    first: bool
+
+
+def send_rates(channel: socket.socket, rates: dict[str, float]) -> bool:
+    """Tell the acceptor all rates. False: the channel is full, all are to be told again."""
+    every = list(rates.items())
+    for start in range(0, max(1, len(every)), RATES_PER_MESSAGE):
+        part = dict(every[start : start + RATES_PER_MESSAGE])
+        try:
+            channel.send(_ID.pack(RATES) + json.dumps([part, start == 0]).encode())
+        except BlockingIOError:
+            return False
+    return True
+
+
+def receive_closed(channel: socket.socket) -> list[int] | Rates | None:
+    """Ids of connections that have ended, or rates; None when there is nothing now. EOFError: the process has gone."""
     try:
-        body = channel.recv(IDS_PER_MESSAGE * _ID.size)
+        body = channel.recv(MESSAGE_BYTES)
     except BlockingIOError:
         return None
     except ConnectionError as error:
         raise EOFError(str(error)) from error
     if not body:
         raise EOFError("the network process has closed its end")
+    if body.startswith(_ID.pack(RATES)):
+        rates, first = json.loads(body[_ID.size :])
+        return Rates(rates, first)
     return [connection_id for (connection_id,) in _ID.iter_unpack(body)]

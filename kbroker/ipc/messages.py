@@ -7,6 +7,7 @@ never read from outside. Those of every request are named tuples, which the link
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.topic import TopicConfig
 
 
@@ -72,6 +73,24 @@ class VerifyTransaction:
     producer_epoch: int
     partitions: tuple[tuple[str, int], ...]
     produce_version: int
+
+
+class FindScramCredential(NamedTuple):
+    """A client logs in with SCRAM. Called; replied with a ScramCredential, None when the user has none.
+
+    mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+
+    user: str
+    mechanism: int
+
+
+class ScramCredential(NamedTuple):
+    """What is known of a password (RFC 5802): enough to check a proof of it, not enough to give one."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
 
 
 # --- cleaner -> control ----------------------------------------------------------------------------
@@ -215,13 +234,15 @@ class TopicImage:
 @dataclass(frozen=True, slots=True)
 class Image:
     """Topics to add or replace, and names to drop. full: forget everything else first. Called; replied when
-    every later request of every connection sees it. settings: dynamic broker settings by Kafka name."""
+    every later request of every connection sees it. settings: dynamic broker settings by Kafka name.
+    quotas: all of them, None when they are what they were."""
 
     version: int
     full: bool
     topics: tuple[TopicImage, ...]
     deleted: tuple[str, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)
+    quotas: QuotaTable | None = None
 
 
 # --- control -> io (all are called) ----------------------------------------------------------------

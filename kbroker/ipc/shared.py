@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc import layout
+from kbroker.ipc.sensor_layout import TABLE_ROWS, row_words
 from kbroker.metrics.slots import ROW_WORDS
 
 Words = NDArray[np.int64]
@@ -26,6 +27,7 @@ class Sizes:
 
     clients: processes that own an arena and append (the network processes, then control).
     workers: IO workers. entries: of one ring, a power of two. arena_bytes: of one arena. log_dirs: entries of log.dirs.
+    quota_samples: samples that a client's rate is measured by.
     """
 
     clients: int
@@ -34,6 +36,7 @@ class Sizes:
     ring_entries: int
     arena_bytes: int
     log_dirs: int = 16
+    quota_samples: int = 11
 
 
 class Region:
@@ -85,6 +88,9 @@ class Shared:
         self.log_dir_errors = self._log_dir_errors.words((max(1, sizes.log_dirs),))
         self._metrics = Region((self.process_count + 3) * ROW_WORDS * 8)
         self.metrics = self._metrics.words((self.process_count + 3, ROW_WORDS))
+        table = (TABLE_ROWS, row_words(sizes.quota_samples))
+        self._sensors = [Region(table[0] * table[1] * 8) for _ in range(sizes.clients)]
+        self.sensors = [region.words(table) for region in self._sensors]
         self.event_fds = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(self.process_count)]
 
     def append_ring(self, client: int, worker: int) -> int:

@@ -50,6 +50,8 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_connections_closed_total", "Connections closed, by reason.", "why"),
     counter("kbroker_connections_refused_total", "Connections closed right after accept, because of a limit.",
             "listener"),
+    counter("kbroker_throttled_requests_total", "Requests whose client is held back, by the quota that it exceeds "
+            "most.", "quota"),
     counter("kbroker_received_bytes_total", "Bytes received from clients.", by_process=True),
     counter("kbroker_sent_bytes_total", "Bytes sent to clients.", by_process=True),
     histogram("kbroker_loop_lag_seconds", "How late a timer of the process's event loop fires.", by_process=True),

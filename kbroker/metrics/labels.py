@@ -38,5 +38,6 @@ VALUES: dict[str, tuple[str, ...]] = {
     "listener": tuple(str(number) for number in range(64)),
     "why": ("peer", "idle", "error", "limit", "stop"),
     "path": ("sendfile", "copy"),
+    "quota": ("produce", "fetch", "request", "mutation"),
 }
 """listener: place in the setting ``listeners``; shown by the listener's name."""

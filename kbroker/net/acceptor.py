@@ -4,7 +4,9 @@ Runs in: acceptor (the supervisor's own loop, which calls ``on_readable``). Sing
 blocks on nothing.
 """
 
+import contextlib
 import errno
+import heapq
 import logging
 import socket
 import time
@@ -13,10 +15,11 @@ from collections.abc import Callable, Sequence
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
-from kbroker.ipc.fds import RESTARTED, Accepted, receive_closed, send_connection
+from kbroker.ipc.fds import RESTARTED, Accepted, Rates, receive_closed, send_connection
 from kbroker.metrics.slots import Slots, bind, private
 from kbroker.net.complaints import Complaints
 from kbroker.net.connection_limits import ConnectionLimits
+from kbroker.net.connection_rates import ConnectionRates
 from kbroker.net.socket_options import SocketOptions
 
 log = logging.getLogger(__name__)
@@ -43,6 +46,11 @@ class Acceptor:
         self._handoffs = list(handoffs)
         self._limits = ConnectionLimits(config, clock)
         self._options = SocketOptions(config)
+        self._clock = clock
+        self._rates = ConnectionRates(
+            config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds") * 1000
+        )
+        self._held: list[tuple[float, int, socket.socket]] = []  # heap: when to close, descriptor, socket
         self._complain = Complaints(log, clock)
         self._listening: list[socket.socket] = []
         self._endpoints: list[Endpoint] = []
@@ -83,8 +91,24 @@ class Acceptor:
         for listening in self._listening:
             listening.close()
         self._listening.clear()
+        for _, _, held in self._held:
+            held.close()
+        self._held.clear()
 
     # --- connections --------------------------------------------------------------------------------
+
+    def next_close_s(self) -> float | None:
+        """Seconds until `close_held` has something to do; None when nothing is held."""
+        return max(0.0, self._held[0][0] - self._clock()) if self._held else None
+
+    def close_held(self) -> None:
+        """Close connections that came too fast after each other and were held for their time."""
+        while self._held and self._held[0][0] <= self._clock():
+            _, _, held = heapq.heappop(self._held)
+            with held, contextlib.suppress(OSError):
+                held.shutdown(socket.SHUT_RDWR)  # a child forked meanwhile has it open, too
+            if not self._held:
+                self._rates.forget_quiet(int(self._clock() * 1000))
 
     def on_readable(self, fd: int) -> None:
         """A descriptor of ``fds`` is readable."""
@@ -117,6 +141,12 @@ class Acceptor:
 
     def _admit(self, number: int, listener: str, client: socket.socket, host: str, port: int) -> None:
         self._metrics.words[ACCEPTED + number] += 1
+        throttle_ms = self._rates.throttle_ms(host, int(self._clock() * 1000))
+        if throttle_ms:
+            self._metrics.words[REFUSED + number] += 1
+            held = client.dup()
+            heapq.heappush(self._held, (self._clock() + throttle_ms / 1000, held.fileno(), held))
+            return
         refusal = self._limits.refusal(host)
         if refusal:
             self._metrics.words[REFUSED + number] += 1
@@ -149,6 +179,9 @@ class Acceptor:
                 return
             if ids is None:
                 return
+            if isinstance(ids, Rates):
+                self._rates.change(ids.rates, ids.first)
+                continue
             for connection_id in ids:
                 if connection_id == RESTARTED:
                     for old in [i for i, (owner, _, _) in self._open.items() if owner == process]:

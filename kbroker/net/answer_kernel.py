@@ -7,6 +7,7 @@ from kbroker.net.admit_kernel import FLEXIBLE, TOPIC_IDS
 from kbroker.net.layout import (
     CX_REQUESTS,
     CX_RESULTS,
+    CX_THROTTLE_MS,
     REQUEST_WORDS,
     RESULT_WORDS,
     RQ_CORRELATION,
@@ -107,7 +108,7 @@ def write_answer(cx: int, number: int, out: int) -> int:
             position = skip_tags(position, ANYWHERE)
             store_u8(out, 0)
             out += 1
-    store_i32_be(out, 0)  # throttle time
+    store_i32_be(out, get(cx, CX_THROTTLE_MS))
     out += 4
     if compact:
         store_u8(out, 0)

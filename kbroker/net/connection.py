@@ -53,17 +53,18 @@ class Connection:
         "api_key",
         "api_version",
         "began_ns",
+        "client_id",
         "end",
         "fd",
         "listener",
         "on_close",
         "on_sent",
-        "principal",
         "queued_ns",
         "request_bytes",
         "row",
         "state",
         "unsent",
+        "user",
         "waited_ns",
     )
 
@@ -73,7 +74,8 @@ class Connection:
         self.row = row
         self.listener = listener
         self.state = State.READY
-        self.principal = "User:ANONYMOUS"
+        self.user = "ANONYMOUS"
+        self.client_id: str | None = None  # of its last request that Python saw, None before
         self.unsent: deque[Part] = deque()
         self.on_sent: Callable[[], None] | None = None  # once, when unsent has become empty
         self.on_close: Callable[[], None] | None = None  # what waits on behalf of this client is cancelled
@@ -86,6 +88,11 @@ class Connection:
     def peer(self) -> str:
         """Address for log lines."""
         return f"{self.accepted.host}:{self.accepted.port}"
+
+    @property
+    def principal(self) -> str:
+        """Who the client is, as Kafka writes it."""
+        return f"User:{self.user}"
 
     def send(self, parts: Sequence[Part]) -> int:
         """Send in order, behind what is unsent; returns bytes that left now. OSError when the peer has gone."""

@@ -108,6 +108,9 @@ class Context:
             nl.CX_MAX_FRAME: min(
                 config.get_int("socket.request.max.bytes"), self.arena.size - 2 * CHUNK_BYTES
             ),
+            nl.CX_MAX_FIRST_FRAME: min(
+                config.get_int("sasl.server.max.receive.size"), config.get_int("socket.request.max.bytes")
+            ),
             nl.CX_FREE_REQUESTS: REQUESTS,
             nl.CX_FREE_RESULTS: RESULTS,
             nl.CX_DIRTY: -1,

@@ -55,6 +55,8 @@ class Dispatch:
         try:
             header, body = parse_request(frame)
             connection.api_key = header.api_key
+            if self._process.quotas.active:
+                self._process.quotas.meet(connection, header.client_id)
             self._process.counts.begun(connection, header.api_version, len(frame))
             if not self._serves(header):
                 text = f"API key {header.api_key} version {header.api_version} is not served"

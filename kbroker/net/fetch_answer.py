@@ -42,9 +42,11 @@ class FetchAnswer:
         self._parts: list[Part] = []
         self._size = 0
 
-    def build(self, selected: Selected, error: int = 0, session_id: int = 0) -> list[Part]:
+    def build(
+        self, selected: Selected, error: int = 0, session_id: int = 0, throttle_ms: int = 0
+    ) -> list[Part]:
         """The framed answer. Partitions of one topic that follow each other share an entry."""
-        self._out += struct.pack(">i", 0)
+        self._out += struct.pack(">i", throttle_ms)
         if self._version >= SESSIONS:
             self._out += struct.pack(">hi", error, session_id)
         topics = list(_by_topic(selected, self._version))

@@ -27,6 +27,7 @@ from kbroker.net.fetch_session import (
     wanted_partitions,
 )
 from kbroker.net.partition_reader import Limits, PartitionReader, Reading
+from kbroker.net.quotas import Quotas
 from kbroker.net.read_table import ReadTable
 from kbroker.net.request_counts import COLD_READ_SECONDS, PURGATORY_SECONDS, RequestCounts
 from kbroker.net.residency import Probe, by_cachestat
@@ -42,6 +43,7 @@ from kbroker.purgatory.purgatory import Purgatory
 
 FIRST_SESSION_VERSION = 7
 FIRST_TOPIC_ID_VERSION = 13
+ANSWER_BYTES = 64  # about what an answer and each partition in it take besides records
 Reply = Callable[[Connection, Sequence[Part]], None]
 Close = Callable[[Connection, str], None]
 
@@ -74,9 +76,11 @@ class Fetches:
         reply: Reply,
         close: Close,
         counts: RequestCounts,
+        quotas: Quotas,
     ) -> None:
         shared, client = context.shared, context.client
         self._counts = counts
+        self._quotas = quotas
         self._shared = shared
         self._client = client
         self._reply = reply
@@ -121,6 +125,8 @@ class Fetches:
         self, connection: Connection, header: RequestHeader, request: FetchRequest
     ) -> Fetch | ErrorCode:
         max_bytes = min(request.max_bytes, self._max_bytes)
+        if self._quotas.active:
+            max_bytes = int(min(max_bytes, self._quotas.most_to_fetch(connection)))
         fetch = Fetch(
             connection, header, {}, request.isolation_level, min(request.min_bytes, max_bytes), max_bytes
         )
@@ -159,6 +165,8 @@ class Fetches:
 
     def _answer(self, fetch: Fetch, readings: Selected) -> None:
         """Select what the session has not been told, build, and send once all of it is in memory."""
+        if self._quotas.active and self._held_back(fetch, readings):
+            return
         seen = {id(wanted) for wanted, _ in readings}
         for wanted in fetch.partitions.values():
             if id(wanted) not in seen:  # unknown topics and partitions come last
@@ -184,6 +192,21 @@ class Fetches:
             self.cold.read(cold, lambda: self._send_late(fetch.connection, parts, began_ns))
         else:
             self._send(fetch.connection, parts)
+
+    def _held_back(self, fetch: Fetch, readings: Selected) -> bool:
+        """Whether a quota is used up: the client is told so, and the session nothing."""
+        size = ANSWER_BYTES + sum(ANSWER_BYTES + reading.length for _, reading in readings if reading.length)
+        throttle_ms = self._quotas.fetched(fetch.connection, size)
+        if not throttle_ms:
+            return False
+        session_id = NO_SESSION
+        if fetch.session is not None:
+            session_id = fetch.session.id
+            self._table.lend(fetch.session)
+        self._counts.fetch_error(0)
+        answer = FetchAnswer(fetch.header, self._node_id)
+        self._reply(fetch.connection, answer.build([], 0, session_id, throttle_ms))
+        return True
 
     @staticmethod
     def _select(session: Session, readings: Selected) -> Selected:

@@ -87,6 +87,8 @@ CX_READS = 63
 CX_SEGMENTS = 64
 CX_SENDFILE_MIN = 65
 CX_FETCH_MAX_BYTES = 66
+CX_MAX_FIRST_FRAME = 67  # sasl.server.max.receive.size: of a connection that is not FLAG_HOT yet
+CX_THROTTLE_MS = 68  # what the next answer to Produce says; 0 but for a moment
 CX_RECEIVE_BYTES = 70
 CX_METRICS = 71  # address of this process's row of metric slots
 
@@ -122,6 +124,7 @@ FLAG_MUTED = 256  # Python wants no more bytes for now (throttled, full queue)
 FLAG_FETCH = 512  # the kernel may serve Fetch
 FLAG_VERIFYING = 1024  # control is asked whether a transaction is open
 FLAG_SENDING = 2048  # the kernel goes on with an answer when the socket is writable
+FLAG_QUOTA = 4096  # Python sends the answers to Produce, one request at a time: a quota may hold
 FLAGS_NOT_READING = (
     FLAG_BUSY | FLAG_STALLED | FLAG_DRAINING | FLAG_CLOSING | FLAG_MUTED | FLAG_OUT_BLOCKED | FLAG_VERIFYING
 )
@@ -138,7 +141,7 @@ RQ_CHUNK = 6
 RQ_RESULT = 7  # first of the results, linked in the order of the request
 RQ_PENDING = 8
 RQ_FAILED = 9  # 1: some partition has an error
-RQ_PYTHON = 10  # 1: Python builds the answer (record errors)
+RQ_PYTHON = 10  # 1: Python builds the answer (record errors), 2: Python sends it (FLAG_QUOTA)
 RQ_RECEIVED_NS = 11
 RQ_BOUND = 12  # bytes the answer can not exceed
 RQ_FRAME = 13  # arena offset of the request's header

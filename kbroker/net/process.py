@@ -21,9 +21,11 @@ from kbroker.net.chunk_kernel import release_chunk
 from kbroker.net.complaints import Complaints, bad_size
 from kbroker.net.connection import Connection, FilePart, FileSource, Part, State
 from kbroker.net.context import Context
+from kbroker.net.produce_answers import ProduceAnswers
 from kbroker.net.produce_checks import ProduceChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, arm_row, close_row, pump, register, resume
 from kbroker.net.queue_kernel import pop_answered
+from kbroker.net.quotas import Quotas
 from kbroker.net.request_counts import RequestCounts
 from kbroker.net.topics import Topics
 from kbroker.net.transaction_checks import TransactionChecks
@@ -64,8 +66,10 @@ class NetworkProcess:
         self.counts = RequestCounts(self.context)
         self.topics = Topics(self.context)
         self.connections: dict[int, Connection] = {}
+        self.quotas = Quotas(self.context, config, self._go_on)
         self.complain = Complaints(log, time.monotonic)
         self.checks = ProduceChecks(self.context, self.topics, self.unbusy)
+        self.answers = ProduceAnswers(self.context, self.checks, self.quotas)
         self.transactions = TransactionChecks(
             self.context, self.topics, self.checks.refuse_unverified, self._verified
         )
@@ -177,6 +181,8 @@ class NetworkProcess:
         os.set_blocking(fd, False)
         row = self.context.take_row(fd, nl.FLAG_HOT | nl.FLAG_FETCH, time.monotonic_ns())
         connection = self.connections[row] = Connection(accepted, fd, row, listener)
+        if self.quotas.active:
+            self.quotas.start(connection)
         self.counts.opened(connection)
         self.context.connections[row, nl.CN_ARMED] = READING
         self._register(fd, READING, row)
@@ -221,6 +227,8 @@ class NetworkProcess:
         """Send the answer to the request that Python was serving, then go on with the connection."""
         if connection.state is State.CLOSED:
             return
+        if self.quotas.active:
+            parts = self.quotas.answered(connection, parts)
         self.counts.answered(connection, parts)
         if not self._send(connection, parts):
             return
@@ -266,8 +274,7 @@ class NetworkProcess:
         sending = int(self.context.connections[row, nl.CN_FLAGS]) & nl.FLAG_SENDING
         if not self.connections[row].unsent and not sending:
             self.context.connections[row, nl.CN_FLAGS] &= ~nl.FLAG_OUT_BLOCKED
-        resume(self.context.address, row)
-        self.ask_turn()
+        self._go_on(row)
 
     # --- events: (connection row, a, b, c) -----------------------------------------------------------
 
@@ -311,6 +318,10 @@ class NetworkProcess:
 
     def _verified(self, row: int) -> None:
         self.context.connections[row, nl.CN_FLAGS] &= ~nl.FLAG_VERIFYING
+        self._go_on(row)
+
+    def _go_on(self, row: int) -> None:
+        """What kept the connection from reading is gone."""
         resume(self.context.address, row)
         self.ask_turn()
 
@@ -319,7 +330,7 @@ class NetworkProcess:
         if connection is None:
             return
         try:
-            answer = self.checks.answer(request)
+            answer = self.answers.answer(connection, request)
         except ProtocolError as error:  # what the kernel does not look at: text that is not UTF-8
             self.refuse(connection, str(error))
             return

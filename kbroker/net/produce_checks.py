@@ -116,7 +116,7 @@ class ProduceChecks:
             del self._left[row]
             self._on_settled(row)
 
-    def answer(self, number: int) -> bytes | None:
+    def answer(self, number: int, throttle_ms: int = 0) -> bytes | None:
         """The framed answer to a complete request; None for acks=0."""
         request = self._context.requests[number]
         if request[nl.RQ_ACKS] == 0:
@@ -125,7 +125,7 @@ class ProduceChecks:
         frame = bytes(self._context.arena_bytes[start : start + size])
         header, body = parse_request(frame)
         asked, _ = decode(ProduceRequest, header.api_version, frame, body)
-        response = ProduceResponse()
+        response = ProduceResponse(throttle_time_ms=throttle_ms)
         damage = damage_text(asked)
         result = int(request[nl.RQ_RESULT])
         for topic in asked.topic_data:

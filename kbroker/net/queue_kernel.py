@@ -320,6 +320,9 @@ def answer_connection(cx: int, connection: int) -> int:
             if get(request, RQ_FAILED) != 0:
                 failed = True
                 break
+            if get(request, RQ_PYTHON) == 2:
+                asked = True
+                break
         else:
             bound = get(request, RQ_BOUND)
             if get(request, RQ_PYTHON) != 0 or bound > get(cx, CX_OUT_BYTES) // 2:
@@ -369,6 +372,15 @@ def answer_dirty(cx: int) -> int:
 def settle_checked(cx: int, result: int, error: int, log_start: int) -> None:
     """Python refuses the batch of a DEEP result."""
     settle(cx, result, error, -1, -1, log_start)
+
+
+@kernel("int64(int64, int64)")
+def build_answer(cx: int, number: int) -> int:
+    """Build the answer of a complete request behind CX_OUT_USED, for Python to send; its bytes, 0 without room."""
+    room = get(cx, CX_OUT_BYTES) - get(cx, CX_OUT_USED)
+    if get(get(cx, CX_REQUESTS) + number * REQUEST_WORDS * 8, RQ_BOUND) > room:
+        return 0
+    return write_answer(cx, number, get(cx, CX_OUT) + get(cx, CX_OUT_USED))
 
 
 @kernel("void(int64, int64)")

@@ -37,6 +37,7 @@ from kbroker.net.layout import (
     CX_FREE_REQUEST,
     CX_FREE_REQUESTS,
     CX_FREE_RESULTS,
+    CX_MAX_FIRST_FRAME,
     CX_MAX_FRAME,
     CX_NOW_NS,
     CX_PIPELINE,
@@ -63,6 +64,7 @@ from kbroker.net.layout import (
     FLAG_DRAINING,
     FLAG_FETCH,
     FLAG_HOT,
+    FLAG_QUOTA,
     FLAGS_NOT_READING,
     REQUEST_WORDS,
     RQ_ACKS,
@@ -138,7 +140,9 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     put(request, RQ_CHUNK, chunk)
     put(request, RQ_RESULT, -1)
     put(request, RQ_FAILED, 0)
-    put(request, RQ_PYTHON, 1 if get(cx, CX_SCAN_REFUSED) == CORRUPT_MESSAGE else 0)
+    put(request, RQ_PYTHON, 2 if get(row, CN_FLAGS) & FLAG_QUOTA != 0 else 0)
+    if get(cx, CX_SCAN_REFUSED) == CORRUPT_MESSAGE:
+        put(request, RQ_PYTHON, 1)
     put(request, RQ_RECEIVED_NS, get(cx, CX_NOW_NS))
     put(request, RQ_BOUND, get(cx, CX_SCAN_BOUND))
     put(request, RQ_FRAME, frame - get(cx, CX_ARENA))
@@ -164,7 +168,8 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
 def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int) -> int:
     row = connection_row(cx, connection)
     flags = get(row, CN_FLAGS)
-    if length >= 10 and flags & FLAG_HOT != 0 and load_i16_be(frame) == PRODUCE:
+    one_at_a_time = flags & FLAG_QUOTA != 0 and get(row, CN_HEAD) >= 0
+    if length >= 10 and flags & FLAG_HOT != 0 and not one_at_a_time and load_i16_be(frame) == PRODUCE:
         version = load_i16_be(frame + 2)
         if version >= FIRST_PRODUCE and version <= LAST_PRODUCE:
             began = parse_begins(cx)
@@ -235,7 +240,8 @@ def handle_region(cx: int, connection: int) -> None:
     size = UNKNOWN_SIZE_ROOM
     while outcome == NEXT and filled - position >= 4:
         length = load_i32_be(arena + position)
-        if length < 0 or length > get(cx, CX_MAX_FRAME):
+        hot = get(row, CN_FLAGS) & FLAG_HOT != 0
+        if length < 0 or length > get(cx, CX_MAX_FRAME if hot else CX_MAX_FIRST_FRAME):
             tell(cx, EVENT_BAD_SIZE, connection, length, position)
             outcome = CLOSE
             break

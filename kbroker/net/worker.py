@@ -14,6 +14,7 @@ from kbroker.net import residency
 from kbroker.net.control_link import ControlLink
 from kbroker.net.dispatch import Dispatch, LocalHandler, Versions
 from kbroker.net.fetches import Fetches
+from kbroker.net.ip_rates import IpRates
 from kbroker.net.process import NetworkProcess
 from kbroker.net.upkeep import Upkeep
 
@@ -45,12 +46,25 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
         await asyncio.sleep(OLD_ENTRIES_SECONDS)
     probe = residency.choose(context.config.log_dirs[0])
     fetches = Fetches(
-        process.context, context.config, process.topics, probe, process.reply, process.close, process.counts
+        process.context,
+        context.config,
+        process.topics,
+        probe,
+        process.reply,
+        process.close,
+        process.counts,
+        process.quotas,
     )
+
+    ip_rates = IpRates(context.handoff)
 
     def on_image(image: Image) -> None:
         gone = process.topics.apply(image.topics, image.deleted, image.full, image.version)
         fetches.on_gone(gone)
+        if image.quotas is not None:
+            process.quotas.change(image.quotas, list(process.connections.values()))
+            if context.index == 0:
+                ip_rates.change(image.quotas)
 
     control = ControlLink(context.control_address, Hello("network", context.index, context.epoch), on_image)
     process.transactions.ask = control.verify

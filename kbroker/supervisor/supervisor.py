@@ -181,7 +181,10 @@ class Supervisor:
 
     def _timeout_ms(self) -> int:
         due = [child.restart_at_ms for child in self._children if not child.running]
-        return max(0, min([LOOK_AT_LOG_DIRS_MS, *(moment - monotonic_ms() for moment in due)]))
+        waits = [LOOK_AT_LOG_DIRS_MS, *(moment - monotonic_ms() for moment in due)]
+        if (close_s := self._acceptor.next_close_s()) is not None:
+            waits.append(int(close_s * 1000) + 1)
+        return max(0, min(waits))
 
     def _turn(self, timeout_ms: int) -> None:
         """One turn: connections, signals, deaths, restarts."""
@@ -194,6 +197,7 @@ class Supervisor:
                 self._bury(child)
             else:
                 self._acceptor.on_readable(fd)
+        self._acceptor.close_held()
         if not self._stopping:
             now = monotonic_ms()
             for child in self._children:
@@ -267,6 +271,7 @@ def _sizes(config: BrokerConfig) -> Sizes:
         ring_entries=config.get_int("kbroker.ring.entries"),
         arena_bytes=config.get_int("kbroker.arena.bytes"),
         log_dirs=len(config.log_dirs),
+        quota_samples=config.get_int("quota.window.num"),
     )
 
 

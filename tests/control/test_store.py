@@ -7,6 +7,10 @@ import pytest
 
 from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.store import VERSION, Change, Store, StoreError
+from kbroker.ipc.messages import ScramCredential
+
+QUOTA = (("client-id", None), ("user", "u"))
+CREDENTIAL = ScramCredential(b"salt", b"stored", b"server", 4096)
 
 
 def topic(name: str, *slots: int) -> Topic:
@@ -22,8 +26,11 @@ def test_everything_survives_a_restart(tmp_path: Path) -> None:
             new_topics=[topic("a", 3, 4)],
             configs={(2, "a"): {"retention.ms": "1"}, (4, ""): {"log.retention.ms": "2"}},
             features={"transaction.version": 1},
+            client_quotas={QUOTA: {"producer_byte_rate": 1e19, "request_percentage": 0.1}},
+            scram={("u", 1): CREDENTIAL, ("v", 2): CREDENTIAL},
         )
     )
+    store.apply(Change(client_quotas={QUOTA: {"request_percentage": None}}, scram={("v", 2): None}))
     store.put_meta("cluster_id", "c")
     store.close()
     store = Store(path)
@@ -32,6 +39,8 @@ def test_everything_survives_a_restart(tmp_path: Path) -> None:
     assert stored.configs == {(2, "a"): {"retention.ms": "1"}, (4, ""): {"log.retention.ms": "2"}}
     assert stored.features == {"transaction.version": 1}
     assert stored.features_epoch == 1
+    assert stored.client_quotas == {QUOTA: {"producer_byte_rate": 1e19}}
+    assert stored.scram == {("u", 1): CREDENTIAL}
     assert stored.next_generation == 105
     assert store.meta("cluster_id", "") == "c"
     store.close()

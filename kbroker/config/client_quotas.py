@@ -1,0 +1,133 @@
+"""Client quotas: whom they are for, which there are, and which one holds for a client (KIP-13, 546, 599, 612).
+
+An entity names a user, a client id, both, or an address; None instead of a name is the default for all that have no
+quota of their own. Of the quotas of one key the most specific holds (Kafka's DefaultQuotaCallback). Pure.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+TYPES: Final = (USER, CLIENT_ID, IP)
+
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+REQUEST_PERCENTAGE: Final = "request_percentage"
+CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
+CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
+
+LONG_MAX = (1 << 63) - 1
+INT_MAX = (1 << 31) - 1
+USER_KEYS: Final[Mapping[str, tuple[str, float] | None]] = {
+    PRODUCER_BYTE_RATE: ("LONG", LONG_MAX),
+    CONSUMER_BYTE_RATE: ("LONG", LONG_MAX),
+    REQUEST_PERCENTAGE: None,
+    CONTROLLER_MUTATION_RATE: None,
+}
+"""Keys of user and client-id entities: type and largest value of whole numbers, None for doubles."""
+IP_KEYS: Final[Mapping[str, tuple[str, float] | None]] = {CONNECTION_CREATION_RATE: ("INT", INT_MAX)}
+
+FRACTION = 1e-6
+
+Entity = tuple[tuple[str, str | None], ...]
+"""(type, name) pairs in the order of the types' names, each type once."""
+Quotas = Mapping[Entity, Mapping[str, float]]
+"""Values by entity and key."""
+
+
+class QuotaError(Exception):
+    """An alteration that can not be applied: INVALID_REQUEST with Kafka's text."""
+
+
+def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
+    """An entity from pairs; of a type that comes twice the last one counts, as in Kafka."""
+    return tuple(sorted(dict(pairs).items()))
+
+
+def check_entity(entity: Entity) -> Mapping[str, tuple[str, float] | None]:
+    """The keys that the entity may have, save for whether an address can be resolved. Raises QuotaError."""
+    if not entity:
+        raise QuotaError("Invalid empty client quota entity")
+    for kind, name in entity:
+        if kind not in TYPES:
+            raise QuotaError(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise QuotaError(f"Empty {kind} not supported")
+    kinds = {kind for kind, _ in entity}
+    if IP not in kinds:
+        return USER_KEYS
+    if len(kinds) > 1:
+        raise QuotaError(
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
+        )
+    return IP_KEYS
+
+
+def check_value(keys: Mapping[str, tuple[str, float] | None], key: str, value: float) -> None:
+    """Raises QuotaError for a key that the entity has not, and for a value that the key can not have."""
+    if key not in keys:
+        raise QuotaError(f"Invalid configuration key {key}")
+    if value <= 0:
+        raise QuotaError(f"Quota {key} must be greater than 0")
+    whole = keys[key]
+    if whole is None:
+        return
+    kind, largest = whole
+    if value > largest:
+        article = "an" if kind == "INT" else "a"
+        raise QuotaError(f"Proposed value for {key} is too large for {article} {kind}.")
+    if abs(value % 1.0) > FRACTION:
+        raise QuotaError(f"{key} cannot be a fractional value.")
+
+
+class Bound(NamedTuple):
+    """A quota that holds: its value, and who shares it. user or client_id is empty where it does not matter."""
+
+    limit: float
+    user: str
+    client_id: str
+
+
+@dataclass(frozen=True)
+class QuotaTable:
+    """All quotas, to look up which one holds. Runs in: control and network; a change makes a new one."""
+
+    quotas: Quotas
+
+    def has(self, *keys: str) -> bool:
+        """Whether any entity has one of these keys."""
+        return any(key in values for values in self.quotas.values() for key in keys)
+
+    def bound(self, key: str, user: str, client_id: str) -> Bound | None:
+        """The quota of a client, None when there is none."""
+        levels = [
+            (user, client_id, ((USER, user),), ((CLIENT_ID, client_id),)),
+            (user, client_id, ((USER, user),), ((CLIENT_ID, None),)),
+            (user, "", ((USER, user),), ()),
+            (user, client_id, ((USER, None),), ((CLIENT_ID, client_id),)),
+            (user, client_id, ((USER, None),), ((CLIENT_ID, None),)),
+            (user, "", ((USER, None),), ()),
+            ("", client_id, (), ((CLIENT_ID, client_id),)),
+            ("", client_id, (), ((CLIENT_ID, None),)),
+        ]
+        for shared_user, shared_client, of_user, of_client in levels:
+            if of_client and not client_id:
+                continue  # quotas of client ids are not for clients without one
+            limit = self.quotas.get((*of_client, *of_user), {}).get(key)
+            if limit is not None:
+                return Bound(limit, shared_user, shared_client)
+        return None
+
+
+def plain_address(host: str) -> str:
+    """A literal address in its one form, an IPv4 address in IPv6 clothes as IPv4; other text as it is."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)

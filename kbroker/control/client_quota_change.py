@@ -1,0 +1,93 @@
+"""Changing client quotas: checked, stored, told to the network processes, then answered (KIP-546).
+
+Kafka's ClientQuotaControlManager: entities fail one by one; what is right of the request is stored together.
+"""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kbroker.config.client_quotas import IP, Entity, QuotaError, QuotaTable, check_entity, check_value
+from kbroker.control.broker import Broker
+from kbroker.control.store import Change
+
+Operations = Sequence[tuple[str, float | None]]
+"""(key, new value), None to remove."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaAlteration:
+    """What to change of one entity."""
+
+    entity: Entity
+    operations: Operations
+
+
+async def alter_client_quotas(
+    broker: Broker, alterations: Sequence[QuotaAlteration], validate_only: bool
+) -> dict[Entity, str | None]:
+    """Apply alterations; gives for each entity None, or why it was refused (all INVALID_REQUEST).
+
+    Raises KafkaError when nothing could be stored."""
+    async with broker.changing:
+        results: dict[Entity, str | None] = {}
+        changes: dict[Entity, dict[str, float | None]] = {}
+        for alteration in alterations:
+            entity = alteration.entity
+            keys = [key for key, _ in alteration.operations]
+            if entity in results or len(set(keys)) < len(keys):
+                results[entity] = f"Ignoring duplicate entity {_shown(entity)}"
+                continue
+            try:
+                changes[entity] = await _checked(broker, alteration)
+                results[entity] = None
+            except QuotaError as error:
+                results[entity] = str(error)
+        changes = {entity: change for entity, change in changes.items() if change}
+        if changes and not validate_only:
+            await _apply(broker, changes)
+        return results
+
+
+async def _checked(broker: Broker, alteration: QuotaAlteration) -> dict[str, float | None]:
+    """What the alteration really changes. Raises QuotaError."""
+    entity = alteration.entity
+    keys = check_entity(entity)
+    for kind, name in entity:
+        if kind == IP and name is not None and not await _resolves(name):
+            raise QuotaError(f"{name} is not a valid IP or resolvable host.")
+    current = broker.quotas.quotas.get(entity, {})
+    changed: dict[str, float | None] = {}
+    for key, value in alteration.operations:
+        if value is not None:
+            check_value(keys, key, value)
+        if current.get(key) != value:
+            changed[key] = value
+    return changed
+
+
+async def _resolves(host: str) -> bool:
+    try:
+        await asyncio.get_running_loop().getaddrinfo(host, None)
+    except (socket.gaierror, UnicodeError):
+        return False
+    return True
+
+
+async def _apply(broker: Broker, changes: dict[Entity, dict[str, float | None]]) -> None:
+    await broker.in_store(lambda store: store.apply(Change(client_quotas=changes)))
+    quotas = {entity: dict(values) for entity, values in broker.quotas.quotas.items()}
+    for entity, change in changes.items():
+        kept = {**quotas.pop(entity, {}), **change}
+        left = {key: value for key, value in kept.items() if value is not None}
+        if left:
+            quotas[entity] = left
+    broker.quotas = QuotaTable(quotas)
+    await broker.links.announce(broker.quota_image())
+
+
+def _shown(entity: Entity) -> str:
+    """As Java prints it."""
+    pairs = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
+    return f"ClientQuotaEntity(entries={{{pairs}}})"

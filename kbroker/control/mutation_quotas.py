@@ -1,0 +1,95 @@
+"""controller_mutation_rate: how many partitions a client may create and delete in a second (KIP-599).
+
+Kafka's TokenBucket: credits grow with the rate up to (samples x window), and what they are worth may be spent at once;
+below zero nothing more is allowed. Clients that do not know THROTTLING_QUOTA_EXCEEDED are held back instead.
+"""
+
+import time
+from dataclasses import dataclass
+
+from kbroker.config.client_quotas import CONTROLLER_MUTATION_RATE, Bound
+from kbroker.control.broker import Broker
+from kbroker.ipc.messages import ClientRequest
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+EXCEEDED = "The throttling quota has been exceeded."
+REMEMBERED = 10_000
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Credits at a time (monotonic)."""
+
+    tokens: float
+    at_ms: int
+
+    def refill(self, rate: float, most: float, now_ms: int) -> None:
+        """Take in the credits of the time that has passed."""
+        self.tokens = min(most, self.tokens + rate * (now_ms - self.at_ms) / 1000)
+        self.at_ms = now_ms
+
+
+class MutationQuotas:
+    """Buckets by who shares them. Runs in: control. Owner: the broker, as an attachment."""
+
+    def __init__(self, broker: Broker) -> None:
+        config = broker.config
+        samples = config.get_int("controller.quota.window.num")
+        self._broker = broker
+        self._seconds = samples * config.get_int("controller.quota.window.size.seconds")
+        self._buckets: dict[tuple[str, str], Bucket] = {}
+
+    @classmethod
+    def of(cls, broker: Broker) -> "MutationQuotas":
+        """The broker's."""
+        found = broker.attachments.get(cls)
+        if not isinstance(found, cls):
+            found = broker.attachments[cls] = cls(broker)
+        return found
+
+    def of_client(self, client: ClientRequest, strict_from: int) -> "MutationQuota":
+        """What holds for a request; it is refused from this version on, and only held back before."""
+        user = client.principal.partition(":")[2]
+        bound = self._broker.quotas.bound(CONTROLLER_MUTATION_RATE, user, client.client_id or "")
+        return MutationQuota(self, bound, client.api_version >= strict_from)
+
+    def bucket(self, bound: Bound, now_ms: int) -> Bucket:
+        """The bucket of a quota, with the credits of now."""
+        key = (bound.user, bound.client_id)
+        most = bound.limit * self._seconds
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            if len(self._buckets) >= REMEMBERED:
+                self._buckets = {k: b for k, b in self._buckets.items() if b.tokens < 0}
+            bucket = self._buckets[key] = Bucket(most, now_ms)
+        bucket.refill(bound.limit, most, now_ms)
+        return bucket
+
+
+class MutationQuota:
+    """The quota of one request."""
+
+    def __init__(self, quotas: MutationQuotas, bound: Bound | None, strict: bool) -> None:
+        self._quotas = quotas
+        self._bound = bound
+        self._strict = strict
+        self.throttle_ms = 0
+
+    def record(self, partitions: int) -> None:
+        """So many partitions are created or deleted. Raises THROTTLING_QUOTA_EXCEEDED if the quota is strict."""
+        if self._bound is None:
+            return
+        bucket = self._quotas.bucket(self._bound, time.monotonic_ns() // 1_000_000)
+        if not self._strict or bucket.tokens >= 0:
+            bucket.tokens -= partitions
+            if self._strict:
+                return
+        if bucket.tokens < 0:
+            self.throttle_ms = round(-bucket.tokens / self._bound.limit * 1000)
+            if self._strict:
+                raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, EXCEEDED)
+
+
+def quota_of(broker: Broker, client: ClientRequest, strict_from: int) -> MutationQuota:
+    """The quota of a request that creates or deletes partitions."""
+    return MutationQuotas.of(broker).of_client(client, strict_from)

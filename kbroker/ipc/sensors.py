@@ -1,0 +1,64 @@
+"""Rates of clients against their quotas, over all client processes: Kafka's Rate on samples in shared memory.
+
+Runs in: network and control, each with a table of its own, which it alone writes.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+from kbroker.config.client_quotas import Bound
+from kbroker.ipc.sensor_kernel import sensor_add, sensor_total
+from kbroker.ipc.shared import Shared
+
+
+class Sensor(NamedTuple):
+    """What is measured for one quota. limit: of the sum of amounts, per second."""
+
+    limit: float
+    high: int
+    low: int
+
+
+def sensor_of(key: str, bound: Bound | None, unit: float = 1.0) -> Sensor | None:
+    """The sensor of a quota: all whom the bound names share it. unit: amounts that make one of the quota."""
+    if bound is None:
+        return None
+    text = "\0".join((key, bound.user, bound.client_id)).encode()
+    digest = hashlib.blake2b(text, digest_size=16).digest()
+    high, low = (int.from_bytes(digest[at : at + 8], "big", signed=True) for at in (0, 8))
+    return Sensor(bound.limit * unit, high or 1, low)
+
+
+class Sensors:
+    """client: number of the process among those with a table. window_ms: quota.window.size.seconds."""
+
+    def __init__(self, shared: Shared, client: int, window_ms: int) -> None:
+        self._shared = shared  # keeps the memory behind the addresses
+        self._own = int(shared.sensors[client].ctypes.data)
+        self._tables = [int(table.ctypes.data) for table in shared.sensors]
+        self._samples = shared.sizes.quota_samples
+        self.window_ms = window_ms
+
+    def add(self, sensor: Sensor, amount: int, now_ms: int) -> None:
+        """Count an amount. now_ms: of the clock that all processes have in common (monotonic)."""
+        window = now_ms // self.window_ms
+        sensor_add(self._own, self._samples, sensor.high, sensor.low, window, amount)
+
+    def throttle_ms(self, sensor: Sensor, now_ms: int) -> int:
+        """How long to wait until the rate is the limit again: for a rate O over W ms and a limit T, W (O - T) / T."""
+        window, into_ms = divmod(now_ms, self.window_ms)
+        total = sum(
+            sensor_total(table, self._samples, sensor.high, sensor.low, window) for table in self._tables
+        )
+        elapsed_ms = max(1, (self._samples - 1) * self.window_ms + into_ms)
+        rate = total * 1000 / elapsed_ms
+        if not rate > sensor.limit:
+            return 0
+        return min(round((rate - sensor.limit) / sensor.limit * elapsed_ms), MAX_MS)
+
+    def most(self, sensor: Sensor) -> float:
+        """The largest amount that is not throttled for itself alone."""
+        return sensor.limit * (self._samples - 1) * self.window_ms / 1000
+
+
+MAX_MS = (1 << 31) - 1

@@ -1,0 +1,50 @@
+"""connection_creation_rate: how many connections a second an address may open (KIP-612).
+
+Kafka's Rate over quota.window.num samples; a connection too many is held for a while, a window at
+most, and closed.
+Runs in: acceptor. Pure: the caller passes the time.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+DEFAULT = ""  # the address of the quota for all that have none of their own
+
+
+class ConnectionRates:
+    """Limits by address, and what was opened. samples, window_ms: quota.window.num and .size.seconds."""
+
+    def __init__(self, samples: int, window_ms: int) -> None:
+        self._samples = samples
+        self._window_ms = window_ms
+        self._limits: dict[str, float] = {}
+        self._opened: dict[str, Counter[int]] = {}  # address -> window -> connections
+
+    def change(self, limits: Mapping[str, float], first: bool) -> None:
+        """More limits; first: those before are forgotten."""
+        if first:
+            self._limits.clear()
+        self._limits.update(limits)
+        if not self._limits:
+            self._opened.clear()
+
+    def throttle_ms(self, host: str, now_ms: int) -> int:
+        """Count a new connection: 0, or how long to hold one that is too many, which then does not count."""
+        limit = self._limits.get(host, self._limits.get(DEFAULT))
+        if limit is None:
+            return 0
+        window, into_ms = divmod(now_ms, self._window_ms)
+        opened = self._opened.setdefault(host, Counter())
+        for old in [number for number in opened if number <= window - self._samples]:
+            del opened[old]
+        elapsed_ms = max(1, (self._samples - 1) * self._window_ms + into_ms)
+        rate = (opened.total() + 1) * 1000 / elapsed_ms
+        if rate > limit:
+            return max(1, min(round((rate - limit) / limit * elapsed_ms), self._window_ms))
+        opened[window] += 1
+        return 0
+
+    def forget_quiet(self, now_ms: int) -> None:
+        """Drop addresses that have opened nothing in all samples."""
+        oldest = now_ms // self._window_ms - self._samples
+        self._opened = {host: seen for host, seen in self._opened.items() if max(seen, default=0) > oldest}

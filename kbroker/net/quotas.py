@@ -1,0 +1,187 @@
+"""Client quotas in a network process: which hold for a connection, what was used, and for how long it is held back.
+
+As in Kafka (KIP-13, KIP-124, KIP-219): the answer leaves at once and tells throttle_time_ms, and nothing more is read
+from the connection for this time. While no quota is set, all of this is one look at ``active``. While some are, a
+connection is served by the kernels alone from the moment its client is known to have none; it is looked at again with
+every request that Python serves, so a client that gives its requests different names had better not count on it.
+
+The time of a request is what the network process or control spends on it, for Produce until the batch is written.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.client_quotas import (
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    QuotaTable,
+)
+from kbroker.ipc.sensors import Sensor, Sensors, sensor_of
+from kbroker.metrics.slots import bind
+from kbroker.net import layout as nl
+from kbroker.net.connection import Connection, FilePart, Part, State
+from kbroker.net.context import Context
+from kbroker.net.throttled_answer import throttle_time_ms, with_throttle_time
+from kbroker.protocol.api_keys import ApiKey
+
+NS_PER_PERCENT = 1e7  # of a second
+MUTATIONS = (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS)
+REMEMBERED = 10_000
+THROTTLED = {
+    name: bind("kbroker_throttled_requests_total", quota=name)
+    for name in ("produce", "fetch", "request", "mutation")
+}
+UNTHROTTLED = QuotaTable({})
+
+
+class Limits(NamedTuple):
+    """The quotas of one user and client id."""
+
+    produce: Sensor | None
+    fetch: Sensor | None
+    request: Sensor | None
+
+
+class Quotas:
+    """Runs in: network. Owner: the process. go_on(row): the connection is to be looked at again."""
+
+    def __init__(self, context: Context, config: BrokerConfig, go_on: Callable[[int], None]) -> None:
+        window_ms = config.get_int("quota.window.size.seconds") * 1000
+        self._context = context
+        self._sensors = Sensors(context.shared, context.client, window_ms)
+        self._go_on = go_on
+        self._table = UNTHROTTLED
+        self._known: dict[tuple[str, str], Limits] = {}
+        self._stopping = False
+        self.active = False
+
+    # --- which quotas hold --------------------------------------------------------------------------
+
+    def change(self, table: QuotaTable, connections: Iterable[Connection]) -> None:
+        """There are other quotas now."""
+        self._table = table
+        self._known.clear()
+        self.active = table.has(
+            PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE
+        )
+        for connection in connections:
+            self.start(connection)
+
+    def start(self, connection: Connection) -> None:
+        """A connection whose client id is not known (any more): no request passes Python by, as far as quotas go."""
+        connection.client_id = None
+        if connection.state is State.READY:
+            self._mark(connection, self.active, self.active)
+
+    def meet(self, connection: Connection, client_id: str | None) -> Limits:
+        """The quotas of a connection's client, who has just said its id."""
+        name = client_id or ""
+        limits = self._known.get((connection.user, name))
+        if limits is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            limits = self._known[connection.user, name] = self._limits(connection.user, name)
+        if connection.client_id != name:
+            connection.client_id = name
+            asks = limits.request is not None
+            self._mark(connection, asks or limits.produce is not None, asks or limits.fetch is not None)
+        return limits
+
+    def _limits(self, user: str, client_id: str) -> Limits:
+        def sensor(key: str, unit: float = 1.0) -> Sensor | None:
+            return sensor_of(key, self._table.bound(key, user, client_id), unit)
+
+        return Limits(
+            sensor(PRODUCER_BYTE_RATE), sensor(CONSUMER_BYTE_RATE), sensor(REQUEST_PERCENTAGE, NS_PER_PERCENT)
+        )
+
+    def _mark(self, connection: Connection, produce: bool, fetch: bool) -> None:
+        words = self._context.connections[connection.row]
+        flags = int(words[nl.CN_FLAGS]) & ~(nl.FLAG_QUOTA | nl.FLAG_FETCH) | nl.FLAG_HOT
+        words[nl.CN_FLAGS] = flags | (nl.FLAG_QUOTA if produce else 0) | (0 if fetch else nl.FLAG_FETCH)
+
+    # --- what was used ------------------------------------------------------------------------------
+
+    def produced(self, connection: Connection, client_id: str | None, size: int, began_ns: int) -> int:
+        """A Produce request is answered. began_ns: 0 for acks=0, whose time does not count. Returns ms to throttle."""
+        limits = self.meet(connection, client_id)
+        bytes_ms = self._used(limits.produce, size)
+        spent_ms = self._spent(limits.request, time.monotonic_ns() - began_ns) if began_ns else 0
+        self._hold(connection, max(bytes_ms, spent_ms), "produce" if bytes_ms > spent_ms else "request")
+        return max(bytes_ms, spent_ms)
+
+    def fetched(self, connection: Connection, size: int) -> int:
+        """A Fetch is about to be answered with so many bytes. Returns ms to throttle: then it is answered without
+        any, and they do not count."""
+        limits = self.meet(connection, connection.client_id)
+        spent_ms = self._spent(limits.request, self._time_of(connection))
+        bytes_ms = self._used(limits.fetch, size)
+        throttle_ms = max(bytes_ms, spent_ms)
+        if throttle_ms and limits.fetch is not None:
+            self._sensors.add(limits.fetch, -size, _now_ms())
+        self._hold(connection, throttle_ms, "fetch" if bytes_ms > spent_ms else "request")
+        return throttle_ms
+
+    def most_to_fetch(self, connection: Connection) -> float:
+        """Bytes that one Fetch of the connection can have without being throttled for them alone."""
+        limits = self.meet(connection, connection.client_id)
+        return float("inf") if limits.fetch is None else self._sensors.most(limits.fetch)
+
+    def answered(self, connection: Connection, parts: Sequence[Part]) -> Sequence[Part]:
+        """Any other request is answered: the answer, which may tell a throttle time now."""
+        key = connection.api_key
+        if key == ApiKey.FETCH or not parts or not isinstance(parts[0], bytes):
+            return parts
+        limits = self.meet(connection, connection.client_id)
+        told_ms = throttle_time_ms(parts[0], key, connection.api_version) if key in MUTATIONS else 0
+        spent_ms = self._spent(limits.request, 0)  # control has counted its time
+        if key == ApiKey.SHARE_FETCH:
+            size = sum(part.length if isinstance(part, FilePart) else len(part) for part in parts)
+            spent_ms = max(spent_ms, self._used(limits.fetch, size))
+        self._hold(connection, max(told_ms, spent_ms), "mutation" if told_ms > spent_ms else "request")
+        if spent_ms > told_ms:
+            return [with_throttle_time(parts[0], key, connection.api_version, spent_ms), *parts[1:]]
+        return parts
+
+    def _time_of(self, connection: Connection) -> int:
+        return time.monotonic_ns() - connection.began_ns - connection.waited_ns
+
+    def _used(self, sensor: Sensor | None, size: int) -> int:
+        if sensor is None:
+            return 0
+        now_ms = _now_ms()
+        self._sensors.add(sensor, size, now_ms)
+        return self._sensors.throttle_ms(sensor, now_ms)
+
+    def _spent(self, sensor: Sensor | None, nanoseconds: int) -> int:
+        """No more than a window is waited for time."""
+        return min(self._used(sensor, nanoseconds), self._sensors.window_ms)
+
+    # --- holding back -------------------------------------------------------------------------------
+
+    def _hold(self, connection: Connection, throttle_ms: int, quota: str) -> None:
+        """Read nothing from the connection for a while."""
+        if throttle_ms <= 0:
+            return
+        self._context.metrics.words[THROTTLED[quota]] += 1
+        self._context.connections[connection.row, nl.CN_FLAGS] |= nl.FLAG_MUTED
+        asyncio.get_running_loop().call_later(throttle_ms / 1000, self._let_go, connection)
+
+    def _let_go(self, connection: Connection) -> None:
+        if connection.state is State.CLOSED or self._stopping:
+            return
+        self._context.connections[connection.row, nl.CN_FLAGS] &= ~nl.FLAG_MUTED
+        self._go_on(connection.row)
+
+    def stop(self) -> None:
+        """The broker stops: who is held back stays so."""
+        self._stopping = True
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

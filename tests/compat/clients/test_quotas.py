@@ -1,0 +1,172 @@
+"""Clients under a quota are held near it, and are told; the others are not; a restart keeps the quotas."""
+
+import contextlib
+import json
+import socket
+import time
+from typing import Any
+
+import confluent_kafka
+import pytest
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kbroker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from kbroker.protocol.messages.metadata import MetadataRequest
+from tests.compat.clients.conftest import eventually
+from tests.compat.quota_cases import alter, entry
+from tests.compat.raw import SocketPeer
+from tests.conftest import BrokerFactory
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = pytest.mark.compat
+
+RATE = 500_000
+SECONDS = 4
+WINDOWS = {"quota.window.num": "2", "num.network.threads": "2"}
+"""A rate over one to two seconds settles at once."""
+BURST = 2 * RATE
+"""What may be used at once, before the rate is reached."""
+
+
+def peer_of(broker: KBroker, client_id: str = "raw") -> SocketPeer:
+    return SocketPeer(int(broker.bootstrap.rpartition(":")[2]), client_id)
+
+
+def set_quotas(broker: KBroker, *entries: Any) -> None:
+    answer: Any = peer_of(broker).ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, alter(*entries))
+    assert [each.error_code for each in answer.entries] == [0] * len(entries)
+
+
+def create(broker: KBroker, name: str, partitions: int, client_id: str = "raw") -> Any:
+    request = CreateTopicsRequest([CreatableTopic(name, partitions, 1)], 10_000)
+    return peer_of(broker, client_id).ask(ApiKey.CREATE_TOPICS, 7, request)
+
+
+class Throttles:
+    """The longest throttle time that librdkafka has seen."""
+
+    def __init__(self) -> None:
+        self.most_ms = 0
+
+    def settings(self, broker: KBroker, client_id: str) -> dict[str, Any]:
+        return {
+            "bootstrap.servers": broker.bootstrap,
+            "client.id": client_id,
+            "statistics.interval.ms": 100,
+            "stats_cb": self._take,
+        }
+
+    def _take(self, text: str) -> None:
+        for node in json.loads(text)["brokers"].values():
+            self.most_ms = max(self.most_ms, node["throttle"]["max"])
+
+
+def produce_for(broker: KBroker, client_id: str, seconds: float) -> tuple[int, int]:
+    """Bytes that were acknowledged, and the longest throttle time in ms."""
+    throttles = Throttles()
+    acked = 0
+
+    def delivered(error: object, message: confluent_kafka.Message) -> None:
+        nonlocal acked
+        acked += 0 if error else len(message.value() or b"")
+
+    limits = {"queue.buffering.max.messages": 500, "linger.ms": 5, "batch.size": 50_000}
+    producer = confluent_kafka.Producer({**throttles.settings(broker, client_id), **limits})
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(BufferError):
+            producer.produce("t", bytes(5000), on_delivery=delivered)
+        producer.poll(0.001)
+    sent = acked
+    producer.purge()
+    producer.flush(1)
+    return sent, throttles.most_ms
+
+
+def consume_for(broker: KBroker, client_id: str, seconds: float) -> tuple[int, int]:
+    """Bytes that were read, and the longest throttle time in ms."""
+    throttles = Throttles()
+    limits = {"group.id": client_id, "auto.offset.reset": "earliest", "fetch.message.max.bytes": 50_000}
+    consumer = confluent_kafka.Consumer({**throttles.settings(broker, client_id), **limits})
+    consumer.assign([confluent_kafka.TopicPartition("t", 0, 0)])
+    end = time.monotonic() + seconds
+    read = 0
+    while time.monotonic() < end:
+        read += sum(len(message.value() or b"") for message in consumer.consume(50, 0.1))
+    consumer.close()
+    return read, throttles.most_ms
+
+
+def test_a_greedy_producer_and_a_greedy_consumer_are_held_near_their_rates(
+    broker_factory: BrokerFactory,
+) -> None:
+    broker = broker_factory(WINDOWS)
+    create(broker, "t", 1)
+    set_quotas(broker, entry({"client-id": "greedy"}, producer_byte_rate=RATE, consumer_byte_rate=RATE))
+    sent, throttled_ms = produce_for(broker, "greedy", SECONDS)
+    assert sent < SECONDS * RATE + BURST
+    assert throttled_ms > 0
+    free, free_ms = produce_for(broker, "free", 1)
+    assert free_ms == 0
+    assert sent + free > 2 * (SECONDS * RATE + BURST), "enough to read"
+    read, throttled_ms = consume_for(broker, "greedy", SECONDS)
+    assert 0 < read < SECONDS * RATE + BURST
+    assert throttled_ms > 0
+
+
+def test_creating_partitions_faster_than_the_mutation_rate_is_refused(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory({"controller.quota.window.num": "2"})
+    set_quotas(broker, entry({"user": "ANONYMOUS"}, controller_mutation_rate=1.0))
+    assert [create(broker, f"few-{at}", 2).topics[0].error_code for at in range(2)] == [0, 0]
+    refused = create(broker, "one-more", 1)
+    assert refused.topics[0].error_code == 89  # THROTTLING_QUOTA_EXCEEDED
+    assert refused.topics[0].error_message == "The throttling quota has been exceeded."
+    assert 0 < refused.throttle_time_ms <= 2000
+
+
+def test_request_time_beyond_its_share_is_throttled_for_a_window_at_most(
+    broker_factory: BrokerFactory,
+) -> None:
+    broker = broker_factory()
+    set_quotas(broker, entry({"client-id": "busy"}, request_percentage=0.0001))
+    told = [peer_of(broker, "busy").ask(ApiKey.METADATA, 9, MetadataRequest(None)) for _ in range(2)]
+    assert 0 < told[1].throttle_time_ms <= 1000  # type: ignore[union-attr]
+    other: Any = peer_of(broker, "idle").ask(ApiKey.METADATA, 9, MetadataRequest(None))
+    assert other.throttle_time_ms == 0
+
+
+def test_an_address_that_connects_too_fast_is_cut_off(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory({"quota.window.num": "2"})
+    set_quotas(broker, entry({"ip": None}, connection_creation_rate=3.0))
+
+    def cut_off() -> bool:
+        with contextlib.closing(socket.create_connection(("127.0.0.1", peer_of(broker).port), 5)) as link:
+            link.settimeout(0.02)
+            try:
+                return link.recv(1) == b""
+            except TimeoutError:
+                return False
+
+    eventually(lambda: any(cut_off() for _ in range(20)))
+    held = [socket.create_connection(("127.0.0.1", peer_of(broker).port), 5) for _ in range(12)]
+    ended = 0
+    for link in held:
+        with link:
+            link.settimeout(2)
+            with contextlib.suppress(TimeoutError):
+                ended += link.recv(1) == b""
+    assert ended > 0
+
+
+def test_quotas_survive_a_restart_and_hold_again(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory()
+    set_quotas(broker, entry({"user": "ANONYMOUS", "client-id": None}, request_percentage=0.0001))
+    broker.restart()
+    peer = peer_of(broker, "any")
+    answer: Any = peer.ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, DescribeClientQuotasRequest())
+    (found,) = answer.entries
+    assert [(value.key, value.value) for value in found.values] == [("request_percentage", 0.0001)]
+    peer.ask(ApiKey.METADATA, 9, MetadataRequest(None))
+    told: Any = peer.ask(ApiKey.METADATA, 9, MetadataRequest(None))
+    assert told.throttle_time_ms > 0

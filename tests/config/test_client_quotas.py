@@ -1,0 +1,81 @@
+"""Client quotas: which one holds for whom, what entities and values may be."""
+
+import itertools
+
+import pytest
+
+from kbroker.config.client_quotas import (
+    IP_KEYS,
+    USER_KEYS,
+    Bound,
+    Entity,
+    QuotaError,
+    QuotaTable,
+    check_entity,
+    check_value,
+    entity_of,
+    plain_address,
+)
+
+KEY = "producer_byte_rate"
+MOST_SPECIFIC_FIRST: list[tuple[Entity, tuple[str, str]]] = [
+    (entity_of([("user", "u"), ("client-id", "c")]), ("u", "c")),
+    (entity_of([("user", "u"), ("client-id", None)]), ("u", "c")),
+    (entity_of([("user", "u")]), ("u", "")),
+    (entity_of([("user", None), ("client-id", "c")]), ("u", "c")),
+    (entity_of([("user", None), ("client-id", None)]), ("u", "c")),
+    (entity_of([("user", None)]), ("u", "")),
+    (entity_of([("client-id", "c")]), ("", "c")),
+    (entity_of([("client-id", None)]), ("", "c")),
+]
+
+
+@pytest.mark.parametrize("pair", list(itertools.combinations(range(8), 2)))
+def test_the_more_specific_quota_holds(pair: tuple[int, int]) -> None:
+    table = QuotaTable({MOST_SPECIFIC_FIRST[at][0]: {KEY: float(at + 1)} for at in reversed(pair)})
+    assert table.bound(KEY, "u", "c") == Bound(pair[0] + 1, *MOST_SPECIFIC_FIRST[pair[0]][1])
+
+
+def test_quotas_of_other_clients_and_other_keys_do_not_hold() -> None:
+    table = QuotaTable(
+        {
+            entity_of([("user", "u")]): {"consumer_byte_rate": 1.0},
+            entity_of([("user", "v")]): {KEY: 1.0},
+            entity_of([("client-id", "d")]): {KEY: 1.0},
+        }
+    )
+    assert table.bound(KEY, "u", "c") is None
+    assert table.has(KEY)
+    assert not table.has("request_percentage")
+
+
+def test_a_client_without_id_has_the_quotas_of_its_user_only() -> None:
+    table = QuotaTable(
+        {entity_of([("client-id", None)]): {KEY: 1.0}, entity_of([("user", None)]): {KEY: 2.0}}
+    )
+    assert table.bound(KEY, "u", "") == Bound(2.0, "u", "")
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [[], [("group", "g")], [("user", "")], [("client-id", "")], [("ip", "1.1.1.1"), ("user", "u")]],
+)
+def test_entities_that_make_no_sense_are_refused(pairs: list[tuple[str, str | None]]) -> None:
+    with pytest.raises(QuotaError):
+        check_entity(entity_of(pairs))
+
+
+def test_addresses_and_users_have_other_keys() -> None:
+    assert check_entity(entity_of([("ip", None)])) is IP_KEYS
+    assert check_entity(entity_of([("user", "u"), ("client-id", None)])) is USER_KEYS
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, 1.5, 1e19])
+def test_byte_rates_are_whole_and_positive(value: float) -> None:
+    with pytest.raises(QuotaError):
+        check_value(USER_KEYS, KEY, value)
+
+
+def test_an_ipv4_address_has_one_form() -> None:
+    assert {plain_address(text) for text in ("::ffff:10.0.0.1", "10.0.0.1")} == {"10.0.0.1"}
+    assert plain_address("0:0::1") == "::1"
