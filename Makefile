@@ -17,15 +17,12 @@ help: ## what can be done here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##—— environment
-.PHONY: venv venv-run venv-load venv-spark
+.PHONY: venv venv-run venv-spark
 venv: ## .venv with all that tests and checks need
-	$(SYNC) run dev
+	$(SYNC) run dev load
 
 venv-run:
 	$(SYNC) run
-
-venv-load: ## adds what the load tests need
-	$(SYNC) run dev load
 
 venv-spark: ## adds what the Spark validation needs
 	$(SYNC) run dev spark

@@ -1,7 +1,6 @@
 """What is known of a run besides its rows: run.json and clients/*.json, and how to read them back."""
 
 import json
-import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,7 @@ def write_json(path: Path, content: Any) -> None:
     """Whole or not at all: a temporary file, then a rename."""
     part = path.with_name(f".{path.name}.part")
     part.write_text(json.dumps(content, indent=1) + "\n")
-    os.replace(part, path)
+    part.replace(path)
 
 
 def save_run(folder: Path, run: Run) -> None:

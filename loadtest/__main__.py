@@ -1,0 +1,5 @@
+"""`python -m loadtest`."""
+
+from loadtest.cli import app
+
+app(prog_name="loadtest")

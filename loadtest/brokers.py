@@ -1,0 +1,163 @@
+"""The broker under test: one of our own, started in the run's folder, or somebody's at an address.
+
+Only an own broker can be killed, paused, filled, slowed: everything else about a run is the same for both.
+"""
+
+import os
+import signal
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from loadtest.faults.disk import NoDisk, SmallDisk
+from loadtest.faults.preload import NoPreload, Preload
+from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.artifacts import PeerUnavailable
+from tests.peer.kbroker_node import KBroker
+
+PATIENCE_S = 60.0
+API_VERSIONS_V0 = struct.pack(">hhih4s", 18, 0, 1, 4, b"load")
+
+
+class NoBroker(RuntimeError):
+    """There is no broker to load; the text says why."""
+
+
+class OwnBroker:
+    """A broker of ours. Runs in: the conductor. Owner: the conductor, which stops it.
+
+    `kind`: kbroker | kafka. `missing`: what can not be done here, fault kind -> reason.
+    """
+
+    def __init__(self, folder: Path, kind: str, disk_bytes: int, faults: list[str]) -> None:
+        self.kind = kind
+        self.missing: dict[str, str] = {}
+        self.disk: SmallDisk | None = None
+        self.preload: Preload | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        if "fill" in faults:
+            try:
+                self.disk = SmallDisk(folder, disk_bytes)
+            except NoDisk as reason:
+                self.missing["fill"] = str(reason)
+        if {"slow", "clock"} & set(faults):
+            try:
+                self.preload = Preload(folder)
+            except NoPreload as reason:
+                self.missing["slow"] = self.missing["clock"] = str(reason)
+        data = self.disk.folder / "data" if self.disk is not None else folder / "data"
+        self.data_dir = data
+        self._kbroker = KBroker(folder, {"auto.create.topics.enable": "false"})
+        self._kbroker.data_dir = data
+        self._kafka = ApacheKafka(folder)
+        self._kafka.log_dir = data
+
+    @property
+    def bootstrap(self) -> str:
+        return self._kbroker.bootstrap if self.kind == "kbroker" else self._kafka.bootstrap
+
+    def start(self) -> None:
+        """Raises NoBroker."""
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with self._environment():
+                if self.kind == "kbroker":
+                    self._kbroker.start(PATIENCE_S)
+                else:
+                    self._kafka.start({"auto.create.topics.enable": "false"}, PATIENCE_S)
+        except (AssertionError, PeerUnavailable, RuntimeError) as failure:
+            raise NoBroker(f"{self.kind} did not start: {failure}") from failure
+
+    def stop(self) -> str:
+        """Orderly; gives what went wrong, or nothing."""
+        wrong = ""
+        try:
+            if self.kind == "kbroker":
+                self._kbroker.stop()
+            else:
+                self._kafka.stop()
+        except AssertionError as failure:
+            wrong = str(failure)[:2000]
+        return wrong
+
+    def close(self, keep: bool) -> None:
+        if self.disk is not None:
+            self.disk.close(keep)
+
+    def alive(self) -> bool:
+        process = self._kbroker.process if self.kind == "kbroker" else self._kafka.process
+        return process is not None and process.poll() is None
+
+    def revive(self) -> None:
+        """Starts it again after its death; port and data are the same."""
+        if self.kind == "kbroker":
+            self._kbroker.kill9()
+        else:
+            self._kafka.kill9()
+        self.start()
+
+    def processes(self, role: str) -> list[psutil.Process]:
+        """The processes of a role, by their titles; `acceptor` is the parent, `broker` all there is."""
+        if self.kind == "kafka":
+            return [psutil.Process(self._kafka.pid)]
+        if role == "acceptor":
+            return [psutil.Process(self._kbroker.pid)]
+        return [
+            child for title, child in self._kbroker.children().items() if title.startswith(f"kbroker: {role}")
+        ]
+
+    def kill(self, role: str, which: float) -> str:
+        """kill -9 of one process of the role (`which`: 0..1 picks it), waits for its successor; gives the detail."""
+        found = self.processes(role)
+        if not found:
+            raise LookupError(f"no process {role!r}")
+        victim = found[int(which * len(found))]
+        began = time.monotonic()
+        title = " ".join(victim.cmdline()).strip()[:40]
+        victim.send_signal(signal.SIGKILL)
+        if role in ("acceptor", "broker"):
+            self.revive()
+        else:
+            until = began + PATIENCE_S
+            while not any(child.pid != victim.pid for child in self.processes(role)) or len(
+                self.processes(role)
+            ) < len(found):
+                if time.monotonic() > until:
+                    raise LookupError(f"{title} was not started again within {PATIENCE_S:.0f} s")
+                time.sleep(0.02)
+        return f"{title} (pid {victim.pid}), back after {time.monotonic() - began:.2f} s"
+
+    @contextmanager
+    def _environment(self) -> Iterator[None]:
+        """The preloaded library, for what is started inside."""
+        more = self.preload.environment() if self.preload is not None else {}
+        before = {name: os.environ.get(name) for name in more}
+        os.environ.update(more)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+
+def check_target(target: str) -> str:
+    """host:port of a broker that answers. Raises NoBroker."""
+    host, _, port = target.rpartition(":")
+    if not host or not port.isdigit():
+        raise NoBroker(f"{target!r} is no host:port")
+    try:
+        with socket.create_connection((host, int(port)), timeout=5) as link:
+            link.sendall(struct.pack(">i", len(API_VERSIONS_V0)) + API_VERSIONS_V0)
+            if len(link.recv(4)) != 4:
+                raise NoBroker(f"{target} does not speak the Kafka protocol")
+    except OSError as failure:
+        raise NoBroker(f"no broker at {target}: {failure}") from failure
+    return target

@@ -1,0 +1,255 @@
+"""`python -m loadtest`: run a load, prove a broker under faults, show a plan of faults, measure the histories' cost."""
+
+import os
+import subprocess
+import sys
+import time
+import webbrowser
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from confluent_kafka import KafkaException
+
+from loadtest.brokers import NoBroker, OwnBroker, check_target
+from loadtest.conductor import Conductor, LoadFailed, describe, say
+from loadtest.faults.schedule import UnknownFault, parse_kinds, plan
+from loadtest.overhead import measure
+from loadtest.settings import Settings, WrongSetting, parse_record_bytes
+
+CLEAN, CONVICTED, CANNOT_JUDGE, WRONG_USE, NO_BROKER = 0, 1, 2, 64, 69
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+DEFAULT = Settings()
+DEFAULT_BYTES = "-".join(map(str, DEFAULT.record_bytes))
+
+
+class BrokerKind(StrEnum):
+    """Which broker to start when no target is given."""
+
+    KBROKER = "kbroker"
+    KAFKA = "kafka"
+
+
+Seconds = Annotated[float, typer.Option(help="How long the load lasts.")]
+Target = Annotated[str, typer.Option(help="host:port of a broker that runs already; else one is started.")]
+Broker = Annotated[BrokerKind, typer.Option(help="Which broker to start.")]
+Seed = Annotated[int, typer.Option(help="Decides faults, keys, aborts; the same seed repeats them.")]
+Faults = Annotated[str, typer.Option(help="all, none, or some of: kill,pause,fill,cold,slow,reset,clock")]
+Folder = Annotated[
+    Path | None, typer.Option(help="Folder of the run; must not exist. Default: reports/load/<time>")
+]
+Rate = Annotated[
+    float, typer.Option(help="Records a second of all producers together; 0: as fast as they can.")
+]
+Shape = Annotated[str, typer.Option(help="steady, ramp, spike, peaks")]
+RecordBytes = Annotated[str, typer.Option(help="Size of a value: 256, or 100-1000 for a spread.")]
+Keys = Annotated[int, typer.Option(help="How many different keys.")]
+Skew = Annotated[float, typer.Option(help="Zipf's exponent of the keys; 0: all alike.")]
+Partitions = Annotated[int, typer.Option(help="Partitions of each topic.")]
+Compression = Annotated[str, typer.Option(help="none, gzip, snappy, lz4, zstd")]
+LingerMs = Annotated[float, typer.Option(help="How long producers gather a batch.")]
+Acks = Annotated[str, typer.Option(help="Of the plain producers: all, 1, 0.")]
+Plain = Annotated[int, typer.Option(help="Producers without idempotence.")]
+Idempotent = Annotated[int, typer.Option(help="Idempotent producers.")]
+Transactional = Annotated[int, typer.Option(help="Transactional producers.")]
+Copiers = Annotated[
+    int, typer.Option(help="Consume-transform-produce, exactly once, from the transactional topic.")
+]
+Consumers = Annotated[int, typer.Option(help="Group members, spread over the topics.")]
+ConsumeRate = Annotated[
+    float, typer.Option(help="Records a second each consumer takes at most; 0: no limit.")
+]
+Churn = Annotated[
+    float, typer.Option(help="Seconds after which a consumer leaves and another comes; 0: never.")
+]
+TransactionRecords = Annotated[int, typer.Option(help="Records of a transaction.")]
+AbortShare = Annotated[float, typer.Option(help="Share of transactions that are aborted on purpose.")]
+Workers = Annotated[
+    int, typer.Option(help="Locust workers; more than 1: a master and so many worker processes.")
+]
+History = Annotated[bool, typer.Option(help="Write histories (without them nothing can be judged).")]
+
+
+@app.command()
+def run(
+    seconds: Seconds = DEFAULT.seconds,
+    target: Target = "",
+    broker: Broker = BrokerKind.KBROKER,
+    seed: Seed = DEFAULT.seed,
+    faults: Faults = "none",
+    folder: Folder = None,
+    rate: Rate = DEFAULT.rate,
+    shape: Shape = DEFAULT.shape,
+    record_bytes: RecordBytes = DEFAULT_BYTES,
+    keys: Keys = DEFAULT.keys,
+    skew: Skew = DEFAULT.skew,
+    partitions: Partitions = DEFAULT.partitions,
+    compression: Compression = DEFAULT.compression,
+    linger_ms: LingerMs = DEFAULT.linger_ms,
+    acks: Acks = DEFAULT.acks,
+    plain: Plain = DEFAULT.plain,
+    idempotent: Idempotent = DEFAULT.idempotent,
+    transactional: Transactional = DEFAULT.transactional,
+    copiers: Copiers = DEFAULT.copiers,
+    consumers: Consumers = DEFAULT.consumers,
+    consume_rate: ConsumeRate = DEFAULT.consume_rate,
+    churn_seconds: Churn = DEFAULT.churn_seconds,
+    transaction_records: TransactionRecords = DEFAULT.transaction_records,
+    abort_share: AbortShare = DEFAULT.abort_share,
+    workers: Workers = DEFAULT.workers,
+    history: History = DEFAULT.history,
+    judge: Annotated[
+        bool, typer.Option(help="Let spark_validation judge the run; its code is the exit code.")
+    ] = False,
+    keep_data: Annotated[bool, typer.Option(help="Keep the data of a broker that was started here.")] = False,
+) -> None:
+    """Load a broker; with faults and a judge when asked for."""
+    given = dict(locals())
+    settings = _settings(given, record_bytes)
+    kinds = _kinds(faults)
+    if judge and not history:
+        raise typer.BadParameter("--judge needs --history")
+    raise typer.Exit(_whole_run(settings, target, broker, kinds, folder, judge, keep_data))
+
+
+@app.command("plan")
+def show_plan(
+    seed: Seed = DEFAULT.seed,
+    seconds: Seconds = DEFAULT.seconds,
+    faults: Faults = "all",
+    target: Target = "",
+    broker: Broker = BrokerKind.KBROKER,
+) -> None:
+    """Print the faults that a run with this seed gets."""
+    for fault in plan(seed, seconds, _kinds(faults), "remote" if target else broker.value):
+        print(fault)
+
+
+@app.command()
+def overhead(
+    seconds: Annotated[float, typer.Option(help="Length of each single measurement.")] = 8.0,
+    pairs: Annotated[int, typer.Option(help="Measurements with and without histories, in turn.")] = 5,
+    target: Target = "",
+    record_bytes: RecordBytes = "256",
+) -> None:
+    """What the histories cost: one producer and one consumer flat out, with and without them, in turn."""
+    try:
+        measure(seconds, pairs, target, parse_record_bytes(record_bytes))
+    except (NoBroker, WrongSetting) as failure:
+        _stop(failure, NO_BROKER)
+
+
+def _settings(given: dict[str, Any], record_bytes: str) -> Settings:
+    names = {name: given[name] for name in Settings.__slots__ if name in given}
+    try:
+        return Settings(**{**names, "record_bytes": parse_record_bytes(record_bytes)})
+    except WrongSetting as wrong:
+        _stop(wrong, WRONG_USE)
+        raise
+
+
+def _kinds(faults: str) -> list[str]:
+    try:
+        return parse_kinds(faults)
+    except UnknownFault as wrong:
+        _stop(wrong, WRONG_USE)
+        raise
+
+
+def _stop(failure: Exception, code: int) -> None:
+    print(f"loadtest: {failure}", file=sys.stderr)
+    raise typer.Exit(code) from failure
+
+
+def _whole_run(
+    settings: Settings,
+    target: str,
+    kind: BrokerKind,
+    kinds: list[str],
+    folder: Path | None,
+    judge: bool,
+    keep_data: bool,
+) -> int:
+    folder = (folder or Path("reports/load") / time.strftime("%Y%m%d-%H%M%S")).absolute()
+    if folder.exists() and any(folder.iterdir()):
+        print(f"loadtest: {folder} exists and is not empty", file=sys.stderr)
+        return WRONG_USE
+    folder.mkdir(parents=True, exist_ok=True)
+    faults = plan(settings.seed, settings.seconds, kinds, "remote" if target else kind.value)
+    say(
+        f"seed {settings.seed}: {len(faults)} faults in {settings.seconds:.0f} s; settings: {describe(settings)}"
+    )
+    for fault in faults:
+        say(f"  planned {fault}")
+    if target and kinds:
+        say("a target of its own: faults that need a hand on its host are left out")
+    broker: OwnBroker | None = None
+    try:
+        if target:
+            bootstrap = check_target(target)
+        else:
+            disk_bytes = int(settings.rate * settings.record_bytes[1] * settings.seconds * 4) + (2 << 30)
+            broker = OwnBroker(folder / "broker", kind.value, disk_bytes, kinds)
+            for name, reason in broker.missing.items():
+                say(f"fault {name} can not be done here and will be skipped: {reason}")
+            broker.start()
+            bootstrap = broker.bootstrap
+        say(f"run {folder} against {bootstrap}")
+        return _play(settings, bootstrap, broker, faults, folder, judge)
+    except (NoBroker, LoadFailed, KafkaException) as failure:
+        print(f"loadtest: {failure}", file=sys.stderr)
+        return NO_BROKER
+    finally:
+        if broker is not None:
+            if broker.alive() and (wrong := broker.stop()):
+                say(f"the broker did not stop as it should: {wrong}")
+            broker.close(keep_data)
+
+
+def _play(
+    settings: Settings, bootstrap: str, broker: OwnBroker | None, faults: list[Any], folder: Path, judge: bool
+) -> int:
+    conductor = Conductor(folder, settings, bootstrap, broker, faults)
+    try:
+        conductor.play()
+    except KeyboardInterrupt:
+        conductor.abandon()
+        raise
+    for name, value in conductor.figures.items():
+        say(f"{name:>28}  {value}")
+    if not settings.history:
+        return CLEAN
+    conductor.drain()
+    say(f"histories in {folder}; Locust's reports: {folder / 'locust.html'}, locust_*.csv")
+    return verdict(folder, bootstrap, broker) if judge else CLEAN
+
+
+def verdict(folder: Path, bootstrap: str, broker: OwnBroker | None) -> int:
+    """The judge's exit code; opens the report where there is a display."""
+    report = folder / "verdict.html"
+    command = [
+        sys.executable,
+        "-m",
+        "spark_validation",
+        "judge",
+        "--history",
+        str(folder),
+        "--report",
+        str(report),
+    ]
+    command += ["--bootstrap", bootstrap]
+    if broker is not None:
+        command += ["--segments", str(broker.data_dir)]
+    say(f"judge: {' '.join(command[1:])}")
+    code = subprocess.run(command, check=False).returncode
+    words = {CLEAN: "clean", CONVICTED: "CONVICTED", CANNOT_JUDGE: "could not judge"}
+    say(f"verdict: {words.get(code, f'the judge failed ({code})')}; report: {report}")
+    if report.exists() and _has_display():
+        webbrowser.open(report.as_uri())
+    return code if code in words else CANNOT_JUDGE
+
+
+def _has_display() -> bool:
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

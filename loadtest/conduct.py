@@ -1,0 +1,41 @@
+"""What the conductor hands to Locust: the run's folder, by an environment variable; in it conduct.json."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from loadtest.clock import Clock
+from loadtest.run import write_json
+
+VARIABLE = "LOADTEST_RUN"
+
+
+@dataclass(slots=True)
+class Conduct:
+    """Beyond run.json: when the schedule begins, and the clock of the run."""
+
+    begin_ns: int
+    clock_offset_ns: int
+    boot: str
+
+    def clock(self) -> Clock:
+        return Clock(self.clock_offset_ns, self.boot)
+
+
+def save(folder: Path, conduct: Conduct) -> None:
+    write_json(folder / "conduct.json", asdict(conduct))
+
+
+def load(folder: Path) -> Conduct:
+    return Conduct(**json.loads((folder / "conduct.json").read_text()))
+
+
+def folder() -> Path:
+    """The run that this Locust process belongs to. Raises SystemExit when it was started by hand."""
+    name = os.environ.get(VARIABLE)
+    if not name:
+        raise SystemExit(
+            "start load tests with `python -m loadtest run`; it starts Locust with a run to play"
+        )
+    return Path(name)

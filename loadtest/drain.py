@@ -1,0 +1,57 @@
+"""After the load: where the logs end, and two late readers that read all of it, one with each isolation level."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from loadtest.clock import Clock
+from loadtest.page import Page, Slot
+from loadtest.players.part import Part
+from loadtest.run import Run, load_consumers, save_run
+from loadtest.topics import find_committed, find_ends, wait_stable
+
+OPEN_TRANSACTIONS_S = 60.0
+ISOLATIONS = ("read_uncommitted", "read_committed")
+
+
+def drain(folder: Path, run: Run, clock: Clock, seconds: float = 3600.0) -> bool:
+    """Fills run.ends, run.committed and run.drained, and saves them; gives run.drained."""
+    stable = wait_stable(run, OPEN_TRANSACTIONS_S)
+    run.ends = find_ends(run)
+    groups = {consumer.group: consumer.topics for consumer in load_consumers(folder) if consumer.group}
+    run.committed = find_committed(run, groups)
+    save_run(folder, run)
+    readers = [_start(folder, run, clock, isolation) for isolation in ISOLATIONS]
+    for process, _page in readers:
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    run.drained = stable and all(page[Slot.LIVES] == 2 for _process, page in readers)
+    save_run(folder, run)
+    return run.drained
+
+
+def _start(folder: Path, run: Run, clock: Clock, isolation: str) -> tuple[subprocess.Popen[bytes], Page]:
+    path = folder / "pages" / f"drain-{isolation}.page"
+    page = Page(path, create=True)
+    part = Part(
+        role="drain",
+        mode="",
+        folder=str(folder),
+        page=str(path),
+        run=run.run,
+        bootstrap=run.bootstrap,
+        topics={topic.mode: topic.name for topic in run.topics},
+        settings=run.settings,
+        rate=0,
+        begin_ns=run.started_ns,
+        clock_offset_ns=clock.offset_ns,
+        boot=clock.boot,
+        label=isolation,
+    )
+    with open(folder / "players.log", "ab") as log:
+        command = [sys.executable, "-m", "loadtest.players", part.to_json()]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    return process, page

@@ -1,0 +1,98 @@
+"""Between a consumer and its history: what was delivered, checked and counted thousands at a time."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from confluent_kafka import Message
+from crc32c import crc32c
+
+from loadtest.clock import Clock
+from loadtest.histogram import count
+from loadtest.page import Page, Slot, Times
+from loadtest.record import CHECKED_FROM, HEADER, HEADER_BYTES, MAGIC, VERSION, key_number
+from loadtest.writer import HistoryWriter
+
+NOTHING = bytes(HEADER_BYTES)  # stands for a value that is too short to be ours
+Numbers = npt.NDArray[np.int64]
+
+
+class Inbox:
+    """Records delivered to one consumer life. Owner: that consumer; used by its only thread."""
+
+    def __init__(
+        self, run: int, consumer: int, page: Page | None, clock: Clock, history: HistoryWriter | None
+    ) -> None:
+        self._run = run
+        self._consumer = consumer
+        self._page = page
+        self._clock = clock
+        self._history = history
+        self._keys: dict[bytes | None, int] = {}
+        self._next_position = 0
+        self.next_offsets: dict[int, int] = {}  # partition -> offset after the last record taken
+
+    def take(
+        self,
+        topic: str,
+        messages: Sequence[Message],
+        assignment: Callable[[int], int],
+        seen: Sequence[int] = (),
+    ) -> Numbers:
+        """Delivered records of one topic, in order of delivery; gives their keys.
+
+        `assignment`: partition -> ordinal of the assignment it belongs to. `seen`: when each came; else now.
+        """
+        if not messages:
+            return np.empty(0, np.int64)
+        seen_ns = np.array(seen or [self._clock.now_ns()] * len(messages), np.int64)
+        values: list[bytes] = [
+            value if isinstance(value, bytes) else b"" for value in map(Message.value, messages)
+        ]
+        heads = np.frombuffer(
+            b"".join([value[:HEADER_BYTES] if len(value) >= HEADER_BYTES else NOTHING for value in values]),
+            HEADER,
+        )
+        sums = np.array([crc32c(value[CHECKED_FROM:]) for value in values], np.uint32)
+        ours = (heads["magic"] == MAGIC) & (heads["version"] == VERSION)
+        intact = ours & (heads["checksum"] == sums) & (heads["run"] == self._run)
+        partitions = np.array(list(map(Message.partition, messages)), np.int32)
+        offsets = np.array(list(map(Message.offset, messages)), np.int64)
+        keys = np.array([self._key(key) for key in map(Message.key, messages)], np.int64)
+        intended_ns = np.where(ours, heads["intended_ns"].astype(np.int64), -1)
+        for partition in np.unique(partitions).tolist():
+            self.next_offsets[partition] = int(offsets[partitions == partition][-1]) + 1
+        if self._page is not None:
+            self._page.add(Slot.SEEN, len(messages))
+            self._page.add(Slot.SEEN_BYTES, sum(map(len, values)))
+            self._page.times(Times.END_TO_END)[:] += count((seen_ns - intended_ns)[intact])
+        if self._history is not None:
+            self._history.add(
+                "reads",
+                {
+                    "consumer": self._consumer,
+                    "position": np.arange(self._next_position, self._next_position + len(messages)),
+                    "assignment": [assignment(partition) for partition in partitions.tolist()],
+                    "topic": topic,
+                    "partition": partitions,
+                    "offset": offsets,
+                    "timestamp_ms": [stamp[1] for stamp in map(Message.timestamp, messages)],
+                    "key": keys,
+                    "producer": np.where(ours, heads["producer"].astype(np.int64), -1),
+                    "seq": np.where(ours, heads["seq"].astype(np.int64), -1),
+                    "partition_seq": np.where(ours, heads["partition_seq"].astype(np.int64), -1),
+                    "flags": heads["flags"].astype(np.int8),
+                    "intact": intact,
+                    "intended_ns": intended_ns,
+                    "seen_ns": seen_ns,
+                },
+            )
+        self._next_position += len(messages)
+        return keys
+
+    def _key(self, key: str | bytes | None) -> int:
+        raw = key if isinstance(key, bytes) or key is None else key.encode()
+        known = self._keys.get(raw)
+        if known is None:
+            known = self._keys[raw] = key_number(raw)
+        return known

@@ -1,0 +1,234 @@
+"""One life of a group member: joins, reads, commits, leaves; and the rows about it."""
+
+import os
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from loadtest.history import AssignmentEvent, writer_name
+from loadtest.page import Slot
+from loadtest.players.failures import error_of
+from loadtest.players.inbox import Inbox
+from loadtest.players.part import QUICK, Player
+from loadtest.run import ConsumerClient
+from loadtest.writer import HistoryWriter
+
+CALL_S = 10.0
+TAKE_AT = 5000
+TAKE_EVERY_S = 0.05
+NONE = -1001  # OFFSET_INVALID: no committed offset
+
+
+class Membership:
+    """Owner: a consuming player, which closes it. Callbacks of the client library run in its thread, inside poll."""
+
+    def __init__(
+        self,
+        player: Player,
+        topic: str,
+        group: str,
+        isolation: str,
+        role: str = "load",
+        cooperative: bool = False,
+    ) -> None:
+        self.player, self.topic, self.group = player, topic, group
+        self.number = player.new_number("consumer")
+        self._name = writer_name("consumer", self.number)
+        self.history = HistoryWriter(player.folder, self._name) if player.settings.history else None
+        self.inbox = Inbox(player.part.run, self.number, player.page, player.clock, self.history)
+        self._held: list[Message] = []
+        self._held_ns: list[int] = []
+        self._next_take = 0.0
+        self.ordinals: dict[int, int] = {}  # partition -> ordinal of its assignment
+        self._next_ordinal = 0
+        self._committed: dict[int, int] = {}
+        self._client = ConsumerClient(
+            consumer=self.number,
+            group=group,
+            role=role,
+            topics=[topic],
+            isolation=isolation,
+            offset_reset="earliest",
+            process_id=os.getpid(),
+            started_ns=player.clock.now_ns(),
+        )
+        player.register(self._name, self._client)
+        player.page.add(Slot.LIVES, 1)
+        self._cooperative = cooperative
+        self.consumer = Consumer(
+            {
+                **QUICK,
+                "bootstrap.servers": player.part.bootstrap,
+                "client.id": self._name,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": isolation,
+                "session.timeout.ms": 10_000,
+                "heartbeat.interval.ms": 1000,
+                "fetch.wait.max.ms": 100,
+                "fetch.error.backoff.ms": 20,
+                "partition.assignment.strategy": "cooperative-sticky" if cooperative else "range",
+            }
+        )
+        self.consumer.subscribe([topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._lost)
+
+    def read(self, limit: int, seconds: float) -> list[Message]:
+        """Records that are there; waits at most so long for the first. Not yet in the inbox."""
+        first = self.consumer.poll(seconds)
+        found = [] if first is None else [first, *self.consumer.consume(limit - 1, 0)]
+        self.player.look_around()
+        return [message for message in found if message.error() is None]
+
+    def hold(self, messages: Sequence[Message]) -> None:
+        """Seen now; goes to the history in larger portions, which costs a fraction of a portion each poll."""
+        self._held.extend(messages)
+        self._held_ns.extend([self.player.clock.now_ns()] * len(messages))
+        if len(self._held) >= TAKE_AT or time.monotonic() > self._next_take:
+            self.take_held()
+
+    def take_held(self) -> None:
+        """Into the history; records of a partition that was taken away meanwhile belong to its last assignment."""
+        self.inbox.take(
+            self.topic, self._held, lambda partition: self.ordinals.get(partition, -1), self._held_ns
+        )
+        self._held, self._held_ns = [], []
+        self._next_take = time.monotonic() + TAKE_EVERY_S
+
+    def commit(self, partitions: Sequence[int] | None = None) -> None:
+        """Commits what the inbox has taken of the assigned partitions, and waits for the answer."""
+        self.take_held()
+        wanted = self.inbox.next_offsets
+        due = {
+            partition: wanted[partition]
+            for partition in (self.ordinals if partitions is None else partitions)
+            if partition in wanted and wanted[partition] != self._committed.get(partition)
+        }
+        if not due:
+            return
+        asked_ns = self.player.clock.now_ns()
+        errors = dict.fromkeys(due, 0)
+        try:
+            places = [TopicPartition(self.topic, partition, offset) for partition, offset in due.items()]
+            for place in self.consumer.commit(offsets=places, asynchronous=False) or ():
+                errors[place.partition] = place.error.code() if place.error else 0
+        except KafkaException as failure:
+            errors = dict.fromkeys(due, error_of(failure).code())
+        for partition, code in errors.items():
+            if code == 0:
+                self._committed[partition] = due[partition]
+        self.write_commits(due, errors, asked_ns)
+
+    def write_commits(
+        self,
+        due: dict[int, int],
+        errors: dict[int, int],
+        asked_ns: int,
+        transaction: int = -1,
+        producer: int = -1,
+    ) -> None:
+        if self.history is None or not due:
+            return
+        self.history.add(
+            "commits",
+            {
+                "consumer": self.number,
+                "group": self.group,
+                "assignment": [self.ordinals.get(partition, -1) for partition in due],
+                "topic": self.topic,
+                "partition": list(due),
+                "offset": list(due.values()),
+                "error": [errors[partition] for partition in due],
+                "asked_ns": asked_ns,
+                "answered_ns": self.player.clock.now_ns(),
+                "transaction": transaction,
+                "producer": producer,
+            },
+        )
+
+    def rewind(self, offsets: dict[int, int]) -> None:
+        """Goes back to these offsets (a transaction was given up); counts as a new assignment."""
+        for partition, offset in offsets.items():
+            if partition in self.ordinals:
+                self.consumer.seek(TopicPartition(self.topic, partition, offset))
+                self.inbox.next_offsets[partition] = offset
+        self._begin_assignment({p: offset for p, offset in offsets.items() if p in self.ordinals})
+
+    def close(self, commit: bool = True) -> None:
+        """Commits, leaves the group, seals the history."""
+        self.take_held()
+        if commit:
+            self.commit()
+        try:
+            self.consumer.close()
+        except (KafkaException, RuntimeError):
+            pass
+        if self.history is not None:
+            self.history.close()
+        self._client.ended_ns = self.player.clock.now_ns()
+        self.player.register(self._name, self._client)
+        self.player.page[Slot.ASSIGNED] = 0
+
+    def _given(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.take_held()
+        try:
+            places = consumer.committed(partitions, CALL_S)
+            starts = [
+                TopicPartition(p.topic, p.partition, p.offset if p.error is None else NONE) for p in places
+            ]
+        except KafkaException:
+            starts = partitions  # the client library asks again by itself
+        if self._cooperative:
+            consumer.incremental_assign(starts)
+        else:
+            self.ordinals.clear()
+            consumer.assign(starts)
+        for place in starts:
+            self.inbox.next_offsets.pop(place.partition, None)
+            self._committed.pop(place.partition, None)
+        self._begin_assignment({place.partition: place.offset for place in starts})
+
+    def _begin_assignment(self, starts: dict[int, int]) -> None:
+        if not starts:
+            return
+        ordinal, self._next_ordinal = self._next_ordinal, self._next_ordinal + 1
+        for partition in starts:
+            self.ordinals[partition] = ordinal
+        self._write_event(AssignmentEvent.ASSIGNED, starts)
+
+    def _taken(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.take_held()
+        mine = [place.partition for place in partitions]
+        if self._client.role == "load":
+            self.commit(mine)
+        self._end_assignment(AssignmentEvent.REVOKED, mine)
+
+    def _lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.take_held()
+        self._end_assignment(AssignmentEvent.LOST, [place.partition for place in partitions])
+
+    def _end_assignment(self, event: AssignmentEvent, partitions: list[int]) -> None:
+        self._write_event(event, dict.fromkeys((p for p in partitions if p in self.ordinals), NONE))
+        for partition in partitions:
+            self.ordinals.pop(partition, None)
+        self.player.page[Slot.ASSIGNED] = len(self.ordinals)
+
+    def _write_event(self, event: AssignmentEvent, starts: dict[int, int]) -> None:
+        self.player.page[Slot.ASSIGNED] = len(self.ordinals)
+        if self.history is None or not starts:
+            return
+        self.history.add(
+            "assignments",
+            {
+                "consumer": self.number,
+                "group": self.group,
+                "assignment": [self.ordinals[partition] for partition in starts],
+                "event": int(event),
+                "topic": self.topic,
+                "partition": list(starts),
+                "start_offset": [offset if offset >= 0 else NONE for offset in starts.values()],
+                "at_ns": self.player.clock.now_ns(),
+            },
+        )

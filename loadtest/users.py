@@ -1,0 +1,213 @@
+"""Locust's users: each starts one player process, merges its figures once a second, and ends it.
+
+Locust conducts (how many, when, reports); players play. Nothing of the client library runs in Locust's process, so its
+event loop is never blocked and never measured.
+"""
+
+import itertools
+import os
+import random
+import subprocess
+import sys
+import time
+from typing import IO, Any, ClassVar
+
+import gevent
+from locust import User, task
+from locust.env import Environment
+
+from loadtest import conduct
+from loadtest.histogram import empty
+from loadtest.merge import merge
+from loadtest.page import Page, Slot, Times
+from loadtest.players.part import Part
+from loadtest.run import load_run
+from loadtest.settings import from_json
+
+INTERVAL_S = 1.0
+SILENT_S = (
+    90.0  # a player without a heartbeat for so long hangs in the client library; it is killed and replaced
+)
+LEAVE, CATCH_UP = 1, 2
+END_S = 150.0
+
+
+class PlayerUser(User):
+    """One logical client: a player, and after its end the next one. Runs in: a Locust process (gevent)."""
+
+    abstract = True
+    role: ClassVar[str]
+    mode: ClassVar[str]
+    last_words: ClassVar[int] = LEAVE
+    _numbers: ClassVar["itertools.count[int]"]
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self._folder = conduct.folder()
+        self._run = load_run(self._folder)
+        self._settings = from_json(self._run.settings)
+        self._conduct = conduct.load(self._folder)
+        worker = getattr(environment.runner, "worker_index", 0)
+        self._label = f"{self.role}-{self.mode}-{max(worker, 0)}-{next(type(self)._numbers)}"
+        self._lives = itertools.count()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] | None = None
+
+    def on_start(self) -> None:
+        """Starts the player."""
+        name = f"{self._label}-{next(self._lives)}"
+        path = self._folder / "pages" / f"{name}.page"
+        self._page = Page(path, create=True)
+        self._seen: dict[Any, Any] = {**dict.fromkeys(Slot, 0), **{times: empty() for times in Times}}
+        self._born = time.monotonic()
+        self._age_s = self.lifetime_s()
+        part = Part(
+            role=self.role,
+            mode=self.mode,
+            folder=str(self._folder),
+            page=str(path),
+            run=self._run.run,
+            bootstrap=self._run.bootstrap,
+            topics={topic.mode: topic.name for topic in self._run.topics},
+            settings=self._run.settings,
+            rate=self._settings.rate / self._settings.producers,
+            begin_ns=self._conduct.begin_ns,
+            clock_offset_ns=self._conduct.clock_offset_ns,
+            boot=self._conduct.boot,
+            label=f"{self._run.run:08x}-{self._label}",
+        )
+        self._log = open(self._folder / "players.log", "ab")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "loadtest.players", part.to_json()],
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"},
+        )
+
+    def lifetime_s(self) -> float:
+        """After so long the player leaves and another one comes."""
+        return float("inf")
+
+    @task
+    def follow(self) -> None:
+        """One interval: merge; replace a player that has ended, hangs, or has lived long enough."""
+        gevent.sleep(INTERVAL_S)
+        assert self._process is not None
+        self._merge()
+        born = max(self._page[Slot.HEARTBEAT_NS] / 1e9, self._born)
+        if self._process.poll() is not None:
+            self._failed(f"player ended with {self._process.returncode}")
+            self._replace()
+        elif time.monotonic() - born > SILENT_S:
+            self._failed(f"no sign of life for {SILENT_S:.0f} s, killed")
+            self._process.kill()
+            self._replace()
+        elif time.monotonic() - self._born > self._age_s:
+            self._end(LEAVE)
+            self.on_start()
+
+    def on_stop(self) -> None:
+        """The run is over."""
+        self._end(self.last_words)
+
+    def _replace(self) -> None:
+        self._end(LEAVE)
+        self.on_start()
+
+    def _end(self, words: int) -> None:
+        """Tells the player to end and waits for it; the wait lets other users run."""
+        process = self._process
+        if process is None:
+            return
+        self._page[Slot.STOP] = words
+        until = time.monotonic() + END_S
+        while process.poll() is None and time.monotonic() < until:
+            gevent.sleep(0.1)
+        if process.poll() is None:
+            process.kill()
+            self._failed("did not end, killed")
+        self._merge()
+        self._process = None
+        if self._log is not None:
+            self._log.close()
+
+    def _failed(self, why: str) -> None:
+        self.environment.stats.log_error(self.role, self.mode, why)
+
+    def _merge(self) -> None:
+        raise NotImplementedError
+
+    def _more(self, what: Slot | Times) -> Any:
+        """What a slot or histogram has grown by since the last time."""
+        now = self._page.times(what).copy() if isinstance(what, Times) else self._page[what]
+        grown = now - self._seen[what]
+        self._seen[what] = now
+        return grown
+
+
+class ProducerUser(PlayerUser):
+    """Latency: from the intended time to the acknowledgement."""
+
+    abstract = True
+
+    def _merge(self) -> None:
+        times, size, failed = self._more(Times.ACK), self._more(Slot.ACKED_BYTES), self._more(Slot.FAILED)
+        merge(self.environment.stats, self.role, self.mode, times, size, failed)
+
+
+class CopierUser(ProducerUser):
+    """Ends last but one: when nothing comes any more."""
+
+    abstract = True
+    last_words = CATCH_UP
+
+
+class ConsumerUser(PlayerUser):
+    """Latency: end to end, from the intended time to the delivery."""
+
+    abstract = True
+    last_words = CATCH_UP
+
+    def lifetime_s(self) -> float:
+        churn = self._settings.churn_seconds
+        return random.uniform(0.5, 1.5) * churn if churn else float("inf")
+
+    def _merge(self) -> None:
+        merge(
+            self.environment.stats,
+            self.role,
+            self.mode,
+            self._more(Times.END_TO_END),
+            self._more(Slot.SEEN_BYTES),
+        )
+
+
+def user_classes() -> dict[str, type[PlayerUser]]:
+    """The users of this run, by class name, each with its fixed count."""
+    run = load_run(conduct.folder())
+    settings = from_json(run.settings)
+    wanted: list[tuple[type[PlayerUser], str, str, int]] = [
+        (ProducerUser, "produce", "plain", settings.plain),
+        (ProducerUser, "produce", "idempotent", settings.idempotent),
+        (ProducerUser, "transact", "transactional", settings.transactional),
+        (CopierUser, "copy", "copied", settings.copiers),
+    ]
+    modes = settings.modes()
+    for place, mode in enumerate(modes):
+        share = len(range(place, settings.consumers, len(modes)))
+        wanted.append((ConsumerUser, "consume", mode, share))
+    made = {}
+    for base, role, mode, count in wanted:
+        if count:
+            name = f"{role.title()}{mode.title()}"
+            members = {
+                "role": role,
+                "mode": mode,
+                "fixed_count": count,
+                "abstract": False,
+                "_numbers": itertools.count(),
+                "__module__": __name__,
+            }
+            made[name] = type(name, (base,), members)
+    return made
