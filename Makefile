@@ -66,6 +66,10 @@ fuzz: venv kernels ## fuzzing alone; for an hour: make fuzz KBROKER_FUZZ_SECONDS
 crash-streams: venv peer kernels ## Kafka Streams, exactly once, under KILLS=100 kill -9 of the broker's children and itself
 	@KBROKER_STREAMS_KILLS=$(or $(KILLS),100) $(BIN)/python -m pytest -q -s -m crash tests/crash/test_streams.py
 
+.PHONY: crash-matrix
+crash-matrix: venv kernels ## the broker dies at every named step, 300 times (KBROKER_CRASHES, KBROKER_CRASH_SEED)
+	@KBROKER_CRASHES=$(or $(KBROKER_CRASHES),300) $(BIN)/python -m pytest -q -s tests/crash/test_crash_matrix.py
+
 ##—— benchmarks
 .PHONY: bench bench-quick bench-profile venv-bench
 venv-bench: venv ## adds what the benchmarks' plots and profiles need

@@ -18,6 +18,7 @@ from kbroker.cleaner.offset_map import OffsetMap
 from kbroker.cleaner.shift import Shift
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import (
     BeginCleaning,
@@ -132,6 +133,7 @@ class CleanerThread(threading.Thread):
         return self._cleaner
 
     def _check(self, _: str) -> None:
+        crash_point("compaction: step of the cleaner")
         if self._shift.stop.is_set():
             raise Stopped
 

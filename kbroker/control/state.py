@@ -22,6 +22,7 @@ from kbroker.control.placement import place
 from kbroker.control.retirement import retire_all
 from kbroker.control.store import Change, Store, StoreError
 from kbroker.ipc import layout
+from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.shared import Shared
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,9 @@ def build(
     log_dirs: those that are online. Partitions of others keep their slots and stay offline. directory_ids: of them.
     """
     store = open_store(log_dirs, [absolute(log_dir) for log_dir in static.log_dirs])
+    known = store.meta("cluster_id", cluster_id)
+    if known != cluster_id:
+        raise StoreError(f"the store is of cluster {known}, the log dirs' meta.properties say {cluster_id}")
     store.put_meta("cluster_id", cluster_id)
     broker = Broker(shared, static, store, store.load(), endpoints, cluster_id)
     for log_dir in set(broker.log_dirs) - set(log_dirs):
@@ -67,6 +71,7 @@ def build(
     new_run = not broker.slots.in_use
     if new_run:
         store.advance_leader_epochs()
+        crash_point("leader change: epoch stored")
         for partition in broker.catalogue.partitions():
             partition.leader_epoch += 1
     _finish_deletions(broker, store, new_run)

@@ -14,7 +14,7 @@ Schema version (PRAGMA user_version) 3:
     scram_credentials(user, mechanism, salt, stored_key, server_key, iterations)
                                         never a password, nor what could stand for one (since 3)
 Migration: add a step to MIGRATIONS that takes version n to n + 1; steps run in one transaction when the file is opened.
-A file of a newer version is refused.
+A file of a newer version is refused, and one whose rows do not add up to their digest (`store_digest.py`).
 """
 
 import json
@@ -26,6 +26,7 @@ from pathlib import Path
 
 from kbroker.config.client_quotas import Entity
 from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.store_digest import DamagedStore, RowDigest
 from kbroker.ipc.messages import ScramCredential
 
 FILE_NAME = "kbroker.db"
@@ -144,7 +145,8 @@ class Store:
             self._db.execute("PRAGMA foreign_keys=ON")
             self._migrate(path)
             self._reserve()
-        except sqlite3.DatabaseError as error:
+            self._digest = RowDigest(self._db, path)
+        except (sqlite3.DatabaseError, DamagedStore) as error:
             self._db.close()
             raise StoreError(f"{path}: {error}") from error
         except StoreError:

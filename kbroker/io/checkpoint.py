@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
 
 VERSION = 0
@@ -43,7 +44,9 @@ def replace_file(path: str, data: bytes, sync: bool = True) -> None:
             os.fsync(fd)
     finally:
         os.close(fd)
+    crash_point("checkpoint: temporary file written")
     Path(temporary).replace(path)
+    crash_point("checkpoint: renamed")
     if sync:
         sync_folder(str(Path(path).parent))
 

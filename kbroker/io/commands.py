@@ -85,7 +85,9 @@ class Commands:
         self._logs.require(body.slot).configure(body.config)
 
     def _delete_records(self, body: DeleteRecords) -> int:
-        return self._logs.require(body.slot).delete_records(body.offset)
+        start = self._logs.require(body.slot).delete_records(body.offset)
+        self._logs.checkpoint_start(body.slot)  # before the answer: a crash must not bring them back
+        return start
 
     def _epoch_end_offset(self, body: EpochEndOffset) -> tuple[int, int]:
         return self._logs.require(body.slot).end_offset_for(body.leader_epoch)

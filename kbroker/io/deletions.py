@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from kbroker.ipc.crash_point import crash_point
+
 log = logging.getLogger(__name__)
 
 
@@ -45,6 +47,7 @@ def remove(paths: Iterable[str]) -> None:
             else:
                 path.unlink()
             log.debug("removed %s", name)
+            crash_point("retention: file removed")
         except FileNotFoundError:
             continue
         except OSError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kbroker.io.checkpoint import sync_folder
 from kbroker.io.segment import SegmentFds
+from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
 
 
@@ -40,12 +41,14 @@ class FlushJob:
                     sync_if_exists(files.path(self.folder, base, suffix))
             if self.closed:
                 sync_if_exists(files.path(self.folder, self.segment_base, files.SNAPSHOT))
+            crash_point("sync: closed segments")
             if self.closed or self.names:
                 sync_folder(self.folder)
             if self.names:
                 sync_folder(str(Path(self.folder).parent))
             if self.active >= 0:
                 os.fdatasync(self.active)
+            crash_point("sync: done, not published")
         finally:
             self.close()
 

@@ -328,6 +328,10 @@ class Logs:
         """Write recovery points and log starts of every log dir."""
         self._checkpoints.write(self._partitions.values())
 
+    def checkpoint_start(self, slot: int) -> None:
+        """Write one log's start, that of deleted records."""
+        self._checkpoints.write_start(self._partitions[slot])
+
     def _not_written(self, log_dir: str, error: OSError) -> None:
         if error.errno in NO_ROOM:
             log.error("checkpoints of %s are not written: %s", log_dir, error)

@@ -56,6 +56,17 @@ class OffsetCheckpoints:
         except OSError as error:
             self._failed(folder.path, error)
 
+    def write_start(self, partition: Partition) -> None:
+        """Write the log start of one partition, on disk when this returns."""
+        start = partition.checkpointed_log_start
+        if start is None:
+            return
+        folder = self._dirs[partition.folder.rpartition("/")[0]]
+        try:
+            folder.update_log_start_offsets({(partition.topic, partition.partition): start})
+        except OSError as error:
+            self._failed(folder.path, error)
+
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Drop deleted partitions."""
         for partition in partitions:

@@ -30,6 +30,7 @@ from kbroker.io.segment import (
 from kbroker.io.segment_scan import Progress
 from kbroker.io.slot_group import publish
 from kbroker.ipc import layout
+from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -200,6 +201,7 @@ class OpenLog:
         if leader_epoch >= 0:
             # an epoch without records before it can be made anew: creating partitions waits for no disk
             self.epochs.assign(leader_epoch, self.log_end, sync=self.log_end > self.log_start)
+            crash_point("leader change: epoch in the log dir")
         self.row[ar.ROW_LEADER_EPOCH] = leader_epoch
 
     # --- segments ----------------------------------------------------------------------------------------
@@ -211,10 +213,13 @@ class OpenLog:
         fds = self._open_fds()
         if state.position > 0:
             finish(fds, state)
+            crash_point("roll: old segment finished")
             following = open_files(self.folder, state.next_offset)
+            crash_point("roll: new files created")
             producer_snapshot.write(
                 self.folder, state.next_offset, self._producers.entries(self.slot), sync=False
             )
+            crash_point("roll: snapshot written")
             self._closed.append(Segment(state.base_offset, state.position, now_ms, state.max_timestamp))
             self._unsynced.add(state.base_offset, fds)
             self._fds = following

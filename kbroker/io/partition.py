@@ -4,7 +4,6 @@ import logging
 import os
 import uuid
 from bisect import bisect_right
-from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from kbroker.io.segment import ActiveState, Segment, exists, largest_timestamp, 
 from kbroker.io.segment_scan import Scan, rebuild_indexes, resume
 from kbroker.io.segment_swap import CleanedFilesGone, swap_steps
 from kbroker.ipc import layout
+from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.messages import SwapSegments
 from kbroker.kernels import search
 from kbroker.log import files
@@ -92,6 +92,7 @@ class Partition(OpenLog):
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset}, the high watermark is {self.high_watermark}"
             )
         self._advance_log_start(target)
+        crash_point("delete records: log start advanced")
         return self.log_start
 
     def retention(self, now_ms: int) -> int:
@@ -121,6 +122,7 @@ class Partition(OpenLog):
         gone, self._closed = self._closed[:count], self._closed[count:]
         # the log start goes ahead of the files, so that no reader is sent to a segment that is being renamed
         self._advance_log_start(self.base_offsets[0])
+        crash_point("retention: log start advanced")
         self._unsynced.drop(below=self.base_offsets[0])
         paths = [path for segment in gone for path in mark_deleted(self.folder, segment.base_offset)]
         self._deletions.add(paths, now_ms + self.config.file_delete_delay_ms)
@@ -152,7 +154,8 @@ class Partition(OpenLog):
         deleted: list[str] = []
         self._publish(changing=True)
         try:
-            deque(swap_steps(self.folder, bases[0], bases, deleted), maxlen=0)
+            for _ in swap_steps(self.folder, bases[0], bases, deleted):
+                crash_point("compaction: step of the swap")
         except CleanedFilesGone:
             self._publish(changed=True)
             return False
@@ -189,6 +192,7 @@ class Partition(OpenLog):
         paths = [path for base in bases[kept + 1 :] for path in mark_deleted(self.folder, base)]
         self._deletions.add(paths, now_ms + self.config.file_delete_delay_ms)
         self._closed = self._closed[: max(kept, 0)]
+        crash_point("truncate: segments deleted")
         if kept < 0:
             self._fds, state = (
                 open_files(self.folder, offset),
@@ -200,6 +204,7 @@ class Partition(OpenLog):
         self.first_dirty = min(self.first_dirty, offset)
         if self.epochs.truncate_from_end(offset):
             self.epochs.write()
+        crash_point("truncate: epochs written")
         active_row.fill(self.row, state, self._open_fds())
         self._start_segment(now_ms)
         self._reload_producers(now_ms)
@@ -215,6 +220,7 @@ class Partition(OpenLog):
         if search.locate(fds.log, -1, 0, base, offset, 0, size, place) == search.FOUND:
             size = int(place[search.PLACE_POSITION])
         os.ftruncate(fds.log, size)
+        crash_point("truncate: cut")
         index.cut_behind(fds.index, fds.time_index, offset - base)
         transaction_index.truncate(self.folder, base, offset)
         state = resume(fds, base, size)
@@ -255,6 +261,7 @@ class Partition(OpenLog):
         name = files.dated_folder_name(self.topic, self.partition, uuid.uuid4().hex, files.DELETE_FOLDER)
         folder = Path(self.folder)
         target = str(folder.rename(folder.with_name(name)))
+        crash_point("delete topic: folder renamed")
         checkpoint.sync_folder(str(folder.parent))
         self._deletions.add([target], now_ms + self.config.file_delete_delay_ms)
         return target

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable
 
 from kbroker.io.producer_entry import BatchMetadata, ProducerEntry, decrement_sequence
+from kbroker.ipc.crash_point import crash_point, is_armed
 from kbroker.kernels.crc32c import crc32c
 from kbroker.log import files
 
@@ -51,7 +52,12 @@ def write(folder: str, offset: int, entries: Iterable[ProducerEntry], sync: bool
     path = files.path(folder, offset, files.SNAPSHOT)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        os.write(fd, encode(entries))
+        data = encode(entries)
+        if is_armed("snapshot: half written"):
+            os.write(fd, data[: len(data) // 2])
+            crash_point("snapshot: half written")
+            os.lseek(fd, 0, os.SEEK_SET)
+        os.write(fd, data)
         if sync:
             os.fsync(fd)
     finally:

@@ -21,6 +21,7 @@ from kbroker.io.producer_entry import ProducerEntry
 from kbroker.io.producer_replay import ProducerReplay
 from kbroker.io.segment import ActiveState, Segment, SegmentFds, finish, mark_deleted, open_files
 from kbroker.io.segment_scan import Scan
+from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels import batches as bt
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
@@ -110,6 +111,7 @@ class LogLoader:
         start = max(request.log_start, request.trusted_end.log_start if request.trusted_end else 0)
         for line in clear_leftovers(self.folder):
             log.info("%s: %s", self.folder, line)
+        crash_point("recovery: leftovers cleared")
         self._list()
         before = self.epochs.entries
         if self._segments and request.trusted_end is not None:
@@ -124,7 +126,9 @@ class LogLoader:
         self.epochs.truncate_from_start(log_start)
         if self.epochs.entries != before:
             self.epochs.write()
+        crash_point("recovery: epochs written")
         replay = self._replay(log_start, active.next_offset)
+        crash_point("recovery: producers replayed")
         recovery_point = (
             active.next_offset if request.clean else min(request.recovery_point, active.next_offset)
         )
@@ -219,6 +223,7 @@ class LogLoader:
             finish(fds, active)
             if cut == 0:
                 self._forget(base)
+        crash_point("recovery: segment scanned")
         return cut > 0
 
     def _flushed_position(self, fds: SegmentFds, base: int, size: int) -> int:

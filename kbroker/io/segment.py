@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbroker.io import index
+from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
 
 FALLOC_FL_KEEP_SIZE = 1
@@ -93,10 +94,12 @@ def finish(fds: SegmentFds, state: ActiveState) -> None:
             fds.time_index, state.time_index_bytes, state.max_timestamp, relative
         )
         state.last_indexed_timestamp = state.max_timestamp
+        crash_point("index: last time entry written")
     status = os.fstat(fds.log)
     if status.st_size != state.position or status.st_blocks * 512 > state.position + SLACK_BYTES:
         os.ftruncate(fds.log, state.position)
     index.set_length(fds.index, state.index_bytes)
+    crash_point("index: .log and .index cut")
     index.set_length(fds.time_index, state.time_index_bytes)
 
 
@@ -116,6 +119,7 @@ def mark_deleted(folder: str, base_offset: int) -> list[str]:
         path = Path(files.path(folder, base_offset, suffix))
         try:
             renamed.append(str(path.rename(f"{path}{files.DELETED}")))
+            crash_point("retention: file renamed")
         except FileNotFoundError:
             continue
     return renamed

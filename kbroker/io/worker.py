@@ -8,6 +8,7 @@ import logging
 import select
 import signal
 import time
+from collections.abc import Callable
 
 from kbroker.io import drain_layout as dl
 from kbroker.io.cleaning import Cleaning
@@ -21,6 +22,7 @@ from kbroker.io.read_ahead import ReadAheadPool
 from kbroker.io.transactions import finish_transaction
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.crash_point import crash_point, is_armed
 from kbroker.ipc.link import LinkClosed, PolledLink
 from kbroker.ipc.messages import Hello
 from kbroker.ipc.ring import Sleeper, mark_recovered
@@ -34,6 +36,7 @@ RECONNECT_MS = 20
 BLOCKED_MS = 1  # between two tries when a completion ring is full
 READ_AHEADS = bind("kbroker_read_aheads_total")
 READ_AHEAD_BYTES = bind("kbroker_read_ahead_bytes_total")
+BEFORE_WRITE, WRITTEN = "append: before the write", "append: written and answered"
 BUSY_TURNS = 32  # drains between two looks at everything else
 
 
@@ -65,6 +68,8 @@ class Worker:
         self.commands = Commands(self.logs, self.durability, self.housekeeping, self.producers, self.cleaning)
         self.link: PolledLink | None = None
         self.stopping = False
+        if is_armed(BEFORE_WRITE, WRITTEN):
+            self.drain.run = _mortal(self.drain)  # type: ignore[method-assign]
         self._due_ms = 0
         self._poll = select.epoll()
         self._poll.register(self.sleeper.event_fd, select.EPOLLIN)
@@ -232,6 +237,7 @@ class Worker:
     def _finish_marker(self, marker: Marker) -> None:
         log_ = self.logs.get(marker.append.slot)
         if log_ is not None:
+            crash_point("marker: in the log, transaction open")
             finish_transaction(log_, self.producers, marker)
             self.drain.notify(marker.append.slot)
         self.durability.hold(marker.append, now_ms())
@@ -247,6 +253,21 @@ class Worker:
         self.housekeeping.write_cleaner_offsets()
         self.logs.close_all()
         log.info("io %d stopped, %d partitions closed", self.context.index, self.logs.count)
+
+
+def _mortal(drain: Drain) -> Callable[[], int]:
+    """The drain call with its crash points, which count calls that have something to append."""
+    run = drain.run
+
+    def wrapped() -> int:
+        if drain.waiting:
+            crash_point(BEFORE_WRITE)
+        taken = run()
+        if taken:
+            crash_point(WRITTEN)
+        return taken
+
+    return wrapped
 
 
 def now_ms() -> int:

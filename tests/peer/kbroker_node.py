@@ -27,6 +27,7 @@ class KBroker:
         self.log_file = folder / "kbroker.log"
         self.settings = dict(settings or {})
         self.bootstrap = ""
+        self.environment: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -46,6 +47,7 @@ class KBroker:
                 stdout=log,
                 stderr=log,
                 cwd=ROOT,
+                env={**os.environ, **self.environment},
                 start_new_session=True,
             )
         deadline = time.monotonic() + timeout_s

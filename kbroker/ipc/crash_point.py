@@ -1,0 +1,77 @@
+"""Named places where a test lets the whole broker die, as by kill -9, in the middle of what it does.
+
+``KBROKER_CRASH_AT=<name>:<n>`` in the environment of `kbroker serve`: at the n-th time (from 1) that a process comes
+to that place, it kills the parent and itself; the kernel takes the other children along. Read once, when this module is
+imported. Without it a crash point is a call of an empty function, and none lies on the way of an append: those of
+appends are around the whole drain call, and only wrapped there when armed.
+"""
+
+import os
+import signal
+
+POINTS = (
+    "append: before the write",
+    "append: written and answered",
+    "marker: in the log, transaction open",
+    "index: last time entry written",
+    "index: .log and .index cut",
+    "roll: old segment finished",
+    "roll: new files created",
+    "roll: snapshot written",
+    "snapshot: half written",
+    "sync: closed segments",
+    "sync: done, not published",
+    "checkpoint: temporary file written",
+    "checkpoint: renamed",
+    "leader change: epoch stored",
+    "leader change: epoch in the log dir",
+    "retention: log start advanced",
+    "retention: file renamed",
+    "retention: file removed",
+    "delete records: log start advanced",
+    "delete topic: folder renamed",
+    "truncate: segments deleted",
+    "truncate: cut",
+    "truncate: epochs written",
+    "recovery: leftovers cleared",
+    "recovery: segment scanned",
+    "recovery: epochs written",
+    "recovery: producers replayed",
+    "compaction: step of the cleaner",
+    "compaction: step of the swap",
+)
+VARIABLE = "KBROKER_CRASH_AT"
+
+
+def _parse(text: str) -> tuple[str, int]:
+    name, _, count = text.rpartition(":")
+    if name not in POINTS:
+        raise ValueError(f"{VARIABLE}={text}: no such place")
+    return name, int(count)
+
+
+NAME, _left = _parse(os.environ[VARIABLE]) if VARIABLE in os.environ else ("", 0)
+
+
+def is_armed(*names: str) -> bool:
+    """Whether one of these is the place."""
+    return NAME in names
+
+
+def _count(name: str) -> None:
+    global _left
+    if name != NAME:
+        assert name in POINTS, name
+        return
+    _left -= 1
+    if _left == 0:
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _nothing(_: str) -> None:
+    pass
+
+
+crash_point = _count if NAME else _nothing
+"""To be called at each place with its name."""

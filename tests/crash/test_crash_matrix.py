@@ -1,0 +1,126 @@
+"""The broker dies at named places, one after the other, at random moments, while everything at once is going on.
+
+``make crash-matrix`` runs KBROKER_CRASHES (300) of them with a random seed; the tier runs a few. The seed and every
+death are printed; KBROKER_CRASH_SEED repeats a run as far as a machine's timing allows.
+"""
+
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from kbroker.ipc.crash_point import POINTS, VARIABLE
+from tests.crash.crash_load import PIECES
+from tests.crash.load import Load, create_topic, judge, read_all
+from tests.peer.kbroker_node import BrokerFailed, KBroker
+
+CRASHES = int(os.environ.get("KBROKER_CRASHES", "8"))
+SEED = int(os.environ.get("KBROKER_CRASH_SEED", str(random.SystemRandom().randrange(1 << 30))))
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 12 * CRASHES)]
+
+PATIENCE_S = 4.0
+NEVER_HERE = {"truncate: segments deleted", "truncate: cut", "truncate: epochs written"}  # see tests/io
+AT_START = ("recovery: ", "leader change: ")
+MANY = {
+    "append: before the write": 300,
+    "append: written and answered": 300,
+    "compaction: step of the swap": 60,
+}
+MANY |= {
+    "sync: done, not published": 100,
+    "checkpoint: renamed": 40,
+    "checkpoint: temporary file written": 40,
+}
+SETTINGS = {
+    "num.io.threads": "2",
+    "log.roll.ms": "300",
+    "log.retention.check.interval.ms": "200",
+    "log.initial.task.delay.ms": "100",
+    "log.segment.delete.delay.ms": "100",
+    "log.cleaner.backoff.ms": "50",
+    "log.flush.offset.checkpoint.interval.ms": "200",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+}
+
+
+def test_nothing_is_lost_torn_or_resurrected_wherever_it_dies(broker_factory: Callable[..., KBroker]) -> None:
+    print(f"seed {SEED}")
+    chance = random.Random(SEED)
+    broker = broker_factory(SETTINGS)
+    create_topic(broker.bootstrap, "plain")
+    load = Load(broker.bootstrap, "plain", {"delivery.timeout.ms": 280_000})
+    pieces = [piece(broker.bootstrap) for piece in PIECES]
+    load.start()
+    for piece in pieces:
+        piece.start()
+    time.sleep(1)
+    broker.kill9()
+    reached: Counter[str] = Counter()
+    places = [name for name in POINTS if name not in NEVER_HERE]
+    try:
+        for number in range(CRASHES):
+            if number % len(places) == 0:
+                chance.shuffle(places)
+            name = places[number % len(places)]
+            count = chance.randint(1, 6 if name.startswith(AT_START) else MANY.get(name, 12))
+            died = _die(broker, name, count)
+            reached[name] += died
+            print(f"{number}: {name}:{count} {'died' if died else 'was not reached, killed'}")
+        broker.environment.clear()
+        _start(broker)
+    finally:
+        load.stop()
+        for piece in pieces:
+            piece.stop()
+    judge(load, read_all(broker.bootstrap, "plain"))
+    for piece in pieces:
+        piece.judge()
+    missing = [name for name in places if not reached[name]]
+    print(
+        f"{sum(reached.values())} deaths at {len(reached)} places, never at: {missing}; {load.count} records"
+    )
+    if len(places) * 3 < CRASHES:
+        assert not missing
+    broker.stop()
+
+
+def _die(broker: KBroker, name: str, count: int) -> bool:
+    """Start a broker that dies at the n-th time; whether it did within PATIENCE_S."""
+    broker.environment[VARIABLE] = f"{name}:{count}"
+    if not _start(broker):
+        return True
+    deadline = time.monotonic() + PATIENCE_S
+    family: list[psutil.Process] = []
+    assert broker.process is not None
+    while broker.process.poll() is None:
+        family = broker.processes() or family
+        if time.monotonic() > deadline:
+            broker.kill9()
+            return False
+        time.sleep(0.02)
+    psutil.wait_procs(family, timeout=10)
+    broker.process = None
+    return True
+
+
+def _start(broker: KBroker) -> bool:
+    """Whether it became ready; False when it died at its crash point."""
+    while True:
+        seen = len(broker.logs(1 << 30))
+        try:
+            broker.start()
+            return True
+        except BrokerFailed:
+            said = broker.logs(1 << 30)[seen:]
+            if "in use by another broker" in said:  # a child of the last one is still ending
+                time.sleep(0.05)
+                continue
+            if VARIABLE in broker.environment and "ERROR" not in said:
+                time.sleep(0.1)
+                return False
+            raise
