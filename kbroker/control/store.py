@@ -143,9 +143,9 @@ class Store:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("PRAGMA foreign_keys=ON")
-            self._migrate(path)
+            migrated = self._migrate(path)
             self._reserve()
-            self._digest = RowDigest(self._db, path)
+            self._digest = RowDigest(self._db, path, anew=migrated)
         except (sqlite3.DatabaseError, DamagedStore) as error:
             self._db.close()
             raise StoreError(f"{path}: {error}") from error
@@ -153,12 +153,14 @@ class Store:
             self._db.close()
             raise
 
-    def _migrate(self, path: Path) -> None:
+    def _migrate(self, path: Path) -> bool:
+        """Whether the file was of an older version, or new."""
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
             raise StoreError(f"{path} has version {version}; this kbroker reads up to {VERSION}")
         for number in range(version, VERSION):
             self._db.executescript(f"BEGIN; {MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;")
+        return bool(version < VERSION)
 
     def _reserve(self) -> None:
         """Room for changes on a full disk, so that topics can be deleted and retention shortened just then:

@@ -20,7 +20,8 @@ class DamagedStore(Exception):
 class RowDigest:
     """Watches one connection. Runs in: control. Owner: the Store. Raises DamagedStore, sqlite3.DatabaseError."""
 
-    def __init__(self, db: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, db: sqlite3.Connection, path: Path, anew: bool = False) -> None:
+        """anew: the file was just made or migrated, so it has no digest yet, or not this one."""
         (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise DamagedStore(found)
@@ -29,6 +30,8 @@ class RowDigest:
         db.execute("PRAGMA recursive_triggers=ON")  # else INSERT OR REPLACE would not tell what it replaces
         tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         total = 0
+        for row in db.execute("SELECT name, sql FROM sqlite_schema"):
+            total = wrapping_sum(total, row_hash("sqlite_schema", *row))
         for table in tables:
             columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
             condition = f" WHERE key <> '{KEY}'" if table == "meta" else ""
@@ -36,8 +39,8 @@ class RowDigest:
                 total = wrapping_sum(total, row_hash(table, *row))
             _watch(db, table, columns)
         stored = db.execute("SELECT value FROM meta WHERE key = ?", (KEY,)).fetchone()
-        if stored is None:
-            db.execute("INSERT INTO meta VALUES (?, ?)", (KEY, str(total)))
+        if stored is None or anew:
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (KEY, str(total)))
         elif stored[0] != str(total):
             raise DamagedStore(
                 f"its rows have the digest {total}, not {stored[0]}: restore it from a copy, or, if it was changed by"
