@@ -5,7 +5,7 @@ and expires with REQUEST_TIMED_OUT after the request's timeout (the records stay
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from kbroker.io import append_row as ar
 from kbroker.io.drain import Drain, HeldAppend
@@ -29,19 +29,21 @@ EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")
 class Durability:
     """Held appends and group commits of one IO worker. Runs in: io. Not thread-safe (the commit thread is inside)."""
 
-    def __init__(
-        self, shared: Shared, drain: Drain, logs: Logs, notify: Callable[[], None], now_ms: int
-    ) -> None:
+    def __init__(self, shared: Shared, drain: Drain, logs: Logs, now_ms: int) -> None:
         self._shared = shared
         self._drain = drain
         self._logs = logs
         self._purgatory: Purgatory[int] = Purgatory(now_ms)
-        self._commit = GroupCommit(notify, time.monotonic_ns)
+        self._commit = GroupCommit(time.monotonic_ns)
         self._held: dict[int, dict[DelayedProduce, HeldAppend]] = {}
         self._under_way: set[int] = set()
         self._again: set[int] = set()
         self._unanswered: list[tuple[HeldAppend, int]] = []
         logs.offline_listeners.append(self.went_offline)
+
+    def fileno(self) -> int:
+        """Readable when ``take_flushed`` has something to do."""
+        return self._commit.fileno()
 
     @property
     def delayed(self) -> int:
@@ -137,9 +139,8 @@ class Durability:
         return int(self._shared.slots[slot, layout.SLOT_DURABLE])
 
     def _answer(self, held: HeldAppend, error: int) -> None:
-        if self._drain.complete(held, error):
-            self._drain.wake()
-        else:  # the client's ring is full; it is drained soon
+        """The worker wakes the clients once for all answers of a turn: a wake-up each would be a turn of theirs each."""
+        if not self._drain.complete(held, error):  # the client's ring is full; it is drained soon
             self._unanswered.append((held, error))
 
     def forget(self, slot: int, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
@@ -166,9 +167,13 @@ class Durability:
         self._drain.metrics.words[DELAYED] = self._purgatory.delayed
         self._drain.metrics.words[WATCHED] = self._purgatory.watched
 
+    def wait(self) -> None:
+        """Until ``take_flushed`` has something to do, if a sync is under way."""
+        self._commit.wait()
+
     def close(self) -> None:
         """Finish the syncs under way, answer what waited for them."""
         while self._under_way or self._again:
-            self._commit.drain()
+            self.wait()
             self.take_flushed()
         self._commit.close()

@@ -30,6 +30,11 @@ class FlushJob:
     records: int = 0
     names: bool = False
 
+    @property
+    def active_alone(self) -> bool:
+        """Whether one fdatasync of the active .log is all of it."""
+        return self.active >= 0 and not self.closed and not self.names
+
     def run(self) -> None:
         """Raises OSError: after a failed sync nothing of the log dir can be trusted."""
         try:

@@ -7,16 +7,26 @@ the same time, because a journaling file system then answers all of them with on
 
 import errno
 import logging
+import os
+import select
+import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
+
 from kbroker.io.flush_job import FlushJob
+from kbroker.io.sync_kernel import END, RECORD_BYTES, serve_syncs
 
 log = logging.getLogger(__name__)
 
 THREADS = 8
+WHOLE_THREADS = 4
+RECORD = struct.Struct("=qqq")
+ROOM_BYTES = 1 << 16  # what a pipe holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,73 +48,113 @@ class Committed:
 
 
 class GroupCommit:
-    """Threads that run commits. Runs in: io. Owner: the IO worker.
+    """Threads that run commits. Runs in: io. Owner: the IO worker, which alone calls it. Not thread-safe.
 
-    ``notify`` is called from a thread when results are there; ``take`` gives them to the worker. A slot has at most
-    one commit under way: the owner asks again when it has taken the result.
+    A commit of the active segment alone goes by a pipe to compiled threads; one of closed segments, too, is whole
+    work for a Python thread. Results come by a pipe: ``fileno`` is readable when ``take`` has some. A slot has at
+    most one commit under way: the owner asks again when it has taken the result.
     """
 
-    def __init__(self, notify: Callable[[], None], clock_ns: Callable[[], int]) -> None:
-        self._notify = notify
+    def __init__(self, clock_ns: Callable[[], int]) -> None:
         self._clock_ns = clock_ns
-        self._condition = threading.Condition()
-        self._wanted: deque[Commit] = deque()
-        self._results: list[Committed] = []
-        self._running = 0
-        self._closed = False
+        self._under_way: dict[int, Commit] = {}
+        self._unsent: deque[int] = deque()
+        self._next_token = 0
+        self._jobs_read, self._jobs = os.pipe2(os.O_CLOEXEC)
+        self._results, self._results_write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._jobs, False)
+        os.set_blocking(self._results, False)
+        self._whole: ThreadPoolExecutor | None = None
+        self._threads: list[threading.Thread] = []
+
+    def fileno(self) -> int:
+        """Readable when results are there."""
+        return self._results
+
+    def ask(self, commits: Iterable[Commit]) -> None:
+        """Sync these."""
+        for commit in commits:
+            token = self._next_token
+            self._next_token += 1
+            self._under_way[token] = commit
+            if commit.job.active_alone:
+                self._unsent.append(token)
+            else:
+                self._run_whole(token, commit)
+        self._send()
+
+    def _send(self) -> None:
+        """Give the threads what the pipe has room for; the rest goes when results have come."""
+        if self._unsent and not self._threads:
+            self._start_threads()
+        while self._unsent:
+            token = self._unsent[0]
+            try:
+                os.write(self._jobs, RECORD.pack(token, self._under_way[token].job.active, 0))
+            except BlockingIOError:
+                return
+            self._unsent.popleft()
+
+    def take(self) -> list[Committed]:
+        """Results since the last call."""
+        try:
+            told = os.read(self._results, ROOM_BYTES // RECORD_BYTES * RECORD_BYTES)
+        except BlockingIOError:
+            return []
+        results = []
+        for token, error, nanoseconds in RECORD.iter_unpack(told):
+            commit = self._under_way.pop(token)
+            commit.job.close()
+            if error:
+                log.error("sync of %s failed: %s", commit.job.folder, os.strerror(error))
+            results.append(Committed(commit, error, nanoseconds))
+        self._send()
+        return results
+
+    def wait(self) -> None:
+        """Until there are results, if anything is under way."""
+        if self._under_way:
+            poll = select.poll()
+            poll.register(self._results, select.POLLIN)
+            poll.poll()
+
+    def close(self) -> None:
+        """End the threads, which finish what they were given. The owner has taken every result that it wants."""
+        if self._whole is not None:
+            self._whole.shutdown()
+        os.set_blocking(self._jobs, True)
+        for _ in self._threads:
+            os.write(self._jobs, RECORD.pack(0, END, 0))
+        for thread in self._threads:
+            thread.join()
+        for fd in (self._jobs_read, self._jobs, self._results, self._results_write):
+            os.close(fd)
+
+    # --- threads -----------------------------------------------------------------------------------
+
+    def _start_threads(self) -> None:
+        """Not before the first commit: most brokers never need them."""
         self._threads = [
-            threading.Thread(target=self._run, name=f"group-commit-{n}", daemon=True) for n in range(THREADS)
+            threading.Thread(target=self._serve, name=f"group-commit-{n}", daemon=True)
+            for n in range(THREADS)
         ]
         for thread in self._threads:
             thread.start()
 
-    def ask(self, commits: Iterable[Commit]) -> None:
-        """Sync these."""
-        with self._condition:
-            self._wanted += commits
-            self._condition.notify_all()
+    def _serve(self) -> None:
+        scratch = np.zeros(64, np.uint8)
+        serve_syncs(self._jobs_read, self._results_write, scratch.ctypes.data)
 
-    def take(self) -> list[Committed]:
-        """Results since the last call."""
-        with self._condition:
-            results, self._results = self._results, []
-        return results
+    def _run_whole(self, token: int, commit: Commit) -> None:
+        if self._whole is None:
+            self._whole = ThreadPoolExecutor(WHOLE_THREADS, "sync")
+        self._whole.submit(self._sync, token, commit.job)
 
-    def drain(self) -> None:
-        """Wait until everything asked for has a result."""
-        with self._condition:
-            self._condition.wait_for(lambda: not self._wanted and not self._running)
-
-    def close(self) -> None:
-        """Finish what was asked for and end the threads."""
-        with self._condition:
-            self._closed = True
-            self._condition.notify_all()
-        for thread in self._threads:
-            thread.join()
-
-    def _run(self) -> None:
-        while True:
-            with self._condition:
-                while not self._wanted and not self._closed:
-                    self._condition.wait()
-                if not self._wanted:
-                    return
-                commit = self._wanted.popleft()
-                self._running += 1
-            result = self._sync(commit)
-            with self._condition:
-                self._results.append(result)
-                self._running -= 1
-                self._condition.notify_all()
-            self._notify()
-
-    def _sync(self, commit: Commit) -> Committed:
+    def _sync(self, token: int, job: FlushJob) -> None:
         began = self._clock_ns()
         error = 0
         try:
-            commit.job.run()
+            job.run()
         except OSError as failure:
             error = failure.errno or errno.EIO
-            log.error("sync of %s failed: %s", commit.job.folder, failure)
-        return Committed(commit, error, self._clock_ns() - began)
+        os.write(self._results_write, RECORD.pack(token, error, self._clock_ns() - began))

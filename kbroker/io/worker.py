@@ -52,7 +52,7 @@ class Worker:
         self.drain = Drain(self.shared, context.index, self.producers)
         self.sleeper = Sleeper(self.shared, context.process)
         self.logs = Logs(context, self.drain, self.sleeper.ring)
-        self.durability = Durability(self.shared, self.drain, self.logs, self.sleeper.ring, now_ms())
+        self.durability = Durability(self.shared, self.drain, self.logs, now_ms())
         self.read_ahead = ReadAheadPool(self.sleeper.ring)
         self.metrics = self.drain.metrics
         self.cleaning = Cleaning(self.logs, self.producers, self._notify_again.add)
@@ -73,6 +73,7 @@ class Worker:
         self._due_ms = 0
         self._poll = select.epoll()
         self._poll.register(self.sleeper.event_fd, select.EPOLLIN)
+        self._poll.register(self.durability.fileno(), select.EPOLLIN)
 
     def run(self) -> None:
         """Serve until SIGTERM, then flush and close every log."""
@@ -172,6 +173,7 @@ class Worker:
         now = now_ms()
         self.durability.expire(now)
         self.housekeeping.run(now)
+        self.drain.wake()
         for slot in list(self._notify_again):
             if not self.drain.notify(slot):
                 self._notify_again.discard(slot)
@@ -203,6 +205,7 @@ class Worker:
         if out[dl.OUT_FAILED]:
             for slot, errno in self.drain.failures():
                 self.logs.write_failed(slot, errno)
+            self.drain.wake()
         if out[dl.OUT_HELD]:
             self._finish_held()
             self._due_ms = 0
@@ -233,6 +236,7 @@ class Worker:
                     )
                 else:
                     self.read_ahead.ask(entry, file)
+        self.drain.wake()
 
     def _finish_marker(self, marker: Marker) -> None:
         log_ = self.logs.get(marker.append.slot)
@@ -250,6 +254,7 @@ class Worker:
             pass
         self.read_ahead.close()
         self.durability.close()
+        self.drain.wake()
         self.housekeeping.write_cleaner_offsets()
         self.logs.close_all()
         log.info("io %d stopped, %d partitions closed", self.context.index, self.logs.count)

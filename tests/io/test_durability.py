@@ -63,8 +63,7 @@ class Scene:
         self.case = DrainCase(folder)
         self.case.words[layout.SLOT_FLAGS] = layout.FLAG_DURABLE
         self.logs = FakeLogs(self.case)
-        self.done = threading.Semaphore(0)
-        self.durability = Durability(self.case.shared, self.case.drain, self.logs, self.done.release, 0)  # type: ignore[arg-type]
+        self.durability = Durability(self.case.shared, self.case.drain, self.logs, 0)  # type: ignore[arg-type]
 
     def append(self, records: int = 1) -> int:
         """One acks=all produce through the drain; its token."""
@@ -79,7 +78,7 @@ class Scene:
     def finish_sync(self) -> None:
         """Let syncs end, and take the next result."""
         self.logs.gate.set()
-        assert self.done.acquire(timeout=10)
+        self.durability.wait()
         self.durability.take_flushed()
 
 
@@ -104,7 +103,7 @@ def test_appends_during_a_sync_share_the_next_one(scene: Scene) -> None:
     others = [scene.append() for _ in range(5)]
     scene.finish_sync()
     assert scene.case.outcomes() == [(first, 0, 0)]
-    assert scene.done.acquire(timeout=10)
+    scene.durability.wait()
     scene.durability.take_flushed()
     assert scene.case.outcomes() == [(token, 0, n + 1) for n, token in enumerate(others)]
     assert scene.logs.synced == [1, 6]

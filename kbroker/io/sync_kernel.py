@@ -1,0 +1,47 @@
+"""What a thread of the group commit does: take a descriptor from a pipe, sync it, put the result into another pipe.
+
+Compiled, so that such a thread needs the interpreter for nothing: eight of them that waited on a condition cost fifty
+futex calls a sync, and the drain waited for the interpreter lock meanwhile.
+
+Records in both pipes are RECORD_BYTES long, which a pipe takes and gives as a whole: token, descriptor; and
+token, errno, nanoseconds.
+"""
+# mypy: disable-error-code="no-untyped-call"
+
+from numba import types
+
+from kbroker.kernels.jit import kernel
+from kbroker.kernels.libc import EINTR, clock_gettime, errno, read, write
+from kbroker.kernels.memory import load_i64, store_i64
+
+RECORD_BYTES = 24
+END = -1  # as descriptor: the thread ends
+CLOCK_MONOTONIC = 1
+EIO = 5
+
+fdatasync = types.ExternalFunction("fdatasync", types.int32(types.int32))
+
+
+@kernel("int64(int64, int64, int64)")
+def serve_syncs(jobs: int, results: int, scratch: int) -> int:
+    """Serve until END; how many syncs it made. jobs, results: ends of pipes that block; scratch: 64 bytes."""
+    served = 0
+    while True:
+        got = read(jobs, scratch, RECORD_BYTES)
+        if got < 0 and errno() == EINTR:
+            continue
+        if got != RECORD_BYTES or load_i64(scratch + 8) == END:
+            return served
+        clock_gettime(CLOCK_MONOTONIC, scratch + 32)
+        error = 0
+        if fdatasync(load_i64(scratch + 8)) != 0:
+            error = errno()
+            error = error if error != 0 else EIO
+        clock_gettime(CLOCK_MONOTONIC, scratch + 48)
+        seconds = load_i64(scratch + 48) - load_i64(scratch + 32)
+        store_i64(scratch + 8, error)
+        store_i64(scratch + 16, seconds * 1_000_000_000 + load_i64(scratch + 56) - load_i64(scratch + 40))
+        while write(results, scratch, RECORD_BYTES) < 0:
+            if errno() != EINTR:
+                return served
+        served += 1

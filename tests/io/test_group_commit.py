@@ -1,0 +1,84 @@
+"""Commits in compiled threads: every commit has one result, with the error of its own sync."""
+
+import errno
+import os
+import select
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kbroker.io.flush_job import FlushJob
+from kbroker.io.group_commit import Commit, Committed, GroupCommit
+
+
+@pytest.fixture
+def group() -> Iterator[GroupCommit]:
+    made = GroupCommit(lambda: 0)
+    yield made
+    made.close()
+
+
+def commit(slot: int, fd: int, names: bool = False, folder: str = "") -> Commit:
+    return Commit(
+        slot, 1, FlushJob(folder, (), fd, next_offset=slot, segment_base=0, position=0, names=names)
+    )
+
+
+def results(group: GroupCommit, count: int) -> list[Committed]:
+    found: list[Committed] = []
+    while len(found) < count:
+        group.wait()
+        found += group.take()
+    return found
+
+
+def open_log(folder: Path, name: str) -> int:
+    fd = os.open(folder / name, os.O_RDWR | os.O_CREAT)
+    os.write(fd, b"records")
+    return fd
+
+
+def test_every_commit_has_one_result_and_its_descriptor_is_closed(group: GroupCommit, tmp_path: Path) -> None:
+    fds = [open_log(tmp_path, f"{n}.log") for n in range(40)]
+    group.ask(commit(slot, fd) for slot, fd in enumerate(fds))
+    done = results(group, 40)
+    assert sorted((one.commit.slot, one.errno) for one in done) == [(slot, 0) for slot in range(40)]
+    assert all(one.nanoseconds > 0 for one in done)
+    assert group.take() == []
+    for fd in fds:
+        with pytest.raises(OSError):
+            os.fstat(fd)
+
+
+def test_a_failed_sync_is_told_with_its_errno_and_the_others_go_on(
+    group: GroupCommit, tmp_path: Path
+) -> None:
+    read, write = os.pipe()  # a pipe can not be synced
+    os.close(write)
+    group.ask([commit(1, read), commit(2, open_log(tmp_path, "2.log"))])
+    assert {one.commit.slot: one.errno for one in results(group, 2)} == {1: errno.EINVAL, 2: 0}
+
+
+def test_a_commit_that_is_more_than_one_sync_is_done_whole(group: GroupCommit, tmp_path: Path) -> None:
+    group.ask([commit(1, open_log(tmp_path, "1.log"), names=True, folder=str(tmp_path))])
+    (done,) = results(group, 1)
+    assert (done.commit.slot, done.errno) == (1, 0)
+    group.ask([commit(2, open_log(tmp_path, "2.log"), names=True, folder=str(tmp_path / "gone"))])
+    (failed,) = results(group, 1)
+    assert (failed.commit.slot, failed.errno) == (2, errno.ENOENT)
+
+
+def test_more_commits_than_the_pipe_holds_wait_for_their_turn(group: GroupCommit, tmp_path: Path) -> None:
+    count = 4000
+    for slot in range(count):
+        group.ask([commit(slot, os.open(tmp_path, os.O_RDONLY))])
+    assert len({one.commit.slot for one in results(group, count)}) == count
+
+
+def test_the_descriptor_is_readable_when_there_are_results(group: GroupCommit, tmp_path: Path) -> None:
+    poll = select.poll()
+    poll.register(group.fileno(), select.POLLIN)
+    assert poll.poll(0) == []
+    group.ask([commit(1, open_log(tmp_path, "1.log"))])
+    assert poll.poll(10_000)
