@@ -1,0 +1,163 @@
+"""The columns that the segment source knows, and how each is made of decoded records or of batch headers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kbroker.kernels import batches as bt
+from kbroker.protocol import batch_layout as b
+from spark_validation.segments import decode_kernel as dk
+from spark_validation.segments.walk import Chunk
+
+Words = NDArray[np.int64]
+
+
+@dataclass
+class Records:
+    """Decoded records [start, stop) of a chunk. found: rows of RECORD_COLUMNS; state: one a batch; run: -1 is any."""
+
+    topic: str
+    partition: int
+    chunk: Chunk
+    state: NDArray[np.int8] | None
+    found: Words
+    run: int
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @cached_property
+    def identity(self) -> Words:
+        out = np.empty((len(self.found), dk.IDENTITY_COLUMNS), np.int64)
+        dk.identities(self.found, 0, len(self.found), self.run, out)
+        return out
+
+    def header(self, column: int) -> Words:
+        """A column of each record's batch header."""
+        return self.chunk.rows[self.found[:, dk.BATCH], column]
+
+    def batch_state(self) -> NDArray[np.int8]:
+        assert self.state is not None
+        return self.state[self.found[:, dk.BATCH]]
+
+
+def binary(found: Words, column: int) -> pa.Array:
+    """Keys (KEY_AT) or values (VALUE_AT) as an Arrow binary array."""
+    count = len(found)
+    ends = np.empty(count + 1, np.int32)
+    valid = np.zeros((count + 7) // 8, np.uint8)
+    data = np.empty(int(np.maximum(found[:, column + 1], 0).sum()), np.uint8)
+    nulls = dk.gather(found, column, 0, count, ends, valid, data)
+    buffers = [pa.py_buffer(valid) if nulls else None, pa.py_buffer(ends), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.binary(), count, buffers, nulls)
+
+
+def repeated(value: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, pa.string()), count)
+
+
+def number(values: NDArray[np.int64], kind: type) -> pa.Array:
+    return pa.array(np.ascontiguousarray(values).astype(kind, copy=False))
+
+
+def timestamp(values: Words) -> pa.Array:
+    return pa.array(values * 1000).cast(pa.timestamp("us", tz="UTC"))
+
+
+def identity(column: int, kind: type) -> Callable[[Records], pa.Array]:
+    return lambda r: number(r.identity[:, column], kind)
+
+
+def sequence(r: Records) -> pa.Array:
+    """Idempotence's sequence number of each record; -1 where its producer is not idempotent."""
+    base = r.header(bt.BASE_SEQUENCE)
+    counted = (base + r.found[:, dk.OFFSET] - r.header(bt.BASE_OFFSET)) & 0x7FFFFFFF
+    return number(np.where(base < 0, -1, counted), np.int32)
+
+
+RECORD: dict[str, tuple[str, Callable[[Records], pa.Array]]] = {
+    # the columns of Spark's Kafka connector
+    "key": ("binary", lambda r: binary(r.found, dk.KEY_AT)),
+    "value": ("binary", lambda r: binary(r.found, dk.VALUE_AT)),
+    "topic": ("string", lambda r: repeated(r.topic, len(r))),
+    "partition": ("int", lambda r: pa.array(np.full(len(r), r.partition, np.int32))),
+    "offset": ("bigint", lambda r: number(r.found[:, dk.OFFSET], np.int64)),
+    "timestamp": ("timestamp", lambda r: timestamp(r.found[:, dk.TIMESTAMP])),
+    "timestampType": (
+        "int",
+        lambda r: number((r.header(bt.ATTRIBUTES) & b.ATTRIBUTE_LOG_APPEND_TIME) >> 3, np.int32),
+    ),
+    # of the load tests' records
+    "timestamp_ms": ("bigint", lambda r: number(r.found[:, dk.TIMESTAMP], np.int64)),
+    "record_key": ("int", identity(dk.KEY, np.int32)),
+    "producer": ("int", identity(dk.PRODUCER, np.int32)),
+    "seq": ("bigint", identity(dk.SEQ, np.int64)),
+    "partition_seq": ("bigint", identity(dk.PARTITION_SEQ, np.int64)),
+    "flags": ("tinyint", identity(dk.FLAGS, np.int8)),
+    "intact": ("boolean", lambda r: pa.array(r.identity[:, dk.INTACT] > 0)),
+    "intended_ns": ("bigint", identity(dk.INTENDED_NS, np.int64)),
+    # of the log
+    "state": ("tinyint", lambda r: pa.array(r.batch_state())),
+    "value_bytes": ("int", lambda r: number(r.found[:, dk.VALUE_SIZE], np.int32)),
+    "producer_id": ("bigint", lambda r: number(r.header(bt.PRODUCER_ID), np.int64)),
+    "producer_epoch": ("int", lambda r: number(r.header(bt.PRODUCER_EPOCH), np.int32)),
+    "sequence": ("int", sequence),
+    "leader_epoch": ("int", lambda r: number(r.header(bt.LEADER_EPOCH), np.int32)),
+}
+CONNECTOR_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+
+BATCH: dict[str, tuple[str, int]] = {
+    "position": ("bigint", bt.POSITION),
+    "size": ("int", bt.SIZE),
+    "base_offset": ("bigint", bt.BASE_OFFSET),
+    "last_offset": ("bigint", bt.LAST_OFFSET),
+    "base_timestamp_ms": ("bigint", bt.BASE_TIMESTAMP),
+    "max_timestamp_ms": ("bigint", bt.MAX_TIMESTAMP),
+    "leader_epoch": ("int", bt.LEADER_EPOCH),
+    "attributes": ("int", bt.ATTRIBUTES),
+    "producer_id": ("bigint", bt.PRODUCER_ID),
+    "producer_epoch": ("int", bt.PRODUCER_EPOCH),
+    "base_sequence": ("int", bt.BASE_SEQUENCE),
+    "record_count": ("int", bt.RECORD_COUNT),
+    "control_type": ("int", bt.CONTROL_TYPE),
+    "fault": ("int", dk.FAULT),
+}
+BATCH_SCHEMA = "topic string, partition int, segment bigint, " + ", ".join(
+    f"{name} {kind}" for name, (kind, _) in BATCH.items()
+)
+NUMPY = {"int": np.int32, "bigint": np.int64}
+
+
+def record_schema(names: tuple[str, ...]) -> str:
+    """DDL of columns of RECORD."""
+    return ", ".join(f"{name} {RECORD[name][0]}" for name in names)
+
+
+def record_batch(names: list[str], records: Records) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([RECORD[name][1](records) for name in names], names)
+
+
+def header_batch(names: list[str], topic: str, partition: int, chunk: Chunk) -> pa.RecordBatch:
+    """A row a batch."""
+    count = len(chunk.rows)
+    fixed = {
+        "topic": lambda: repeated(topic, count),
+        "partition": lambda: pa.array(np.full(count, partition, np.int32)),
+        "segment": lambda: pa.array(np.full(count, chunk.piece.segment, np.int64)),
+    }
+    arrays = [
+        fixed[name]() if name in fixed else number(chunk.rows[:, BATCH[name][1]], NUMPY[BATCH[name][0]])
+        for name in names
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names)
+
+
+def is_data(rows: Words) -> NDArray[np.bool_]:
+    """Which batches hold records of producers."""
+    return (rows[:, bt.ATTRIBUTES] & b.ATTRIBUTE_CONTROL) == 0
+
+

@@ -1,0 +1,121 @@
+"""What of a data directory is read by which task: ranges of segment files that start and end between batches."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kbroker.log import files
+from kbroker.protocol import batch_layout as b
+
+SPLIT_BYTES = 128 << 20
+INDEX_ENTRY = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes [start, end) of one segment file. last: of the partition's newest segment, which may end torn."""
+
+    segment: int
+    start: int
+    end: int
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Neighbouring pieces of one partition, in order: the work of one task. `later` follows them in the log."""
+
+    folder: str
+    topic: str
+    partition: int
+    pieces: tuple[Piece, ...]
+    later: tuple[Piece, ...] = ()
+
+
+def partition_folders(data_dirs: list[str], topics: list[str]) -> list[tuple[str, str, int]]:
+    """(folder, topic, partition) of the partitions below log directories; no topics named: all."""
+    found = []
+    for data_dir in data_dirs:
+        for folder in sorted(Path(data_dir).iterdir()):
+            parsed = files.parse_folder(folder.name) if folder.is_dir() else None
+            if parsed and not parsed.suffix and (not topics or parsed.topic in topics):
+                found.append((str(folder), parsed.topic, parsed.partition))
+    return found
+
+
+def plan(data_dirs: list[str], topics: list[str], split_bytes: int = SPLIT_BYTES) -> list[Range]:
+    """All ranges of the partitions below log directories, as their files are now. Raises FileNotFoundError."""
+    found: list[Range] = []
+    for folder, topic, partition in partition_folders(data_dirs, topics):
+        pieces = pieces_of(folder, split_bytes)
+        groups = grouped(pieces, split_bytes)
+        at = 0
+        for group in groups:
+            at += len(group)
+            found.append(Range(folder, topic, partition, tuple(group), tuple(pieces[at:])))
+    return found
+
+
+def pieces_of(folder: str, split_bytes: int) -> list[Piece]:
+    """A partition's segments in order, the large ones cut at entries of their index."""
+    segments = files.list_segments(folder)
+    pieces = []
+    for segment in segments:
+        last = segment is segments[-1]
+        try:
+            size = os.stat(files.path(folder, segment.base_offset, files.LOG)).st_size
+        except FileNotFoundError:  # retention took it since the folder was listed
+            continue
+        cuts = [0, *cut_positions(folder, segment.base_offset, size, split_bytes), size]
+        pieces += [
+            Piece(segment.base_offset, start, end, last)
+            for start, end in zip(cuts, cuts[1:], strict=False)
+            if end > start
+        ]
+    return pieces
+
+
+def grouped(pieces: list[Piece], split_bytes: int) -> list[list[Piece]]:
+    """Neighbours put together until they hold split_bytes."""
+    groups: list[list[Piece]] = []
+    size = 0
+    for piece in pieces:
+        if not groups or size + piece.end - piece.start > split_bytes:
+            groups.append([])
+            size = 0
+        groups[-1].append(piece)
+        size += piece.end - piece.start
+    return groups
+
+
+def cut_positions(folder: str, base_offset: int, size: int, split_bytes: int) -> list[int]:
+    """Batch starts about split_bytes apart, out of the offset index; none where the index is missing or wrong."""
+    if size <= split_bytes * 3 // 2:
+        return []
+    try:
+        data = Path(files.path(folder, base_offset, files.INDEX)).read_bytes()
+    except FileNotFoundError:
+        return []
+    entries = np.frombuffer(data[: len(data) // INDEX_ENTRY.itemsize * INDEX_ENTRY.itemsize], INDEX_ENTRY)
+    entries = entries[(entries["position"] > 0) & (entries["position"] < size)]
+    wanted = np.arange(split_bytes, size - split_bytes // 2, split_bytes)
+    cuts = []
+    with open(files.path(folder, base_offset, files.LOG), "rb") as log:
+        for place in np.unique(np.searchsorted(entries["position"], wanted)):
+            if place < len(entries):
+                position = int(entries["position"][place])
+                header = os.pread(log.fileno(), b.HEADER_BYTES, position)
+                if starts_batch(header, base_offset + int(entries["relative_offset"][place])):
+                    cuts.append(position)
+    return cuts
+
+
+def starts_batch(header: bytes, last_offset: int) -> bool:
+    """Whether bytes are the header of the batch that ends with an offset, so that an index entry can be trusted."""
+    if len(header) < b.HEADER_BYTES or header[b.MAGIC] != b.MAGIC_V2:
+        return False
+    base = int.from_bytes(header[:8], signed=True)
+    delta = int.from_bytes(header[b.LAST_OFFSET_DELTA : b.LAST_OFFSET_DELTA + 4], signed=True)
+    return base + delta == last_offset

@@ -1,0 +1,71 @@
+"""The Spark session of the judge: local unless spark-submit or SPARK_MASTER says otherwise."""
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_validation.java import java_home
+from spark_validation.segments.source import SegmentSource
+
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = ROOT / ".cache" / "spark"
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+
+# What keeps 100 million records within a few GiB and cheap on few cores.
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "64m",
+    "spark.sql.parquet.enableVectorizedReader": "true",
+    "spark.sql.files.maxPartitionBytes": "64m",
+    "spark.python.worker.reuse": "true",
+    "spark.log.level": "ERROR",
+}
+LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "3g",
+}
+SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+
+def spark_session(
+    name: str = "spark_validation",
+    connector: bool = False,
+    small: bool = False,
+    settings: dict[str, str] | None = None,
+) -> SparkSession:
+    """The session. connector: with Spark's Kafka connector, resolved by its coordinates. small: quick to start.
+
+    Under spark-submit its master and settings count. Raises NoJava.
+    """
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if not submitted:
+        os.environ["JAVA_HOME"] = java_home(CACHE)
+        # workers would start the python3 of PATH, which need not be this one
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    builder = SparkSession.builder.appName(name)
+    chosen = dict(SETTINGS)
+    if not submitted:
+        builder = builder.master(os.environ.get("SPARK_MASTER", "local[*]"))
+        chosen |= LOCAL | {"spark.local.dir": os.environ.get("SPARK_LOCAL_DIRS", str(CACHE / "scratch"))}
+        chosen |= SMALL if small else {}
+        if connector:
+            chosen |= {"spark.jars.packages": CONNECTOR, "spark.jars.ivy": str(CACHE / "ivy")}
+    for key, value in (chosen | (settings or {})).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.dataSource.register(SegmentSource)
+    return spark
