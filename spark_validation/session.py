@@ -31,6 +31,7 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "3g",
+    "spark.sql.shuffle.partitions": "32",
 }
 SMALL = {
     "spark.driver.memory": "1g",

@@ -50,7 +50,9 @@ def put_varint(at: int, value: int) -> int:
 
 
 @kernel("int64(int64[:, ::1], int64, int64, int64, int64[::1], uint8[::1])")
-def write_batches(plan: Words, count: int, run: int, value_size: int, keys: Words, out: NDArray[np.uint8]) -> int:
+def write_batches(
+    plan: Words, count: int, run: int, value_size: int, keys: Words, out: NDArray[np.uint8]
+) -> int:
     """Write ``count`` batches of rows of WORDS one behind the other; returns the bytes. keys: of their records, in order.
 
     The producer id of a batch is PRODUCER + 1000, its base sequence FIRST_PARTITION_SEQ: idempotence, epoch 0.
@@ -69,7 +71,16 @@ def write_batches(plan: Words, count: int, run: int, value_size: int, keys: Word
             intended_ns = row[FIRST_NS] + i * row[STEP_NS]
             # size of the record: attributes, two deltas, key and value with their lengths, no header
             time_delta = intended_ns // 1_000_000 - first_ms
-            size = 1 + varint_size(time_delta) + varint_size(i) + 1 + 8 + varint_size(value_size) + value_size + 1
+            size = (
+                1
+                + varint_size(time_delta)
+                + varint_size(i)
+                + 1
+                + 8
+                + varint_size(value_size)
+                + value_size
+                + 1
+            )
             body = put_varint(body, size)
             store_u8(body, 0)
             body = put_varint(body + 1, time_delta)

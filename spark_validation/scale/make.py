@@ -42,7 +42,9 @@ class Log:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
-        identifier = base64.urlsafe_b64encode(uuid.uuid5(uuid.NAMESPACE_OID, TOPIC).bytes).decode().rstrip("=")
+        identifier = (
+            base64.urlsafe_b64encode(uuid.uuid5(uuid.NAMESPACE_OID, TOPIC).bytes).decode().rstrip("=")
+        )
         (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {identifier}")
         self.folder = folder
         self.base = self.size = self.indexed = 0
@@ -82,7 +84,8 @@ class Rows:
         count = len(columns["offset"])  # type: ignore[arg-type]
         arrays = [
             pa.array(value, field.type, from_pandas=False)
-            if isinstance(value := columns[field.name], np.ndarray) and value.dtype == field.type.to_pandas_dtype()
+            if isinstance(value := columns[field.name], np.ndarray)
+            and value.dtype == field.type.to_pandas_dtype()
             else pa.array(value).cast(field.type)
             if isinstance(value, np.ndarray)
             else pa.repeat(pa.scalar(value, field.type), count)
@@ -122,7 +125,14 @@ def make(folder: Path, records: int, value_bytes: int = VALUE_BYTES) -> None:
 
 
 def write_round(
-    log: Log, partition: int, first: int, count: int, rounds: int, value_bytes: int, sends: list[Rows], reads: list[Rows]
+    log: Log,
+    partition: int,
+    first: int,
+    count: int,
+    rounds: int,
+    value_bytes: int,
+    sends: list[Rows],
+    reads: list[Rows],
 ) -> None:
     """Batches [first, first + count) of a partition: producers take turns."""
     number = np.arange(first, first + count)
@@ -154,7 +164,13 @@ def write_round(
         "intended_ns": intended,
     }
     jitter = (offset * 2_654_435_761 % 1024) * 1000
-    sent = {"status": 0, "error": 0, "transaction": -1, "sent_ns": intended + 1000, "acked_ns": intended + ACK_NS + jitter}
+    sent = {
+        "status": 0,
+        "error": 0,
+        "transaction": -1,
+        "sent_ns": intended + 1000,
+        "acked_ns": intended + ACK_NS + jitter,
+    }
     for producer in range(PRODUCERS):
         mine = plan[row, bk.PRODUCER] == producer
         if mine.any():
@@ -185,7 +201,9 @@ def describe(run: Path, records: int, ends: dict[str, PartitionEnds]) -> None:
             f'{{"producer": {producer}, "first_seq": 0, "last_seq": {records}, "at_ns": {FIRST_NS}}}\n'
         )
     group = ConsumerClient(0, GROUP, "load", [TOPIC], "read_committed", "earliest", 1, FIRST_NS, until)
-    drain = ConsumerClient(1, None, "drain", [TOPIC], "read_uncommitted", "earliest", 1, FIRST_NS, until, True)
+    drain = ConsumerClient(
+        1, None, "drain", [TOPIC], "read_uncommitted", "earliest", 1, FIRST_NS, until, True
+    )
     save_client(run, "c000000", group)
     save_client(run, "c000001", drain)
     rows = {

@@ -159,5 +159,3 @@ def header_batch(names: list[str], topic: str, partition: int, chunk: Chunk) -> 
 def is_data(rows: Words) -> NDArray[np.bool_]:
     """Which batches hold records of producers."""
     return (rows[:, bt.ATTRIBUTES] & b.ATTRIBUTE_CONTROL) == 0
-
-

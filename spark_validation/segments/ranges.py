@@ -1,5 +1,6 @@
 """What of a data directory is read by which task: ranges of segment files that start and end between batches."""
 
+import itertools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +72,7 @@ def pieces_of(folder: str, split_bytes: int) -> list[Piece]:
         cuts = [0, *cut_positions(folder, segment.base_offset, size, split_bytes), size]
         pieces += [
             Piece(segment.base_offset, start, end, last)
-            for start, end in zip(cuts, cuts[1:], strict=False)
+            for start, end in itertools.pairwise(cuts)
             if end > start
         ]
     return pieces

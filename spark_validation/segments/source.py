@@ -1,9 +1,10 @@
 """`spark.read.format("kafka-segments")`: the records, or the batch headers, of Kafka's segment files.
 
-Options: path (log directories, comma separated), topics (comma separated; none: all), rows ("records" or "batches"),
-split_bytes, run (of the load test; -1: any), control ("true": markers are rows too), isolation ("read_uncommitted",
-"read_committed"), crc ("true": batches are checked). The schema chooses among the columns of columns.py; without one the
-columns are those of Spark's Kafka connector. The files are listed when the query is planned; one task reads one range.
+Options: path (log directories, comma separated), topics (comma separated; none: all), split_bytes, run (of the load
+test; -1: any), rows ("records", "batches" or "indexes"), control ("true": markers are rows too), isolation
+("read_uncommitted", "read_committed"), crc ("true": batches are checked). The schema chooses among the columns of
+columns.py; without one the columns are those of Spark's Kafka connector. The files are listed when the query is
+planned; one task reads one range.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,10 @@ from pyspark.sql.types import StructType
 from spark_validation.segments import columns, ranges
 
 FORMAT = "kafka-segments"
+INDEX_SCHEMA = (
+    "topic string, partition int, segment bigint, file string, entry bigint, offset bigint, problem string"
+)
+WHOLE = 1 << 62
 
 
 @dataclass
@@ -33,6 +38,8 @@ class SegmentSource(DataSource):
     def schema(self) -> str:
         if self.options.get("rows") == "batches":
             return columns.BATCH_SCHEMA
+        if self.options.get("rows") == "indexes":
+            return INDEX_SCHEMA
         return columns.record_schema(columns.CONNECTOR_COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -43,29 +50,32 @@ class SegmentReader(DataSourceReader):
     def __init__(self, options: dict[str, str], names: list[str]) -> None:
         self.options = {name.lower(): value for name, value in options.items()}
         self.names = names
-        known = set(columns.RECORD)
-        if self.batches:
-            known = {"topic", "partition", "segment", *columns.BATCH}
+        self.rows = self.options.get("rows", "records")
+        known = {
+            "records": set(columns.RECORD),
+            "batches": {"topic", "partition", "segment", *columns.BATCH},
+            "indexes": {part.split()[0] for part in INDEX_SCHEMA.split(", ")},
+        }.get(self.rows)
+        if known is None:
+            raise ValueError(f"{FORMAT} has no rows {self.rows!r}: records, batches or indexes")
         if unknown := [name for name in names if name not in known]:
             raise ValueError(f"{FORMAT} has no columns {unknown}; it has {sorted(known)}")
         if "path" not in self.options:
             raise ValueError(f"{FORMAT} needs the option path: log directories, comma separated")
 
-    @property
-    def batches(self) -> bool:
-        return self.options.get("rows") == "batches"
-
     def partitions(self) -> list[InputPartition]:
         topics = [topic for topic in self.options.get("topics", "").split(",") if topic]
-        split = int(self.options.get("split_bytes", ranges.SPLIT_BYTES))
+        split = WHOLE if self.rows == "indexes" else int(self.options.get("split_bytes", ranges.SPLIT_BYTES))
         works = ranges.plan(self.options["path"].split(","), topics, split)
         return [RangePartition(work) for work in works]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from spark_validation.segments import decode  # numba: only where records are read
+        from spark_validation.segments import decode, index_check  # numba: only where records are read
 
         assert isinstance(partition, RangePartition)
-        if self.batches:
+        if self.rows == "indexes":
+            return index_check.read_problems(partition.work, self.names)
+        if self.rows == "batches":
             return decode.read_headers(partition.work, self.names, self.options.get("crc") == "true")
         return decode.read_records(
             partition.work,

@@ -1,0 +1,5 @@
+import sys
+
+from spark_validation.cli import main
+
+sys.exit(main())

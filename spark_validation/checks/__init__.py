@@ -1,0 +1,1 @@
+"""The checks: each takes the evidence and gives findings; docs/validation.md defines them."""

@@ -1,0 +1,76 @@
+"""V03 diverged, V08 consumer order, V10 unread, V11 aborted read: what consumers were given against the log."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_validation.anomalies import findings
+from spark_validation.digests import BUCKET
+from spark_validation.evidence import ABORTED, CONTROL, OPEN, PLACE, VISIBLE, Evidence, bucket
+from spark_validation.order import steps_back
+
+READER = ["consumer", "assignment"]
+CONTENT = ["producer", "seq", "partition_seq", "record_key", "intended_ns", "timestamp_ms", "flags", "intact"]
+
+
+def given_and_held(evidence: Evidence, suspects: DataFrame) -> DataFrame:
+    """Reads (r) beside log records (l) by reader and place, in suspect buckets of each reader.
+
+    l is there for whatever the reader's isolation may show, r for whatever it was given.
+    """
+    near = F.broadcast(suspects)
+    log = evidence.log.where(F.col("state") != CONTROL).withColumn("bucket", bucket())
+    log = log.join(near.drop("span_first", "span_last", "role"), BUCKET)
+    log = log.select(*READER, *PLACE, "committed", F.struct(*CONTENT, "state").alias("l"))
+    reads = evidence.reads.withColumn("bucket", bucket())
+    reads = reads.join(near.select(*READER, *BUCKET), [*READER, *BUCKET])
+    reads = reads.select(*READER, *PLACE, F.struct(*CONTENT, "seen_ns").alias("r"))
+    both = reads.join(log.drop("committed"), [*READER, *PLACE], "full")
+    spans = near.select(
+        *READER, "topic", "partition", "span_first", "span_last", "role", "committed"
+    ).distinct()
+    return both.join(F.broadcast(spans), [*READER, "topic", "partition"])
+
+
+def diverged(evidence: Evidence, beside: DataFrame) -> DataFrame:
+    """V03: the log holds something else, or nothing, where the consumer was given a record."""
+    given = beside.where("r is not null").join(evidence.ends, ["topic", "partition"], "left")
+    differs = F.lit(False)
+    for name in CONTENT:
+        differs |= ~F.col(f"r.{name}").eqNullSafe(F.col(f"l.{name}"))
+    removable = F.col("topic").isin(evidence.topics(compacted=True))
+    gone = F.col("l").isNull() & (F.col("offset") >= F.coalesce("start_offset", F.lit(0))) & ~removable
+    kind = F.when(F.col("l").isNull(), "not in the log").otherwise("another record or value")
+    wrong = given.where(gone | (F.col("l").isNotNull() & differs))
+    detail = F.concat_ws(" ", F.lit("given"), F.to_json("r"), F.lit("held"), F.to_json("l"))
+    return findings(wrong.select("consumer", *PLACE, "r.producer", "r.seq", "r", "l"), "V03", kind, detail)
+
+
+def unshown(beside: DataFrame) -> DataFrame:
+    """V08 and V10: visible records of the log that a reader was not given."""
+    may_see = ~F.col("committed") | (F.col("l.state") == VISIBLE)
+    inside = (F.col("offset") >= F.col("span_first")) & (F.col("offset") <= F.col("span_last"))
+    missing = beside.where(F.col("r").isNull() & may_see & inside)
+    drained = F.col("role") == "drain"
+    named = missing.select("consumer", *PLACE, "l.producer", "l.seq", "assignment", drained.alias("drained"))
+    detail = F.concat(F.lit("assignment "), "assignment")
+    skipped = findings(named.where(~F.col("drained")), "V08", "skipped", detail)
+    return skipped.unionByName(
+        findings(named.where("drained"), "V10", "never delivered to a drain", F.lit(None))
+    )
+
+
+def aborted_by_log(beside: DataFrame) -> DataFrame:
+    """V11: read_committed was given what the log's markers call aborted, or what has no marker yet."""
+    shown = beside.where(F.col("r").isNotNull() & F.col("committed") & F.col("l.state").isin(ABORTED, OPEN))
+    kind = F.when(F.col("l.state") == ABORTED, "aborted in the log").otherwise("still open in the log")
+    return findings(shown.select("consumer", *PLACE, "l.producer", "l.seq", "l"), "V11", kind, F.lit(None))
+
+
+def stepping_back(evidence: Evidence) -> DataFrame:
+    """V08: inside an assignment a partition's next delivered offset is not above the one before."""
+    columns = [*READER, "topic", "partition", "position", "offset", "producer", "seq"]
+    reads = evidence.reads.select(*columns)
+    steps = steps_back(reads, [*READER, "topic", "partition"], "position", "offset")
+    kind = F.when(F.col("offset") == F.col("previous_value"), "delivered again").otherwise("went back")
+    detail = F.concat_ws(" ", F.lit("after offset"), "previous_value", F.lit("in assignment"), "assignment")
+    return findings(steps, "V08", kind, detail)

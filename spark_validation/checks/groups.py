@@ -1,0 +1,85 @@
+"""V09 redelivery: committed offsets never go back, and delivery begins where the commit says. V10 of groups."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_validation.anomalies import findings
+from spark_validation.evidence import Evidence
+
+GROUP = ["group", "topic", "partition"]
+COMMITTED = 0
+
+
+def counted_commits(evidence: Evidence) -> DataFrame:
+    """Commits the broker confirmed: plain ones, and those of committed transactions."""
+    commits = evidence.rows("commits").where("error = 0")
+    ended = (
+        evidence.rows("transactions").where(F.col("outcome") == COMMITTED).select("producer", "transaction")
+    )
+    within = commits.where("transaction >= 0").join(ended, ["producer", "transaction"], "left_semi")
+    return commits.where("transaction < 0").unionByName(within)
+
+
+def going_back(evidence: Evidence) -> DataFrame:
+    """V09: a commit, a start of an assignment or the offset at the end below what was confirmed before it was asked."""
+    commits = counted_commits(evidence)
+    confirmed = commits.select(*GROUP, F.col("answered_ns").alias("at_ns"), F.col("offset").alias("known"))
+    asked = commits.select(
+        *GROUP,
+        F.col("asked_ns").alias("at_ns"),
+        F.col("offset").alias("claim"),
+        "consumer",
+        F.lit("commit").alias("what"),
+    )
+    starts = evidence.rows("assignments").where("event = 0 and start_offset >= 0")
+    starts = starts.select(
+        *GROUP,
+        "at_ns",
+        F.col("start_offset").alias("claim"),
+        "consumer",
+        F.lit("start of an assignment").alias("what"),
+    )
+    events = confirmed.unionByName(asked.unionByName(starts), allowMissingColumns=True)
+    order = Window.partitionBy(*GROUP).orderBy("at_ns", F.col("claim").isNull())
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    judged = events.withColumn("highest", F.max("known").over(before)).where("claim < highest")
+    # an assignment's start was fetched some time before it was noted; the commit must be older than that
+    found = findings(
+        judged.withColumn("offset", F.col("claim")),
+        "V09",
+        F.concat("what", F.lit(" below a confirmed commit")),
+        F.concat_ws(" ", F.lit("group"), "group", F.lit("had confirmed"), "highest"),
+    )
+    return found.unionByName(final_commits(evidence, commits))
+
+
+def final_commits(evidence: Evidence, commits: DataFrame) -> DataFrame:
+    """V09: what the broker says at the end is below the last confirmed commit."""
+    rows = [
+        (group, topic, int(partition), offset)
+        for group, topics in evidence.run.committed.items()
+        for topic, partitions in topics.items()
+        for partition, offset in partitions.items()
+    ]
+    schema = "`group` string, topic string, partition int, final bigint"
+    final = F.broadcast(evidence.spark.createDataFrame(rows, schema))
+    highest = commits.groupBy(*GROUP).agg(F.max("offset").alias("highest"))
+    # a group of the run that the broker knows nothing of has lost all its commits
+    wrong = highest.where(F.lit(bool(evidence.run.committed))).join(final, GROUP, "left")
+    wrong = wrong.where("final is null or final < highest").withColumn("offset", F.col("final"))
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("had confirmed"), "highest")
+    return findings(wrong, "V09", "offset at the end below a confirmed commit", detail)
+
+
+def early_deliveries(evidence: Evidence) -> DataFrame:
+    """V09: the first record of an assignment lies below the committed offset it begins at."""
+    starts = evidence.rows("assignments").where("event = 0 and start_offset >= 0")
+    starts = starts.select("consumer", "assignment", "topic", "partition", "group", "start_offset").distinct()
+    first = evidence.reads.groupBy("consumer", "assignment", "topic", "partition").agg(
+        F.min("offset").alias("offset")
+    )
+    below = first.join(starts, ["consumer", "assignment", "topic", "partition"]).where(
+        "offset < start_offset"
+    )
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("began at"), "start_offset")
+    return findings(below, "V09", "delivered below the committed offset", detail)

@@ -1,0 +1,40 @@
+"""V15 holes: offsets are gap-free where nothing may remove records."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_validation.anomalies import findings
+from spark_validation.digests import BUCKET
+from spark_validation.evidence import Evidence, bucket
+
+
+def holes(evidence: Evidence, digests: DataFrame) -> DataFrame:
+    """A row a hole, named by the first missing offset.
+
+    Compacted topics may have holes. The connector does not show markers, so with it transactional topics are left out.
+    """
+    topics = evidence.topics() if evidence.source == "segments" else evidence.topics("plain", "idempotent")
+    order = Window.partitionBy("topic", "partition").orderBy("bucket")
+    chained = digests.where(F.col("topic").isin(topics)).withColumns(
+        {"before": F.lag("last").over(order), "before_bucket": F.lag("bucket").over(order)}
+    )
+    start = evidence.ends.select("topic", "partition", "start_offset", "high_watermark")
+    chained = chained.join(start, ["topic", "partition"], "left")
+    expected = F.coalesce(F.col("before") + 1, F.col("start_offset"), F.col("first"))
+    # a segment may begin below the log's start; what lies below it is nobody's
+    gap = F.col("first") > F.greatest(expected, F.coalesce("start_offset", expected))
+    inside = F.col("offsets") < F.col("last") - F.col("first") + 1
+    suspects = chained.where(gap | inside)
+    between = suspects.where(gap).select(
+        "topic", "partition", expected.alias("offset"), F.col("first").alias("next")
+    )
+    near = F.broadcast(suspects.where(inside).select(*BUCKET))
+    window = Window.partitionBy(*BUCKET).orderBy("offset")
+    rows = evidence.log.withColumn("bucket", bucket()).join(near, BUCKET, "left_semi")
+    rows = rows.withColumn("before", F.lag("offset").over(window)).where("offset > before + 1")
+    rows = rows.select(
+        "topic", "partition", (F.col("before") + 1).alias("offset"), F.col("offset").alias("next")
+    )
+    found = between.unionByName(rows)
+    detail = F.concat_ws(" ", F.lit("the next offset is"), "next")
+    return findings(found, "V15", "missing offsets", detail)

@@ -1,0 +1,45 @@
+"""V06 order per producer and key: in offset order partition_seq never steps back."""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_validation.anomalies import findings
+from spark_validation.evidence import CONTROL, Evidence
+from spark_validation.order import steps_back
+
+STREAM = ["topic", "partition", "producer"]
+
+
+def disordered(evidence: Evidence) -> DataFrame:
+    """Log records whose partition_seq is not above that of their producer's record before in the partition."""
+    columns = [*STREAM, "offset", "partition_seq", "seq", "record_key"]
+    data = evidence.log.where((F.col("state") != CONTROL) & (F.col("producer") >= 0)).select(*columns)
+    return steps_back(data, STREAM, "offset", "partition_seq")
+
+
+def out_of_order(evidence: Evidence, steps: DataFrame) -> DataFrame:
+    """V06 per producer; a repeated record is V04's. Counted only without idempotence."""
+    back = steps.where("partition_seq < previous_value").join(evidence.producers, "producer", "left")
+    detail = F.concat_ws(
+        " ",
+        F.lit("partition_seq"),
+        "partition_seq",
+        F.lit("after"),
+        "previous_value",
+        F.lit("at"),
+        "previous_at",
+    )
+    return findings(back, "V06", "producer steps back", detail, F.coalesce("idempotent", F.lit(True)))
+
+
+def keys_out_of_order(evidence: Evidence, steps: DataFrame) -> DataFrame:
+    """V06 per key, among the producers that step back: the same record's key had a later one before it."""
+    streams = F.broadcast(steps.where("partition_seq < previous_value").select(*STREAM).distinct())
+    data = evidence.log.where(F.col("state") != CONTROL).join(streams, STREAM, "left_semi")
+    window = Window.partitionBy(*STREAM, "record_key").orderBy("offset")
+    rows = data.withColumns(
+        {"previous_value": F.lag("partition_seq").over(window), "previous_at": F.lag("offset").over(window)}
+    ).where("partition_seq < previous_value")
+    rows = rows.join(evidence.producers, "producer", "left")
+    detail = F.concat_ws(" ", F.lit("key"), "record_key", F.lit("was further at offset"), "previous_at")
+    return findings(rows, "V06", "key steps back", detail, F.coalesce("idempotent", F.lit(True)))

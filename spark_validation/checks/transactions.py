@@ -1,0 +1,126 @@
+"""V11 aborted reads, V01 of committed transactions, V12 exactly once: by what producers were told."""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_validation.anomalies import findings
+from spark_validation.evidence import CONTROL, IDENTITY, PLACE, VISIBLE, Evidence
+
+COMMITTED, ABORTED = 0, 1
+TRANSACTIONAL_FLAG = 1
+SEQ_BITS = 8  # transactions are found by (producer, seq >> SEQ_BITS): no scan of all of a producer's
+
+
+def binned(evidence: Evidence) -> DataFrame:
+    """Transactions with records, a row per bin of sequence numbers: owner, bin, range, outcome, ending_ns."""
+    ended = evidence.rows("transactions").where("last_seq >= first_seq")
+    bins = F.sequence(F.shiftright("first_seq", SEQ_BITS), F.shiftright("last_seq", SEQ_BITS))
+    return ended.select(
+        F.col("producer").alias("owner"),
+        F.explode(bins).alias("bin"),
+        "transaction",
+        "first_seq",
+        "last_seq",
+        "outcome",
+        "ending_ns",
+    )
+
+
+def with_transaction(rows: DataFrame, bins: DataFrame) -> DataFrame:
+    """Rows of (producer, seq) beside their transaction."""
+    keyed = rows.withColumn("row_bin", F.shiftright("seq", SEQ_BITS))
+    same = (F.col("producer") == F.col("owner")) & (F.col("row_bin") == F.col("bin"))
+    return keyed.join(bins, same & F.col("seq").between(F.col("first_seq"), F.col("last_seq"))).drop(
+        "row_bin"
+    )
+
+
+def premature_reads(evidence: Evidence) -> DataFrame:
+    """V11: read_committed showed a record of a transaction that was aborted, or before its commit was asked for."""
+    committed = evidence.consumers.where("committed").select("consumer")
+    reads = evidence.reads.where(F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0).join(
+        committed, "consumer"
+    )
+    reads = reads.select("consumer", *PLACE, *IDENTITY, "seen_ns")
+    seen = with_transaction(reads, binned(evidence))
+    aborted = F.col("outcome") == ABORTED
+    early = (F.col("outcome") == COMMITTED) & (F.col("seen_ns") < F.col("ending_ns"))
+    kind = F.when(aborted, "its producer aborted it").otherwise("before its commit was asked for")
+    detail = F.concat_ws(
+        " ", F.lit("transaction"), "transaction", F.lit("seen_ns"), "seen_ns", F.lit("ending_ns"), "ending_ns"
+    )
+    return findings(seen.where(aborted | early), "V11", kind, detail)
+
+
+def broken_promises(evidence: Evidence) -> DataFrame:
+    """V01 and V11: the log's markers against what producers were told, and transactions that ended in part."""
+    log = evidence.log.where(
+        (F.col("state") != CONTROL) & (F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0)
+    )
+    seen = with_transaction(log.select(*PLACE, *IDENTITY, "state"), binned(evidence))
+    visible = F.col("state") == VISIBLE
+    hidden = seen.where((F.col("outcome") == COMMITTED) & ~visible)
+    shown = seen.where((F.col("outcome") == ABORTED) & visible)
+    detail = F.concat(F.lit("transaction "), "transaction")
+    unknown = seen.where(~F.col("outcome").isin(COMMITTED, ABORTED))
+    parts = unknown.groupBy("producer", "transaction").agg(
+        F.min("state").alias("least"), F.max("state").alias("most"), F.min("topic").alias("topic")
+    )
+    parts = parts.where((F.col("least") == VISIBLE) & (F.col("most") != VISIBLE))
+    return (
+        findings(hidden, "V01", "committed, but not visible to read_committed", detail)
+        .unionByName(findings(shown, "V11", "aborted, but committed in the log", detail))
+        .unionByName(findings(parts, "V11", "visible in part", detail))
+    )
+
+
+def copies(evidence: Evidence) -> DataFrame:
+    """V12: inputs copied twice, and inputs below the group's committed offset without a copy."""
+    outputs = evidence.topics("copied")
+    made = evidence.rows("copies").withColumn("group_name", F.col("group"))
+    visible = evidence.log.where(F.col("topic").isin(outputs) & (F.col("state") == VISIBLE))
+    done = made.join(visible.select(*IDENTITY), IDENTITY)
+    inputs = ["group_name", "input_topic", "input_partition", "input_offset"]
+    counted = done.groupBy(*inputs).agg(F.count("*").alias("copies"), F.max("producer").alias("producer"))
+    twice = counted.where("copies > 1").select(
+        F.col("input_topic").alias("topic"),
+        F.col("input_partition").alias("partition"),
+        F.col("input_offset").alias("offset"),
+        "copies",
+    )
+    again = findings(twice, "V12", "copied more than once", F.concat("copies", F.lit(" committed copies")))
+    return again.unionByName(uncopied(evidence, counted))
+
+
+def uncopied(evidence: Evidence, counted: DataFrame) -> DataFrame:
+    """V12: visible inputs below what the copying group has committed, whose copy is not there.
+
+    Only where every copier ended by itself: one that was killed takes up to 5 s of `copies` rows with it.
+    """
+    groups = {c.group for c in evidence.consumer_clients if c.role == "copy"}
+    complete = {
+        g for g in groups if all(c.ended_ns is not None for c in evidence.consumer_clients if c.group == g)
+    }
+    committed = [
+        (group, topic, int(partition), offset)
+        for group, topics in evidence.run.committed.items()
+        if group in groups
+        for topic, partitions in topics.items()
+        for partition, offset in partitions.items()
+    ]
+    schema = "group_name string, topic string, partition int, until bigint"
+    passed = F.broadcast(evidence.spark.createDataFrame(committed, schema))
+    inputs = (
+        evidence.log.where(F.col("state") == VISIBLE)
+        .join(passed, ["topic", "partition"])
+        .where("offset < until")
+    )
+    done = counted.select(
+        "group_name",
+        F.col("input_topic").alias("topic"),
+        F.col("input_partition").alias("partition"),
+        F.col("input_offset").alias("offset"),
+    )
+    missing = inputs.join(done, ["group_name", *PLACE], "left_anti")
+    detail = F.concat(F.lit("group "), "group_name")
+    return findings(missing, "V12", "never copied", detail, F.col("group_name").isin(sorted(complete)))

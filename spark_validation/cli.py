@@ -1,0 +1,102 @@
+"""`python -m spark_validation judge|stream`, or the same by spark-submit; exit 0 clean, 1 convicted, 2 cannot judge."""
+
+import argparse
+import json
+import logging
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+from spark_validation.cost import cost
+from spark_validation.verdict import CANNOT_JUDGE, CannotJudge, Verdict
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="python -m spark_validation", description=__doc__)
+    commands = made.add_subparsers(dest="command", required=True)
+    judge = commands.add_parser("judge", help="judge a run by its histories and the broker's log")
+    evidence_options(judge)
+    judge.add_argument(
+        "--earlier", help="log directories of an earlier copy of the log (V14), comma separated"
+    )
+    judge.add_argument(
+        "--report", type=Path, help="HTML file to write; JSON with all findings goes beside it"
+    )
+    judge.add_argument("--max-visibility-ms", type=float, help="V17: limit of p99")
+    judge.add_argument("--max-ack-ms", type=float, help="V18: limit of p99")
+    judge.add_argument("--max-end-to-end-ms", type=float, help="V18: limit of p99")
+    stream = commands.add_parser("stream", help="judge while the load runs; ends when the run has ended")
+    evidence_options(stream)
+    stream.add_argument(
+        "--seconds", type=float, default=0, help="stop after so many seconds; 0: when the run has ended"
+    )
+    stream.add_argument("--grace", type=float, default=60, help="seconds a record's other half may be late")
+    stream.add_argument("--report", type=Path, help="HTML file, written anew with every batch")
+    return made
+
+
+def evidence_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--history", type=Path, required=True, help="folder of the run")
+    command.add_argument("--bootstrap", help="HOST:PORT: read the log through Spark's Kafka connector")
+    command.add_argument("--segments", help="log directories, comma separated: read their segment files")
+    command.add_argument("--topics", help="judge these topics of the run only, comma separated")
+
+
+def run_judge(options: argparse.Namespace) -> int:
+    from spark_validation.judge import Judge, apply_limits
+    from spark_validation.opening import open_evidence
+    from spark_validation.report.page import as_json, page
+    from spark_validation.summaries import summarise
+
+    began = time.monotonic()
+    evidence = open_evidence(options)
+    judge = Judge(evidence)
+    verdict = judge.run()
+    limits = {
+        "visibility": options.max_visibility_ms,
+        "ack": options.max_ack_ms,
+        "end_to_end": options.max_end_to_end_ms,
+    }
+    apply_limits(judge, {name: limit for name, limit in limits.items() if limit is not None})
+    if options.report:
+        with judge.step("summaries"):
+            summary = summarise(evidence)
+        options.report.parent.mkdir(parents=True, exist_ok=True)
+        options.report.write_text(page(evidence, verdict, summary, judge.latencies))
+        found = as_json(evidence, verdict, judge.latencies)
+        options.report.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    spent = cost(os.getpid())
+    evidence.spark.stop()
+    say(verdict)
+    print(f"{time.monotonic() - began:.0f} s, {spent}; report: {options.report or 'none asked for'}")
+    return verdict.exit_code
+
+
+def say(verdict: Verdict) -> None:
+    """The verdict in a few lines."""
+    from spark_validation.anomalies import NAMES
+
+    print(", ".join(f"{count:,} {name}" for name, count in verdict.records.items()))
+    for name, result in verdict.results.items():
+        note = result.reason or ", ".join(f"{kind}: {count}" for kind, count in result.kinds().items())
+        print(f"{name} {NAMES[name]:<16} {result.verdict:<11} {note}")
+    convicted = verdict.convicted()
+    print("CONVICTED of " + ", ".join(convicted) if convicted else "CLEAN")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    logging.getLogger("spark_validation").setLevel(logging.INFO)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    try:
+        if options.command == "judge":
+            return run_judge(options)
+        from spark_validation.live.job import run_stream
+
+        return run_stream(options)
+    except (CannotJudge, FileNotFoundError) as reason:
+        print(f"cannot judge: {reason}", file=sys.stderr)
+        return CANNOT_JUDGE

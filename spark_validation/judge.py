@@ -1,0 +1,190 @@
+"""The judgement: digests first, exact checks where they differ, a verdict at the end."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
+
+from spark_validation import digests
+from spark_validation.checks import (
+    batches,
+    compaction,
+    delivery,
+    groups,
+    indexes,
+    latency,
+    offsets,
+    order,
+    places,
+    restart,
+    transactions,
+)
+from spark_validation.evidence import IDENTITY, Evidence
+from spark_validation.verdict import LISTED, Verdict
+
+log = logging.getLogger("spark_validation")
+KEPT = StorageLevel.DISK_ONLY
+
+
+class Judge:
+    """One judgement. Runs in: the driver. `verdict` grows check by check."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.verdict = Verdict()
+        self.latencies: list[latency.Latency] = []
+
+    def run(self) -> Verdict:
+        """All checks that the evidence allows."""
+        with self.step("digests"):
+            sends = digests.send_digests(self.evidence).persist(KEPT)
+            held = digests.log_digests(self.evidence).persist(KEPT)
+            reads = digests.read_digests(self.evidence).persist(KEPT)
+            self.count(sends, held, reads)
+        self.judge_places(sends, held)
+        self.judge_delivery(reads, held)
+        self.judge_transactions()
+        self.judge_groups()
+        self.judge_files()
+        with self.step("latency"):
+            self.latencies = latency.latencies(self.evidence)
+        for frame in (sends, held, reads):
+            frame.unpersist()
+        return self.verdict
+
+    def judge_places(self, sends: DataFrame, held: DataFrame) -> None:
+        """V01, V02, V04, V05, V06, V15, V16."""
+        evidence = self.evidence
+        with self.step("sends against log"):
+            suspects = digests.unequal_sends(sends, held).persist(KEPT)
+            if suspects.isEmpty():
+                strange = None
+            else:
+                placed = places.sent_and_found(evidence, suspects).persist(KEPT)
+                self.take(places.lost(evidence, placed))
+                self.take(places.misplaced(placed))
+                strange = places.strangers(evidence, placed).persist(KEPT)
+                self.take(places.phantoms(evidence, strange))
+        with self.step("order"):
+            steps = order.disordered(evidence).persist(KEPT)
+            doubtful = steps.select(*IDENTITY)
+            if strange is not None:
+                doubtful = doubtful.unionByName(strange.select(*IDENTITY)).where("producer >= 0")
+            if not doubtful.isEmpty():
+                self.take(places.duplicates(evidence, doubtful))
+            if not steps.isEmpty():
+                self.take(order.out_of_order(evidence, steps))
+                self.take(order.keys_out_of_order(evidence, steps))
+        with self.step("holes"):
+            self.take(offsets.holes(evidence, held))
+        if evidence.topics(compacted=True):
+            with self.step("compaction"):
+                self.take(compaction.compaction(evidence))
+        else:
+            self.verdict.skip("V16", "no compacted topic in the run")
+
+    def judge_delivery(self, reads: DataFrame, held: DataFrame) -> None:
+        """V03, V08, V10 and V11 by the log's markers."""
+        evidence = self.evidence
+        with self.step("reads against log"):
+            suspects = digests.unequal_reads(evidence, reads, held).persist(KEPT)
+            if not suspects.isEmpty():
+                beside = delivery.given_and_held(evidence, suspects).persist(KEPT)
+                self.take(delivery.diverged(evidence, beside))
+                self.take(delivery.unshown(beside))
+                self.take(delivery.aborted_by_log(beside))
+        with self.step("order of delivery"):
+            self.take(delivery.stepping_back(evidence))
+        if not any(c.role == "drain" and c.finished for c in evidence.consumer_clients):
+            self.verdict.skip(
+                "V10", "no drain consumer reached the end: a record that nobody read proves nothing"
+            )
+
+    def judge_transactions(self) -> None:
+        """V11, V12 and V01 by what producers were told."""
+        evidence = self.evidence
+        if any(p.transactional_id for p in evidence.producer_clients):
+            with self.step("transactions"):
+                self.take(transactions.premature_reads(evidence))
+                self.take(transactions.broken_promises(evidence))
+        else:
+            self.verdict.skip("V11", "no transactional producer in the run")
+        if evidence.topics("copied") and not evidence.rows("copies").isEmpty():
+            with self.step("copies"):
+                self.take(transactions.copies(evidence))
+        else:
+            self.verdict.skip("V12", "nothing was copied in the run")
+
+    def judge_groups(self) -> None:
+        """V09."""
+        with self.step("groups"):
+            self.take(groups.going_back(self.evidence))
+            self.take(groups.early_deliveries(self.evidence))
+
+    def judge_files(self) -> None:
+        """V07, V13, V14."""
+        evidence = self.evidence
+        if evidence.batches is None:
+            for anomaly in ("V07", "V13"):
+                self.verdict.skip(anomaly, "needs the segment files (--segments)")
+        else:
+            with self.step("batch chain"):
+                self.take(batches.faults(evidence.batches))
+                self.take(batches.chains(evidence, evidence.batches))
+            with self.step("indexes"):
+                self.take(indexes.indexes(evidence))
+        if evidence.earlier is None:
+            self.verdict.skip("V14", "needs an earlier copy of the log (--earlier)")
+        else:
+            with self.step("earlier copy"):
+                self.take(restart.unlike(evidence))
+
+    def count(self, sends: DataFrame, held: DataFrame, reads: DataFrame) -> None:
+        """How many records are judged."""
+        for name, frame, column in (
+            ("sends", sends, "sent"),
+            ("log", held, "any"),
+            ("reads", reads, "reads"),
+        ):
+            row = frame.agg(F.sum(column)).first()
+            self.verdict.records[name] = int(row[0] or 0) if row else 0
+
+    def take(self, found: DataFrame) -> None:
+        """Findings into the verdict, at most LISTED of them."""
+        self.verdict.add([row.asDict() for row in found.limit(LISTED).collect()])
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Times a step and says that it is done."""
+        began = time.monotonic()
+        yield
+        taken = time.monotonic() - began
+        self.verdict.seconds[name] = taken
+        log.info("%-20s %6.1f s  %s", name, taken, self.verdict.convicted() or "")
+
+
+Limits = dict[str, float]
+
+
+def apply_limits(judge: Judge, limits: Limits) -> None:
+    """V17 and V18: limits in ms, keys `visibility`, `ack`, `end_to_end` (all of p99)."""
+    asked: dict[str, tuple[str, Callable[[Judge], latency.Latency]]] = {
+        "visibility": ("V17", lambda j: j.latencies[3]),
+        "ack": ("V18", lambda j: j.latencies[0]),
+        "end_to_end": ("V18", lambda j: j.latencies[2]),
+    }
+    for anomaly, option in (("V17", "--max-visibility-ms"), ("V18", "--max-ack-ms or --max-end-to-end-ms")):
+        if not any(asked[name][0] == anomaly for name in limits):
+            judge.verdict.skip(anomaly, f"no limit given ({option}); the percentiles are in the report")
+    for name, limit in limits.items():
+        anomaly, pick = asked[name]
+        p99 = pick(judge).at("p99")
+        if p99 is None:
+            judge.verdict.skip(anomaly, "nothing to measure")
+        elif p99 > limit:
+            row = {"anomaly": anomaly, "kind": f"p99 of {pick(judge).what}", "convicts": True}
+            judge.verdict.add([row | {"detail": f"{p99:.2f} ms, the limit is {limit:g} ms"}])

@@ -1,0 +1,91 @@
+"""From command line options to evidence, and the reasons why there is none."""
+
+import argparse
+import json
+import socket
+from pathlib import Path
+
+from loadtest.run import Run, load_run
+from spark_validation import log_frames
+from spark_validation.evidence import Evidence
+from spark_validation.java import NoJava
+from spark_validation.segments.ranges import partition_folders
+from spark_validation.verdict import CannotJudge
+
+
+def open_evidence(options: argparse.Namespace, small: bool = False) -> Evidence:
+    """Session and frames. Raises CannotJudge."""
+    from spark_validation.session import spark_session
+
+    run = opened_run(options.history)
+    if options.topics:
+        chosen = options.topics.split(",")
+        run.topics = [topic for topic in run.topics if topic.name in chosen]
+    topics = [topic.name for topic in run.topics]
+    data_dirs = directories(options.segments) or ([] if options.bootstrap else existing(run.data_dirs))
+    if data_dirs:
+        require_folders(data_dirs, topics)
+    elif not options.bootstrap:
+        raise CannotJudge("no log to judge by: give --segments DATA_DIR or --bootstrap HOST:PORT")
+    else:
+        require_listening(options.bootstrap)
+    try:
+        spark = spark_session(connector=not data_dirs, small=small)
+    except NoJava as reason:
+        raise CannotJudge(str(reason)) from reason
+    if data_dirs:
+        log = log_frames.segment_log(spark, data_dirs, topics, run.run)
+        evidence = Evidence(spark, options.history, log, "segments", data_dirs=data_dirs)
+        evidence.batches = log_frames.segment_batches(spark, data_dirs, topics)
+    else:
+        transactional = any(topic.mode in ("transactional", "copied") for topic in run.topics)
+        ends = {
+            topic: {partition: found.high_watermark for partition, found in partitions.items()}
+            for topic, partitions in run.ends.items()
+            if topic in topics
+        }
+        ends = ends if set(ends) == set(topics) else {}
+        log = log_frames.connector_log(spark, options.bootstrap, topics, run.run, transactional, ends)
+        evidence = Evidence(spark, options.history, log, "connector")
+    evidence.run = run  # with the chosen topics alone
+    if getattr(options, "earlier", None):
+        earlier = directories(options.earlier)
+        require_folders(earlier, topics)
+        evidence.earlier = log_frames.segment_log(spark, earlier, topics, run.run)
+    return evidence
+
+
+def opened_run(folder: Path) -> Run:
+    try:
+        return load_run(folder)
+    except FileNotFoundError as error:
+        raise CannotJudge(f"{folder} holds no run.json") from error
+    except (json.JSONDecodeError, ValueError, KeyError, TypeError) as error:
+        raise CannotJudge(f"{folder}/run.json: {error}") from error
+
+
+def directories(option: str | None) -> list[str]:
+    return [part for part in (option or "").split(",") if part]
+
+
+def existing(data_dirs: list[str]) -> list[str]:
+    """Log directories of the run, if all of them are on this machine."""
+    return data_dirs if data_dirs and all(Path(data_dir).is_dir() for data_dir in data_dirs) else []
+
+
+def require_folders(data_dirs: list[str], topics: list[str]) -> None:
+    """Raises CannotJudge when a directory, or every partition of a topic, is missing: then the path is wrong."""
+    for data_dir in data_dirs:
+        if not Path(data_dir).is_dir():
+            raise CannotJudge(f"{data_dir} is no directory")
+    found = {topic for _, topic, _ in partition_folders(data_dirs, topics)}
+    if missing := [topic for topic in topics if topic not in found]:
+        raise CannotJudge(f"no partition of {', '.join(missing)} below {', '.join(data_dirs)}")
+
+
+def require_listening(bootstrap: str) -> None:
+    host, _, port = bootstrap.split(",")[0].rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, ValueError) as error:
+        raise CannotJudge(f"{bootstrap} does not answer: {error}") from error

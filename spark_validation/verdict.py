@@ -1,0 +1,69 @@
+"""What a judgement ends with: a result per anomaly, and the exit code."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_validation.anomalies import ANOMALIES
+
+CLEAN, CONVICTED, CANNOT_JUDGE = 0, 1, 2
+LISTED = 10_000  # findings kept for each check; the count beyond is not exact
+EXAMPLES = 20
+
+
+class CannotJudge(Exception):
+    """The evidence does not allow a verdict; the text says what is missing and what brings it."""
+
+
+@dataclass
+class Result:
+    """One anomaly. judged: False with a reason when the evidence holds nothing to judge it by."""
+
+    anomaly: str
+    judged: bool = True
+    reason: str = ""
+    convicting: list[dict[str, Any]] = field(default_factory=list)
+    counted: list[dict[str, Any]] = field(default_factory=list)
+    truncated: bool = False
+
+    @property
+    def verdict(self) -> str:
+        if self.convicting:
+            return "convicted"
+        if not self.judged:
+            return "not judged"
+        return "counted" if self.counted else "clean"
+
+    def kinds(self) -> dict[str, int]:
+        """Findings by kind."""
+        found: dict[str, int] = {}
+        for row in (*self.convicting, *self.counted):
+            found[row["kind"]] = found.get(row["kind"], 0) + 1
+        return found
+
+
+@dataclass
+class Verdict:
+    """The results in order of the anomalies, and what was measured on the way."""
+
+    results: dict[str, Result] = field(default_factory=lambda: {a.id: Result(a.id) for a in ANOMALIES})
+    seconds: dict[str, float] = field(default_factory=dict)
+    records: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        return CONVICTED if any(result.convicting for result in self.results.values()) else CLEAN
+
+    def add(self, rows: list[dict[str, Any]]) -> None:
+        """Findings of a check."""
+        for row in rows:
+            result = self.results[row["anomaly"]]
+            (result.convicting if row["convicts"] else result.counted).append(row)
+            result.truncated |= len(rows) >= LISTED
+
+    def skip(self, anomaly: str, reason: str) -> None:
+        self.results[anomaly].judged = False
+        self.results[anomaly].reason = reason
+
+    def convicted(self) -> dict[str, int]:
+        """Anomaly to number of convicting findings, of those that have any."""
+        return {name: len(result.convicting) for name, result in self.results.items() if result.convicting}
