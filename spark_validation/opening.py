@@ -5,6 +5,8 @@ import json
 import socket
 from pathlib import Path
 
+from pyspark.storagelevel import StorageLevel
+
 from loadtest.run import Run, load_run
 from spark_validation import log_frames
 from spark_validation.evidence import Evidence
@@ -12,8 +14,10 @@ from spark_validation.java import NoJava
 from spark_validation.segments.ranges import partition_folders
 from spark_validation.verdict import CannotJudge
 
+SMALL_BYTES = 64 << 20  # of histories: below it a session that starts quickly beats one that computes quickly
 
-def open_evidence(options: argparse.Namespace, small: bool = False) -> Evidence:
+
+def open_evidence(options: argparse.Namespace) -> Evidence:
     """Session and frames. Raises CannotJudge."""
     from spark_validation.session import spark_session
 
@@ -29,14 +33,19 @@ def open_evidence(options: argparse.Namespace, small: bool = False) -> Evidence:
         raise CannotJudge("no log to judge by: give --segments DATA_DIR or --bootstrap HOST:PORT")
     else:
         require_listening(options.bootstrap)
+    small = sum(path.stat().st_size for path in options.history.rglob("*.parquet")) < SMALL_BYTES
     try:
         spark = spark_session(connector=not data_dirs, small=small)
     except NoJava as reason:
         raise CannotJudge(str(reason)) from reason
     if data_dirs:
         log = log_frames.segment_log(spark, data_dirs, topics, run.run)
+        if small:
+            log = log.persist(StorageLevel.MEMORY_AND_DISK)
         evidence = Evidence(spark, options.history, log, "segments", data_dirs=data_dirs)
-        evidence.batches = log_frames.segment_batches(spark, data_dirs, topics)
+        evidence.batches = log_frames.segment_batches(spark, data_dirs, topics).persist(
+            StorageLevel.DISK_ONLY
+        )
     else:
         transactional = any(topic.mode in ("transactional", "copied") for topic in run.topics)
         ends = {

@@ -140,7 +140,8 @@ def page(evidence: Evidence, verdict: Verdict, summary: Summary, latencies: list
     suffered = f"<h2>Faults</h2>{table(head, done)}" if done else ""
     costs = [[escape(name), f"{taken:.1f} s"] for name, taken in verdict.seconds.items()]
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Verdict of run {run.run}</title><style>{STYLE}</style>'
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Verdict of run {run.run}</title>'
+        f"<style>{STYLE}</style>"
         f'<h1>Verdict of run {run.run}</h1><p class="banner {"good" if good else "bad"}">{escape(banner)}</p>'
         f"{table(['', ''], facts)}<h2>Anomalies</h2>{table(['', 'anomaly', 'verdict', 'findings'], results)}"
         f"{found}"

@@ -53,7 +53,7 @@ def put_varint(at: int, value: int) -> int:
 def write_batches(
     plan: Words, count: int, run: int, value_size: int, keys: Words, out: NDArray[np.uint8]
 ) -> int:
-    """Write ``count`` batches of rows of WORDS one behind the other; returns the bytes. keys: of their records, in order.
+    """Write ``count`` batches of rows of WORDS one behind the other; returns the bytes. keys: of their records.
 
     The producer id of a batch is PRODUCER + 1000, its base sequence FIRST_PARTITION_SEQ: idempotence, epoch 0.
     """

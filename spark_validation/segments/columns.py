@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from kbroker.kernels import batches as bt
 from kbroker.protocol import batch_layout as b
 from spark_validation.segments import decode_kernel as dk
+from spark_validation.segments import schemas
 from spark_validation.segments.walk import Chunk
 
 Words = NDArray[np.int64]
@@ -79,66 +80,54 @@ def sequence(r: Records) -> pa.Array:
     return number(np.where(base < 0, -1, counted), np.int32)
 
 
-RECORD: dict[str, tuple[str, Callable[[Records], pa.Array]]] = {
+RECORD: dict[str, Callable[[Records], pa.Array]] = {
     # the columns of Spark's Kafka connector
-    "key": ("binary", lambda r: binary(r.found, dk.KEY_AT)),
-    "value": ("binary", lambda r: binary(r.found, dk.VALUE_AT)),
-    "topic": ("string", lambda r: repeated(r.topic, len(r))),
-    "partition": ("int", lambda r: pa.array(np.full(len(r), r.partition, np.int32))),
-    "offset": ("bigint", lambda r: number(r.found[:, dk.OFFSET], np.int64)),
-    "timestamp": ("timestamp", lambda r: timestamp(r.found[:, dk.TIMESTAMP])),
-    "timestampType": (
-        "int",
-        lambda r: number((r.header(bt.ATTRIBUTES) & b.ATTRIBUTE_LOG_APPEND_TIME) >> 3, np.int32),
-    ),
+    "key": lambda r: binary(r.found, dk.KEY_AT),
+    "value": lambda r: binary(r.found, dk.VALUE_AT),
+    "topic": lambda r: repeated(r.topic, len(r)),
+    "partition": lambda r: pa.array(np.full(len(r), r.partition, np.int32)),
+    "offset": lambda r: number(r.found[:, dk.OFFSET], np.int64),
+    "timestamp": lambda r: timestamp(r.found[:, dk.TIMESTAMP]),
+    "timestampType": lambda r: number((r.header(bt.ATTRIBUTES) & b.ATTRIBUTE_LOG_APPEND_TIME) >> 3, np.int32),
     # of the load tests' records
-    "timestamp_ms": ("bigint", lambda r: number(r.found[:, dk.TIMESTAMP], np.int64)),
-    "record_key": ("int", identity(dk.KEY, np.int32)),
-    "producer": ("int", identity(dk.PRODUCER, np.int32)),
-    "seq": ("bigint", identity(dk.SEQ, np.int64)),
-    "partition_seq": ("bigint", identity(dk.PARTITION_SEQ, np.int64)),
-    "flags": ("tinyint", identity(dk.FLAGS, np.int8)),
-    "intact": ("boolean", lambda r: pa.array(r.identity[:, dk.INTACT] > 0)),
-    "intended_ns": ("bigint", identity(dk.INTENDED_NS, np.int64)),
+    "timestamp_ms": lambda r: number(r.found[:, dk.TIMESTAMP], np.int64),
+    "record_key": identity(dk.KEY, np.int32),
+    "producer": identity(dk.PRODUCER, np.int32),
+    "seq": identity(dk.SEQ, np.int64),
+    "partition_seq": identity(dk.PARTITION_SEQ, np.int64),
+    "flags": identity(dk.FLAGS, np.int8),
+    "intact": lambda r: pa.array(r.identity[:, dk.INTACT] > 0),
+    "intended_ns": identity(dk.INTENDED_NS, np.int64),
     # of the log
-    "state": ("tinyint", lambda r: pa.array(r.batch_state())),
-    "value_bytes": ("int", lambda r: number(r.found[:, dk.VALUE_SIZE], np.int32)),
-    "producer_id": ("bigint", lambda r: number(r.header(bt.PRODUCER_ID), np.int64)),
-    "producer_epoch": ("int", lambda r: number(r.header(bt.PRODUCER_EPOCH), np.int32)),
-    "sequence": ("int", sequence),
-    "leader_epoch": ("int", lambda r: number(r.header(bt.LEADER_EPOCH), np.int32)),
+    "state": lambda r: pa.array(r.batch_state()),
+    "value_bytes": lambda r: number(r.found[:, dk.VALUE_SIZE], np.int32),
+    "producer_id": lambda r: number(r.header(bt.PRODUCER_ID), np.int64),
+    "producer_epoch": lambda r: number(r.header(bt.PRODUCER_EPOCH), np.int32),
+    "sequence": sequence,
+    "leader_epoch": lambda r: number(r.header(bt.LEADER_EPOCH), np.int32),
 }
-CONNECTOR_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
-BATCH: dict[str, tuple[str, int]] = {
-    "position": ("bigint", bt.POSITION),
-    "size": ("int", bt.SIZE),
-    "base_offset": ("bigint", bt.BASE_OFFSET),
-    "last_offset": ("bigint", bt.LAST_OFFSET),
-    "base_timestamp_ms": ("bigint", bt.BASE_TIMESTAMP),
-    "max_timestamp_ms": ("bigint", bt.MAX_TIMESTAMP),
-    "leader_epoch": ("int", bt.LEADER_EPOCH),
-    "attributes": ("int", bt.ATTRIBUTES),
-    "producer_id": ("bigint", bt.PRODUCER_ID),
-    "producer_epoch": ("int", bt.PRODUCER_EPOCH),
-    "base_sequence": ("int", bt.BASE_SEQUENCE),
-    "record_count": ("int", bt.RECORD_COUNT),
-    "control_type": ("int", bt.CONTROL_TYPE),
-    "fault": ("int", dk.FAULT),
+BATCH: dict[str, int] = {
+    "position": bt.POSITION,
+    "size": bt.SIZE,
+    "base_offset": bt.BASE_OFFSET,
+    "last_offset": bt.LAST_OFFSET,
+    "base_timestamp_ms": bt.BASE_TIMESTAMP,
+    "max_timestamp_ms": bt.MAX_TIMESTAMP,
+    "leader_epoch": bt.LEADER_EPOCH,
+    "attributes": bt.ATTRIBUTES,
+    "producer_id": bt.PRODUCER_ID,
+    "producer_epoch": bt.PRODUCER_EPOCH,
+    "base_sequence": bt.BASE_SEQUENCE,
+    "record_count": bt.RECORD_COUNT,
+    "control_type": bt.CONTROL_TYPE,
+    "fault": dk.FAULT,
 }
-BATCH_SCHEMA = "topic string, partition int, segment bigint, " + ", ".join(
-    f"{name} {kind}" for name, (kind, _) in BATCH.items()
-)
 NUMPY = {"int": np.int32, "bigint": np.int64}
 
 
-def record_schema(names: tuple[str, ...]) -> str:
-    """DDL of columns of RECORD."""
-    return ", ".join(f"{name} {RECORD[name][0]}" for name in names)
-
-
 def record_batch(names: list[str], records: Records) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([RECORD[name][1](records) for name in names], names)
+    return pa.RecordBatch.from_arrays([RECORD[name](records) for name in names], names)
 
 
 def header_batch(names: list[str], topic: str, partition: int, chunk: Chunk) -> pa.RecordBatch:
@@ -150,7 +139,7 @@ def header_batch(names: list[str], topic: str, partition: int, chunk: Chunk) -> 
         "segment": lambda: pa.array(np.full(count, chunk.piece.segment, np.int64)),
     }
     arrays = [
-        fixed[name]() if name in fixed else number(chunk.rows[:, BATCH[name][1]], NUMPY[BATCH[name][0]])
+        fixed[name]() if name in fixed else number(chunk.rows[:, BATCH[name]], NUMPY[schemas.BATCH[name]])
         for name in names
     ]
     return pa.RecordBatch.from_arrays(arrays, names)

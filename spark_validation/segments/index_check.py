@@ -19,7 +19,7 @@ Problem = tuple[str, int, int, str]  # file suffix, entry, offset, what is wrong
 
 
 def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
-    """Rows of the source's INDEX_SCHEMA; work holds whole segments."""
+    """Rows of schemas.INDEX; work holds whole segments."""
     for piece in work.pieces:
         found = [chunk.rows.copy() for chunk in chunks(work.folder, (piece,), False)]
         rows = np.concatenate(found) if found else np.empty((0, dk.BATCH_COLUMNS), np.int64)

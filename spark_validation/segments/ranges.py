@@ -66,7 +66,7 @@ def pieces_of(folder: str, split_bytes: int) -> list[Piece]:
     for segment in segments:
         last = segment is segments[-1]
         try:
-            size = os.stat(files.path(folder, segment.base_offset, files.LOG)).st_size
+            size = Path(files.path(folder, segment.base_offset, files.LOG)).stat().st_size
         except FileNotFoundError:  # retention took it since the folder was listed
             continue
         cuts = [0, *cut_positions(folder, segment.base_offset, size, split_bytes), size]

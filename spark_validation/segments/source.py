@@ -14,12 +14,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_validation.segments import columns, ranges
+from spark_validation.segments import ranges, schemas
 
 FORMAT = "kafka-segments"
-INDEX_SCHEMA = (
-    "topic string, partition int, segment bigint, file string, entry bigint, offset bigint, problem string"
-)
 WHOLE = 1 << 62
 
 
@@ -37,10 +34,10 @@ class SegmentSource(DataSource):
 
     def schema(self) -> str:
         if self.options.get("rows") == "batches":
-            return columns.BATCH_SCHEMA
+            return schemas.ddl(schemas.BATCH)
         if self.options.get("rows") == "indexes":
-            return INDEX_SCHEMA
-        return columns.record_schema(columns.CONNECTOR_COLUMNS)
+            return schemas.ddl(schemas.INDEX)
+        return schemas.ddl(schemas.RECORD, schemas.CONNECTOR_COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return SegmentReader(dict(self.options), schema.fieldNames())
@@ -51,11 +48,7 @@ class SegmentReader(DataSourceReader):
         self.options = {name.lower(): value for name, value in options.items()}
         self.names = names
         self.rows = self.options.get("rows", "records")
-        known = {
-            "records": set(columns.RECORD),
-            "batches": {"topic", "partition", "segment", *columns.BATCH},
-            "indexes": {part.split()[0] for part in INDEX_SCHEMA.split(", ")},
-        }.get(self.rows)
+        known = {"records": schemas.RECORD, "batches": schemas.BATCH, "indexes": schemas.INDEX}.get(self.rows)
         if known is None:
             raise ValueError(f"{FORMAT} has no rows {self.rows!r}: records, batches or indexes")
         if unknown := [name for name in names if name not in known]:

@@ -1,0 +1,63 @@
+"""Names and types of the segment source's columns; imports no kernels, for the driver and for planning."""
+
+RECORD: dict[str, str] = {
+    # the columns of Spark's Kafka connector
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    # of the load tests' records
+    "timestamp_ms": "bigint",
+    "record_key": "int",
+    "producer": "int",
+    "seq": "bigint",
+    "partition_seq": "bigint",
+    "flags": "tinyint",
+    "intact": "boolean",
+    "intended_ns": "bigint",
+    # of the log
+    "state": "tinyint",
+    "value_bytes": "int",
+    "producer_id": "bigint",
+    "producer_epoch": "int",
+    "sequence": "int",
+    "leader_epoch": "int",
+}
+CONNECTOR_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+
+BATCH: dict[str, str] = {
+    "topic": "string",
+    "partition": "int",
+    "segment": "bigint",
+    "position": "bigint",
+    "size": "int",
+    "base_offset": "bigint",
+    "last_offset": "bigint",
+    "base_timestamp_ms": "bigint",
+    "max_timestamp_ms": "bigint",
+    "leader_epoch": "int",
+    "attributes": "int",
+    "producer_id": "bigint",
+    "producer_epoch": "int",
+    "base_sequence": "int",
+    "record_count": "int",
+    "control_type": "int",
+    "fault": "int",
+}
+INDEX: dict[str, str] = {
+    "topic": "string",
+    "partition": "int",
+    "segment": "bigint",
+    "file": "string",
+    "entry": "bigint",
+    "offset": "bigint",
+    "problem": "string",
+}
+
+
+def ddl(types: dict[str, str], names: tuple[str, ...] = ()) -> str:
+    """A schema of some of the columns, or of all."""
+    return ", ".join(f"{name} {types[name]}" for name in names or types)
