@@ -105,7 +105,7 @@ def identified(records: DataFrame, run: int) -> DataFrame:
     return columns.mapInArrow(decode, LOG_SCHEMA)
 
 
-def place_bytes(column: pa.Array, found: np.ndarray, at: int) -> None:  # type: ignore[type-arg]
+def place_bytes(column: pa.Array, found: np.ndarray, at: int) -> None:
     """Address and size of each value of a binary column, as the decoding kernel gives them."""
     _, ends_buffer, data = column.buffers()
     wide = pa.types.is_large_binary(column.type)

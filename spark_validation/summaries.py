@@ -47,7 +47,7 @@ def summarise(evidence: Evidence) -> Summary:
     width = max(1, -(-(end - start) // (POINTS * NS))) * NS
     count = int((end - start) // width) + 1
     summary = Summary(start_ns=start, end_ns=end, width_s=width / NS)
-    seconds = np.arange(count) * (width / NS)
+    seconds = np.arange(count, dtype=np.float64) * (width / NS)
 
     def binned(frame: DataFrame, time: str, since: str) -> list[Any]:
         slot = F.floor((F.col(time) - start) / width).cast("int").alias("slot")

@@ -97,7 +97,7 @@ def uncopied(evidence: Evidence, counted: DataFrame) -> DataFrame:
 
     Only where every copier ended by itself: one that was killed takes up to 5 s of `copies` rows with it.
     """
-    groups = {c.group for c in evidence.consumer_clients if c.role == "copy"}
+    groups = {c.group for c in evidence.consumer_clients if c.role == "copy" and c.group is not None}
     complete = {
         g for g in groups if all(c.ended_ns is not None for c in evidence.consumer_clients if c.group == g)
     }

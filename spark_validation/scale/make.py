@@ -151,7 +151,7 @@ def write_round(
     key = (offset * 7919 % 10_000) * PARTITIONS + partition
     out = np.empty(count * BATCH * (value_bytes + 40) + count * 100, np.uint8)
     size = bk.write_batches(plan, count, RUN, value_bytes, key, out)
-    log.append(memoryview(out)[:size], plan)
+    log.append(out.data[:size], plan)
     intended = plan[row, bk.FIRST_NS] + within * STEP_NS
     same = {
         "seq": plan[row, bk.FIRST_SEQ] + within,

@@ -67,7 +67,7 @@ def decode(chunk: Chunk, picked: NDArray[np.int64]) -> tuple[NDArray[np.int64], 
     for n in np.flatnonzero(codecs):
         at = int(addresses[n]) - base
         try:
-            plain = bytes(decompress(int(codecs[n]), memoryview(chunk.buffer)[at : at + int(lengths[n])]))
+            plain = bytes(decompress(int(codecs[n]), chunk.buffer.data[at : at + int(lengths[n])]))
         except ProtocolError:  # the batch chain check names it
             plain = b""
         alive.append(plain)

@@ -47,7 +47,7 @@ def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays(arrays, names)
 
 
-def entries_of(folder: str, segment: int, suffix: str, kind: np.dtype) -> NDArray[np.void] | None:  # type: ignore[type-arg]
+def entries_of(folder: str, segment: int, suffix: str, kind: np.dtype) -> NDArray[np.void] | None:
     """Entries of an index without the zeros that a preallocated file ends with; None when it is not there."""
     try:
         with open(files.path(folder, segment, suffix), "rb") as index:

@@ -53,7 +53,7 @@ def chunks(folder: str, pieces: tuple[Piece, ...], check_crc: bool) -> Iterator[
             position = piece.start
             while position < piece.end:
                 want = min(buffer.size, piece.end - position)
-                got = os.preadv(fd, [memoryview(buffer)[:want]], position)
+                got = os.preadv(fd, [buffer.data[:want]], position)
                 count = dk.headers(buffer.ctypes.data, got, position, check_crc, rows, state)
                 if count:
                     yield Chunk(piece, buffer, position, rows[:count])
@@ -115,7 +115,7 @@ def states(work: Range) -> list[NDArray[np.int8]]:
                 settle(found, open_batches.pop(producer_id, []), int(rows[n, bt.CONTROL_TYPE]))
             else:
                 state[n] = OPEN
-                open_batches.setdefault(producer_id, []).append((number, n))
+                open_batches.setdefault(producer_id, []).append((number, int(n)))
     if open_batches:
         for chunk in chunks(work.folder, work.later, False):
             rows = chunk.rows
