@@ -13,11 +13,16 @@ Row = NDArray[np.int64]
 LONG_MAX = (1 << 63) - 1
 
 
-def fill(row: Row, state: ActiveState, fds: SegmentFds) -> None:
+def point(row: Row, fds: SegmentFds | None) -> None:
+    """The files that the drain kernel writes; None: it has to ask for them first."""
+    row[ar.ROW_LOG_FD] = ar.NO_FD if fds is None else fds.log
+    row[ar.ROW_INDEX_FD] = ar.NO_FD if fds is None else fds.index
+    row[ar.ROW_TIME_INDEX_FD] = ar.NO_FD if fds is None else fds.time_index
+
+
+def fill(row: Row, state: ActiveState, fds: SegmentFds | None) -> None:
     """Point a row at a segment and its state; limits come from `apply_config`."""
-    row[ar.ROW_LOG_FD] = fds.log
-    row[ar.ROW_INDEX_FD] = fds.index
-    row[ar.ROW_TIME_INDEX_FD] = fds.time_index
+    point(row, fds)
     row[ar.ROW_BASE_OFFSET] = state.base_offset
     row[ar.ROW_POSITION] = state.position
     row[ar.ROW_NEXT_OFFSET] = state.next_offset

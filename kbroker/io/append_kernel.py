@@ -213,6 +213,8 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
     next_offset = chain[ds.CHAIN_NEXT_OFFSET] if touched else row[ar.ROW_NEXT_OFFSET]
     if must_roll(row, position, next_offset, address, length, now_ms):
         return ds.STOP_ROLL
+    if row[ar.ROW_LOG_FD] == ar.NO_FD:
+        return ds.STOP_FILES
     batch[ds.BATCH_BASE_OFFSET] = next_offset
     batch[ds.BATCH_LAST_OFFSET] = next_offset + load_i32_be(address + rb.LAST_OFFSET_DELTA)
     batch[ds.BATCH_RECORDS] = load_i32_be(address + rb.RECORD_COUNT)

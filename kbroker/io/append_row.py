@@ -10,6 +10,7 @@ CLOSED = 0
 OPEN = 1
 DISK_FULL = 2
 NEVER = 1 << 62  # a limit that nothing reaches
+NO_FD = -1  # the files are not open now
 
 ROW_OPEN = 0  # CLOSED: entries get NOT_LEADER_OR_FOLLOWER; OPEN; DISK_FULL: entries get KAFKA_STORAGE_ERROR
 ROW_LOG_FD = 1

@@ -74,5 +74,6 @@ STOP_NONE = 0
 STOP_ROLL = 1  # OUT_STOP_SLOT needs a new segment; its batch is still in the ring
 STOP_PRODUCERS = 2  # the producer table has no room
 STOP_MARKER = 3  # an entry would go behind a transaction marker: Python ends its transaction first
+STOP_FILES = 4  # the files of OUT_STOP_SLOT are not open; its batch is still in the ring
 
 OPERATION_APPEND_BY_CONTROL = 5  # BATCH_OPERATION of control's own appends, which nobody checks again

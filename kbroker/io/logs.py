@@ -210,6 +210,15 @@ class Logs:
         except OSError as error:
             self.failed(slot, error)
 
+    def open_files(self, slot: int) -> bool:
+        """The next batch of a slot needs its files; whether they are open now."""
+        try:
+            self._partitions[slot].open_files()
+        except OSError as error:
+            self.failed(slot, error)
+            return False
+        return True
+
     def write_failed(self, slot: int, number: int) -> None:
         """The drain could not write a slot's batches; its row is closed."""
         self._drain.metrics.words[WRITE_ERRORS] += 1
@@ -217,7 +226,8 @@ class Logs:
         self.failed(slot, OSError(number, errno.errorcode.get(number, str(number)), folder))
 
     def failed(self, slot: int, error: OSError) -> None:
-        """A full disk turns produce away until there is room; any other error takes the log dir offline."""
+        """A full disk (or no descriptors) turns produce away until there is room; any other error takes the log dir
+        offline."""
         partition = self._partitions[slot]
         if error.errno not in NO_ROOM:
             self._dir_failed(str(Path(partition.folder).parent), error)

@@ -84,7 +84,8 @@ class OpenLog:
         self._closed: list[Segment] = []  # oldest first, without the active one
         self._unsynced = Unsynced()
         self._names_synced = False  # folder and file names, since the log was opened
-        self._fds: SegmentFds | None = None
+        self._online = False
+        self._fds: SegmentFds | None = None  # of the active segment; None while the log rests
         self._created_ms = 0
         self._jitter_ms = 0
 
@@ -136,7 +137,8 @@ class OpenLog:
     def bring_online(self, loaded: LoadedLog, leader_epoch: int, now_ms: int) -> None:
         """Take a loaded log over, lead it with an epoch, and let the drain kernel append."""
         self._closed = loaded.closed
-        self._fds = loaded.fds
+        self._fds = None
+        self._online = True
         self.log_start = loaded.log_start
         self.epochs = loaded.epochs
         self._deletions.add(loaded.deleted, now_ms + self.config.file_delete_delay_ms)
@@ -147,7 +149,7 @@ class OpenLog:
         self.row[:] = 0
         self.row[ar.ROW_FIRST_UNSTABLE] = loaded.first_unstable
         self.row[ar.ROW_LAST_TXN_END] = -1
-        active_row.fill(self.row, loaded.active, loaded.fds)
+        active_row.fill(self.row, loaded.active, None)
         self._start_segment(now_ms)
         self._lead(max(leader_epoch, self.epochs.latest))
         self.row[ar.ROW_OPEN] = 1
@@ -161,7 +163,7 @@ class OpenLog:
 
     @property
     def is_open(self) -> bool:
-        return self._fds is not None
+        return self._online
 
     # --- offsets -----------------------------------------------------------------------------------------
 
@@ -241,9 +243,26 @@ class OpenLog:
         self.config = config
         active_row.apply_config(self.row, config, self._created_ms, self._jitter_ms)
 
+    # --- descriptors -------------------------------------------------------------------------------------
+
+    def open_files(self) -> None:
+        """Let the drain kernel append: open the active segment's files if they are not. Raises OSError."""
+        self._open_fds()
+
+    def rest(self) -> None:
+        """Close the active segment's files until somebody needs them. What was not synced must not rest: an error of
+        writing it back would be told to nobody."""
+        if self._fds is not None:
+            self._fds.close()
+            self._fds = None
+            active_row.point(self.row, None)
+
     def _open_fds(self) -> SegmentFds:
-        if self._fds is None:
+        if not self._online:
             raise ValueError(f"{self.folder} is not open")
+        if self._fds is None:
+            self._fds = open_files(self.folder, int(self.row[ar.ROW_BASE_OFFSET]))
+            active_row.point(self.row, self._fds)
         return self._fds
 
     # --- syncing -----------------------------------------------------------------------------------------
@@ -313,33 +332,36 @@ class OpenLog:
 
         sync=False leaves the syncing to the caller, who syncs the file system once for many logs before it says
         that the stop was clean."""
-        if self._fds is None:
+        if not self._online:
             return
         self.row[ar.ROW_OPEN] = 0
         state = active_row.state_of(self.row)
         changed = not self.is_synced
-        finish(self._fds, state)
+        fds = self._open_fds()
+        finish(fds, state)
         snapshots = files.list_snapshots(self.folder)
         if state.next_offset > (snapshots[-1] if snapshots else 0):
             producer_snapshot.write(self.folder, state.next_offset, self._producers.entries(self.slot), sync)
         if sync and changed:
-            self._unsynced.add(state.base_offset, self._fds)
+            self._unsynced.add(state.base_offset, fds)
             job = self.begin_flush()
             job.run()
         else:
-            self._unsynced.add(state.base_offset, self._fds)
+            self._unsynced.add(state.base_offset, fds)
         self._release(layout.STATE_FREE, durable=state.next_offset)
 
     def abandon(self, state: int = layout.STATE_OFFLINE) -> None:
         """Let go of the files as they are: the log dir failed, or the partition is being deleted."""
-        if self._fds is not None:
+        if self._online:
             self.row[ar.ROW_OPEN] = 0
-            self._unsynced.add(int(self.row[ar.ROW_BASE_OFFSET]), self._fds)
+            if self._fds is not None:
+                self._unsynced.add(int(self.row[ar.ROW_BASE_OFFSET]), self._fds)
             self._release(state)
 
     def _release(self, state: int, durable: int | None = None) -> None:
         self._publish(state, durable=durable)
         self._unsynced.drop()
+        self._online = False
         self._fds = None
         self._producers.drop(self.slot)
 

@@ -64,13 +64,12 @@ class LoadRequest:
 
 @dataclass(slots=True)
 class LoadedLog:
-    """A log ready to be served: closed segments by base offset, the open active one, and the state around them.
+    """A log ready to be served: closed segments by base offset, the active one's state, and what is around them.
 
     deleted: renamed files that are due for removal after file.delete.delay.ms. truncated_bytes: cut from a torn tail.
     """
 
     closed: list[Segment]
-    fds: SegmentFds
     active: ActiveState
     log_start: int
     recovery_point: int
@@ -101,10 +100,9 @@ class LogLoader:
         """Raises OSError, CorruptLog (a log that is damaged where a clean stop had been, or of an old format)."""
         try:
             return self._load()
-        except BaseException:
+        finally:
             for fds, _ in self._states.values():
                 fds.close()
-            raise
 
     def _load(self) -> LoadedLog:
         request = self.request
@@ -118,9 +116,9 @@ class LogLoader:
             self._trust(request.trusted_end)
         elif self._segments:
             self._scan_where_needed()
-        active_fds, active = self._open_active(start)
+        active = self._resume_active(start)
         if active.next_offset < start:
-            active_fds, active = self._start_over(active_fds, start)
+            active = self._start_over(start)
         log_start = max(start, self._segments[0].base_offset)
         self.epochs.truncate_from_end(active.next_offset)
         self.epochs.truncate_from_start(log_start)
@@ -136,7 +134,6 @@ class LogLoader:
             recovery_point = self._sync_all(active)
         return LoadedLog(
             closed=self._segments[:-1],
-            fds=active_fds,
             active=active,
             log_start=log_start,
             recovery_point=recovery_point,
@@ -277,7 +274,7 @@ class LogLoader:
 
     # --- the active segment -----------------------------------------------------------------------------
 
-    def _open_active(self, log_start: int) -> tuple[SegmentFds, ActiveState]:
+    def _resume_active(self, log_start: int) -> ActiveState:
         if not self._segments:
             return self._create(log_start)
         segment = self._segments[-1]
@@ -294,19 +291,18 @@ class LogLoader:
                 self._scan(segment, check_crc=True)
             else:
                 self._states[base] = (fds, state)
-        return self._states.pop(base)
+        return self._states[base][1]
 
-    def _create(self, base: int) -> tuple[SegmentFds, ActiveState]:
-        fds = open_files(self.folder, base)
+    def _create(self, base: int) -> ActiveState:
+        open_files(self.folder, base).close()
         self._segments.append(Segment(base, 0, self.request.now_ms))
-        return fds, ActiveState(base, 0, base, max_timestamp_offset=base)
+        return ActiveState(base, 0, base, max_timestamp_offset=base)
 
-    def _start_over(self, fds: SegmentFds, log_start: int) -> tuple[SegmentFds, ActiveState]:
+    def _start_over(self, log_start: int) -> ActiveState:
         """The log ends below its start: files were lost, what is left is of no use (Kafka deletes it, too)."""
         log.warning(
             "%s: the log ends before its start offset %d, starting over", self.folder, self.request.log_start
         )
-        fds.close()
         self._drop_from(0)
         self.epochs.clear()
         return self._create(log_start)

@@ -4,6 +4,7 @@ Loop: drain the rings while there is anything in them; otherwise look at control
 (recovery, syncs, read-ahead) and at timers, announce sleep, look once more, and block in epoll.
 """
 
+import errno
 import logging
 import select
 import signal
@@ -15,6 +16,7 @@ from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands
 from kbroker.io.drain import Drain, HeldAppend, Marker, ReadAhead
 from kbroker.io.durability import Durability
+from kbroker.io.file_handles import FileHandles, process_limit
 from kbroker.io.housekeeping import Housekeeping
 from kbroker.io.logs import Logs
 from kbroker.io.producer_table import ProducerTable
@@ -53,6 +55,9 @@ class Worker:
         self.sleeper = Sleeper(self.shared, context.process)
         self.logs = Logs(context, self.drain, self.sleeper.ring)
         self.durability = Durability(self.shared, self.drain, self.logs, now_ms())
+        self.handles = FileHandles(
+            self.drain.rows, process_limit(), self.durability.flush_now, self._sync_failed
+        )
         self.read_ahead = ReadAheadPool(self.sleeper.ring)
         self.metrics = self.drain.metrics
         self.cleaning = Cleaning(self.logs, self.producers, self._notify_again.add)
@@ -217,10 +222,17 @@ class Worker:
         if out[dl.OUT_STOP] == dl.STOP_ROLL:
             self.logs.roll(int(out[dl.OUT_STOP_SLOT]))
             return True
+        if out[dl.OUT_STOP] == dl.STOP_FILES:
+            if self.logs.open_files(int(out[dl.OUT_STOP_SLOT])):
+                self.handles.opened(self.logs.get)
+            return True
         if out[dl.OUT_STOP] == dl.STOP_PRODUCERS:
             self.producers.make_room(dl.MAX_BATCHES)
             return True
         return taken > 0
+
+    def _sync_failed(self, slot: int, error: OSError) -> None:
+        self.logs.sync_failed(slot, error.errno or errno.EIO)
 
     def _finish_held(self) -> None:
         for entry in self.drain.held():

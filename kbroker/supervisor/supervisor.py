@@ -276,7 +276,7 @@ def _sizes(config: BrokerConfig) -> Sizes:
 
 
 def _allow_many_files() -> None:
-    """Raise the soft limit of open files to the hard one: a partition has three, a connection one."""
+    """Raise the soft limit of open files to the hard one: a log that is appended to has three, a connection one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -133,20 +133,18 @@ def recovery_rounds(root: Path) -> Round:
         damage(path, rng)
         if rng.random() < 0.3:  # a clean stop vouches for what is not so
             with suppress(CorruptLog):
-                load(request(path, True)).fds.close()
+                load(request(path, True))
         try:
             loaded = load(request(path, False))
         except UnsupportedFormat:  # a mutated magic: Kafka's old formats are refused as a whole
             shutil.rmtree(path)
             return
-        loaded.fds.close()
         offsets = [p.batch.base_offset for p in walk(LogReader(str(path), OpenFiles()))]
         assert offsets == sorted(set(offsets))
         assert not offsets or offsets[-1] < loaded.active.next_offset
         for read in each_reader(path, rng, end):
             read()
         again = load(request(path, False, loaded.log_start))
-        again.fds.close()
         assert (again.truncated_bytes, again.active.next_offset) == (0, loaded.active.next_offset)
         shutil.rmtree(path)
 

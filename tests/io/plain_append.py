@@ -83,6 +83,7 @@ class Log:
         stamped = bytearray(data)
         struct.pack_into(">q", stamped, 0, base)
         struct.pack_into(">i", stamped, 12, int(row[ar.ROW_LEADER_EPOCH]))
+        self.partition.open_files()
         os.pwrite(int(row[ar.ROW_LOG_FD]), stamped, position)
         if position == 0:
             row[ar.ROW_FIRST_TIMESTAMP] = maximum

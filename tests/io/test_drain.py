@@ -236,6 +236,18 @@ def test_failed_write_is_told_and_nothing_moves(case: DrainCase) -> None:
     assert case.outcomes() == [(again, 0, 0)]
 
 
+def test_files_are_asked_for_and_the_batch_waits_in_its_ring(case: DrainCase) -> None:
+    good = case.row[ar.ROW_LOG_FD]
+    case.row[ar.ROW_LOG_FD] = ar.NO_FD
+    token = case.push(batch())
+    assert case.drain.run() == 0
+    assert (case.drain.out[dl.OUT_STOP], case.drain.out[dl.OUT_STOP_SLOT]) == (dl.STOP_FILES, case.slot)
+    assert case.outcomes() == []
+    case.row[ar.ROW_LOG_FD] = good
+    case.drain.run()
+    assert case.outcomes() == [(token, 0, 0)]
+
+
 def test_waiting_reader_is_told_once_that_the_slot_advanced(case: DrainCase) -> None:
     case.words[layout.SLOT_WAITERS] = 1 << 1
     case.push(batch())

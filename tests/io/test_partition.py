@@ -293,6 +293,7 @@ def test_a_failed_append_is_repaired(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open()
     log.append(batch(0, [b"v"], producer_id=5, producer_epoch=0, base_sequence=0))
+    log.partition.open_files()
     os.pwrite(int(log.row[ar.ROW_LOG_FD]), batch(1)[:40], int(log.row[ar.ROW_POSITION]))
     log.row[ar.ROW_OPEN] = 0
     log.producers.put(3, ProducerEntry(6, 0))

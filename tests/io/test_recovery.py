@@ -280,7 +280,6 @@ def test_epochs_behind_a_torn_tail_go(tmp_path: Path) -> None:
 def test_a_log_that_ends_below_its_start_starts_over(tmp_path: Path) -> None:
     log = filled(tmp_path / "log", 6)
     loaded = log.partition.recover(False, 0, 100, NOW)
-    loaded.fds.close()
     assert (loaded.log_start, loaded.active.next_offset, loaded.active.base_offset) == (100, 100, 100)
     assert sorted(name for name in names(log.folder) if name.endswith(".log")) == [f"{100:020d}.log"]
     assert loaded.producers == []
@@ -301,7 +300,6 @@ def test_progress_counts_every_scanned_byte(tmp_path: Path) -> None:
     log = filled(tmp_path / "log")
     seen: list[int] = []
     loaded = log.partition.recover(False, 0, 0, NOW, progress=seen.append)
-    loaded.fds.close()
     assert sum(seen) == loaded.scanned_bytes == sum(path.stat().st_size for path in log.folder.glob("*.log"))
 
 

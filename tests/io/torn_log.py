@@ -38,6 +38,4 @@ def filled(root: Path, batches: int = 20, **overrides: object) -> Log:
 def load(
     log: Log, clean: bool = False, recovery_point: int = 0, trusted_end: TrustedEnd | None = None
 ) -> LoadedLog:
-    loaded = log.partition.recover(clean, recovery_point, 0, NOW, trusted_end)
-    loaded.fds.close()
-    return loaded
+    return log.partition.recover(clean, recovery_point, 0, NOW, trusted_end)
