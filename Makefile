@@ -85,6 +85,20 @@ bench-quick: venv-bench peer kernels ## the same work in two minutes, as a guard
 bench-profile: venv-bench peer kernels ## perf and py-spy of the broker: BENCH='--scenario raw_50x1 --target kbroker'
 	@$(BIN)/python -m bench --profile --rounds 1 $(BENCH)
 
+##—— load tests
+SECONDS ?= 600
+SEED ?= 1
+.PHONY: load prove
+# LOAD holds further options, for instance LOAD='--seconds 30 --shape spike --target host:port'; all: LOAD=--help
+load: venv kernels ## a load test with Locust, on a broker of its own or LOAD='--target host:port'
+	@$(BIN)/python -m loadtest run $(LOAD)
+
+# PROVE holds further options, for instance PROVE='--broker kafka' or PROVE='--rate 20000'.
+prove: venv peer kernels ## load with faults for SECONDS=600, then the verdict; TARGET=host:port for any Kafka, SEED=1
+	@$(PYTHON) requirements/sync.py run dev load spark
+	@$(BIN)/python -m loadtest run --judge --faults all --seconds $(SECONDS) --seed $(SEED) \
+		$(if $(TARGET),--target $(TARGET)) $(PROVE)
+
 ##—— checks
 .PHONY: check ruff format mypy imports generated fmt docs
 check: ruff format mypy imports generated ## lint, format, types, import direction, generated files fresh

@@ -1,10 +1,14 @@
-"""What the histories cost: the same producer and the same consumer flat out, with and without them, in turn."""
+"""What the histories cost: the same producer and the same consumer flat out, with and without them, in turn.
+
+Two figures each: throughput, and the CPU time per record of the client (all its threads), less disturbed by others.
+"""
 
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from loadtest.brokers import OwnBroker, check_target
@@ -15,11 +19,23 @@ from loadtest.run import Run
 from loadtest.settings import Settings
 from loadtest.topics import create_topics, plan_topics
 
-WARM_S = 2.0
+WARM_S = {"produce": 2.0, "consume": 1.0}
+ROLES = {"produce": Slot.ACKED, "consume": Slot.SEEN}
+
+
+@dataclass(slots=True, frozen=True)
+class Speed:
+    """Records a second, and nanoseconds of client CPU per record."""
+
+    per_s: float
+    cpu_ns: float
+
+    def __str__(self) -> str:
+        return f"{self.per_s:,.0f}/s {self.cpu_ns / 1000:.2f} µs"
 
 
 def measure(seconds: float, pairs: int, target: str, record_bytes: tuple[int, int]) -> None:
-    """Prints records a second and client CPU per record of each measurement, and the medians of the ratios."""
+    """Prints each measurement and the medians of the ratios."""
     with tempfile.TemporaryDirectory(prefix="loadtest-") as name:
         folder = Path(name)
         broker = None if target else OwnBroker(folder / "broker", "kbroker", 0, [])
@@ -34,10 +50,12 @@ def measure(seconds: float, pairs: int, target: str, record_bytes: tuple[int, in
 
 
 def _pairs(folder: Path, bootstrap: str, seconds: float, pairs: int, record_bytes: tuple[int, int]) -> None:
-    ratios: dict[str, list[float]] = {"produce": [], "consume": []}
+    found: dict[tuple[str, bool], list[Speed]] = {
+        (role, kept): [] for role in ROLES for kept in (False, True)
+    }
     for pair in range(pairs):
-        got: dict[tuple[str, bool], float] = {}
         for history in (False, True) if pair % 2 else (True, False):
+            number = 1 + 2 * pair + history
             settings = Settings(
                 rate=0,
                 idempotent=1,
@@ -48,49 +66,58 @@ def _pairs(folder: Path, bootstrap: str, seconds: float, pairs: int, record_byte
                 history=history,
                 segment_bytes=256 << 20,
             )
-            number = 1 + 2 * pair + history
             run = Run(
                 number, 1, bootstrap, "", time.time_ns(), settings.to_json(), plan_topics(number, settings)
             )
             create_topics(run, settings)
-            for role, slot in (("produce", Slot.ACKED), ("consume", Slot.SEEN)):
-                got[role, history] = _one(folder / f"{number}", run, settings, role, slot, seconds)
-        for role, found in ratios.items():
-            found.append(got[role, True] / got[role, False])
+            for role in ROLES:
+                found[role, history].append(_one(folder / f"{number}", run, settings, role, seconds))
+        for role in ROLES:
+            print(
+                f"pair {pair + 1}: {role} {found[role, False][-1]} without, {found[role, True][-1]} with",
+                flush=True,
+            )
+    for role in ROLES:
+        both = list(zip(found[role, False], found[role, True], strict=True))
+        rate = statistics.median(kept.per_s / plain.per_s for plain, kept in both)
+        cpu = statistics.median(kept.cpu_ns / plain.cpu_ns for plain, kept in both)
         print(
-            f"pair {pair + 1}: "
-            + ", ".join(
-                f"{role} {got[role, False]:,.0f}/s without, {got[role, True]:,.0f}/s with histories"
-                for role in ratios
-            ),
-            flush=True,
-        )
-    for role, found in ratios.items():
-        print(
-            f"{role}: histories cost {100 * (1 - statistics.median(found)):.1f} % of throughput (median of {pairs})"
+            f"{role}: histories change throughput by {100 * (rate - 1):+.1f} %, the client's CPU per record by "
+            f"{100 * (cpu - 1):+.1f} % (medians of {pairs} pairs)"
         )
 
 
-def _one(folder: Path, run: Run, settings: Settings, role: str, slot: Slot, seconds: float) -> float:
-    """Records a second of one player, after its start."""
-    folder.mkdir(exist_ok=True)
-    page = Page(folder / "pages" / f"{role}.page", create=True)
+def _one(folder: Path, run: Run, settings: Settings, role: str, seconds: float) -> Speed:
+    """One player flat out, measured after its start."""
+    slot = ROLES[role]
+    path = folder / "pages" / f"{role}.page"
+    page = Page(path, create=True)
     clock = Clock()
-    topics = {topic.mode: topic.name for topic in run.topics}
     part = Part(
-        role, "idempotent", str(folder), str(folder / "pages" / f"{role}.page"), run.run, run.bootstrap, topics,
-        settings.to_json(), 0, clock.now_ns(), clock.offset_ns, clock.boot, role,
-    )  # fmt: skip
+        role=role,
+        mode="idempotent",
+        folder=str(folder),
+        page=str(path),
+        run=run.run,
+        bootstrap=run.bootstrap,
+        topics={topic.mode: topic.name for topic in run.topics},
+        settings=settings.to_json(),
+        rate=0,
+        begin_ns=clock.now_ns(),
+        clock_offset_ns=clock.offset_ns,
+        boot=clock.boot,
+        label=role,
+    )
     process = subprocess.Popen([sys.executable, "-m", "loadtest.players", part.to_json()])
     try:
         until = time.monotonic() + 30
         while not page[slot] and time.monotonic() < until:
             time.sleep(0.01)
-        if role == "produce":
-            time.sleep(WARM_S)
-        first, began = page[slot], time.monotonic()
-        time.sleep(seconds if role == "produce" else seconds / 2)
-        return (page[slot] - first) / (time.monotonic() - began)
+        time.sleep(WARM_S[role])
+        first, first_cpu, began = page[slot], page[Slot.CPU_NS], time.monotonic()
+        time.sleep(seconds if role == "produce" else seconds / 3)
+        records = page[slot] - first
+        return Speed(records / (time.monotonic() - began), (page[Slot.CPU_NS] - first_cpu) / max(records, 1))
     finally:
         page[Slot.STOP] = 1
         process.wait(60)

@@ -25,9 +25,8 @@ from loadtest.run import load_run
 from loadtest.settings import from_json
 
 INTERVAL_S = 1.0
-SILENT_S = (
-    90.0  # a player without a heartbeat for so long hangs in the client library; it is killed and replaced
-)
+# A player without a sign of life for so long hangs in the client library; it is killed and replaced.
+SILENT_S = 75.0
 LEAVE, CATCH_UP = 1, 2
 END_S = 150.0
 
@@ -95,11 +94,10 @@ class PlayerUser(User):
         gevent.sleep(INTERVAL_S)
         assert self._process is not None
         self._merge()
-        born = max(self._page[Slot.HEARTBEAT_NS] / 1e9, self._born)
         if self._process.poll() is not None:
             self._failed(f"player ended with {self._process.returncode}")
             self._replace()
-        elif time.monotonic() - born > SILENT_S:
+        elif self._silent_s() > SILENT_S:
             self._failed(f"no sign of life for {SILENT_S:.0f} s, killed")
             self._process.kill()
             self._replace()
@@ -122,7 +120,7 @@ class PlayerUser(User):
             return
         self._page[Slot.STOP] = words
         until = time.monotonic() + END_S
-        while process.poll() is None and time.monotonic() < until:
+        while process.poll() is None and time.monotonic() < until and self._silent_s() < SILENT_S:
             gevent.sleep(0.1)
         if process.poll() is None:
             process.kill()
@@ -131,6 +129,10 @@ class PlayerUser(User):
         self._process = None
         if self._log is not None:
             self._log.close()
+
+    def _silent_s(self) -> float:
+        """Seconds since the player's last sign of life, or since it was started."""
+        return time.monotonic() - max(self._page[Slot.HEARTBEAT_NS] / 1e9, self._born)
 
     def _failed(self, why: str) -> None:
         self.environment.stats.log_error(self.role, self.mode, why)

@@ -1,6 +1,7 @@
 """Between a consumer and its history: what was delivered, checked and counted thousands at a time."""
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from loadtest.record import CHECKED_FROM, HEADER, HEADER_BYTES, MAGIC, VERSION, 
 from loadtest.writer import HistoryWriter
 
 NOTHING = bytes(HEADER_BYTES)  # stands for a value that is too short to be ours
+_MILLISECONDS = itemgetter(1)
 Numbers = npt.NDArray[np.int64]
 
 
@@ -28,7 +30,7 @@ class Inbox:
         self._page = page
         self._clock = clock
         self._history = history
-        self._keys: dict[bytes | None, int] = {}
+        self._keys: dict[str | bytes | None, int] = {}
         self._next_position = 0
         self.next_offsets: dict[int, int] = {}  # partition -> offset after the last record taken
 
@@ -56,27 +58,33 @@ class Inbox:
         sums = np.array([crc32c(value[CHECKED_FROM:]) for value in values], np.uint32)
         ours = (heads["magic"] == MAGIC) & (heads["version"] == VERSION)
         intact = ours & (heads["checksum"] == sums) & (heads["run"] == self._run)
-        partitions = np.array(list(map(Message.partition, messages)), np.int32)
-        offsets = np.array(list(map(Message.offset, messages)), np.int64)
-        keys = np.array([self._key(key) for key in map(Message.key, messages)], np.int64)
+        partitions = np.fromiter(map(Message.partition, messages), np.int32, len(messages))
+        offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
+        known = self._keys
+        for key in {*map(Message.key, messages)}.difference(known):
+            known[key] = key_number(key if isinstance(key, bytes) else None)
+        keys = np.array([known[key] for key in map(Message.key, messages)], np.int64)
         intended_ns = np.where(ours, heads["intended_ns"].astype(np.int64), -1)
+        assignments = np.empty(int(partitions.max()) + 1, np.int32)
         for partition in np.unique(partitions).tolist():
             self.next_offsets[partition] = int(offsets[partitions == partition][-1]) + 1
+            assignments[partition] = assignment(partition)
         if self._page is not None:
             self._page.add(Slot.SEEN, len(messages))
             self._page.add(Slot.SEEN_BYTES, sum(map(len, values)))
             self._page.times(Times.END_TO_END)[:] += count((seen_ns - intended_ns)[intact])
         if self._history is not None:
+            stamps = map(_MILLISECONDS, map(Message.timestamp, messages))
             self._history.add(
                 "reads",
                 {
                     "consumer": self._consumer,
                     "position": np.arange(self._next_position, self._next_position + len(messages)),
-                    "assignment": [assignment(partition) for partition in partitions.tolist()],
+                    "assignment": assignments[partitions],
                     "topic": topic,
                     "partition": partitions,
                     "offset": offsets,
-                    "timestamp_ms": [stamp[1] for stamp in map(Message.timestamp, messages)],
+                    "timestamp_ms": np.fromiter(stamps, np.int64, len(messages)),
                     "key": keys,
                     "producer": np.where(ours, heads["producer"].astype(np.int64), -1),
                     "seq": np.where(ours, heads["seq"].astype(np.int64), -1),
@@ -89,10 +97,3 @@ class Inbox:
             )
         self._next_position += len(messages)
         return keys
-
-    def _key(self, key: str | bytes | None) -> int:
-        raw = key if isinstance(key, bytes) or key is None else key.encode()
-        known = self._keys.get(raw)
-        if known is None:
-            known = self._keys[raw] = key_number(raw)
-        return known
