@@ -3,6 +3,7 @@
 Imports little on purpose: what this module loads stays in the memory of every process of the broker.
 """
 
+import gc
 import logging
 import os
 from pathlib import Path
@@ -40,6 +41,7 @@ def serve(file: Path | None, overrides: list[str]) -> int:
         log.error("%s", problem)
     if problems:
         return EXIT_CONFIG
+    gc.disable()  # until the supervisor has imported everything: there is no garbage in it, only a fifth of the time
     # kernels load (or compile) here, once, before the first fork
     if not cache.filled():
         log.info("the kernels are not compiled yet: this start takes a minute or two, later ones do not")

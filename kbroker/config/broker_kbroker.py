@@ -26,6 +26,10 @@ KBROKER = (
             doc="Descriptors that fit in one ring between a network process and an IO worker."),
     Setting("kbroker.max.partitions", INT, 20000, at_least(64), importance=LOW,
             doc="Partitions the shared partition table has room for."),
+    Setting("kbroker.slice.us", INT, 100, at_least(0), importance=LOW,
+            doc="Time slice that network processes and IO workers ask of the scheduler (Linux 6.12 and "
+                "later): a short one lets them run as soon as they are woken, though others compute. 0 asks "
+                "for none."),
     Setting("kbroker.local.socket.buffer.bytes", INT, 1048576, at_least(-1), importance=LOW,
             doc="SO_SNDBUF and SO_RCVBUF of clients on this host, where socket.send.buffer.bytes and "
                 "socket.receive.buffer.bytes are Kafka's default of 102400. -1, or more than the kernel "

@@ -139,7 +139,7 @@ class Durability:
         return int(self._shared.slots[slot, layout.SLOT_DURABLE])
 
     def _answer(self, held: HeldAppend, error: int) -> None:
-        """The worker wakes the clients once for all answers of a turn: a wake-up each would be a turn of theirs each."""
+        """The worker wakes the clients once for all answers: a wake-up each would be a turn of theirs each."""
         if not self._drain.complete(held, error):  # the client's ring is full; it is drained soon
             self._unanswered.append((held, error))
 

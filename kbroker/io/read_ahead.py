@@ -3,36 +3,51 @@
 import logging
 import os
 import threading
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kbroker.io.cold_stream import PIECE_BYTES, ColdStream, grown
 from kbroker.io.drain import ReadAhead
+from kbroker.ipc.scheduling import ask_for_slice
 
 log = logging.getLogger(__name__)
 
-PIECE_BYTES = 1 << 20
 THREADS = 4
+SLICE_US = 3000  # they copy megabytes and nobody waits for microseconds of theirs: appends go first
+REMEMBERED = 256  # ended streams: whoever goes on at the end of one is a sequential reader
 
 
 class ReadAheadPool:
     """Reads ranges into nothing: what counts is that the page cache holds them afterwards.
 
-    Runs in: io. Owner: the IO worker. ``notify`` is called from a thread when a range is done; ``take`` gives
-    the done ones to the worker, failed ones too (the reader will see the error itself).
+    A reader that goes on where its last range ended gets a growing window read ahead of it, so that it waits for the
+    disk once in many fetches. Runs in: io. Owner: the IO worker. ``notify`` is called from a thread when a range is
+    done; ``take`` gives the done ones to the worker, failed ones too (the reader will see the error itself).
     """
 
     def __init__(self, notify: Callable[[], None]) -> None:
         self._notify = notify
         self._done: deque[ReadAhead] = deque()
         self._failed: deque[tuple[int, OSError]] = deque()
-        self._executor = ThreadPoolExecutor(THREADS, "read-ahead")
+        self._executor = ThreadPoolExecutor(THREADS, "read-ahead", ask_for_slice, (SLICE_US,))
         self._scratch = threading.local()
+        self._streams: OrderedDict[Path, ColdStream] = OrderedDict()  # the last one of each file
+        self._closing = False
 
     def ask(self, request: ReadAhead, file: Path) -> None:
         """Bring a range of a segment file into the page cache."""
-        self._executor.submit(self._read, request, file)
+        last = self._streams.get(file)
+        if last is not None and last.join(request):
+            return
+        follows = last is not None and 0 <= last.reach - request.position <= PIECE_BYTES
+        window = grown(last.window) if last is not None and follows else 0
+        stream = self._streams[file] = ColdStream(file, request, window)
+        self._streams.move_to_end(file)
+        if len(self._streams) > REMEMBERED:
+            self._streams.popitem(last=False)
+        self._executor.submit(self._read, stream)
 
     def take(self) -> list[ReadAhead]:
         """What is done since the last call."""
@@ -49,31 +64,32 @@ class ReadAheadPool:
         return failed
 
     def close(self) -> None:
-        """Drop what has not begun."""
+        """Drop what has not begun, and windows."""
+        self._closing = True
         self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _read(self, request: ReadAhead, file: Path) -> None:
+    def _read(self, stream: ColdStream) -> None:
         try:
-            self._pull(file, request.position, request.length)
+            fd = os.open(stream.file, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                while not self._closing and (done := stream.pull(fd, self._buffer())) is not None:
+                    self._finish(done)
+            finally:
+                os.close(fd)
         except OSError as error:
-            log.warning("read-ahead of %s failed: %s", file, error)
-            self._failed.append((request.slot, error))
-        self._done.append(request)
-        self._notify()
+            log.warning("read-ahead of %s failed: %s", stream.file, error)
+            left = stream.abandon()
+            self._failed.extend((request.slot, error) for request in left[:1])
+            self._finish(left)
 
-    def _pull(self, file: Path, position: int, length: int) -> None:
-        buffer: bytearray | None = getattr(self._scratch, "buffer", None)
+    def _finish(self, done: list[ReadAhead]) -> None:
+        if done:
+            self._done.extend(done)
+            self._notify()
+
+    def _buffer(self) -> memoryview:
+        """The calling thread's own."""
+        buffer: memoryview | None = getattr(self._scratch, "buffer", None)
         if buffer is None:
-            buffer = self._scratch.buffer = bytearray(PIECE_BYTES)
-        fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.posix_fadvise(fd, position, length, os.POSIX_FADV_WILLNEED)
-            end = position + length
-            while position < end:
-                piece = min(PIECE_BYTES, end - position)
-                got = os.preadv(fd, [memoryview(buffer)[:piece]], position)
-                if got == 0:
-                    return
-                position += got
-        finally:
-            os.close(fd)
+            buffer = self._scratch.buffer = memoryview(bytearray(PIECE_BYTES))
+        return buffer

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 import setproctitle
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.scheduling import ask_for_slice
 from kbroker.ipc.shared import Shared
 
 PR_SET_PDEATHSIG = 1
+QUICK_ROLES = ("network", "io")  # who is on the way of every record
 EXIT_OK = 0
 EXIT_FAILED = 1
 
@@ -66,22 +68,34 @@ def die_with_parent(parent: int) -> None:
         os._exit(EXIT_FAILED)
 
 
-def run_child(context: ChildContext, main: Callable[[ChildContext], None], parent: int) -> None:
-    """Body of a forked child; never returns."""
+def _stop_before_main(*_: object) -> None:
+    """A late role is asked to end before it has begun: there is nothing to finish, and the stop is a clean one.
+
+    Not so for the others: what they would have recovered is not."""
+    os._exit(EXIT_OK)
+
+
+def run_child(context: ChildContext, main: Callable[[ChildContext], None], parent: int, late: bool) -> None:
+    """Body of a child, forked with SIGTERM blocked so that none is lost on the parent's handler; never returns.
+
+    late: the role's main still has to be imported."""
     code = EXIT_FAILED
     try:
         die_with_parent(parent)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C goes to all; the parent drains
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, _stop_before_main if late else signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a peer that died is an error of write, not our end
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         setproctitle.setproctitle(context.title)
         logging.getLogger().handlers[0].set_name(context.title)
         context.shared.processes[context.process, 2] = os.getpid()
         gc.collect()
         gc.freeze()
+        if context.role in QUICK_ROLES and (microseconds := context.config.get_int("kbroker.slice.us")):
+            ask_for_slice(microseconds)
         main(context)
         code = EXIT_OK
     except SystemExit as stop:

@@ -45,11 +45,13 @@ class Child:
     def fork(self, context: ChildContext, close_fds: list[int]) -> None:
         """Start the process; ``close_fds`` are the parent's alone and are closed in the child."""
         parent = os.getpid()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         pid = os.fork()
         if pid == 0:
             for fd in close_fds:
                 os.close(fd)
-            run_child(context, self.main, parent)
+            run_child(context, self.main, parent, self.role.late)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         self.pid = pid
         self.pidfd = os.pidfd_open(pid)
         self.started_ms = monotonic_ms()

@@ -12,16 +12,25 @@ Main = Callable[[ChildContext], None]
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """main: "module:function", resolved in the parent before the first fork so that children share its
-    pages. count: processes of this role. stop_rank: lower is drained first."""
+    """main: "module:function". count: processes of this role. stop_rank: lower is drained first.
+
+    late: no client waits for it, so it starts when the others are ready and imports for itself what nobody else
+    has; the mains of the others are imported in the parent before the first fork, so that children share pages.
+    """
 
     name: str
     main: str
     count: Callable[[BrokerConfig], int]
     stop_rank: int
+    late: bool = False
 
     def resolve(self) -> Main:
-        """Import the main function."""
+        """The main function, imported now, or when it is called."""
+        if self.late:
+            return lambda context: self._import()(context)
+        return self._import()
+
+    def _import(self) -> Main:
         module, _, function = self.main.partition(":")
         main: Main = getattr(importlib.import_module(module), function)
         return main
@@ -57,6 +66,6 @@ ROLES = (
     Role("control", "kbroker.api.control_process:main", control_count, stop_rank=1),
     Role("io", "kbroker.io.worker:main", worker_count, stop_rank=2),
     Role("network", "kbroker.api.network_process:main", network_count, stop_rank=0),
-    Role("http", "kbroker.http.worker:main", http_count, stop_rank=3),
-    Role("cleaner", "kbroker.cleaner.worker:main", cleaner_count, stop_rank=0),
+    Role("http", "kbroker.http.worker:main", http_count, stop_rank=3, late=True),
+    Role("cleaner", "kbroker.cleaner.worker:main", cleaner_count, stop_rank=0, late=True),
 )

@@ -67,13 +67,13 @@ class Supervisor:
             self._dir_errors.fail(path, errno.ENODEV)
         self._ports = self._acceptor.bind()
         self._http_listener = http_listener.listen(self.config.get_optional_str("kbroker.http.listen") or "")
-        self._children = self._places()
-        gc.collect()
-        gc.freeze()
-        for child in self._children:
-            self._start(child)
+        places = self._places()
+        gc.freeze()  # what was imported stays; a collection now would only touch every page of it
+        gc.enable()
+        self._start_all([child for child in places if not child.role.late])
         if not self._wait_until_ready():
             return self._drain(failed=not self._stopping)
+        self._start_all([child for child in places if child.role.late])
         for fd in self._acceptor.fds():
             self._poll.register(fd, select.EPOLLIN)
         log.info(
@@ -113,6 +113,11 @@ class Supervisor:
             for role in ROLES
             for index in range(role.count(self.config))
         ]
+
+    def _start_all(self, children: list[Child]) -> None:
+        self._children += children
+        for child in children:
+            self._start(child)
 
     def _start(self, child: Child) -> None:
         assert self._dirs is not None

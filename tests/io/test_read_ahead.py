@@ -1,0 +1,121 @@
+"""Cold ranges: each is answered once when it is in memory; a sequential reader gets a growing window."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from kbroker.io.cold_stream import FIRST_WINDOW_BYTES, MOST_WINDOW_BYTES, PIECE_BYTES, ColdStream, grown
+from kbroker.io.drain import ReadAhead
+from kbroker.io.read_ahead import ReadAheadPool
+
+MIB = 1 << 20
+
+
+def wanted(token: int, position: int, length: int = MIB, slot: int = 3) -> ReadAhead:
+    return ReadAhead(client=0, token=token, slot=slot, segment_base=0, position=position, length=length)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"x" * (12 * MIB))
+    return path
+
+
+class Reads:
+    """Drives a stream by hand, as a thread of the pool would."""
+
+    def __init__(self, stream: ColdStream) -> None:
+        self.stream = stream
+        self.fd = os.open(stream.file, os.O_RDONLY)
+        self.buffer = memoryview(bytearray(PIECE_BYTES))
+        self.pulls = 0
+
+    def next(self) -> list[int] | None:
+        """Tokens that the next piece completed."""
+        done = self.stream.pull(self.fd, self.buffer)
+        self.pulls += done is not None
+        return None if done is None else [each.token for each in done]
+
+    def rest(self) -> list[int]:
+        found: list[int] = []
+        while (tokens := self.next()) is not None:
+            found += tokens
+        os.close(self.fd)
+        return found
+
+
+def test_a_single_range_is_read_and_nothing_else(file: Path) -> None:
+    reads = Reads(ColdStream(file, wanted(1, 0, 2 * MIB), 0))
+    assert reads.rest() == [1]
+    assert reads.pulls == 2
+
+
+def test_a_window_is_read_beyond_the_range_after_the_range_was_answered(file: Path) -> None:
+    reads = Reads(ColdStream(file, wanted(1, 0), 4 * MIB))
+    assert reads.next() == [1]
+    assert reads.rest() == []
+    assert reads.pulls == 5
+
+
+def test_a_range_in_the_window_joins_and_is_answered_when_the_stream_has_passed_it(file: Path) -> None:
+    stream = ColdStream(file, wanted(1, 0), 4 * MIB)
+    reads = Reads(stream)
+    assert reads.next() == [1]
+    assert stream.join(wanted(2, 2 * MIB))
+    assert reads.next() == []
+    assert reads.next() == [2]
+    assert stream.window == 2 * FIRST_WINDOW_BYTES
+    assert reads.rest() == []
+    assert not stream.join(wanted(3, 3 * MIB)), "an ended stream takes nothing in"
+
+
+def test_a_range_elsewhere_does_not_join(file: Path) -> None:
+    stream = ColdStream(file, wanted(1, 0), 0)
+    assert not stream.join(wanted(2, 9 * MIB))
+
+
+def test_a_range_a_little_before_is_read_too(file: Path) -> None:
+    """The next fetch begins at the last batch that was cut off."""
+    stream = ColdStream(file, wanted(1, 2 * MIB), 4 * MIB)
+    reads = Reads(stream)
+    assert reads.next() == [1]
+    assert stream.join(wanted(2, 3 * MIB - 4096))
+    assert 2 in reads.rest()
+
+
+def test_the_end_of_the_file_ends_the_wait(file: Path) -> None:
+    assert Reads(ColdStream(file, wanted(1, 11 * MIB, 5 * MIB), MOST_WINDOW_BYTES)).rest() == [1]
+
+
+def test_windows_grow_up_to_a_bound() -> None:
+    assert grown(0) == FIRST_WINDOW_BYTES
+    assert grown(MOST_WINDOW_BYTES) == MOST_WINDOW_BYTES
+
+
+def test_the_pool_answers_every_range_once(file: Path) -> None:
+    told = threading.Semaphore(0)
+    pool = ReadAheadPool(told.release)
+    done: list[int] = []
+    for token in range(24):
+        pool.ask(wanted(token, token % 12 * MIB), file)
+        if token % 3 == 0:
+            assert told.acquire(timeout=10)
+            done += [each.token for each in pool.take()]
+    while len(done) < 24:
+        assert told.acquire(timeout=10)
+        done += [each.token for each in pool.take()]
+    pool.close()
+    assert sorted(done) == list(range(24))
+
+
+def test_a_file_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+    told = threading.Semaphore(0)
+    pool = ReadAheadPool(told.release)
+    pool.ask(wanted(1, 0), tmp_path / "gone.log")
+    assert told.acquire(timeout=10)
+    pool.close()
+    assert [each.token for each in pool.take()] == [1]
+    assert [(slot, error.errno) for slot, error in pool.take_failed()] == [(3, 2)]
