@@ -60,6 +60,7 @@ def apply_config(row: Row, config: TopicConfig, created_ms: int, jitter_ms: int)
     row[ar.ROW_SEGMENT_MS] = min(segment_ms, ar.NEVER)
     row[ar.ROW_ROLL_AT_MS] = min(created_ms + segment_ms, ar.NEVER)
     row[ar.ROW_FLUSH_RECORDS] = min(config.flush_messages, ar.NEVER)
+    row[ar.ROW_FLUSH_MS] = min(config.flush_ms, ar.NEVER)
 
 
 def new_jitter(config: TopicConfig) -> int:

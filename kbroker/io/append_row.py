@@ -39,3 +39,5 @@ ROW_FIRST_UNSTABLE = 23  # first offset of the earliest open transaction, -1 if 
 ROW_SEGMENT_MS = 24  # segment.ms minus this segment's jitter
 ROW_LAST_APPEND_MS = 25
 ROW_LAST_FLUSH_MS = 26  # when flush.ms last asked for a sync
+ROW_FLUSH_MS = 27  # flush.ms, NEVER for Kafka's default
+ROW_ROLLED = 28  # 1: a segment was closed since the last sync

@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kbroker.config.broker import BrokerConfig
 from kbroker.io import append_row as ar
 from kbroker.io import deletions
@@ -20,6 +23,7 @@ from kbroker.metrics.slots import Slots, bind
 
 log = logging.getLogger(__name__)
 
+SLICE = 64  # logs that retention looks at in one turn of the loop
 LOOK_EVERY_MS = 1000  # flush.ms, deletions, healing and gauges are looked at this often
 SEGMENTS_DELETED = bind("kbroker_segments_deleted_total")
 DELETED_BYTES = bind("kbroker_retention_deleted_bytes_total")
@@ -47,6 +51,7 @@ class Housekeeping:
         durability: Durability,
         cleaning: Cleaning,
         metrics: Slots,
+        rows: NDArray[np.int64],
         now_ms: int,
     ) -> None:
         self._config = config
@@ -55,6 +60,9 @@ class Housekeeping:
         self._producers = producers
         self._durability = durability
         self._cleaning = cleaning
+        self._rows = rows
+        self._to_retain: list[int] = []
+        self._retaining_ns = 0
         start = now_ms + config.get_int("log.initial.task.delay.ms")
         checkpoint_ms = min(
             config.get_int("log.flush.offset.checkpoint.interval.ms"),
@@ -70,6 +78,8 @@ class Housekeeping:
     @property
     def next_due_ms(self) -> int:
         """When ``run`` has something to do."""
+        if self._to_retain:
+            return 0
         return min(task.due_ms for task in self._tasks)
 
     def run(self, now_ms: int) -> None:
@@ -78,15 +88,26 @@ class Housekeeping:
             if task.due_ms <= now_ms:
                 task.due_ms = now_ms + task.interval_ms
                 task.run()
+        if self._to_retain:
+            self._retain_slice()
 
     def configure(self, values: Mapping[str, str]) -> None:
         """New dynamic broker settings by Kafka name."""
         self._config = self._config.with_dynamic(cluster=values, own={})
 
     def _retain(self) -> None:
+        """Begin a run over all logs; it goes on in slices, so that appends need not wait for thousands of logs."""
+        self._to_retain = [partition.slot for partition in self._logs]
+        self._retaining_ns = 0
+
+    def _retain_slice(self) -> None:
         now = wall_clock_ms()
         began = time.monotonic_ns()
-        for partition in self._logs:
+        slots, self._to_retain = self._to_retain[:SLICE], self._to_retain[SLICE:]
+        for slot in slots:
+            partition = self._logs.get(slot)
+            if partition is None:
+                continue
             try:
                 size = partition.size
                 if deleted := partition.retention(now):
@@ -95,7 +116,9 @@ class Housekeeping:
                     self._logs.checkpoint()
             except OSError as error:
                 self._logs.failed(partition.slot, error)
-        self._metrics.observe(RETENTION_SECONDS, time.monotonic_ns() - began)
+        self._retaining_ns += time.monotonic_ns() - began
+        if not self._to_retain:
+            self._metrics.observe(RETENTION_SECONDS, self._retaining_ns)
 
     def write_cleaner_offsets(self) -> None:
         """Write the cleaner's checkpoints of all log dirs."""
@@ -118,14 +141,23 @@ class Housekeeping:
         self.write_cleaner_offsets()
         self._durability.measure()
         self._metrics.words[PRODUCERS] = self._producers.count
-        due, rolled = [], []
-        for partition in self._logs:
-            if partition.has_rolled:
-                rolled.append(partition.slot)
-            flush_ms = partition.config.flush_ms
-            waited = now - int(partition.row[ar.ROW_LAST_FLUSH_MS])
-            if flush_ms < ar.NEVER and waited >= flush_ms and not partition.is_synced:
-                partition.row[ar.ROW_LAST_FLUSH_MS] = now
-                due.append(partition.slot)
+        due = self._due_for_flush(now)
         self._durability.flush_now(due)
-        self._durability.flush_rolled(slot for slot in rolled if slot not in due)
+        rolled = np.flatnonzero(
+            (self._rows[:, ar.ROW_OPEN] != ar.CLOSED) & (self._rows[:, ar.ROW_ROLLED] != 0)
+        )
+        self._durability.flush_rolled(slot for slot in rolled.tolist() if slot not in due)
+
+    def _due_for_flush(self, now: int) -> list[int]:
+        """Slots whose flush.ms is over and that have something to sync. Columns, not partitions: there may be many."""
+        rows = self._rows
+        timed = (rows[:, ar.ROW_OPEN] != ar.CLOSED) & (rows[:, ar.ROW_FLUSH_MS] < ar.NEVER)
+        due = []
+        for slot in np.flatnonzero(
+            timed & (now - rows[:, ar.ROW_LAST_FLUSH_MS] >= rows[:, ar.ROW_FLUSH_MS])
+        ).tolist():
+            partition = self._logs.get(slot)
+            if partition is not None and not partition.is_synced:
+                rows[slot, ar.ROW_LAST_FLUSH_MS] = now
+                due.append(slot)
+        return due

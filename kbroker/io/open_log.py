@@ -375,6 +375,7 @@ class OpenLog:
         changed: bool = False,
         changing: bool = False,
     ) -> None:
+        self.row[ar.ROW_ROLLED] = self.has_rolled
         publish(
             self.words,
             self.row,

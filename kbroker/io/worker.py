@@ -68,6 +68,7 @@ class Worker:
             self.durability,
             self.cleaning,
             self.metrics,
+            self.drain.rows,
             now_ms(),
         )
         self.commands = Commands(self.logs, self.durability, self.housekeeping, self.producers, self.cleaning)

@@ -1,0 +1,49 @@
+"""Several logs whose append rows are rows of one array, as in an IO worker."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from kbroker.config.topic import TopicConfig
+from kbroker.io import append_row as ar
+from kbroker.io.partition import Partition
+from tests.io.plain_append import Log, topic_config
+from tests.log.batch_bytes import batch
+
+
+class Node:
+    """Logs with an append each, the first one's longest ago, in one array of rows."""
+
+    def __init__(self, root: Path, logs: int, config: TopicConfig | None = None) -> None:
+        self.rows = np.zeros((logs + 4, ar.ROW_WORDS), np.int64)
+        self.synced: list[int] = []
+        self.logs: dict[int, Log] = {}
+        for slot in range(logs):
+            folder = root / str(slot)
+            folder.mkdir()
+            log = self.logs[slot] = Log(folder, config or topic_config())
+            log.open()
+            log.append(batch(0, [b"v"]))
+            log.row[ar.ROW_LAST_APPEND_MS] = slot + 1
+            self.rows[slot] = log.row
+            log.row = log.partition.row = self.rows[slot]
+            log.partition.slot = slot
+
+    def get(self, slot: int) -> Partition | None:
+        return self.logs[slot].partition if slot in self.logs else None
+
+    def sync(self, slots: Iterable[int]) -> None:
+        for slot in slots:
+            self.synced.append(slot)
+            self.logs[slot].partition.flush()
+
+    def fail(self, slot: int, error: OSError) -> None:
+        raise AssertionError(f"sync of {slot} failed: {error}")
+
+    @property
+    def open(self) -> list[int]:
+        return [slot for slot, log in self.logs.items() if log.row[ar.ROW_LOG_FD] >= 0]
+
+    def __iter__(self) -> Iterator[Partition]:
+        return (log.partition for log in self.logs.values())

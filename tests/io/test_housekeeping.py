@@ -1,0 +1,96 @@
+"""What an IO worker does by the clock: nothing is forgotten, and no turn takes longer for a larger number of logs."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.topic import TopicConfig
+from kbroker.io import append_row as ar
+from kbroker.io.deletions import Deletions
+from kbroker.io.housekeeping import SLICE, Housekeeping
+from kbroker.io.partition import Partition
+from kbroker.metrics.slots import private
+from tests.io.node import Node
+from tests.io.plain_append import topic_config
+
+INITIAL_DELAY_MS = 30_000  # log.initial.task.delay.ms
+
+
+class Scene:
+    """Housekeeping over real logs. The scene stands for the other helpers of a worker and notes what they are asked."""
+
+    count = 0
+
+    def __init__(self, root: Path, logs: int, config: TopicConfig | None = None) -> None:
+        self.node = Node(root, logs, config)
+        self.asked: list[tuple[str, list[int]]] = []
+        self.looked_at: list[int] = []
+        self.deletions = Deletions()
+        helper: Any = self
+        self.housekeeping = Housekeeping(
+            BrokerConfig(), helper, helper, helper, helper, private(), self.node.rows, 0
+        )
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self.node)
+
+    def nothing(self) -> None: ...
+
+    checkpoint = check_dirs = heal = measure = write_checkpoints = nothing
+
+    def get(self, slot: int) -> Partition | None:
+        self.looked_at.append(slot)
+        return self.node.get(slot)
+
+    def flush_now(self, slots: Iterable[int]) -> None:
+        self._ask("now", slots)
+
+    def flush_rolled(self, slots: Iterable[int]) -> None:
+        self._ask("rolled", slots)
+
+    def expire(self, before_ms: int) -> int:
+        return 0
+
+    def _ask(self, what: str, slots: Iterable[int]) -> None:
+        if wanted := list(slots):
+            self.asked.append((what, wanted))
+
+
+def test_retention_looks_at_all_logs_a_slice_at_a_time(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, SLICE + 3)
+    scene.housekeeping.run(INITIAL_DELAY_MS)
+    assert scene.looked_at == list(range(SLICE))
+    assert scene.housekeeping.next_due_ms == 0
+    scene.housekeeping.run(INITIAL_DELAY_MS + 1)
+    assert scene.looked_at == list(range(SLICE + 3))
+    assert scene.housekeeping.next_due_ms > INITIAL_DELAY_MS
+
+
+def test_a_log_deleted_between_two_slices_is_passed_over(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, SLICE + 3)
+    scene.housekeeping.run(INITIAL_DELAY_MS)
+    del scene.node.logs[SLICE]
+    scene.housekeeping.run(INITIAL_DELAY_MS + 1)
+    assert scene.looked_at[-3:] == [SLICE, SLICE + 1, SLICE + 2]
+
+
+def test_what_flush_ms_asks_for_is_synced_when_there_is_something_to_sync(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 3, topic_config(flush_ms=1000))
+    scene.node.logs[1].partition.flush()
+    scene.housekeeping.run(1000)
+    assert scene.asked == [("now", [0, 2])]
+    scene.housekeeping.run(2000)  # the wall clock has not moved by flush.ms
+    assert scene.asked == [("now", [0, 2])]
+
+
+def test_without_flush_ms_only_rolled_segments_are_synced(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 3)
+    log = scene.node.logs[2]
+    log.partition.roll(log.now_ms)
+    scene.housekeeping.run(1000)
+    assert scene.asked == [("rolled", [2])]
+    log.partition.flush()
+    scene.housekeeping.run(2000)
+    assert scene.asked == [("rolled", [2])]
+    assert log.row[ar.ROW_ROLLED] == 0
