@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 5
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroupMemberMetadataKey(Struct):
     group_id: str = ""
     member_id: str = ""
@@ -26,7 +26,7 @@ class ConsumerGroupMemberMetadataKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ClassicProtocol(Struct):
     name: str = ""
     metadata: bytes = b""
@@ -41,7 +41,7 @@ class ClassicProtocol(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ClassicMemberMetadata(Struct):
     session_timeout_ms: int = 0
     supported_protocols: list[ClassicProtocol] = field(default_factory=list)
@@ -56,7 +56,7 @@ class ClassicMemberMetadata(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroupMemberMetadataValue(Struct):
     instance_id: str | None = ""
     rack_id: str | None = ""

@@ -11,7 +11,7 @@ from kbroker.protocol.schema import ZERO_UUID, Field, Schema, Struct
 RECORD_TYPE: Final = 4
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroupPartitionMetadataKey(Struct):
     group_id: str = ""
 
@@ -22,7 +22,7 @@ class ConsumerGroupPartitionMetadataKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionMetadata(Struct):
     partition: int = 0
     racks: list[str] = field(default_factory=list)
@@ -37,7 +37,7 @@ class PartitionMetadata(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicMetadata(Struct):
     topic_id: bytes = ZERO_UUID
     topic_name: str = ""
@@ -56,7 +56,7 @@ class TopicMetadata(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroupPartitionMetadataValue(Struct):
     topics: list[TopicMetadata] = field(default_factory=list)
 

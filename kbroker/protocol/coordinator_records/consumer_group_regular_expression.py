@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 16
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroupRegularExpressionKey(Struct):
     group_id: str = ""
     regular_expression: str = ""
@@ -26,7 +26,7 @@ class ConsumerGroupRegularExpressionKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroupRegularExpressionValue(Struct):
     topics: list[str] = field(default_factory=list)
     version: int = 0

@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class GroupMetadataKey(Struct):
     group: str = ""
 
@@ -22,7 +22,7 @@ class GroupMetadataKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class MemberMetadata(Struct):
     member_id: str = ""
     group_instance_id: str | None = None
@@ -49,7 +49,7 @@ class MemberMetadata(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class GroupMetadataValue(Struct):
     protocol_type: str = ""
     generation: int = 0

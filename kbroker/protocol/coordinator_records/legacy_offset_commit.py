@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LegacyOffsetCommitKey(Struct):
     group: str = ""
     topic: str = ""
@@ -28,7 +28,7 @@ class LegacyOffsetCommitKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LegacyOffsetCommitValue(Struct):
     offset: int = 0
     metadata: str = ""

@@ -11,7 +11,7 @@ from kbroker.protocol.schema import ZERO_UUID, Field, Schema, Struct
 RECORD_TYPE: Final = 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetCommitKey(Struct):
     group: str = ""
     topic: str = ""
@@ -28,7 +28,7 @@ class OffsetCommitKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetCommitValue(Struct):
     offset: int = 0
     leader_epoch: int = -1

@@ -11,7 +11,7 @@ from kbroker.protocol.schema import ZERO_UUID, Field, Schema, Struct
 RECORD_TYPE: Final = 14
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareGroupCurrentMemberAssignmentKey(Struct):
     group_id: str = ""
     member_id: str = ""
@@ -26,7 +26,7 @@ class ShareGroupCurrentMemberAssignmentKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicPartitions(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[int] = field(default_factory=list)
@@ -41,7 +41,7 @@ class TopicPartitions(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareGroupCurrentMemberAssignmentValue(Struct):
     member_epoch: int = 0
     previous_member_epoch: int = 0

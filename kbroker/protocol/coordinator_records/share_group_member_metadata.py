@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 10
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareGroupMemberMetadataKey(Struct):
     group_id: str = ""
     member_id: str = ""
@@ -26,7 +26,7 @@ class ShareGroupMemberMetadataKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareGroupMemberMetadataValue(Struct):
     rack_id: str | None = ""
     client_id: str = ""

@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 11
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareGroupMetadataKey(Struct):
     group_id: str = ""
 
@@ -22,7 +22,7 @@ class ShareGroupMetadataKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareGroupMetadataValue(Struct):
     epoch: int = 0
     metadata_hash: int = 0

@@ -11,7 +11,7 @@ from kbroker.protocol.schema import ZERO_UUID, Field, Schema, Struct
 RECORD_TYPE: Final = 15
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareGroupStatePartitionMetadataKey(Struct):
     group_id: str = ""
 
@@ -22,7 +22,7 @@ class ShareGroupStatePartitionMetadataKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicPartitionsInfo(Struct):
     topic_id: bytes = ZERO_UUID
     topic_name: str = ""
@@ -39,7 +39,7 @@ class TopicPartitionsInfo(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicInfo(Struct):
     topic_id: bytes = ZERO_UUID
     topic_name: str = ""
@@ -54,7 +54,7 @@ class TopicInfo(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareGroupStatePartitionMetadataValue(Struct):
     initializing_topics: list[TopicPartitionsInfo] = field(default_factory=list)
     initialized_topics: list[TopicPartitionsInfo] = field(default_factory=list)

@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 12
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareGroupTargetAssignmentMetadataKey(Struct):
     group_id: str = ""
 
@@ -22,7 +22,7 @@ class ShareGroupTargetAssignmentMetadataKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareGroupTargetAssignmentMetadataValue(Struct):
     assignment_epoch: int = 0
     assignment_timestamp: int = 0

@@ -11,7 +11,7 @@ from kbroker.protocol.schema import ZERO_UUID, Field, Schema, Struct
 RECORD_TYPE: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareSnapshotKey(Struct):
     group_id: str = ""
     topic_id: bytes = ZERO_UUID
@@ -28,7 +28,7 @@ class ShareSnapshotKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StateBatch(Struct):
     first_offset: int = 0
     last_offset: int = 0
@@ -47,7 +47,7 @@ class StateBatch(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareSnapshotValue(Struct):
     snapshot_epoch: int = 0
     state_epoch: int = 0

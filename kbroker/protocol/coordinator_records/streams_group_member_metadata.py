@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 19
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupMemberMetadataKey(Struct):
     group_id: str = ""
     member_id: str = ""
@@ -26,7 +26,7 @@ class StreamsGroupMemberMetadataKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Endpoint(Struct):
     host: str = ""
     port: int = 0
@@ -41,7 +41,7 @@ class Endpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class KeyValue(Struct):
     key: str = ""
     value: str = ""
@@ -56,7 +56,7 @@ class KeyValue(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupMemberMetadataValue(Struct):
     instance_id: str | None = ""
     rack_id: str | None = ""

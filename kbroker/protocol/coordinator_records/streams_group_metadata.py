@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 17
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupMetadataKey(Struct):
     group_id: str = ""
 
@@ -22,7 +22,7 @@ class StreamsGroupMetadataKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LastAssignmentConfig(Struct):
     key: str = ""
     value: str = ""
@@ -37,7 +37,7 @@ class LastAssignmentConfig(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupMetadataValue(Struct):
     epoch: int = 0
     metadata_hash: int = 0

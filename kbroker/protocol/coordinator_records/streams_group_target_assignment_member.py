@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 21
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupTargetAssignmentMemberKey(Struct):
     group_id: str = ""
     member_id: str = ""
@@ -26,7 +26,7 @@ class StreamsGroupTargetAssignmentMemberKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TaskIds(Struct):
     subtopology_id: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -41,7 +41,7 @@ class TaskIds(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupTargetAssignmentMemberValue(Struct):
     active_tasks: list[TaskIds] = field(default_factory=list)
     standby_tasks: list[TaskIds] = field(default_factory=list)

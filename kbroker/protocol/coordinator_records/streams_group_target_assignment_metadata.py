@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 20
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupTargetAssignmentMetadataKey(Struct):
     group_id: str = ""
 
@@ -22,7 +22,7 @@ class StreamsGroupTargetAssignmentMetadataKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupTargetAssignmentMetadataValue(Struct):
     assignment_epoch: int = 0
     assignment_timestamp: int = 0

@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 23
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupTopologyKey(Struct):
     group_id: str = ""
 
@@ -22,7 +22,7 @@ class StreamsGroupTopologyKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicConfig(Struct):
     key: str = ""
     value: str = ""
@@ -37,7 +37,7 @@ class TopicConfig(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicInfo(Struct):
     name: str = ""
     partitions: int = 0
@@ -56,7 +56,7 @@ class TopicInfo(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CopartitionGroup(Struct):
     source_topics: list[int] = field(default_factory=list)
     source_topic_regex: list[int] = field(default_factory=list)
@@ -73,7 +73,7 @@ class CopartitionGroup(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Subtopology(Struct):
     subtopology_id: str = ""
     source_topics: list[str] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Subtopology(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupTopologyValue(Struct):
     epoch: int = 0
     subtopologies: list[Subtopology] = field(default_factory=list)

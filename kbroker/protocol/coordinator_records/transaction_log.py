@@ -11,7 +11,7 @@ from kbroker.protocol.schema import Field, Schema, Struct
 RECORD_TYPE: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TransactionLogKey(Struct):
     transactional_id: str = ""
 
@@ -22,7 +22,7 @@ class TransactionLogKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionsSchema(Struct):
     topic: str = ""
     partition_ids: list[int] = field(default_factory=list)
@@ -37,7 +37,7 @@ class PartitionsSchema(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TransactionLogValue(Struct):
     producer_id: int = 0
     previous_producer_id: int = -1

@@ -59,7 +59,7 @@ def _schema_row(field: FieldShape) -> str:
 def _class(struct: StructShape, versions: Versions, flexible: int | None) -> str:
     rows = "".join(f"            {_schema_row(f)},\n" for f in struct.fields)
     return (
-        f"@dataclass(slots=True)\nclass {struct.name}(Struct):\n"
+        f"@dataclass(slots=True, eq=False, repr=False)\nclass {struct.name}(Struct):\n"
         + "".join(_attribute(f) for f in struct.fields)
         + f"\n    SCHEMA: ClassVar[Schema] = Schema(\n        {versions},\n        {flexible},\n"
         + f"        (\n{rows}        ),\n    )\n"

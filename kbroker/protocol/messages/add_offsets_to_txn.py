@@ -14,7 +14,7 @@ MAX_VERSION: Final = 4
 FLEXIBLE_VERSION: Final = 3
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddOffsetsToTxnRequest(Struct):
     transactional_id: str = ""
     producer_id: int = 0
@@ -33,7 +33,7 @@ class AddOffsetsToTxnRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddOffsetsToTxnResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

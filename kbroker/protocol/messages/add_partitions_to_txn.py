@@ -14,7 +14,7 @@ MAX_VERSION: Final = 5
 FLEXIBLE_VERSION: Final = 3
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddPartitionsToTxnTopic(Struct):
     name: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class AddPartitionsToTxnTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddPartitionsToTxnTransaction(Struct):
     transactional_id: str = ""
     producer_id: int = 0
@@ -50,7 +50,7 @@ class AddPartitionsToTxnTransaction(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddPartitionsToTxnRequest(Struct):
     v3_and_below_transactional_id: str = ""
     v3_and_below_producer_id: int = 0
@@ -71,7 +71,7 @@ class AddPartitionsToTxnRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddPartitionsToTxnPartitionResult(Struct):
     partition_index: int = 0
     partition_error_code: int = 0
@@ -86,7 +86,7 @@ class AddPartitionsToTxnPartitionResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddPartitionsToTxnTopicResult(Struct):
     name: str = ""
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = field(default_factory=list)
@@ -101,7 +101,7 @@ class AddPartitionsToTxnTopicResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddPartitionsToTxnResult(Struct):
     transactional_id: str = ""
     topic_results: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)
@@ -116,7 +116,7 @@ class AddPartitionsToTxnResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddPartitionsToTxnResponse(Struct):
     throttle_time_ms: int = 0
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Listener(Struct):
     name: str = ""
     host: str = ""
@@ -31,7 +31,7 @@ class Listener(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddRaftVoterRequest(Struct):
     cluster_id: str | None = ""
     timeout_ms: int = 0
@@ -54,7 +54,7 @@ class AddRaftVoterRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AddRaftVoterResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

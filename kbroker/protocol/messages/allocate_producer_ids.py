@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AllocateProducerIdsRequest(Struct):
     broker_id: int = 0
     broker_epoch: int = -1
@@ -29,7 +29,7 @@ class AllocateProducerIdsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AllocateProducerIdsResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

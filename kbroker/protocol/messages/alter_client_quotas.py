@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestEntityData(Struct):
     entity_type: str = ""
     entity_name: str | None = ""
@@ -29,7 +29,7 @@ class RequestEntityData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OpData(Struct):
     key: str = ""
     value: float = 0.0
@@ -46,7 +46,7 @@ class OpData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestEntryData(Struct):
     entity: list[RequestEntityData] = field(default_factory=list)
     ops: list[OpData] = field(default_factory=list)
@@ -61,7 +61,7 @@ class RequestEntryData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterClientQuotasRequest(Struct):
     entries: list[RequestEntryData] = field(default_factory=list)
     validate_only: bool = False
@@ -76,7 +76,7 @@ class AlterClientQuotasRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseEntityData(Struct):
     entity_type: str = ""
     entity_name: str | None = ""
@@ -91,7 +91,7 @@ class ResponseEntityData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseEntryData(Struct):
     error_code: int = 0
     error_message: str | None = ""
@@ -108,7 +108,7 @@ class ResponseEntryData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterClientQuotasResponse(Struct):
     throttle_time_ms: int = 0
     entries: list[ResponseEntryData] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterableConfig(Struct):
     name: str = ""
     value: str | None = ""
@@ -29,7 +29,7 @@ class AlterableConfig(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterConfigsResource(Struct):
     resource_type: int = 0
     resource_name: str = ""
@@ -46,7 +46,7 @@ class AlterConfigsResource(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterConfigsRequest(Struct):
     resources: list[AlterConfigsResource] = field(default_factory=list)
     validate_only: bool = False
@@ -61,7 +61,7 @@ class AlterConfigsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterConfigsResourceResponse(Struct):
     error_code: int = 0
     error_message: str | None = ""
@@ -80,7 +80,7 @@ class AlterConfigsResourceResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterConfigsResponse(Struct):
     throttle_time_ms: int = 0
     responses: list[AlterConfigsResourceResponse] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 3
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BrokerState(Struct):
     broker_id: int = 0
     broker_epoch: int = -1
@@ -29,7 +29,7 @@ class BrokerState(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestPartitionData(Struct):
     partition_index: int = 0
     leader_epoch: int = 0
@@ -52,7 +52,7 @@ class RequestPartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestTopicData(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[RequestPartitionData] = field(default_factory=list)
@@ -67,7 +67,7 @@ class RequestTopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterPartitionRequest(Struct):
     broker_id: int = 0
     broker_epoch: int = -1
@@ -84,7 +84,7 @@ class AlterPartitionRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponsePartitionData(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -109,7 +109,7 @@ class ResponsePartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseTopicData(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[ResponsePartitionData] = field(default_factory=list)
@@ -124,7 +124,7 @@ class ResponseTopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterPartitionResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

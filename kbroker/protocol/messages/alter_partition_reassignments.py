@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReassignablePartition(Struct):
     partition_index: int = 0
     replicas: list[int] | None = None
@@ -29,7 +29,7 @@ class ReassignablePartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReassignableTopic(Struct):
     name: str = ""
     partitions: list[ReassignablePartition] = field(default_factory=list)
@@ -44,7 +44,7 @@ class ReassignableTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterPartitionReassignmentsRequest(Struct):
     timeout_ms: int = 60000
     allow_replication_factor_change: bool = True
@@ -61,7 +61,7 @@ class AlterPartitionReassignmentsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReassignablePartitionResponse(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -78,7 +78,7 @@ class ReassignablePartitionResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReassignableTopicResponse(Struct):
     name: str = ""
     partitions: list[ReassignablePartitionResponse] = field(default_factory=list)
@@ -93,7 +93,7 @@ class ReassignableTopicResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterPartitionReassignmentsResponse(Struct):
     throttle_time_ms: int = 0
     allow_replication_factor_change: bool = True

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterReplicaLogDirTopic(Struct):
     name: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class AlterReplicaLogDirTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterReplicaLogDir(Struct):
     path: str = ""
     topics: list[AlterReplicaLogDirTopic] = field(default_factory=list)
@@ -44,7 +44,7 @@ class AlterReplicaLogDir(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterReplicaLogDirsRequest(Struct):
     dirs: list[AlterReplicaLogDir] = field(default_factory=list)
 
@@ -55,7 +55,7 @@ class AlterReplicaLogDirsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterReplicaLogDirPartitionResult(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -70,7 +70,7 @@ class AlterReplicaLogDirPartitionResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterReplicaLogDirTopicResult(Struct):
     topic_name: str = ""
     partitions: list[AlterReplicaLogDirPartitionResult] = field(default_factory=list)
@@ -85,7 +85,7 @@ class AlterReplicaLogDirTopicResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterReplicaLogDirsResponse(Struct):
     throttle_time_ms: int = 0
     results: list[AlterReplicaLogDirTopicResult] = field(default_factory=list)

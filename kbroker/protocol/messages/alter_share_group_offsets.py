@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterShareGroupOffsetsRequestPartition(Struct):
     partition_index: int = 0
     start_offset: int = 0
@@ -29,7 +29,7 @@ class AlterShareGroupOffsetsRequestPartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterShareGroupOffsetsRequestTopic(Struct):
     topic_name: str = ""
     partitions: list[AlterShareGroupOffsetsRequestPartition] = field(default_factory=list)
@@ -44,7 +44,7 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterShareGroupOffsetsRequest(Struct):
     group_id: str = ""
     topics: list[AlterShareGroupOffsetsRequestTopic] = field(default_factory=list)
@@ -59,7 +59,7 @@ class AlterShareGroupOffsetsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterShareGroupOffsetsResponsePartition(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -76,7 +76,7 @@ class AlterShareGroupOffsetsResponsePartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterShareGroupOffsetsResponseTopic(Struct):
     topic_name: str = ""
     topic_id: bytes = ZERO_UUID
@@ -93,7 +93,7 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterShareGroupOffsetsResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ScramCredentialDeletion(Struct):
     name: str = ""
     mechanism: int = 0
@@ -29,7 +29,7 @@ class ScramCredentialDeletion(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ScramCredentialUpsertion(Struct):
     name: str = ""
     mechanism: int = 0
@@ -50,7 +50,7 @@ class ScramCredentialUpsertion(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterUserScramCredentialsRequest(Struct):
     deletions: list[ScramCredentialDeletion] = field(default_factory=list)
     upsertions: list[ScramCredentialUpsertion] = field(default_factory=list)
@@ -65,7 +65,7 @@ class AlterUserScramCredentialsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterUserScramCredentialsResult(Struct):
     user: str = ""
     error_code: int = 0
@@ -82,7 +82,7 @@ class AlterUserScramCredentialsResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterUserScramCredentialsResponse(Struct):
     throttle_time_ms: int = 0
     results: list[AlterUserScramCredentialsResult] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 4
 FLEXIBLE_VERSION: Final = 3
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ApiVersionsRequest(Struct):
     client_software_name: str = ""
     client_software_version: str = ""
@@ -29,7 +29,7 @@ class ApiVersionsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ApiVersion(Struct):
     api_key: int = 0
     min_version: int = 0
@@ -46,7 +46,7 @@ class ApiVersion(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SupportedFeatureKey(Struct):
     name: str = ""
     min_version: int = 0
@@ -63,7 +63,7 @@ class SupportedFeatureKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FinalizedFeatureKey(Struct):
     name: str = ""
     max_version_level: int = 0
@@ -80,7 +80,7 @@ class FinalizedFeatureKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ApiVersionsResponse(Struct):
     error_code: int = 0
     api_keys: list[ApiVersion] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestPartitionData(Struct):
     partition_index: int = 0
 
@@ -25,7 +25,7 @@ class RequestPartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestTopicData(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[RequestPartitionData] = field(default_factory=list)
@@ -40,7 +40,7 @@ class RequestTopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestDirectoryData(Struct):
     id: bytes = ZERO_UUID
     topics: list[RequestTopicData] = field(default_factory=list)
@@ -55,7 +55,7 @@ class RequestDirectoryData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AssignReplicasToDirsRequest(Struct):
     broker_id: int = 0
     broker_epoch: int = -1
@@ -72,7 +72,7 @@ class AssignReplicasToDirsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponsePartitionData(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -87,7 +87,7 @@ class ResponsePartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseTopicData(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[ResponsePartitionData] = field(default_factory=list)
@@ -102,7 +102,7 @@ class ResponseTopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseDirectoryData(Struct):
     id: bytes = ZERO_UUID
     topics: list[ResponseTopicData] = field(default_factory=list)
@@ -117,7 +117,7 @@ class ResponseDirectoryData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AssignReplicasToDirsResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestPartitionData(Struct):
     partition_index: int = 0
     voter_directory_id: bytes = ZERO_UUID
@@ -33,7 +33,7 @@ class RequestPartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestTopicData(Struct):
     topic_name: str = ""
     partitions: list[RequestPartitionData] = field(default_factory=list)
@@ -48,7 +48,7 @@ class RequestTopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LeaderEndpoint(Struct):
     name: str = ""
     host: str = ""
@@ -65,7 +65,7 @@ class LeaderEndpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BeginQuorumEpochRequest(Struct):
     cluster_id: str | None = None
     voter_id: int = -1
@@ -84,7 +84,7 @@ class BeginQuorumEpochRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponsePartitionData(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -103,7 +103,7 @@ class ResponsePartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseTopicData(Struct):
     topic_name: str = ""
     partitions: list[ResponsePartitionData] = field(default_factory=list)
@@ -118,7 +118,7 @@ class ResponseTopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class NodeEndpoint(Struct):
     node_id: int = 0
     host: str = ""
@@ -135,7 +135,7 @@ class NodeEndpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BeginQuorumEpochResponse(Struct):
     error_code: int = 0
     topics: list[ResponseTopicData] = field(default_factory=list)

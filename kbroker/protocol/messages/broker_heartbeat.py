@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BrokerHeartbeatRequest(Struct):
     broker_id: int = 0
     broker_epoch: int = -1
@@ -39,7 +39,7 @@ class BrokerHeartbeatRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BrokerHeartbeatResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

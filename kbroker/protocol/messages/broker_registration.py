@@ -14,7 +14,7 @@ MAX_VERSION: Final = 4
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Listener(Struct):
     name: str = ""
     host: str = ""
@@ -33,7 +33,7 @@ class Listener(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Feature(Struct):
     name: str = ""
     min_supported_version: int = 0
@@ -50,7 +50,7 @@ class Feature(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BrokerRegistrationRequest(Struct):
     broker_id: int = 0
     cluster_id: str = ""
@@ -79,7 +79,7 @@ class BrokerRegistrationRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BrokerRegistrationResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

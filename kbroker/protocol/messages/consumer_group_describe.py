@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroupDescribeRequest(Struct):
     group_ids: list[str] = field(default_factory=list)
     include_authorized_operations: bool = False
@@ -29,7 +29,7 @@ class ConsumerGroupDescribeRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicPartitions(Struct):
     topic_id: bytes = ZERO_UUID
     topic_name: str = ""
@@ -46,7 +46,7 @@ class TopicPartitions(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Assignment(Struct):
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
 
@@ -57,7 +57,7 @@ class Assignment(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Member(Struct):
     member_id: str = ""
     instance_id: str | None = None
@@ -90,7 +90,7 @@ class Member(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribedGroup(Struct):
     error_code: int = 0
     error_message: str | None = None
@@ -119,7 +119,7 @@ class DescribedGroup(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroupDescribeResponse(Struct):
     throttle_time_ms: int = 0
     groups: list[DescribedGroup] = field(default_factory=list)

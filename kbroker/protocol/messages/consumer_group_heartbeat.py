@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestTopicPartitions(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class RequestTopicPartitions(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroupHeartbeatRequest(Struct):
     group_id: str = ""
     member_id: str = ""
@@ -60,7 +60,7 @@ class ConsumerGroupHeartbeatRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseTopicPartitions(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[int] = field(default_factory=list)
@@ -75,7 +75,7 @@ class ResponseTopicPartitions(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Assignment(Struct):
     topic_partitions: list[ResponseTopicPartitions] = field(default_factory=list)
 
@@ -86,7 +86,7 @@ class Assignment(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerGroupHeartbeatResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

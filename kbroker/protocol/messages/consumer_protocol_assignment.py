@@ -12,7 +12,7 @@ MIN_VERSION: Final = 0
 MAX_VERSION: Final = 3
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicPartition(Struct):
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -27,7 +27,7 @@ class TopicPartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConsumerProtocolAssignment(Struct):
     assigned_partitions: list[TopicPartition] = field(default_factory=list)
     user_data: bytes | None = None

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Listener(Struct):
     name: str = ""
     host: str = ""
@@ -33,7 +33,7 @@ class Listener(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Feature(Struct):
     name: str = ""
     min_supported_version: int = 0
@@ -50,7 +50,7 @@ class Feature(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ControllerRegistrationRequest(Struct):
     controller_id: int = 0
     incarnation_id: bytes = ZERO_UUID
@@ -71,7 +71,7 @@ class ControllerRegistrationRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ControllerRegistrationResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 3
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AclCreation(Struct):
     resource_type: int = 0
     resource_name: str = ""
@@ -39,7 +39,7 @@ class AclCreation(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreateAclsRequest(Struct):
     creations: list[AclCreation] = field(default_factory=list)
 
@@ -50,7 +50,7 @@ class CreateAclsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AclCreationResult(Struct):
     error_code: int = 0
     error_message: str | None = ""
@@ -65,7 +65,7 @@ class AclCreationResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreateAclsResponse(Struct):
     throttle_time_ms: int = 0
     results: list[AclCreationResult] = field(default_factory=list)

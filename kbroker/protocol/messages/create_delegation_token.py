@@ -14,7 +14,7 @@ MAX_VERSION: Final = 3
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreatableRenewers(Struct):
     principal_type: str = ""
     principal_name: str = ""
@@ -29,7 +29,7 @@ class CreatableRenewers(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreateDelegationTokenRequest(Struct):
     owner_principal_type: str | None = ""
     owner_principal_name: str | None = ""
@@ -48,7 +48,7 @@ class CreateDelegationTokenRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreateDelegationTokenResponse(Struct):
     error_code: int = 0
     principal_type: str = ""

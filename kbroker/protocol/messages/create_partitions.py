@@ -14,7 +14,7 @@ MAX_VERSION: Final = 3
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreatePartitionsAssignment(Struct):
     broker_ids: list[int] = field(default_factory=list)
 
@@ -25,7 +25,7 @@ class CreatePartitionsAssignment(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreatePartitionsTopic(Struct):
     name: str = ""
     count: int = 0
@@ -42,7 +42,7 @@ class CreatePartitionsTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreatePartitionsRequest(Struct):
     topics: list[CreatePartitionsTopic] = field(default_factory=list)
     timeout_ms: int = 0
@@ -59,7 +59,7 @@ class CreatePartitionsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreatePartitionsTopicResult(Struct):
     name: str = ""
     error_code: int = 0
@@ -76,7 +76,7 @@ class CreatePartitionsTopicResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreatePartitionsResponse(Struct):
     throttle_time_ms: int = 0
     results: list[CreatePartitionsTopicResult] = field(default_factory=list)

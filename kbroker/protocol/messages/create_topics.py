@@ -14,7 +14,7 @@ MAX_VERSION: Final = 7
 FLEXIBLE_VERSION: Final = 5
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreatableReplicaAssignment(Struct):
     partition_index: int = 0
     broker_ids: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class CreatableReplicaAssignment(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreatableTopicConfig(Struct):
     name: str = ""
     value: str | None = ""
@@ -44,7 +44,7 @@ class CreatableTopicConfig(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreatableTopic(Struct):
     name: str = ""
     num_partitions: int = 0
@@ -65,7 +65,7 @@ class CreatableTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreateTopicsRequest(Struct):
     topics: list[CreatableTopic] = field(default_factory=list)
     timeout_ms: int = 60000
@@ -82,7 +82,7 @@ class CreateTopicsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreatableTopicConfigs(Struct):
     name: str = ""
     value: str | None = ""
@@ -103,7 +103,7 @@ class CreatableTopicConfigs(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreatableTopicResult(Struct):
     name: str = ""
     topic_id: bytes = ZERO_UUID
@@ -130,7 +130,7 @@ class CreatableTopicResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CreateTopicsResponse(Struct):
     throttle_time_ms: int = 0
     topics: list[CreatableTopicResult] = field(default_factory=list)

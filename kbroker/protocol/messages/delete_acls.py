@@ -14,7 +14,7 @@ MAX_VERSION: Final = 3
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteAclsFilter(Struct):
     resource_type_filter: int = 0
     resource_name_filter: str | None = ""
@@ -39,7 +39,7 @@ class DeleteAclsFilter(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteAclsRequest(Struct):
     filters: list[DeleteAclsFilter] = field(default_factory=list)
 
@@ -50,7 +50,7 @@ class DeleteAclsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteAclsMatchingAcl(Struct):
     error_code: int = 0
     error_message: str | None = ""
@@ -79,7 +79,7 @@ class DeleteAclsMatchingAcl(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteAclsFilterResult(Struct):
     error_code: int = 0
     error_message: str | None = ""
@@ -96,7 +96,7 @@ class DeleteAclsFilterResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteAclsResponse(Struct):
     throttle_time_ms: int = 0
     filter_results: list[DeleteAclsFilterResult] = field(default_factory=list)

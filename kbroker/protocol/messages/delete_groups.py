@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteGroupsRequest(Struct):
     groups_names: list[str] = field(default_factory=list)
 
@@ -25,7 +25,7 @@ class DeleteGroupsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeletableGroupResult(Struct):
     group_id: str = ""
     error_code: int = 0
@@ -40,7 +40,7 @@ class DeletableGroupResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteGroupsResponse(Struct):
     throttle_time_ms: int = 0
     results: list[DeletableGroupResult] = field(default_factory=list)

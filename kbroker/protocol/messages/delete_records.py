@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteRecordsPartition(Struct):
     partition_index: int = 0
     offset: int = 0
@@ -29,7 +29,7 @@ class DeleteRecordsPartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteRecordsTopic(Struct):
     name: str = ""
     partitions: list[DeleteRecordsPartition] = field(default_factory=list)
@@ -44,7 +44,7 @@ class DeleteRecordsTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteRecordsRequest(Struct):
     topics: list[DeleteRecordsTopic] = field(default_factory=list)
     timeout_ms: int = 0
@@ -59,7 +59,7 @@ class DeleteRecordsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteRecordsPartitionResult(Struct):
     partition_index: int = 0
     low_watermark: int = 0
@@ -76,7 +76,7 @@ class DeleteRecordsPartitionResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteRecordsTopicResult(Struct):
     name: str = ""
     partitions: list[DeleteRecordsPartitionResult] = field(default_factory=list)
@@ -91,7 +91,7 @@ class DeleteRecordsTopicResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteRecordsResponse(Struct):
     throttle_time_ms: int = 0
     topics: list[DeleteRecordsTopicResult] = field(default_factory=list)

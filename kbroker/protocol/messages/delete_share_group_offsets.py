@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteShareGroupOffsetsRequestTopic(Struct):
     topic_name: str = ""
 
@@ -25,7 +25,7 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteShareGroupOffsetsRequest(Struct):
     group_id: str = ""
     topics: list[DeleteShareGroupOffsetsRequestTopic] = field(default_factory=list)
@@ -40,7 +40,7 @@ class DeleteShareGroupOffsetsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteShareGroupOffsetsResponseTopic(Struct):
     topic_name: str = ""
     topic_id: bytes = ZERO_UUID
@@ -59,7 +59,7 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteShareGroupOffsetsResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

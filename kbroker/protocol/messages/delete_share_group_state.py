@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionData(Struct):
     partition: int = 0
 
@@ -25,7 +25,7 @@ class PartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteStateData(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionData] = field(default_factory=list)
@@ -40,7 +40,7 @@ class DeleteStateData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteShareGroupStateRequest(Struct):
     group_id: str = ""
     topics: list[DeleteStateData] = field(default_factory=list)
@@ -55,7 +55,7 @@ class DeleteShareGroupStateRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionResult(Struct):
     partition: int = 0
     error_code: int = 0
@@ -72,7 +72,7 @@ class PartitionResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteStateResult(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionResult] = field(default_factory=list)
@@ -87,7 +87,7 @@ class DeleteStateResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteShareGroupStateResponse(Struct):
     results: list[DeleteStateResult] = field(default_factory=list)
 

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 6
 FLEXIBLE_VERSION: Final = 4
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteTopicState(Struct):
     name: str | None = None
     topic_id: bytes = ZERO_UUID
@@ -29,7 +29,7 @@ class DeleteTopicState(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteTopicsRequest(Struct):
     topic_names: list[str] = field(default_factory=list)
     topics: list[DeleteTopicState] = field(default_factory=list)
@@ -46,7 +46,7 @@ class DeleteTopicsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeletableTopicResult(Struct):
     name: str | None = ""
     topic_id: bytes = ZERO_UUID
@@ -65,7 +65,7 @@ class DeletableTopicResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DeleteTopicsResponse(Struct):
     throttle_time_ms: int = 0
     responses: list[DeletableTopicResult] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 3
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeAclsRequest(Struct):
     resource_type_filter: int = 0
     resource_name_filter: str | None = ""
@@ -39,7 +39,7 @@ class DescribeAclsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AclDescription(Struct):
     principal: str = ""
     host: str = ""
@@ -58,7 +58,7 @@ class AclDescription(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeAclsResource(Struct):
     resource_type: int = 0
     resource_name: str = ""
@@ -77,7 +77,7 @@ class DescribeAclsResource(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeAclsResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

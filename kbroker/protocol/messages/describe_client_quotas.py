@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ComponentData(Struct):
     entity_type: str = ""
     match_type: int = 0
@@ -31,7 +31,7 @@ class ComponentData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeClientQuotasRequest(Struct):
     components: list[ComponentData] = field(default_factory=list)
     strict: bool = False
@@ -46,7 +46,7 @@ class DescribeClientQuotasRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EntityData(Struct):
     entity_type: str = ""
     entity_name: str | None = ""
@@ -61,7 +61,7 @@ class EntityData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ValueData(Struct):
     key: str = ""
     value: float = 0.0
@@ -76,7 +76,7 @@ class ValueData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EntryData(Struct):
     entity: list[EntityData] = field(default_factory=list)
     values: list[ValueData] = field(default_factory=list)
@@ -91,7 +91,7 @@ class EntryData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeClientQuotasResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeClusterRequest(Struct):
     include_cluster_authorized_operations: bool = False
     endpoint_type: int = 1
@@ -31,7 +31,7 @@ class DescribeClusterRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeClusterBroker(Struct):
     broker_id: int = 0
     host: str = ""
@@ -52,7 +52,7 @@ class DescribeClusterBroker(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeClusterResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

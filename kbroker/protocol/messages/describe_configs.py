@@ -14,7 +14,7 @@ MAX_VERSION: Final = 4
 FLEXIBLE_VERSION: Final = 4
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeConfigsResource(Struct):
     resource_type: int = 0
     resource_name: str = ""
@@ -31,7 +31,7 @@ class DescribeConfigsResource(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeConfigsRequest(Struct):
     resources: list[DescribeConfigsResource] = field(default_factory=list)
     include_synonyms: bool = False
@@ -48,7 +48,7 @@ class DescribeConfigsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeConfigsSynonym(Struct):
     name: str = ""
     value: str | None = ""
@@ -65,7 +65,7 @@ class DescribeConfigsSynonym(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeConfigsResourceResult(Struct):
     name: str = ""
     value: str | None = ""
@@ -92,7 +92,7 @@ class DescribeConfigsResourceResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeConfigsResult(Struct):
     error_code: int = 0
     error_message: str | None = ""
@@ -113,7 +113,7 @@ class DescribeConfigsResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeConfigsResponse(Struct):
     throttle_time_ms: int = 0
     results: list[DescribeConfigsResult] = field(default_factory=list)

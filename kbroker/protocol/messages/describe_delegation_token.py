@@ -14,7 +14,7 @@ MAX_VERSION: Final = 3
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeDelegationTokenOwner(Struct):
     principal_type: str = ""
     principal_name: str = ""
@@ -29,7 +29,7 @@ class DescribeDelegationTokenOwner(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeDelegationTokenRequest(Struct):
     owners: list[DescribeDelegationTokenOwner] | None = field(default_factory=list)
 
@@ -40,7 +40,7 @@ class DescribeDelegationTokenRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribedDelegationTokenRenewer(Struct):
     principal_type: str = ""
     principal_name: str = ""
@@ -55,7 +55,7 @@ class DescribedDelegationTokenRenewer(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribedDelegationToken(Struct):
     principal_type: str = ""
     principal_name: str = ""
@@ -86,7 +86,7 @@ class DescribedDelegationToken(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeDelegationTokenResponse(Struct):
     error_code: int = 0
     tokens: list[DescribedDelegationToken] = field(default_factory=list)

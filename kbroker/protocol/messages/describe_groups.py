@@ -14,7 +14,7 @@ MAX_VERSION: Final = 6
 FLEXIBLE_VERSION: Final = 5
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeGroupsRequest(Struct):
     groups: list[str] = field(default_factory=list)
     include_authorized_operations: bool = False
@@ -29,7 +29,7 @@ class DescribeGroupsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribedGroupMember(Struct):
     member_id: str = ""
     group_instance_id: str | None = None
@@ -52,7 +52,7 @@ class DescribedGroupMember(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribedGroup(Struct):
     error_code: int = 0
     error_message: str | None = None
@@ -79,7 +79,7 @@ class DescribedGroup(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeGroupsResponse(Struct):
     throttle_time_ms: int = 0
     groups: list[DescribedGroup] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 5
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribableLogDirTopic(Struct):
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class DescribableLogDirTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeLogDirsRequest(Struct):
     topics: list[DescribableLogDirTopic] | None = field(default_factory=list)
 
@@ -40,7 +40,7 @@ class DescribeLogDirsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeLogDirsPartition(Struct):
     partition_index: int = 0
     partition_size: int = 0
@@ -59,7 +59,7 @@ class DescribeLogDirsPartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeLogDirsTopic(Struct):
     name: str = ""
     partitions: list[DescribeLogDirsPartition] = field(default_factory=list)
@@ -74,7 +74,7 @@ class DescribeLogDirsTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeLogDirsResult(Struct):
     error_code: int = 0
     log_dir: str = ""
@@ -97,7 +97,7 @@ class DescribeLogDirsResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeLogDirsResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

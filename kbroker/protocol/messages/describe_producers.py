@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicRequest(Struct):
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class TopicRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeProducersRequest(Struct):
     topics: list[TopicRequest] = field(default_factory=list)
 
@@ -40,7 +40,7 @@ class DescribeProducersRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ProducerState(Struct):
     producer_id: int = 0
     producer_epoch: int = 0
@@ -63,7 +63,7 @@ class ProducerState(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionResponse(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -82,7 +82,7 @@ class PartitionResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicResponse(Struct):
     name: str = ""
     partitions: list[PartitionResponse] = field(default_factory=list)
@@ -97,7 +97,7 @@ class TopicResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeProducersResponse(Struct):
     throttle_time_ms: int = 0
     topics: list[TopicResponse] = field(default_factory=list)

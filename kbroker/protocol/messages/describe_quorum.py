@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestPartitionData(Struct):
     partition_index: int = 0
 
@@ -25,7 +25,7 @@ class RequestPartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestTopicData(Struct):
     topic_name: str = ""
     partitions: list[RequestPartitionData] = field(default_factory=list)
@@ -40,7 +40,7 @@ class RequestTopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeQuorumRequest(Struct):
     topics: list[RequestTopicData] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class DescribeQuorumRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReplicaState(Struct):
     replica_id: int = 0
     replica_directory_id: bytes = ZERO_UUID
@@ -72,7 +72,7 @@ class ReplicaState(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponsePartitionData(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -99,7 +99,7 @@ class ResponsePartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseTopicData(Struct):
     topic_name: str = ""
     partitions: list[ResponsePartitionData] = field(default_factory=list)
@@ -114,7 +114,7 @@ class ResponseTopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Listener(Struct):
     name: str = ""
     host: str = ""
@@ -131,7 +131,7 @@ class Listener(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Node(Struct):
     node_id: int = 0
     listeners: list[Listener] = field(default_factory=list)
@@ -146,7 +146,7 @@ class Node(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeQuorumResponse(Struct):
     error_code: int = 0
     error_message: str | None = ""

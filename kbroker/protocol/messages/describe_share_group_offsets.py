@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeShareGroupOffsetsRequestTopic(Struct):
     topic_name: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class DescribeShareGroupOffsetsRequestTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeShareGroupOffsetsRequestGroup(Struct):
     group_id: str = ""
     topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(default_factory=list)
@@ -46,7 +46,7 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeShareGroupOffsetsRequest(Struct):
     groups: list[DescribeShareGroupOffsetsRequestGroup] = field(default_factory=list)
 
@@ -57,7 +57,7 @@ class DescribeShareGroupOffsetsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeShareGroupOffsetsResponsePartition(Struct):
     partition_index: int = 0
     start_offset: int = 0
@@ -80,7 +80,7 @@ class DescribeShareGroupOffsetsResponsePartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeShareGroupOffsetsResponseTopic(Struct):
     topic_name: str = ""
     topic_id: bytes = ZERO_UUID
@@ -97,7 +97,7 @@ class DescribeShareGroupOffsetsResponseTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeShareGroupOffsetsResponseGroup(Struct):
     group_id: str = ""
     topics: list[DescribeShareGroupOffsetsResponseTopic] = field(default_factory=list)
@@ -116,7 +116,7 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeShareGroupOffsetsResponse(Struct):
     throttle_time_ms: int = 0
     groups: list[DescribeShareGroupOffsetsResponseGroup] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicRequest(Struct):
     name: str = ""
 
@@ -25,7 +25,7 @@ class TopicRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestCursor(Struct):
     topic_name: str = ""
     partition_index: int = 0
@@ -40,7 +40,7 @@ class RequestCursor(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeTopicPartitionsRequest(Struct):
     topics: list[TopicRequest] = field(default_factory=list)
     response_partition_limit: int = 2000
@@ -57,7 +57,7 @@ class DescribeTopicPartitionsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeTopicPartitionsResponsePartition(Struct):
     error_code: int = 0
     partition_index: int = 0
@@ -86,7 +86,7 @@ class DescribeTopicPartitionsResponsePartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeTopicPartitionsResponseTopic(Struct):
     error_code: int = 0
     name: str | None = ""
@@ -109,7 +109,7 @@ class DescribeTopicPartitionsResponseTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseCursor(Struct):
     topic_name: str = ""
     partition_index: int = 0
@@ -124,7 +124,7 @@ class ResponseCursor(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeTopicPartitionsResponse(Struct):
     throttle_time_ms: int = 0
     topics: list[DescribeTopicPartitionsResponseTopic] = field(default_factory=list)

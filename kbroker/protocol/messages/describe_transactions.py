@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeTransactionsRequest(Struct):
     transactional_ids: list[str] = field(default_factory=list)
 
@@ -25,7 +25,7 @@ class DescribeTransactionsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicData(Struct):
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -40,7 +40,7 @@ class TopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TransactionState(Struct):
     error_code: int = 0
     transactional_id: str = ""
@@ -67,7 +67,7 @@ class TransactionState(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeTransactionsResponse(Struct):
     throttle_time_ms: int = 0
     transaction_states: list[TransactionState] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UserName(Struct):
     name: str = ""
 
@@ -25,7 +25,7 @@ class UserName(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeUserScramCredentialsRequest(Struct):
     users: list[UserName] | None = field(default_factory=list)
 
@@ -36,7 +36,7 @@ class DescribeUserScramCredentialsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CredentialInfo(Struct):
     mechanism: int = 0
     iterations: int = 0
@@ -51,7 +51,7 @@ class CredentialInfo(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeUserScramCredentialsResult(Struct):
     user: str = ""
     error_code: int = 0
@@ -70,7 +70,7 @@ class DescribeUserScramCredentialsResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribeUserScramCredentialsResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

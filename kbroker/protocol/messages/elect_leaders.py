@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicPartitions(Struct):
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class TopicPartitions(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ElectLeadersRequest(Struct):
     election_type: int = 0
     topic_partitions: list[TopicPartitions] | None = field(default_factory=list)
@@ -46,7 +46,7 @@ class ElectLeadersRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionResult(Struct):
     partition_id: int = 0
     error_code: int = 0
@@ -63,7 +63,7 @@ class PartitionResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReplicaElectionResult(Struct):
     topic: str = ""
     partition_result: list[PartitionResult] = field(default_factory=list)
@@ -78,7 +78,7 @@ class ReplicaElectionResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ElectLeadersResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReplicaInfo(Struct):
     candidate_id: int = 0
     candidate_directory_id: bytes = ZERO_UUID
@@ -29,7 +29,7 @@ class ReplicaInfo(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestPartitionData(Struct):
     partition_index: int = 0
     leader_id: int = 0
@@ -50,7 +50,7 @@ class RequestPartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestTopicData(Struct):
     topic_name: str = ""
     partitions: list[RequestPartitionData] = field(default_factory=list)
@@ -65,7 +65,7 @@ class RequestTopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LeaderEndpoint(Struct):
     name: str = ""
     host: str = ""
@@ -82,7 +82,7 @@ class LeaderEndpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EndQuorumEpochRequest(Struct):
     cluster_id: str | None = None
     topics: list[RequestTopicData] = field(default_factory=list)
@@ -99,7 +99,7 @@ class EndQuorumEpochRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponsePartitionData(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -118,7 +118,7 @@ class ResponsePartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseTopicData(Struct):
     topic_name: str = ""
     partitions: list[ResponsePartitionData] = field(default_factory=list)
@@ -133,7 +133,7 @@ class ResponseTopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class NodeEndpoint(Struct):
     node_id: int = 0
     host: str = ""
@@ -150,7 +150,7 @@ class NodeEndpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EndQuorumEpochResponse(Struct):
     error_code: int = 0
     topics: list[ResponseTopicData] = field(default_factory=list)

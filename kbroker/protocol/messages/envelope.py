@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EnvelopeRequest(Struct):
     request_data: bytes = b""
     request_principal: bytes | None = b""
@@ -31,7 +31,7 @@ class EnvelopeRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EnvelopeResponse(Struct):
     response_data: bytes | None = None
     error_code: int = 0

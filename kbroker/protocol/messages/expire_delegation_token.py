@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ExpireDelegationTokenRequest(Struct):
     hmac: bytes = b""
     expiry_time_period_ms: int = 0
@@ -29,7 +29,7 @@ class ExpireDelegationTokenRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ExpireDelegationTokenResponse(Struct):
     error_code: int = 0
     expiry_timestamp_ms: int = 0

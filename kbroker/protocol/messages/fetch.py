@@ -14,7 +14,7 @@ MAX_VERSION: Final = 18
 FLEXIBLE_VERSION: Final = 12
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReplicaState(Struct):
     replica_id: int = -1
     replica_epoch: int = -1
@@ -29,7 +29,7 @@ class ReplicaState(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FetchPartition(Struct):
     partition: int = 0
     current_leader_epoch: int = -1
@@ -56,7 +56,7 @@ class FetchPartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FetchTopic(Struct):
     topic: str = ""
     topic_id: bytes = ZERO_UUID
@@ -73,7 +73,7 @@ class FetchTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ForgottenTopic(Struct):
     topic: str = ""
     topic_id: bytes = ZERO_UUID
@@ -90,7 +90,7 @@ class ForgottenTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FetchRequest(Struct):
     cluster_id: str | None = None
     replica_id: int = -1
@@ -127,7 +127,7 @@ class FetchRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EpochEndOffset(Struct):
     epoch: int = -1
     end_offset: int = -1
@@ -142,7 +142,7 @@ class EpochEndOffset(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LeaderIdAndEpoch(Struct):
     leader_id: int = -1
     leader_epoch: int = -1
@@ -157,7 +157,7 @@ class LeaderIdAndEpoch(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SnapshotId(Struct):
     end_offset: int = -1
     epoch: int = -1
@@ -172,7 +172,7 @@ class SnapshotId(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AbortedTransaction(Struct):
     producer_id: int = 0
     first_offset: int = 0
@@ -187,7 +187,7 @@ class AbortedTransaction(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionData(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -236,7 +236,7 @@ class PartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FetchableTopicResponse(Struct):
     topic: str = ""
     topic_id: bytes = ZERO_UUID
@@ -253,7 +253,7 @@ class FetchableTopicResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class NodeEndpoint(Struct):
     node_id: int = 0
     host: str = ""
@@ -272,7 +272,7 @@ class NodeEndpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FetchResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestSnapshotId(Struct):
     end_offset: int = 0
     epoch: int = 0
@@ -29,7 +29,7 @@ class RequestSnapshotId(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestPartitionSnapshot(Struct):
     partition: int = 0
     current_leader_epoch: int = 0
@@ -50,7 +50,7 @@ class RequestPartitionSnapshot(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestTopicSnapshot(Struct):
     name: str = ""
     partitions: list[RequestPartitionSnapshot] = field(default_factory=list)
@@ -65,7 +65,7 @@ class RequestTopicSnapshot(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FetchSnapshotRequest(Struct):
     cluster_id: str | None = None
     replica_id: int = -1
@@ -84,7 +84,7 @@ class FetchSnapshotRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseSnapshotId(Struct):
     end_offset: int = 0
     epoch: int = 0
@@ -99,7 +99,7 @@ class ResponseSnapshotId(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LeaderIdAndEpoch(Struct):
     leader_id: int = 0
     leader_epoch: int = 0
@@ -114,7 +114,7 @@ class LeaderIdAndEpoch(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponsePartitionSnapshot(Struct):
     index: int = 0
     error_code: int = 0
@@ -147,7 +147,7 @@ class ResponsePartitionSnapshot(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseTopicSnapshot(Struct):
     name: str = ""
     partitions: list[ResponsePartitionSnapshot] = field(default_factory=list)
@@ -162,7 +162,7 @@ class ResponseTopicSnapshot(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class NodeEndpoint(Struct):
     node_id: int = 0
     host: str = ""
@@ -179,7 +179,7 @@ class NodeEndpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FetchSnapshotResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 6
 FLEXIBLE_VERSION: Final = 3
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FindCoordinatorRequest(Struct):
     key: str = ""
     key_type: int = 0
@@ -31,7 +31,7 @@ class FindCoordinatorRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Coordinator(Struct):
     key: str = ""
     node_id: int = 0
@@ -54,7 +54,7 @@ class Coordinator(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FindCoordinatorResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

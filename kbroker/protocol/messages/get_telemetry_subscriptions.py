@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class GetTelemetrySubscriptionsRequest(Struct):
     client_instance_id: bytes = ZERO_UUID
 
@@ -25,7 +25,7 @@ class GetTelemetrySubscriptionsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class GetTelemetrySubscriptionsResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 4
 FLEXIBLE_VERSION: Final = 4
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class HeartbeatRequest(Struct):
     group_id: str = ""
     generation_id: int = 0
@@ -33,7 +33,7 @@ class HeartbeatRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class HeartbeatResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterableConfig(Struct):
     name: str = ""
     config_operation: int = 0
@@ -31,7 +31,7 @@ class AlterableConfig(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterConfigsResource(Struct):
     resource_type: int = 0
     resource_name: str = ""
@@ -48,7 +48,7 @@ class AlterConfigsResource(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class IncrementalAlterConfigsRequest(Struct):
     resources: list[AlterConfigsResource] = field(default_factory=list)
     validate_only: bool = False
@@ -63,7 +63,7 @@ class IncrementalAlterConfigsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AlterConfigsResourceResponse(Struct):
     error_code: int = 0
     error_message: str | None = ""
@@ -82,7 +82,7 @@ class AlterConfigsResourceResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class IncrementalAlterConfigsResponse(Struct):
     throttle_time_ms: int = 0
     responses: list[AlterConfigsResourceResponse] = field(default_factory=list)

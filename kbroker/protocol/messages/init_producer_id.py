@@ -14,7 +14,7 @@ MAX_VERSION: Final = 6
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class InitProducerIdRequest(Struct):
     transactional_id: str | None = ""
     transaction_timeout_ms: int = 0
@@ -37,7 +37,7 @@ class InitProducerIdRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class InitProducerIdResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

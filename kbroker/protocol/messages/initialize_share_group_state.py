@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionData(Struct):
     partition: int = 0
     state_epoch: int = 0
@@ -31,7 +31,7 @@ class PartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class InitializeStateData(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionData] = field(default_factory=list)
@@ -46,7 +46,7 @@ class InitializeStateData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class InitializeShareGroupStateRequest(Struct):
     group_id: str = ""
     topics: list[InitializeStateData] = field(default_factory=list)
@@ -61,7 +61,7 @@ class InitializeShareGroupStateRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionResult(Struct):
     partition: int = 0
     error_code: int = 0
@@ -78,7 +78,7 @@ class PartitionResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class InitializeStateResult(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionResult] = field(default_factory=list)
@@ -93,7 +93,7 @@ class InitializeStateResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class InitializeShareGroupStateResponse(Struct):
     results: list[InitializeStateResult] = field(default_factory=list)
 

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 9
 FLEXIBLE_VERSION: Final = 6
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class JoinGroupRequestProtocol(Struct):
     name: str = ""
     metadata: bytes = b""
@@ -29,7 +29,7 @@ class JoinGroupRequestProtocol(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class JoinGroupRequest(Struct):
     group_id: str = ""
     session_timeout_ms: int = 0
@@ -56,7 +56,7 @@ class JoinGroupRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class JoinGroupResponseMember(Struct):
     member_id: str = ""
     group_instance_id: str | None = None
@@ -73,7 +73,7 @@ class JoinGroupResponseMember(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class JoinGroupResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -12,7 +12,7 @@ MIN_VERSION: Final = 0
 MAX_VERSION: Final = 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Voter(Struct):
     voter_id: int = 0
     voter_directory_id: bytes = ZERO_UUID
@@ -27,7 +27,7 @@ class Voter(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LeaderChangeMessage(Struct):
     version: int = 0
     leader_id: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 5
 FLEXIBLE_VERSION: Final = 4
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class MemberIdentity(Struct):
     member_id: str = ""
     group_instance_id: str | None = None
@@ -31,7 +31,7 @@ class MemberIdentity(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LeaveGroupRequest(Struct):
     group_id: str = ""
     member_id: str = ""
@@ -48,7 +48,7 @@ class LeaveGroupRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class MemberResponse(Struct):
     member_id: str = ""
     group_instance_id: str | None = ""
@@ -65,7 +65,7 @@ class MemberResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LeaveGroupResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListConfigResourcesRequest(Struct):
     resource_types: list[int] = field(default_factory=list)
 
@@ -25,7 +25,7 @@ class ListConfigResourcesRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ConfigResource(Struct):
     resource_name: str = ""
     resource_type: int = 16
@@ -40,7 +40,7 @@ class ConfigResource(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListConfigResourcesResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

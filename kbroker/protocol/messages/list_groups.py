@@ -14,7 +14,7 @@ MAX_VERSION: Final = 5
 FLEXIBLE_VERSION: Final = 3
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListGroupsRequest(Struct):
     states_filter: list[str] = field(default_factory=list)
     types_filter: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class ListGroupsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListedGroup(Struct):
     group_id: str = ""
     protocol_type: str = ""
@@ -48,7 +48,7 @@ class ListedGroup(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListGroupsResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

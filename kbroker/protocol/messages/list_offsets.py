@@ -14,7 +14,7 @@ MAX_VERSION: Final = 11
 FLEXIBLE_VERSION: Final = 6
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListOffsetsPartition(Struct):
     partition_index: int = 0
     current_leader_epoch: int = -1
@@ -31,7 +31,7 @@ class ListOffsetsPartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListOffsetsTopic(Struct):
     name: str = ""
     partitions: list[ListOffsetsPartition] = field(default_factory=list)
@@ -46,7 +46,7 @@ class ListOffsetsTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListOffsetsRequest(Struct):
     replica_id: int = 0
     isolation_level: int = 0
@@ -65,7 +65,7 @@ class ListOffsetsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListOffsetsPartitionResponse(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -86,7 +86,7 @@ class ListOffsetsPartitionResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListOffsetsTopicResponse(Struct):
     name: str = ""
     partitions: list[ListOffsetsPartitionResponse] = field(default_factory=list)
@@ -101,7 +101,7 @@ class ListOffsetsTopicResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListOffsetsResponse(Struct):
     throttle_time_ms: int = 0
     topics: list[ListOffsetsTopicResponse] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListPartitionReassignmentsTopics(Struct):
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class ListPartitionReassignmentsTopics(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListPartitionReassignmentsRequest(Struct):
     timeout_ms: int = 60000
     topics: list[ListPartitionReassignmentsTopics] | None = None
@@ -44,7 +44,7 @@ class ListPartitionReassignmentsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OngoingPartitionReassignment(Struct):
     partition_index: int = 0
     replicas: list[int] = field(default_factory=list)
@@ -63,7 +63,7 @@ class OngoingPartitionReassignment(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OngoingTopicReassignment(Struct):
     name: str = ""
     partitions: list[OngoingPartitionReassignment] = field(default_factory=list)
@@ -78,7 +78,7 @@ class OngoingTopicReassignment(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListPartitionReassignmentsResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

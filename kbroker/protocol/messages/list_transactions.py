@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListTransactionsRequest(Struct):
     state_filters: list[str] = field(default_factory=list)
     producer_id_filters: list[int] = field(default_factory=list)
@@ -33,7 +33,7 @@ class ListTransactionsRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TransactionState(Struct):
     transactional_id: str = ""
     producer_id: int = 0
@@ -50,7 +50,7 @@ class TransactionState(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ListTransactionsResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 13
 FLEXIBLE_VERSION: Final = 9
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class MetadataRequestTopic(Struct):
     topic_id: bytes = ZERO_UUID
     name: str | None = ""
@@ -29,7 +29,7 @@ class MetadataRequestTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class MetadataRequest(Struct):
     topics: list[MetadataRequestTopic] | None = field(default_factory=list)
     allow_auto_topic_creation: bool = True
@@ -48,7 +48,7 @@ class MetadataRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class MetadataResponseBroker(Struct):
     node_id: int = 0
     host: str = ""
@@ -67,7 +67,7 @@ class MetadataResponseBroker(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class MetadataResponsePartition(Struct):
     error_code: int = 0
     partition_index: int = 0
@@ -92,7 +92,7 @@ class MetadataResponsePartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class MetadataResponseTopic(Struct):
     error_code: int = 0
     name: str | None = ""
@@ -115,7 +115,7 @@ class MetadataResponseTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class MetadataResponse(Struct):
     throttle_time_ms: int = 0
     brokers: list[MetadataResponseBroker] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 10
 FLEXIBLE_VERSION: Final = 8
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetCommitRequestPartition(Struct):
     partition_index: int = 0
     committed_offset: int = 0
@@ -33,7 +33,7 @@ class OffsetCommitRequestPartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetCommitRequestTopic(Struct):
     name: str = ""
     topic_id: bytes = ZERO_UUID
@@ -50,7 +50,7 @@ class OffsetCommitRequestTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetCommitRequest(Struct):
     group_id: str = ""
     generation_id_or_member_epoch: int = -1
@@ -73,7 +73,7 @@ class OffsetCommitRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetCommitResponsePartition(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -88,7 +88,7 @@ class OffsetCommitResponsePartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetCommitResponseTopic(Struct):
     name: str = ""
     topic_id: bytes = ZERO_UUID
@@ -105,7 +105,7 @@ class OffsetCommitResponseTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetCommitResponse(Struct):
     throttle_time_ms: int = 0
     topics: list[OffsetCommitResponseTopic] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetDeleteRequestPartition(Struct):
     partition_index: int = 0
 
@@ -25,7 +25,7 @@ class OffsetDeleteRequestPartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetDeleteRequestTopic(Struct):
     name: str = ""
     partitions: list[OffsetDeleteRequestPartition] = field(default_factory=list)
@@ -40,7 +40,7 @@ class OffsetDeleteRequestTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetDeleteRequest(Struct):
     group_id: str = ""
     topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)
@@ -55,7 +55,7 @@ class OffsetDeleteRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetDeleteResponsePartition(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -70,7 +70,7 @@ class OffsetDeleteResponsePartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetDeleteResponseTopic(Struct):
     name: str = ""
     partitions: list[OffsetDeleteResponsePartition] = field(default_factory=list)
@@ -85,7 +85,7 @@ class OffsetDeleteResponseTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetDeleteResponse(Struct):
     error_code: int = 0
     throttle_time_ms: int = 0

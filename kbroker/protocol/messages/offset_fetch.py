@@ -14,7 +14,7 @@ MAX_VERSION: Final = 10
 FLEXIBLE_VERSION: Final = 6
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetFetchRequestTopic(Struct):
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class OffsetFetchRequestTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetFetchRequestTopics(Struct):
     name: str = ""
     topic_id: bytes = ZERO_UUID
@@ -46,7 +46,7 @@ class OffsetFetchRequestTopics(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetFetchRequestGroup(Struct):
     group_id: str = ""
     member_id: str | None = None
@@ -65,7 +65,7 @@ class OffsetFetchRequestGroup(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetFetchRequest(Struct):
     group_id: str = ""
     topics: list[OffsetFetchRequestTopic] | None = field(default_factory=list)
@@ -84,7 +84,7 @@ class OffsetFetchRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetFetchResponsePartition(Struct):
     partition_index: int = 0
     committed_offset: int = 0
@@ -105,7 +105,7 @@ class OffsetFetchResponsePartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetFetchResponseTopic(Struct):
     name: str = ""
     partitions: list[OffsetFetchResponsePartition] = field(default_factory=list)
@@ -120,7 +120,7 @@ class OffsetFetchResponseTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetFetchResponsePartitions(Struct):
     partition_index: int = 0
     committed_offset: int = 0
@@ -141,7 +141,7 @@ class OffsetFetchResponsePartitions(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetFetchResponseTopics(Struct):
     name: str = ""
     topic_id: bytes = ZERO_UUID
@@ -158,7 +158,7 @@ class OffsetFetchResponseTopics(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetFetchResponseGroup(Struct):
     group_id: str = ""
     topics: list[OffsetFetchResponseTopics] = field(default_factory=list)
@@ -175,7 +175,7 @@ class OffsetFetchResponseGroup(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetFetchResponse(Struct):
     throttle_time_ms: int = 0
     topics: list[OffsetFetchResponseTopic] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 4
 FLEXIBLE_VERSION: Final = 4
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetForLeaderPartition(Struct):
     partition: int = 0
     current_leader_epoch: int = -1
@@ -31,7 +31,7 @@ class OffsetForLeaderPartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetForLeaderTopic(Struct):
     topic: str = ""
     partitions: list[OffsetForLeaderPartition] = field(default_factory=list)
@@ -46,7 +46,7 @@ class OffsetForLeaderTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetForLeaderEpochRequest(Struct):
     replica_id: int = -2
     topics: list[OffsetForLeaderTopic] = field(default_factory=list)
@@ -61,7 +61,7 @@ class OffsetForLeaderEpochRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EpochEndOffset(Struct):
     error_code: int = 0
     partition: int = 0
@@ -80,7 +80,7 @@ class EpochEndOffset(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetForLeaderTopicResult(Struct):
     topic: str = ""
     partitions: list[EpochEndOffset] = field(default_factory=list)
@@ -95,7 +95,7 @@ class OffsetForLeaderTopicResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class OffsetForLeaderEpochResponse(Struct):
     throttle_time_ms: int = 0
     topics: list[OffsetForLeaderTopicResult] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 13
 FLEXIBLE_VERSION: Final = 9
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionProduceData(Struct):
     index: int = 0
     records: Records | None = None
@@ -29,7 +29,7 @@ class PartitionProduceData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicProduceData(Struct):
     name: str = ""
     topic_id: bytes = ZERO_UUID
@@ -46,7 +46,7 @@ class TopicProduceData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ProduceRequest(Struct):
     transactional_id: str | None = None
     acks: int = 0
@@ -65,7 +65,7 @@ class ProduceRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BatchIndexAndErrorMessage(Struct):
     batch_index: int = 0
     batch_index_error_message: str | None = None
@@ -80,7 +80,7 @@ class BatchIndexAndErrorMessage(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LeaderIdAndEpoch(Struct):
     leader_id: int = -1
     leader_epoch: int = -1
@@ -95,7 +95,7 @@ class LeaderIdAndEpoch(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionProduceResponse(Struct):
     index: int = 0
     error_code: int = 0
@@ -130,7 +130,7 @@ class PartitionProduceResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicProduceResponse(Struct):
     name: str = ""
     topic_id: bytes = ZERO_UUID
@@ -147,7 +147,7 @@ class TopicProduceResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class NodeEndpoint(Struct):
     node_id: int = 0
     host: str = ""
@@ -166,7 +166,7 @@ class NodeEndpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ProduceResponse(Struct):
     responses: list[TopicProduceResponse] = field(default_factory=list)
     throttle_time_ms: int = 0

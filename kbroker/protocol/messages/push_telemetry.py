@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PushTelemetryRequest(Struct):
     client_instance_id: bytes = ZERO_UUID
     subscription_id: int = 0
@@ -35,7 +35,7 @@ class PushTelemetryRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PushTelemetryResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionData(Struct):
     partition: int = 0
     leader_epoch: int = 0
@@ -29,7 +29,7 @@ class PartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReadStateData(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionData] = field(default_factory=list)
@@ -44,7 +44,7 @@ class ReadStateData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReadShareGroupStateRequest(Struct):
     group_id: str = ""
     topics: list[ReadStateData] = field(default_factory=list)
@@ -59,7 +59,7 @@ class ReadShareGroupStateRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StateBatch(Struct):
     first_offset: int = 0
     last_offset: int = 0
@@ -78,7 +78,7 @@ class StateBatch(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionResult(Struct):
     partition: int = 0
     error_code: int = 0
@@ -101,7 +101,7 @@ class PartitionResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReadStateResult(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionResult] = field(default_factory=list)
@@ -116,7 +116,7 @@ class ReadStateResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReadShareGroupStateResponse(Struct):
     results: list[ReadStateResult] = field(default_factory=list)
 

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionData(Struct):
     partition: int = 0
     leader_epoch: int = 0
@@ -29,7 +29,7 @@ class PartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReadStateSummaryData(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionData] = field(default_factory=list)
@@ -44,7 +44,7 @@ class ReadStateSummaryData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReadShareGroupStateSummaryRequest(Struct):
     group_id: str = ""
     topics: list[ReadStateSummaryData] = field(default_factory=list)
@@ -59,7 +59,7 @@ class ReadShareGroupStateSummaryRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionResult(Struct):
     partition: int = 0
     error_code: int = 0
@@ -84,7 +84,7 @@ class PartitionResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReadStateSummaryResult(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionResult] = field(default_factory=list)
@@ -99,7 +99,7 @@ class ReadStateSummaryResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ReadShareGroupStateSummaryResponse(Struct):
     results: list[ReadStateSummaryResult] = field(default_factory=list)
 

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RemoveRaftVoterRequest(Struct):
     cluster_id: str | None = ""
     voter_id: int = 0
@@ -31,7 +31,7 @@ class RemoveRaftVoterRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RemoveRaftVoterResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -12,7 +12,7 @@ MIN_VERSION: Final = 1
 MAX_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestHeader(Struct):
     request_api_key: int = 0
     request_api_version: int = 0

@@ -12,7 +12,7 @@ MIN_VERSION: Final = 0
 MAX_VERSION: Final = 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseHeader(Struct):
     correlation_id: int = 0
 

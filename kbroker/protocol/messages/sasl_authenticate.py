@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 2
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SaslAuthenticateRequest(Struct):
     auth_bytes: bytes = b""
 
@@ -25,7 +25,7 @@ class SaslAuthenticateRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SaslAuthenticateResponse(Struct):
     error_code: int = 0
     error_message: str | None = ""

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SaslHandshakeRequest(Struct):
     mechanism: str = ""
 
@@ -25,7 +25,7 @@ class SaslHandshakeRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SaslHandshakeResponse(Struct):
     error_code: int = 0
     mechanisms: list[str] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AcknowledgementBatch(Struct):
     first_offset: int = 0
     last_offset: int = 0
@@ -31,7 +31,7 @@ class AcknowledgementBatch(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AcknowledgePartition(Struct):
     partition_index: int = 0
     acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
@@ -46,7 +46,7 @@ class AcknowledgePartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AcknowledgeTopic(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[AcknowledgePartition] = field(default_factory=list)
@@ -61,7 +61,7 @@ class AcknowledgeTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareAcknowledgeRequest(Struct):
     group_id: str | None = None
     member_id: str | None = ""
@@ -82,7 +82,7 @@ class ShareAcknowledgeRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LeaderIdAndEpoch(Struct):
     leader_id: int = 0
     leader_epoch: int = 0
@@ -97,7 +97,7 @@ class LeaderIdAndEpoch(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionData(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -116,7 +116,7 @@ class PartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareAcknowledgeTopicResponse(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionData] = field(default_factory=list)
@@ -131,7 +131,7 @@ class ShareAcknowledgeTopicResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class NodeEndpoint(Struct):
     node_id: int = 0
     host: str = ""
@@ -150,7 +150,7 @@ class NodeEndpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareAcknowledgeResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

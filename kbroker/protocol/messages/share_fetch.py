@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AcknowledgementBatch(Struct):
     first_offset: int = 0
     last_offset: int = 0
@@ -31,7 +31,7 @@ class AcknowledgementBatch(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FetchPartition(Struct):
     partition_index: int = 0
     acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
@@ -46,7 +46,7 @@ class FetchPartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FetchTopic(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[FetchPartition] = field(default_factory=list)
@@ -61,7 +61,7 @@ class FetchTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ForgottenTopic(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[int] = field(default_factory=list)
@@ -76,7 +76,7 @@ class ForgottenTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareFetchRequest(Struct):
     group_id: str | None = None
     member_id: str | None = ""
@@ -111,7 +111,7 @@ class ShareFetchRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class LeaderIdAndEpoch(Struct):
     leader_id: int = 0
     leader_epoch: int = 0
@@ -126,7 +126,7 @@ class LeaderIdAndEpoch(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class AcquiredRecords(Struct):
     first_offset: int = 0
     last_offset: int = 0
@@ -143,7 +143,7 @@ class AcquiredRecords(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionData(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -170,7 +170,7 @@ class PartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareFetchableTopicResponse(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionData] = field(default_factory=list)
@@ -185,7 +185,7 @@ class ShareFetchableTopicResponse(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class NodeEndpoint(Struct):
     node_id: int = 0
     host: str = ""
@@ -204,7 +204,7 @@ class NodeEndpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareFetchResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareGroupHeartbeatRequest(Struct):
     group_id: str = ""
     member_id: str = ""
@@ -35,7 +35,7 @@ class ShareGroupHeartbeatRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicPartitions(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[int] = field(default_factory=list)
@@ -50,7 +50,7 @@ class TopicPartitions(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Assignment(Struct):
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
 
@@ -61,7 +61,7 @@ class Assignment(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ShareGroupHeartbeatResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupDescribeRequest(Struct):
     group_ids: list[str] = field(default_factory=list)
     include_authorized_operations: bool = False
@@ -29,7 +29,7 @@ class StreamsGroupDescribeRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class KeyValue(Struct):
     key: str = ""
     value: str = ""
@@ -44,7 +44,7 @@ class KeyValue(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicInfo(Struct):
     name: str = ""
     partitions: int = 0
@@ -63,7 +63,7 @@ class TopicInfo(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Subtopology(Struct):
     subtopology_id: str = ""
     source_topics: list[str] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Subtopology(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Topology(Struct):
     epoch: int = 0
     subtopologies: list[Subtopology] | None = None
@@ -99,7 +99,7 @@ class Topology(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Endpoint(Struct):
     host: str = ""
     port: int = 0
@@ -114,7 +114,7 @@ class Endpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TaskOffset(Struct):
     subtopology_id: str = ""
     partition: int = 0
@@ -131,7 +131,7 @@ class TaskOffset(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TaskIds(Struct):
     subtopology_id: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -146,7 +146,7 @@ class TaskIds(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Assignment(Struct):
     active_tasks: list[TaskIds] = field(default_factory=list)
     standby_tasks: list[TaskIds] = field(default_factory=list)
@@ -163,7 +163,7 @@ class Assignment(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Member(Struct):
     member_id: str = ""
     member_epoch: int = 0
@@ -204,7 +204,7 @@ class Member(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class DescribedGroup(Struct):
     error_code: int = 0
     error_message: str | None = None
@@ -233,7 +233,7 @@ class DescribedGroup(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupDescribeResponse(Struct):
     throttle_time_ms: int = 0
     groups: list[DescribedGroup] = field(default_factory=list)

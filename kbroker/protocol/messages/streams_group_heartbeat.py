@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class KeyValue(Struct):
     key: str = ""
     value: str = ""
@@ -29,7 +29,7 @@ class KeyValue(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicInfo(Struct):
     name: str = ""
     partitions: int = 0
@@ -48,7 +48,7 @@ class TopicInfo(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CopartitionGroup(Struct):
     source_topics: list[int] = field(default_factory=list)
     source_topic_regex: list[int] = field(default_factory=list)
@@ -65,7 +65,7 @@ class CopartitionGroup(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Subtopology(Struct):
     subtopology_id: str = ""
     source_topics: list[str] = field(default_factory=list)
@@ -90,7 +90,7 @@ class Subtopology(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Topology(Struct):
     epoch: int = 0
     subtopologies: list[Subtopology] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Topology(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestTaskIds(Struct):
     subtopology_id: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -120,7 +120,7 @@ class RequestTaskIds(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestEndpoint(Struct):
     host: str = ""
     port: int = 0
@@ -135,7 +135,7 @@ class RequestEndpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TaskOffset(Struct):
     subtopology_id: str = ""
     partition: int = 0
@@ -152,7 +152,7 @@ class TaskOffset(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupHeartbeatRequest(Struct):
     group_id: str = ""
     member_id: str = ""
@@ -197,7 +197,7 @@ class StreamsGroupHeartbeatRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Status(Struct):
     status_code: int = 0
     status_detail: str = ""
@@ -212,7 +212,7 @@ class Status(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseTaskIds(Struct):
     subtopology_id: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -227,7 +227,7 @@ class ResponseTaskIds(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseEndpoint(Struct):
     host: str = ""
     port: int = 0
@@ -242,7 +242,7 @@ class ResponseEndpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TopicPartition(Struct):
     topic: str = ""
     partitions: list[int] = field(default_factory=list)
@@ -257,7 +257,7 @@ class TopicPartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class EndpointToPartitions(Struct):
     user_endpoint: ResponseEndpoint = field(default_factory=ResponseEndpoint)
     active_partitions: list[TopicPartition] = field(default_factory=list)
@@ -274,7 +274,7 @@ class EndpointToPartitions(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StreamsGroupHeartbeatResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 5
 FLEXIBLE_VERSION: Final = 4
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SyncGroupRequestAssignment(Struct):
     member_id: str = ""
     assignment: bytes = b""
@@ -29,7 +29,7 @@ class SyncGroupRequestAssignment(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SyncGroupRequest(Struct):
     group_id: str = ""
     generation_id: int = 0
@@ -54,7 +54,7 @@ class SyncGroupRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class SyncGroupResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 5
 FLEXIBLE_VERSION: Final = 3
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TxnOffsetCommitRequestPartition(Struct):
     partition_index: int = 0
     committed_offset: int = 0
@@ -33,7 +33,7 @@ class TxnOffsetCommitRequestPartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TxnOffsetCommitRequestTopic(Struct):
     name: str = ""
     partitions: list[TxnOffsetCommitRequestPartition] = field(default_factory=list)
@@ -48,7 +48,7 @@ class TxnOffsetCommitRequestTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TxnOffsetCommitRequest(Struct):
     transactional_id: str = ""
     group_id: str = ""
@@ -75,7 +75,7 @@ class TxnOffsetCommitRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TxnOffsetCommitResponsePartition(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -90,7 +90,7 @@ class TxnOffsetCommitResponsePartition(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TxnOffsetCommitResponseTopic(Struct):
     name: str = ""
     partitions: list[TxnOffsetCommitResponsePartition] = field(default_factory=list)
@@ -105,7 +105,7 @@ class TxnOffsetCommitResponseTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class TxnOffsetCommitResponse(Struct):
     throttle_time_ms: int = 0
     topics: list[TxnOffsetCommitResponseTopic] = field(default_factory=list)

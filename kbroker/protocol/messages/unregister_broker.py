@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UnregisterBrokerRequest(Struct):
     broker_id: int = 0
 
@@ -25,7 +25,7 @@ class UnregisterBrokerRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UnregisterBrokerResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class FeatureUpdateKey(Struct):
     feature: str = ""
     max_version_level: int = 0
@@ -33,7 +33,7 @@ class FeatureUpdateKey(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UpdateFeaturesRequest(Struct):
     timeout_ms: int = 60000
     feature_updates: list[FeatureUpdateKey] = field(default_factory=list)
@@ -50,7 +50,7 @@ class UpdateFeaturesRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UpdatableFeatureResult(Struct):
     feature: str = ""
     error_code: int = 0
@@ -67,7 +67,7 @@ class UpdatableFeatureResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UpdateFeaturesResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 0
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Listener(Struct):
     name: str = ""
     host: str = ""
@@ -31,7 +31,7 @@ class Listener(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class KRaftVersionFeature(Struct):
     min_supported_version: int = 0
     max_supported_version: int = 0
@@ -46,7 +46,7 @@ class KRaftVersionFeature(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UpdateRaftVoterRequest(Struct):
     cluster_id: str | None = ""
     current_leader_epoch: int = 0
@@ -69,7 +69,7 @@ class UpdateRaftVoterRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class CurrentLeader(Struct):
     leader_id: int = -1
     leader_epoch: int = -1
@@ -88,7 +88,7 @@ class CurrentLeader(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class UpdateRaftVoterResponse(Struct):
     throttle_time_ms: int = 0
     error_code: int = 0

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestPartitionData(Struct):
     partition_index: int = 0
     replica_epoch: int = 0
@@ -41,7 +41,7 @@ class RequestPartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class RequestTopicData(Struct):
     topic_name: str = ""
     partitions: list[RequestPartitionData] = field(default_factory=list)
@@ -56,7 +56,7 @@ class RequestTopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class VoteRequest(Struct):
     cluster_id: str | None = None
     voter_id: int = -1
@@ -73,7 +73,7 @@ class VoteRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponsePartitionData(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -94,7 +94,7 @@ class ResponsePartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ResponseTopicData(Struct):
     topic_name: str = ""
     partitions: list[ResponsePartitionData] = field(default_factory=list)
@@ -109,7 +109,7 @@ class ResponseTopicData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class NodeEndpoint(Struct):
     node_id: int = 0
     host: str = ""
@@ -126,7 +126,7 @@ class NodeEndpoint(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class VoteResponse(Struct):
     error_code: int = 0
     topics: list[ResponseTopicData] = field(default_factory=list)

@@ -14,7 +14,7 @@ MAX_VERSION: Final = 1
 FLEXIBLE_VERSION: Final = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class StateBatch(Struct):
     first_offset: int = 0
     last_offset: int = 0
@@ -33,7 +33,7 @@ class StateBatch(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionData(Struct):
     partition: int = 0
     state_epoch: int = 0
@@ -56,7 +56,7 @@ class PartitionData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WriteStateData(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionData] = field(default_factory=list)
@@ -71,7 +71,7 @@ class WriteStateData(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WriteShareGroupStateRequest(Struct):
     group_id: str = ""
     topics: list[WriteStateData] = field(default_factory=list)
@@ -86,7 +86,7 @@ class WriteShareGroupStateRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionResult(Struct):
     partition: int = 0
     error_code: int = 0
@@ -103,7 +103,7 @@ class PartitionResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WriteStateResult(Struct):
     topic_id: bytes = ZERO_UUID
     partitions: list[PartitionResult] = field(default_factory=list)
@@ -118,7 +118,7 @@ class WriteStateResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WriteShareGroupStateResponse(Struct):
     results: list[WriteStateResult] = field(default_factory=list)
 

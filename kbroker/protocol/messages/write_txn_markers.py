@@ -14,7 +14,7 @@ MAX_VERSION: Final = 2
 FLEXIBLE_VERSION: Final = 1
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WritableTxnMarkerTopic(Struct):
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
@@ -29,7 +29,7 @@ class WritableTxnMarkerTopic(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WritableTxnMarker(Struct):
     producer_id: int = 0
     producer_epoch: int = 0
@@ -52,7 +52,7 @@ class WritableTxnMarker(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WriteTxnMarkersRequest(Struct):
     markers: list[WritableTxnMarker] = field(default_factory=list)
 
@@ -63,7 +63,7 @@ class WriteTxnMarkersRequest(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WritableTxnMarkerPartitionResult(Struct):
     partition_index: int = 0
     error_code: int = 0
@@ -78,7 +78,7 @@ class WritableTxnMarkerPartitionResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WritableTxnMarkerTopicResult(Struct):
     name: str = ""
     partitions: list[WritableTxnMarkerPartitionResult] = field(default_factory=list)
@@ -93,7 +93,7 @@ class WritableTxnMarkerTopicResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WritableTxnMarkerResult(Struct):
     producer_id: int = 0
     topics: list[WritableTxnMarkerTopicResult] = field(default_factory=list)
@@ -108,7 +108,7 @@ class WritableTxnMarkerResult(Struct):
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class WriteTxnMarkersResponse(Struct):
     markers: list[WritableTxnMarkerResult] = field(default_factory=list)
 
