@@ -31,8 +31,8 @@ SECURITY = (
             PER_BROKER,
             doc="How the principal of a connection is built; only the default rules are available."),
     Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",), list_of(), PER_BROKER,
-            doc="SASL mechanisms a listener offers. kbroker has PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and "
-                "OAUTHBEARER."),
+            doc="SASL mechanisms a listener offers. kbroker has PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512; "
+                "the default must be changed for SASL listeners."),
     Setting("sasl.jaas.config", PASSWORD, None, dynamic=PER_BROKER,
             doc="Login module line with the users of a mechanism, as "
                 "listener.name.NAME.MECHANISM.sasl.jaas.config."),

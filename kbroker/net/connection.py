@@ -12,6 +12,7 @@ from typing import Protocol
 
 from kbroker.config.listeners import Endpoint
 from kbroker.ipc.fds import Accepted
+from kbroker.net.login import Login
 
 GATHER = 64  # buffers of one writev
 
@@ -57,7 +58,9 @@ class Connection:
         "end",
         "fd",
         "listener",
+        "login",
         "on_close",
+        "on_end",
         "on_sent",
         "queued_ns",
         "request_bytes",
@@ -83,6 +86,8 @@ class Connection:
         self.api_version = self.request_bytes = 0
         self.began_ns = self.queued_ns = self.waited_ns = 0  # of that request, see RequestCounts
         self.end = ""  # why it was closed
+        self.login: Login | None = None  # on SASL listeners
+        self.on_end: Callable[[], None] | None = None  # as on_close, for what lasts as long as the connection
 
     @property
     def peer(self) -> str:

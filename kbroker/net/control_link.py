@@ -8,7 +8,15 @@ from functools import partial
 from typing import Any
 
 from kbroker.ipc.link import AsyncLink, LinkClosed
-from kbroker.ipc.messages import ClientRequest, ConnectionClosed, Hello, Image, VerifyTransaction
+from kbroker.ipc.messages import (
+    ClientRequest,
+    ConnectionClosed,
+    FindScramCredential,
+    Hello,
+    Image,
+    ScramCredential,
+    VerifyTransaction,
+)
 
 RETRY_SECONDS = 0.02
 log = logging.getLogger(__name__)
@@ -90,6 +98,13 @@ class ControlLink:
             raise LinkClosed("control is not there")
         answers: tuple[tuple[int, str | None], ...] = await self._link.call(asked)
         return answers
+
+    async def find_credential(self, asked: FindScramCredential) -> ScramCredential | None:
+        """A user's credential. Raises LinkClosed."""
+        if self._link is None:
+            raise LinkClosed("control is not there")
+        found: ScramCredential | None = await self._link.call(asked)
+        return found
 
     def close(self) -> None:
         """Close for good."""

@@ -15,6 +15,7 @@ from kbroker.log.open_files import OpenFile
 from kbroker.net.connection import Connection, State
 from kbroker.net.control_link import ControlLink
 from kbroker.net.fetches import Fetches
+from kbroker.net.logins import Logins
 from kbroker.net.process import NetworkProcess
 from kbroker.net.request_counts import PURGATORY_SECONDS
 from kbroker.net.waiting_fetches import WaitingFetches
@@ -47,12 +48,15 @@ class Dispatch:
         self._control = control
         self.fetches = fetches
         self.waiting = WaitingFetches(process.context, fetches.purgatory, self.take, self._waited)
+        self.logins = Logins(process, control.find_credential)
         self._local = local_handlers
         self._served = served
 
     def take(self, connection: Connection, frame: bytes) -> None:
         """Serve one request: a frame without its size. Its connection reads no further until it is answered."""
         try:
+            if connection.login is not None and self.logins.takes(connection, frame):
+                return
             header, body = parse_request(frame)
             connection.api_key = header.api_key
             if self._process.quotas.active:
@@ -133,6 +137,8 @@ class Dispatch:
         if answer is None:
             self._process.close(connection, f"no answer to API key {connection.api_key}")
         else:
+            if connection.state is State.AUTHENTICATING:
+                self.logins.told_versions(connection, answer)
             self._process.reply(connection, [answer] if answer else [])
 
 

@@ -21,6 +21,7 @@ from kbroker.net.chunk_kernel import release_chunk
 from kbroker.net.complaints import Complaints, bad_size
 from kbroker.net.connection import Connection, FilePart, FileSource, Part, State
 from kbroker.net.context import Context
+from kbroker.net.login import Login
 from kbroker.net.produce_answers import ProduceAnswers
 from kbroker.net.produce_checks import ProduceChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, arm_row, close_row, pump, register, resume
@@ -179,9 +180,13 @@ class NetworkProcess:
     def _open(self, accepted: Accepted, fd: int) -> None:
         listener = self._listeners[accepted.listener]
         os.set_blocking(fd, False)
-        row = self.context.take_row(fd, nl.FLAG_HOT | nl.FLAG_FETCH, time.monotonic_ns())
+        flags = 0 if listener.protocol.sasl else nl.FLAG_HOT | nl.FLAG_FETCH
+        row = self.context.take_row(fd, flags, time.monotonic_ns())
         connection = self.connections[row] = Connection(accepted, fd, row, listener)
-        if self.quotas.active:
+        if listener.protocol.sasl:
+            connection.login = Login()
+            connection.state = State.AUTHENTICATING
+        elif self.quotas.active:
             self.quotas.start(connection)
         self.counts.opened(connection)
         self.context.connections[row, nl.CN_ARMED] = READING
@@ -206,8 +211,9 @@ class NetworkProcess:
         self.context.give_row(connection.row)
         self._closed_ids.append(connection.accepted.connection_id)
         self._process_line[sm.PROCESS_CONNECTIONS] = len(self.connections)
-        if connection.on_close is not None:
-            connection.on_close()
+        for ending in (connection.on_close, connection.on_end):
+            if ending is not None:
+                ending()
         log.debug("closed %s: %s", connection.peer, reason)
 
     def _tell_closed(self) -> None:
@@ -227,7 +233,7 @@ class NetworkProcess:
         """Send the answer to the request that Python was serving, then go on with the connection."""
         if connection.state is State.CLOSED:
             return
-        if self.quotas.active:
+        if self.quotas.active and connection.state is State.READY:
             parts = self.quotas.answered(connection, parts)
         self.counts.answered(connection, parts)
         if not self._send(connection, parts):

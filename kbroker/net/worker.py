@@ -61,6 +61,7 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
     def on_image(image: Image) -> None:
         gone = process.topics.apply(image.topics, image.deleted, image.full, image.version)
         fetches.on_gone(gone)
+        dispatch.logins.change(image.settings)
         if image.quotas is not None:
             process.quotas.change(image.quotas, list(process.connections.values()))
             if context.index == 0:
@@ -68,7 +69,7 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
 
     control = ControlLink(context.control_address, Hello("network", context.index, context.epoch), on_image)
     process.transactions.ask = control.verify
-    process.server = Dispatch(process, control, fetches, local_handlers, served)
+    dispatch = process.server = Dispatch(process, control, fetches, local_handlers, served)
     await control.connect()
     await control.first_image.wait()
     process.start(loop)

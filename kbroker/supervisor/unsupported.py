@@ -3,16 +3,49 @@
 An authorizer that is not asked, or a SASL listener that lets everybody in, must never look like a working one.
 """
 
+from collections.abc import Iterator
+
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.jaas import PLAIN_MODULE, plain_users
+from kbroker.config.listeners import Endpoint
+from kbroker.config.setting import ConfigError
+from kbroker.net.sasl_exchange import PLAIN, SUPPORTED
 
 
 def unsupported(config: BrokerConfig) -> list[str]:
     """One text for each setting that can not be honoured; empty when the broker may start."""
-    problems = [
-        f"listener {endpoint.listener}: security protocol {endpoint.protocol.name} is not supported yet, only PLAINTEXT"
-        for endpoint in config.listeners
-        if endpoint.protocol.tls or endpoint.protocol.sasl
-    ]
+    problems = []
+    for endpoint in config.listeners:
+        if endpoint.protocol.tls:
+            problems.append(
+                f"listener {endpoint.listener}: security protocol {endpoint.protocol.name} is not supported yet, only "
+                "PLAINTEXT and SASL_PLAINTEXT"
+            )
+        elif endpoint.protocol.sasl:
+            problems += _sasl(config, endpoint)
     if config.get_optional_str("authorizer.class.name"):
         problems.append("authorizer.class.name: authorization is not supported yet, leave it empty")
     return problems
+
+
+def _sasl(config: BrokerConfig, endpoint: Endpoint) -> Iterator[str]:
+    mechanisms = config.of_listener(endpoint.listener, "sasl.enabled.mechanisms")
+    wanted = mechanisms if isinstance(mechanisms, tuple) else ()
+    if not wanted:
+        yield f"listener {endpoint.listener}: sasl.enabled.mechanisms is empty"
+    for mechanism in wanted:
+        if mechanism not in SUPPORTED:
+            yield (
+                f"listener {endpoint.listener}: SASL mechanism {mechanism} is not supported, set "
+                f"sasl.enabled.mechanisms to some of {', '.join(SUPPORTED)}"
+            )
+    if PLAIN in wanted:
+        key = f"listener.name.{endpoint.listener.lower()}.plain.sasl.jaas.config"
+        text = config.of_listener(endpoint.listener, "sasl.jaas.config", PLAIN)
+        if not isinstance(text, str):
+            yield f'{key} must be set: {PLAIN_MODULE} required user_NAME="PASSWORD" ...;'
+            return
+        try:
+            plain_users(text)
+        except ConfigError as error:
+            yield f"{key}: {error}"

@@ -15,8 +15,8 @@ from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 
-NOT_DONE = {38, 39, 40, 41, 80, 81, 83, 84, 85, 86, 87}
-"""Delegation tokens, raft voters and the share state persister: between brokers, or not planned."""
+NOT_DONE = {80, 81, 83, 84, 85, 86, 87}
+"""Raft voters and the share state persister: between brokers, or not planned."""
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,10 @@
-"""Quotas to kbroker and to Apache Kafka 4.3.1: the answers are alike, field by field, and Kafka's tools set them."""
+"""Quotas and credentials to kbroker and to Apache Kafka 4.3.1: the answers are alike; Kafka's tools set quotas."""
 
 from typing import Any
 
 import pytest
 
-from tests.compat import quota_cases
+from tests.compat import credential_cases, quota_cases
 from tests.compat.raw import SocketPeer, compare
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
@@ -18,9 +18,12 @@ def peers(kafka: ApacheKafka, broker: KBroker) -> tuple[SocketPeer, SocketPeer]:
     return SocketPeer(kafka.port), SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
 
 
+CASES = quota_cases.CASES + credential_cases.CASES
+
+
 @pytest.mark.parametrize(
     ("one", "version"),
-    [(one, version) for one in quota_cases.CASES for version in range(one.versions[0], one.versions[1] + 1)],
+    [(one, version) for one in CASES for version in range(one.versions[0], one.versions[1] + 1)],
     ids=lambda value: getattr(value, "name", f"v{value}"),
 )
 def test_answers_are_alike(peers: tuple[SocketPeer, SocketPeer], one: Any, version: int) -> None:

@@ -26,3 +26,24 @@ def test_authorizer_is_refused() -> None:
     settings = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
     (problem,) = unsupported(BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **settings}))
     assert problem.startswith("authorizer.class.name")
+
+
+@pytest.mark.parametrize(
+    ("mechanisms", "jaas", "refused"),
+    [
+        ("SCRAM-SHA-256,SCRAM-SHA-512", None, None),
+        ("PLAIN", 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="b";', None),
+        ("PLAIN", None, "must be set"),
+        ("PLAIN", "nonsense", "JAAS config"),
+        ("SCRAM-SHA-256,OAUTHBEARER", None, "OAUTHBEARER"),
+    ],
+)
+def test_a_sasl_listener_whose_mechanisms_can_work_may_start(
+    mechanisms: str, jaas: str | None, refused: str | None
+) -> None:
+    settings = {"listeners": "PLAINTEXT://:0,SASL_PLAINTEXT://:0", "sasl.enabled.mechanisms": mechanisms}
+    if jaas is not None:
+        settings["listener.name.sasl_plaintext.plain.sasl.jaas.config"] = jaas
+    problems = unsupported(BrokerConfig(settings))
+    assert len(problems) == (refused is not None)
+    assert refused is None or refused in problems[0]

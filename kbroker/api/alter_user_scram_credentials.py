@@ -1,0 +1,44 @@
+"""AlterUserScramCredentials (key 51), v0: set and delete users' SCRAM credentials (KIP-554).
+
+Flexible from the start. Users are told apart: one that is refused keeps nobody else from being changed.
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.scram_change import alter_scram_credentials
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+
+API = Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0)
+
+
+async def handle(
+    ctx: RequestContext, request: AlterUserScramCredentialsRequest
+) -> AlterUserScramCredentialsResponse:
+    """Change each user; each has its own result."""
+    results = await alter_scram_credentials(ctx.broker, request.deletions, request.upsertions)
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user, ErrorCode.NONE, None)
+            if error is None
+            else AlterUserScramCredentialsResult(user, error.code, error.message)
+            for user, error in results.items()
+        ]
+    )
+
+
+def refuse(
+    request: AlterUserScramCredentialsRequest, error: KafkaError, version: int
+) -> AlterUserScramCredentialsResponse:
+    """The request failed as a whole: every user carries the error."""
+    named = [one.name for one in request.deletions] + [one.name for one in request.upsertions]
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(user, error.code, error.message) for user in dict.fromkeys(named)
+        ]
+    )

@@ -1,0 +1,54 @@
+"""DescribeUserScramCredentials (key 50), v0: mechanisms and iterations of users' SCRAM credentials (KIP-554).
+
+No user named is all users. Nothing that could help to log in is told.
+"""
+
+from collections import Counter
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.broker import Broker
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
+
+
+def handle(
+    ctx: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """A result for each user."""
+    if request.users:
+        times = Counter(user.name for user in request.users)
+    else:
+        times = Counter({user for user, _ in ctx.broker.scram})
+    results = [_described(ctx.broker, user, count) for user, count in times.items()]
+    return DescribeUserScramCredentialsResponse(0, ErrorCode.NONE, "", results)
+
+
+def refuse(
+    request: DescribeUserScramCredentialsRequest, error: KafkaError, version: int
+) -> DescribeUserScramCredentialsResponse:
+    """The request failed as a whole."""
+    return DescribeUserScramCredentialsResponse(0, error.code, error.message)
+
+
+def _described(broker: Broker, user: str, times: int) -> DescribeUserScramCredentialsResult:
+    if times > 1:
+        why = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        return DescribeUserScramCredentialsResult(user, ErrorCode.DUPLICATE_RESOURCE, why)
+    found = [
+        CredentialInfo(mechanism, credential.iterations)
+        for (name, mechanism), credential in sorted(broker.scram.items())
+        if name == user
+    ]
+    if not found:
+        why = f"Attempt to describe a user credential that does not exist: {user}"
+        return DescribeUserScramCredentialsResult(user, ErrorCode.RESOURCE_NOT_FOUND, why)
+    return DescribeUserScramCredentialsResult(user, ErrorCode.NONE, "", found)

@@ -1,0 +1,110 @@
+"""The server's side of SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), without channel binding, as in Kafka.
+
+Pure but for the nonce. Neither the password nor what could stand for it is ever seen.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+
+from kbroker.ipc.messages import ScramCredential
+
+MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+"""Number in requests and name of the hash function."""
+MIN_ITERATIONS = 4096
+
+_SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
+_VALUE = r"[\x01-\x2b\x2d-\x7f]+"
+_EXTENSIONS = rf"(?:,[A-Za-z]+={_VALUE})*"
+_FIRST = re.compile(
+    rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,(?P<bare>(?:m={_VALUE},)?n=(?P<name>{_SASL_NAME}),"
+    rf"r=(?P<nonce>{_PRINTABLE})(?P<extensions>{_EXTENSIONS}))"
+)
+_FINAL = re.compile(
+    rf"(?P<unproved>c=[a-zA-Z0-9/+=]*,r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS}),p=(?P<proof>[a-zA-Z0-9/+=]+)"
+)
+
+
+class ScramError(Exception):
+    """The client is not let in. `told`: the text is for the client; otherwise it is told nothing particular."""
+
+    def __init__(self, text: str, told: bool = False) -> None:
+        super().__init__(text)
+        self.told = told
+
+
+class ScramServer:
+    """One exchange: `first` with the client's first message, `challenge`, `final` with its second one."""
+
+    def __init__(self, mechanism: str) -> None:
+        self.mechanism, self._hash = MECHANISMS[mechanism]
+        self.user = ""
+        self._bare = self._server_first = self._nonce = self._authzid = ""
+        self._credential: ScramCredential | None = None
+
+    def first(self, message: bytes) -> str:
+        """The user who wants to log in. Raises ScramError."""
+        match = _FIRST.fullmatch(_text(message))
+        if match is None:
+            raise ScramError("Invalid SCRAM client first message format")
+        if "tokenauth=true" in match["extensions"].split(","):
+            raise ScramError("Token Authentication failed: Invalid tokenId")
+        self.user = _plain_name(match["name"])
+        self._authzid = match["authzid"] or ""
+        self._bare = match["bare"]
+        self._nonce = match["nonce"] + base64.b64encode(secrets.token_bytes(24)).decode()
+        return self.user
+
+    def challenge(self, credential: ScramCredential | None) -> bytes:
+        """The server's first message. credential: of the user, None when there is none. Raises ScramError."""
+        if credential is None:
+            raise ScramError("Authentication failed: Invalid user credentials")
+        if self._authzid and self._authzid != self.user:
+            why = (
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+            raise ScramError(why, told=True)
+        if credential.iterations < MIN_ITERATIONS:
+            raise ScramError(f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}")
+        self._credential = credential
+        salt = base64.b64encode(credential.salt).decode()
+        self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}"
+        return self._server_first.encode()
+
+    def final(self, message: bytes) -> bytes:
+        """The server's last message, when the client has proved that it knows the password. Raises ScramError."""
+        credential = self._credential
+        match = _FINAL.fullmatch(_text(message))
+        if match is None or credential is None:
+            raise ScramError("Invalid SCRAM client final message format")
+        if match["nonce"] != self._nonce:
+            raise ScramError("Invalid client nonce in the final client message.")
+        try:
+            proof = base64.b64decode(match["proof"], validate=True)
+        except binascii.Error:
+            raise ScramError("Invalid SCRAM client final message format") from None
+        said = ",".join((self._bare, self._server_first, match["unproved"])).encode()
+        signature = hmac.digest(credential.stored_key, said, self._hash)
+        if len(proof) != len(signature):
+            raise ScramError("Invalid client credentials")
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        stored_key = hashlib.new(self._hash, client_key).digest()
+        if not hmac.compare_digest(stored_key, credential.stored_key):
+            raise ScramError("Invalid client credentials")
+        self._credential = None
+        return b"v=" + base64.b64encode(hmac.digest(credential.server_key, said, self._hash))
+
+
+def _text(message: bytes) -> str:
+    try:
+        return message.decode()
+    except UnicodeDecodeError:
+        raise ScramError("a SCRAM message is not UTF-8") from None
+
+
+def _plain_name(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
