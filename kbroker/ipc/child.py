@@ -75,7 +75,9 @@ def _stop_before_main(*_: object) -> None:
     os._exit(EXIT_OK)
 
 
-def run_child(context: ChildContext, main: Callable[[ChildContext], None], parent: int, late: bool) -> None:
+def run_child(
+    context: ChildContext, main: Callable[[ChildContext], None], parent: int, late: bool = False
+) -> None:
     """Body of a child, forked with SIGTERM blocked so that none is lost on the parent's handler; never returns.
 
     late: the role's main still has to be imported."""
