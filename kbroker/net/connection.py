@@ -59,6 +59,7 @@ class Connection:
         "fd",
         "listener",
         "login",
+        "met",
         "on_close",
         "on_end",
         "on_sent",
@@ -78,7 +79,8 @@ class Connection:
         self.listener = listener
         self.state = State.READY
         self.user = "ANONYMOUS"
-        self.client_id: str | None = None  # of its last request that Python saw, None before
+        self.client_id = ""  # of its last request that Python saw while there were quotas
+        self.met = False  # its quotas are known
         self.unsent: deque[Part] = deque()
         self.on_sent: Callable[[], None] | None = None  # once, when unsent has become empty
         self.on_close: Callable[[], None] | None = None  # what waits on behalf of this client is cancelled

@@ -73,23 +73,31 @@ class Quotas:
             self.start(connection)
 
     def start(self, connection: Connection) -> None:
-        """A connection whose client id is not known (any more): no request passes Python by, as far as quotas go."""
-        connection.client_id = None
+        """A connection whose quotas are not known (any more): no request passes Python by, as far as they go."""
+        connection.met = False
         if connection.state is State.READY:
             self._mark(connection, self.active, self.active)
 
     def meet(self, connection: Connection, client_id: str | None) -> Limits:
         """The quotas of a connection's client, who has just said its id."""
         name = client_id or ""
-        limits = self._known.get((connection.user, name))
+        known = connection.met and connection.client_id == name
+        connection.client_id = name
+        limits = self._of(connection)
+        if not known and connection.state is State.READY:
+            connection.met = True
+            asks = limits.request is not None
+            self._mark(connection, asks or limits.produce is not None, asks or limits.fetch is not None)
+        return limits
+
+    def _of(self, connection: Connection) -> Limits:
+        """The quotas of who was last met: others may have been set since, and it is to be met again."""
+        key = (connection.user, connection.client_id)
+        limits = self._known.get(key)
         if limits is None:
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            limits = self._known[connection.user, name] = self._limits(connection.user, name)
-        if connection.client_id != name:
-            connection.client_id = name
-            asks = limits.request is not None
-            self._mark(connection, asks or limits.produce is not None, asks or limits.fetch is not None)
+            limits = self._known[key] = self._limits(*key)
         return limits
 
     def _limits(self, user: str, client_id: str) -> Limits:
@@ -118,7 +126,7 @@ class Quotas:
     def fetched(self, connection: Connection, size: int) -> int:
         """A Fetch is about to be answered with so many bytes. Returns ms to throttle: then it is answered without
         any, and they do not count."""
-        limits = self.meet(connection, connection.client_id)
+        limits = self._of(connection)
         spent_ms = self._spent(limits.request, self._time_of(connection))
         bytes_ms = self._used(limits.fetch, size)
         throttle_ms = max(bytes_ms, spent_ms)
@@ -129,7 +137,7 @@ class Quotas:
 
     def most_to_fetch(self, connection: Connection) -> float:
         """Bytes that one Fetch of the connection can have without being throttled for them alone."""
-        limits = self.meet(connection, connection.client_id)
+        limits = self._of(connection)
         return float("inf") if limits.fetch is None else self._sensors.most(limits.fetch)
 
     def answered(self, connection: Connection, parts: Sequence[Part]) -> Sequence[Part]:
@@ -137,7 +145,7 @@ class Quotas:
         key = connection.api_key
         if key == ApiKey.FETCH or not parts or not isinstance(parts[0], bytes):
             return parts
-        limits = self.meet(connection, connection.client_id)
+        limits = self._of(connection)
         told_ms = throttle_time_ms(parts[0], key, connection.api_version) if key in MUTATIONS else 0
         spent_ms = self._spent(limits.request, 0)  # control has counted its time
         if key == ApiKey.SHARE_FETCH:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import socket
 import time
+from collections.abc import Callable
 from typing import Any
 
 import confluent_kafka
@@ -22,7 +23,7 @@ from tests.peer.kbroker_node import KBroker
 pytestmark = pytest.mark.compat
 
 RATE = 500_000
-SECONDS = 4
+SECONDS = 3
 WINDOWS = {"quota.window.num": "2", "num.network.threads": "2"}
 """A rate over one to two seconds settles at once."""
 BURST = 2 * RATE
@@ -62,8 +63,11 @@ class Throttles:
             self.most_ms = max(self.most_ms, node["throttle"]["max"])
 
 
-def produce_for(broker: KBroker, client_id: str, seconds: float) -> tuple[int, int]:
-    """Bytes that were acknowledged, and the longest throttle time in ms."""
+def produce_for(
+    broker: KBroker, client_id: str, seconds: float, then: Callable[[], None] | None = None
+) -> tuple[int, int]:
+    """Bytes that were acknowledged, and the longest throttle time in ms. then: called after a second, from which on it
+    counts."""
     throttles = Throttles()
     acked = 0
 
@@ -73,12 +77,17 @@ def produce_for(broker: KBroker, client_id: str, seconds: float) -> tuple[int, i
 
     limits = {"queue.buffering.max.messages": 500, "linger.ms": 5, "batch.size": 50_000}
     producer = confluent_kafka.Producer({**throttles.settings(broker, client_id), **limits})
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    start = time.monotonic()
+    begin = 0
+    while time.monotonic() < start + seconds:
+        if then is not None and time.monotonic() > start + 1:
+            then()
+            then = None
+            start, begin = time.monotonic(), acked
         with contextlib.suppress(BufferError):
             producer.produce("t", bytes(5000), on_delivery=delivered)
         producer.poll(0.001)
-    sent = acked
+    sent = acked - begin
     producer.purge()
     producer.flush(1)
     return sent, throttles.most_ms
@@ -112,6 +121,17 @@ def test_a_greedy_producer_and_a_greedy_consumer_are_held_near_their_rates(
     assert sent + free > 2 * (SECONDS * RATE + BURST), "enough to read"
     read, throttled_ms = consume_for(broker, "greedy", SECONDS)
     assert 0 < read < SECONDS * RATE + BURST
+    assert throttled_ms > 0
+
+
+def test_a_producer_that_is_connected_is_held_from_the_moment_that_it_gets_a_quota(
+    broker_factory: BrokerFactory,
+) -> None:
+    broker = broker_factory(WINDOWS)
+    create(broker, "t", 1)
+    quota = entry({"client-id": "late"}, producer_byte_rate=RATE)
+    sent, throttled_ms = produce_for(broker, "late", 3, lambda: set_quotas(broker, quota))
+    assert sent < 3 * RATE + 2 * BURST, "what had been sent before it came to a burst more"
     assert throttled_ms > 0
 
 
