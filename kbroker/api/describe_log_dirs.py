@@ -11,6 +11,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition
+from kbroker.control.log_dir_moves import FutureReplica, LogDirMoves
 from kbroker.ipc import layout
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -31,13 +32,22 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
     asked = _asked(broker, request)
     takes_new = set(broker.dirs_for_new_partitions())
     results = []
+    futures = await LogDirMoves.of(broker).future_replicas()
     for log_dir in broker.log_dirs:
         held = [partition for partition in broker.catalogue.partitions() if partition.log_dir == log_dir]
         space = await asyncio.to_thread(_space, log_dir)
         if space is None or broker.dir_errors.of(log_dir):
             results.append(DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, log_dir))
             continue
-        topics = _topics(broker, [partition for partition in held if asked is None or id(partition) in asked])
+        topics = _topics(
+            broker,
+            [partition for partition in held if asked is None or id(partition) in asked],
+            [
+                one
+                for one in futures
+                if one.log_dir == log_dir and (asked is None or id(one.partition) in asked)
+            ],
+        )
         result = DescribeLogDirsResult(ErrorCode.NONE, log_dir, topics, *space, log_dir not in takes_new)
         results.append(result)
     return DescribeLogDirsResponse(results=results)
@@ -69,10 +79,15 @@ def _space(log_dir: str) -> tuple[int, int] | None:
     return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
 
 
-def _topics(broker: Broker, partitions: list[Partition]) -> list[DescribeLogDirsTopic]:
+def _topics(
+    broker: Broker, partitions: list[Partition], futures: list[FutureReplica]
+) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for partition in partitions:
         size = broker.slots.word(partition.slot, layout.SLOT_LOG_BYTES)
         topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(partition.topic))
         topic.partitions.append(DescribeLogDirsPartition(partition.index, size))
+    for one in futures:
+        topic = topics.setdefault(one.partition.topic, DescribeLogDirsTopic(one.partition.topic))
+        topic.partitions.append(DescribeLogDirsPartition(one.partition.index, one.bytes, one.lag, True))
     return list(topics.values())

@@ -7,6 +7,7 @@ topic's configs come from Kafka's metadata log (`kafka_metadata.py`) when that i
 import base64
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,27 @@ def scan(log_dirs: Iterable[str]) -> list[FoundPartition]:
         for name in names:
             if (partition := _read(log_dir, name)) is not None:
                 found.append(partition)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class FutureCopy:
+    """A ``-future`` folder: a copy of a partition that was being moved to a log dir."""
+
+    topic: str
+    index: int
+    log_dir: str
+
+
+def futures(log_dirs: Iterable[str]) -> list[FutureCopy]:
+    """Every copy that is being made, or was when the broker ended."""
+    found = []
+    for log_dir in log_dirs:
+        with suppress(OSError):
+            for path in Path(log_dir).iterdir():
+                folder = files.parse_folder(path.name)
+                if folder is not None and folder.suffix == files.FUTURE_FOLDER:
+                    found.append(FutureCopy(folder.topic, folder.partition, log_dir))
     return found
 
 

@@ -4,6 +4,7 @@ import errno
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -18,9 +19,10 @@ from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.config_resource import TOPIC
 from kbroker.control.internal_topic import wish_for
 from kbroker.control.kafka_metadata import KafkaMetadata
+from kbroker.control.log_dir_moves import LogDirMoves
 from kbroker.control.placement import place
 from kbroker.control.retirement import retire_all
-from kbroker.control.store import Change, Store, StoreError
+from kbroker.control.store import Change, Deletion, Store, StoreError
 from kbroker.ipc import layout
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.shared import Shared
@@ -79,6 +81,8 @@ def build(
     if moved:
         store.apply(Change(moved_partitions=moved))
     _adopt(broker, store)
+    if new_run:
+        _resume_moves(broker)
     for partition in broker.catalogue.partitions():
         broker.assign_worker(partition, partition.log_dir)
         topic = broker.catalogue.topics[partition.topic]
@@ -173,6 +177,29 @@ def _configs(broker: Broker, topic: Topic, kafka: KafkaMetadata | None) -> dict[
         except ConfigError as error:
             log.error("topic %s: config %s=%s is left out: %s", topic.name, key, value, error)
     return usable
+
+
+def _resume_moves(broker: Broker) -> None:
+    """Copies for other log dirs that the last run did not finish go on; the folders of finished ones are removed."""
+    for one in adoption.futures(broker.online_dirs):
+        partition = broker.catalogue.partition(one.topic, one.index)
+        if partition is not None and partition.log_dir != one.log_dir:
+            LogDirMoves.of(broker).remember(partition, one.log_dir)
+    left = []
+    for found in adoption.scan(broker.online_dirs):
+        topic = broker.catalogue.by_id(found.topic_id)
+        if topic is None or topic.name != found.topic or found.index >= len(topic.partitions):
+            continue
+        known = topic.partitions[found.index]
+        if known.log_dir != found.log_dir and _is_there(known):
+            left.append(Deletion(topic.topic_id, replace(known, log_dir=found.log_dir)))
+    retire_all(left)
+
+
+def _is_there(partition: Partition) -> bool:
+    """Whether the folder is there, or the complete copy that becomes it."""
+    copies = {(one.topic, one.index) for one in adoption.futures([partition.log_dir])}
+    return Path(partition.folder).is_dir() or (partition.topic, partition.index) in copies
 
 
 def _partitions(broker: Broker, topic: Topic, found: list[adoption.FoundPartition]) -> list[Partition]:

@@ -22,6 +22,7 @@ from kbroker.control.cleaner_calls import pass_on
 from kbroker.control.endpoint import advertised_endpoint
 from kbroker.control.groups.summary import summaries
 from kbroker.control.links import bounded
+from kbroker.control.log_dir_moves import LogDirMoves
 from kbroker.control.request_time import RequestTime
 from kbroker.control.runtime import Runtime
 from kbroker.control.topic_change import close_deleted
@@ -37,6 +38,8 @@ from kbroker.ipc.messages import (
     FindScramCredential,
     GroupsQuery,
     Hello,
+    MoveCaughtUp,
+    MoveFailed,
     Settings,
     VerifyTransaction,
 )
@@ -157,6 +160,10 @@ class Control:
                 listener(body.connection_id)
         elif isinstance(body, BrokerSettings):
             link.reply(call_id, self._broker.dynamic_settings())
+        elif isinstance(body, MoveCaughtUp):
+            self._start(LogDirMoves.of(self._broker).caught_up(body))
+        elif isinstance(body, MoveFailed):
+            LogDirMoves.of(self._broker).failed(body)
         else:
             log.error("a message that control does not know: %s", type(body).__name__)
 
@@ -224,6 +231,7 @@ class Control:
             return
         broker.links.add_worker(hello.index, link)
         self._opened.add(hello.index)
+        self._start(LogDirMoves.of(broker).begin_again(hello.index))
         log.info("io %d: %d partitions open in %.2f s", hello.index, len(mine), time.monotonic() - began)
         if self._all_opened.is_set():
             await self._load()  # what this worker's predecessor died over

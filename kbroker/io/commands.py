@@ -8,11 +8,14 @@ from kbroker.io.cleaning import Cleaning
 from kbroker.io.durability import Durability
 from kbroker.io.housekeeping import Housekeeping
 from kbroker.io.logs import Logs
+from kbroker.io.moves import Moves
 from kbroker.io.producer_entry import ProducerEntry
 from kbroker.io.producer_table import ProducerTable
 from kbroker.ipc.link import PolledLink
 from kbroker.ipc.messages import (
     BeginCleaning,
+    BeginMove,
+    CancelMove,
     CleanableLogs,
     ClosePartition,
     ConfigurePartition,
@@ -20,11 +23,14 @@ from kbroker.ipc.messages import (
     DescribeProducers,
     EndCleaning,
     EpochEndOffset,
+    FinishMove,
+    MovesUnderWay,
     OpenPartition,
     ProducerState,
     SetLeaderEpoch,
     Settings,
     SwapSegments,
+    SwitchMove,
 )
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -41,11 +47,13 @@ class Commands:
         housekeeping: Housekeeping,
         producers: ProducerTable,
         cleaning: Cleaning,
+        moves: Moves,
     ) -> None:
         self._logs = logs
         self._durability = durability
         self._housekeeping = housekeeping
         self._producers = producers
+        self._moves = moves
         self._handlers: dict[type, Callable[[Any], object]] = {
             ClosePartition: self._close,
             ConfigurePartition: self._configure,
@@ -58,11 +66,17 @@ class Commands:
             BeginCleaning: cleaning.begin,
             SwapSegments: cleaning.swap,
             EndCleaning: cleaning.end,
+            BeginMove: moves.begin,
+            CancelMove: moves.cancel,
+            MovesUnderWay: moves.progress,
+            SwitchMove: moves.switch,
+            FinishMove: moves.finish,
         }
 
     def handle(self, link: PolledLink, call_id: int, body: Any) -> None:
         """Do what a message says and reply. OpenPartition is replied to when a thread has loaded the log."""
         if isinstance(body, OpenPartition):
+            self._moves.reopened(body.slot, body.log_dir)
             self._logs.open(body, call_id)
             return
         handler = self._handlers.get(type(body))
@@ -78,6 +92,7 @@ class Commands:
             link.reply(call_id, error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
 
     def _close(self, body: ClosePartition) -> None:
+        self._moves.drop(body.slot)
         self._logs.close(body.slot, body.delete)
         self._durability.forget(body.slot)
 

@@ -91,6 +91,11 @@ class Housekeeping:
         if self._to_retain:
             self._retain_slice()
 
+    @property
+    def config(self) -> BrokerConfig:
+        """Settings as they are now."""
+        return self._config
+
     def configure(self, values: Mapping[str, str]) -> None:
         """New dynamic broker settings by Kafka name."""
         self._config = self._config.with_dynamic(cluster=values, own={})

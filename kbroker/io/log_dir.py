@@ -189,3 +189,13 @@ class LogDir:
                 raise OSError(number, os.strerror(number), self.path)
         finally:
             os.close(fd)
+
+
+def finished_future(log_dir: str, topic: str, partition: int) -> str | None:
+    """A ``-future`` folder of a partition in a log dir."""
+    with os.scandir(log_dir) as entries:
+        for entry in entries:
+            found = files.parse_folder(entry.name)
+            if found == files.PartitionFolder(topic, partition, files.FUTURE_FOLDER):
+                return entry.path
+    return None

@@ -19,6 +19,7 @@ from kbroker.io.durability import Durability
 from kbroker.io.file_handles import FileHandles, process_limit
 from kbroker.io.housekeeping import Housekeeping
 from kbroker.io.logs import Logs
+from kbroker.io.moves import Moves
 from kbroker.io.producer_table import ProducerTable
 from kbroker.io.read_ahead import ReadAheadPool
 from kbroker.io.transactions import finish_transaction
@@ -35,6 +36,7 @@ from kbroker.protocol.errors import ErrorCode
 log = logging.getLogger(__name__)
 
 RECONNECT_MS = 20
+MOVES_MS = 200  # between two looks at moves to other log dirs
 BLOCKED_MS = 1  # between two tries when a completion ring is full
 READ_AHEADS = bind("kbroker_read_aheads_total")
 READ_AHEAD_BYTES = bind("kbroker_read_ahead_bytes_total")
@@ -71,7 +73,11 @@ class Worker:
             self.drain.rows,
             now_ms(),
         )
-        self.commands = Commands(self.logs, self.durability, self.housekeeping, self.producers, self.cleaning)
+        self.moves = Moves(self.logs, lambda: self.housekeeping.config, self._notify_again.add)
+        self._moves_due_ms = 0
+        self.commands = Commands(
+            self.logs, self.durability, self.housekeeping, self.producers, self.cleaning, self.moves
+        )
         self.link: PolledLink | None = None
         self.stopping = False
         if is_armed(BEFORE_WRITE, WRITTEN):
@@ -138,6 +144,8 @@ class Worker:
         """When ``_rest`` is due at the latest."""
         now = now_ms()
         due = [self.housekeeping.next_due_ms, now + 1000]
+        if self.moves.count:
+            due.append(self._moves_due_ms)
         expiry = self.durability.next_expiry_ms()
         if expiry is not None:
             due.append(expiry)
@@ -179,6 +187,9 @@ class Worker:
         now = now_ms()
         self.durability.expire(now)
         self.housekeeping.run(now)
+        if self.moves.count and now >= self._moves_due_ms:
+            self._moves_due_ms = now + MOVES_MS
+            self.moves.look(self._tell)
         self.drain.wake()
         for slot in list(self._notify_again):
             if not self.drain.notify(slot):
@@ -194,6 +205,13 @@ class Worker:
             self._poll.unregister(self.link.fileno())
             self.link.close()
             self.link = None
+
+    def _tell(self, body: object) -> None:
+        if self.link is not None:
+            try:
+                self.link.send(body)
+            except LinkClosed:
+                log.debug("control is away; it is told again")
 
     def _reply(self, call_id: int, error: int, message: str) -> None:
         if self.link is not None:
@@ -265,6 +283,7 @@ class Worker:
         """Orderly stop: nothing new arrives (network and control have stopped), so empty the rings and close."""
         while self._append():
             pass
+        self.moves.close()
         self.read_ahead.close()
         self.durability.close()
         self.drain.wake()

@@ -213,7 +213,7 @@ class PartitionReader:
 
     def _reader(self, part: PartitionImage) -> LogReader:
         found = self._readers.get(part.slot)
-        if found is not None and found[0] == part.generation:
+        if found is not None and found[0] == part.generation and found[1].folder == part.folder:
             return found[1]
         self.forget(part.slot)
         reader = LogReader(part.folder, self._files)

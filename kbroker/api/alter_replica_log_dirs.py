@@ -1,0 +1,62 @@
+"""AlterReplicaLogDirs (key 34), v1-2: move this broker's replicas between its log directories (KIP-113).
+
+v2 flexible. The answer says that moves have begun; DescribeLogDirs shows them as future replicas until they are done. A
+move to the directory where the replica is ends one that is under way. While any directory is offline no move begins.
+"""
+
+from kbroker.api.context import RequestContext
+from kbroker.api.row import Api
+from kbroker.control.log_dir_moves import LogDirMoves
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+
+API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2)
+
+
+async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    """Each partition's result, by topic; one that is named for several directories goes to the last."""
+    wishes = {
+        (topic.name, index): one.path
+        for one in request.dirs
+        for topic in one.topics
+        for index in topic.partitions
+    }
+    moves = LogDirMoves.of(ctx.broker)
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for (name, index), log_dir in wishes.items():
+        code = ErrorCode.NONE
+        try:
+            await moves.alter(name, index, log_dir)
+        except KafkaError as error:
+            code = error.code
+        topic = results.setdefault(name, AlterReplicaLogDirTopicResult(name))
+        topic.partitions.append(AlterReplicaLogDirPartitionResult(index, code))
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def refuse(
+    request: AlterReplicaLogDirsRequest, error: KafkaError, version: int
+) -> AlterReplicaLogDirsResponse:
+    """The request failed as a whole."""
+    wished = {
+        (topic.name, index) for one in request.dirs for topic in one.topics for index in topic.partitions
+    }
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                name,
+                [
+                    AlterReplicaLogDirPartitionResult(index, error.code)
+                    for other, index in wished
+                    if other == name
+                ],
+            )
+            for name in dict.fromkeys(name for name, _ in sorted(wished))
+        ]
+    )
