@@ -90,9 +90,8 @@ def test_each_setting_keeps_what_it_promises(
 
 def test_a_clean_stop_keeps_everything(disk: LoopDisk, broker_factory: Callable[..., KBroker]) -> None:
     broker = broker_factory({"log.dirs": str(disk.folder / "data")})
-    AdminClient({"bootstrap.servers": broker.bootstrap}).create_topics([NewTopic("cached", 1, 1)])[
-        "cached"
-    ].result(30)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic("cached", 1, 1)])["cached"].result(30)
     sent = produce(broker.bootstrap, "cached")
     broker.stop()
     disk.fail()
