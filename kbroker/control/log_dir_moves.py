@@ -15,7 +15,7 @@ from kbroker.control.catalogue import Partition
 from kbroker.control.retirement import retire_all
 from kbroker.control.store import Change, Deletion
 from kbroker.ipc import layout
-from kbroker.ipc.messages import (
+from kbroker.ipc.move_messages import (
     BeginMove,
     CancelMove,
     FinishMove,

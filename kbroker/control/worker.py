@@ -38,10 +38,12 @@ from kbroker.ipc.messages import (
     FindScramCredential,
     GroupsQuery,
     Hello,
-    MoveCaughtUp,
-    MoveFailed,
     Settings,
     VerifyTransaction,
+)
+from kbroker.ipc.move_messages import (
+    MoveCaughtUp,
+    MoveFailed,
 )
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import KafkaError

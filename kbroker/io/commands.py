@@ -14,8 +14,6 @@ from kbroker.io.producer_table import ProducerTable
 from kbroker.ipc.link import PolledLink
 from kbroker.ipc.messages import (
     BeginCleaning,
-    BeginMove,
-    CancelMove,
     CleanableLogs,
     ClosePartition,
     ConfigurePartition,
@@ -23,13 +21,17 @@ from kbroker.ipc.messages import (
     DescribeProducers,
     EndCleaning,
     EpochEndOffset,
-    FinishMove,
-    MovesUnderWay,
     OpenPartition,
     ProducerState,
     SetLeaderEpoch,
     Settings,
     SwapSegments,
+)
+from kbroker.ipc.move_messages import (
+    BeginMove,
+    CancelMove,
+    FinishMove,
+    MovesUnderWay,
     SwitchMove,
 )
 from kbroker.protocol.errors import ErrorCode, KafkaError

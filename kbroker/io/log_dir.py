@@ -191,6 +191,14 @@ class LogDir:
             os.close(fd)
 
 
+def finish_future(log_dir: str, topic: str, partition: int) -> None:
+    """Give a complete copy its name: a move to this log dir was stored, but not finished."""
+    folder = Path(log_dir, files.folder_name(topic, partition))
+    future = None if folder.exists() else finished_future(log_dir, topic, partition)
+    if future is not None:
+        Path(future).rename(folder)
+
+
 def finished_future(log_dir: str, topic: str, partition: int) -> str | None:
     """A ``-future`` folder of a partition in a log dir."""
     with os.scandir(log_dir) as entries:

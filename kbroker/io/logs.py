@@ -4,7 +4,6 @@ import errno
 import logging
 import os
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from kbroker.io import append_row as ar
 from kbroker.io.deletions import Deletions
 from kbroker.io.drain import Drain
-from kbroker.io.log_dir import LogDir, finished_future
+from kbroker.io.log_dir import LogDir, finish_future
 from kbroker.io.offset_checkpoints import OffsetCheckpoints
 from kbroker.io.partition import Partition
 from kbroker.io.recovery import LoadedLog, TrustedEnd
@@ -27,7 +26,6 @@ from kbroker.ipc.child import ChildContext
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import OpenPartition
 from kbroker.kernels.sequence import write_group
-from kbroker.log import files
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -154,10 +152,7 @@ class Logs:
         try:
             Path(message.log_dir).stat()  # one that is gone has failed: it is not made anew
             points, starts, first_dirty = self._checkpoints.at_start(message.log_dir)
-            folder = Path(opening.partition.folder)
-            future = None if folder.exists() else finished_future(message.log_dir, *key)
-            if future is not None:  # a move was stored, but not finished
-                Path(future).rename(folder)
+            finish_future(message.log_dir, *key)
             new = opening.partition.create_folder(message.topic_id)
             opening.partition.first_dirty = -1 if new else first_dirty.get(key, -1)
             opening.loaded = opening.partition.recover(
@@ -344,16 +339,10 @@ class Logs:
         """A paused partition goes on in a folder of another log dir; the old one is removed later. Raises OSError."""
         partition = self._partitions[slot]
         self._checkpoints.forget([partition])
-        old = Path(partition.folder)
-        partition.relocate(folder)
+        partition.relocate(folder, now)
         if slot in self._full:  # what could not be written there is not known here
             self._full.discard(slot)
             partition.repair(now)
-        name = files.dated_folder_name(
-            partition.topic, partition.partition, uuid.uuid4().hex, files.DELETE_FOLDER
-        )
-        gone = str(old.rename(old.with_name(name)))
-        self.deletions.add([gone], now + partition.config.file_delete_delay_ms)
         self._checkpoints.write([partition])
         self._drain.notify(slot)
 

@@ -13,7 +13,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.io.log_move import LogMove
 from kbroker.io.logs import Logs, now_ms
 from kbroker.ipc import layout
-from kbroker.ipc.messages import (
+from kbroker.ipc.move_messages import (
     BeginMove,
     CancelMove,
     FinishMove,

@@ -258,36 +258,6 @@ class OpenLog:
             self._fds = None
             active_row.point(self.row, None)
 
-    # --- moving to another log dir -----------------------------------------------------------------------
-
-    @property
-    def active_bytes(self) -> int:
-        """Bytes of the active segment that hold whole batches."""
-        return int(self.row[ar.ROW_POSITION])
-
-    def pause(self) -> None:
-        """Nothing is appended or read from now on: NOT_LEADER_OR_FOLLOWER, as while a log is recovered."""
-        self._was_open = int(self.row[ar.ROW_OPEN])
-        self.row[ar.ROW_OPEN] = 0
-        self._publish(layout.STATE_RECOVERING)
-
-    def resume(self) -> None:
-        """Go on where `pause` left off."""
-        self.row[ar.ROW_OPEN] = self._was_open
-        self._publish(layout.STATE_ONLINE)
-
-    def relocate(self, folder: str) -> None:
-        """Go on, while paused, in a folder that holds the same files, all of them on disk. Raises OSError."""
-        state = active_row.state_of(self.row)
-        self._unsynced.drop()
-        self.rest()
-        self.folder = self.epochs.folder = folder
-        self._open_fds()
-        self._names_synced = True
-        self.row[ar.ROW_OPEN] = 1
-        self._publish(layout.STATE_ONLINE, durable=self.recovery_point, changed=True)
-        self.publish_durable(state.next_offset, state.base_offset, state.position)
-
     def _open_fds(self) -> SegmentFds:
         if not self._online:
             raise ValueError(f"{self.folder} is not open")

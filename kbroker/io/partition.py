@@ -253,6 +253,40 @@ class Partition(OpenLog):
             self._producers.put(self.slot, entry)
         self.row[ar.ROW_FIRST_UNSTABLE] = replay.first_unstable_offset
 
+    # --- moving to another log dir -----------------------------------------------------------------------
+
+    @property
+    def active_bytes(self) -> int:
+        """Bytes of the active segment that hold whole batches."""
+        return int(self.row[ar.ROW_POSITION])
+
+    def pause(self) -> None:
+        """Nothing is appended or read from now on: NOT_LEADER_OR_FOLLOWER, as while a log is recovered."""
+        self._was_open = int(self.row[ar.ROW_OPEN])
+        self.row[ar.ROW_OPEN] = ar.CLOSED
+        self._publish(layout.STATE_RECOVERING)
+
+    def resume(self) -> None:
+        """Go on where `pause` left off."""
+        self.row[ar.ROW_OPEN] = self._was_open
+        self._publish(layout.STATE_ONLINE)
+
+    def relocate(self, folder: str, now_ms: int) -> None:
+        """Go on, while paused, in a folder that holds the same files, all on disk; the old one is removed later.
+        Raises OSError."""
+        state, old = active_row.state_of(self.row), Path(self.folder)
+        self._unsynced.drop()
+        self.rest()
+        self.folder = self.epochs.folder = folder
+        self.open_files()
+        self._names_synced = True
+        self.row[ar.ROW_OPEN] = ar.OPEN
+        self._publish(layout.STATE_ONLINE, durable=self.recovery_point, changed=True)
+        self.publish_durable(state.next_offset, state.base_offset, state.position)
+        name = files.dated_folder_name(self.topic, self.partition, uuid.uuid4().hex, files.DELETE_FOLDER)
+        gone = str(old.rename(old.with_name(name)))
+        self._deletions.add([gone], now_ms + self.config.file_delete_delay_ms)
+
     # --- the end -----------------------------------------------------------------------------------------
 
     def delete(self, now_ms: int) -> str:

@@ -93,26 +93,6 @@ class ScramCredential(NamedTuple):
     iterations: int
 
 
-# --- io -> control ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class MoveCaughtUp:
-    """The copy of a log in log_dir lacks little. Sent again and again until SwitchMove comes."""
-
-    slot: int
-    generation: int
-    log_dir: str
-
-
-@dataclass(frozen=True, slots=True)
-class MoveFailed:
-    """A move has ended without success; the log is where it was. Sent."""
-
-    slot: int
-    why: str
-
-
 # --- cleaner -> control ----------------------------------------------------------------------------
 
 
@@ -341,54 +321,6 @@ class SetLeaderEpoch:
 
     slot: int
     leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class BeginMove:
-    """Copy a log to another log dir while it goes on (KIP-113). Replied with nothing when the ``-future`` folder is
-    made; then MoveCaughtUp, or MoveFailed."""
-
-    slot: int
-    generation: int
-    log_dir: str
-
-
-@dataclass(frozen=True, slots=True)
-class CancelMove:
-    """Stay where it is; what was copied is removed. Replied with nothing, also when there is no move."""
-
-    slot: int
-
-
-@dataclass(frozen=True, slots=True)
-class MovesUnderWay:
-    """Replied with a tuple of MoveProgress."""
-
-
-@dataclass(frozen=True, slots=True)
-class MoveProgress:
-    """bytes: copied of the slot's log; next_offset: where the copy ends."""
-
-    slot: int
-    bytes: int
-    next_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchMove:
-    """Hold appends and reads off and complete the copy. Replied with True: now FinishMove is to come; with False when
-    the log has grown too fast, and then it goes on where it is."""
-
-    slot: int
-    generation: int
-
-
-@dataclass(frozen=True, slots=True)
-class FinishMove:
-    """Everybody knows that the log lies in log_dir: go on there. Replied with nothing."""
-
-    slot: int
-    log_dir: str
 
 
 @dataclass(frozen=True, slots=True)
