@@ -135,9 +135,9 @@ def _adopt(broker: Broker, store: Store) -> None:
     if not found:
         return
     kafka = kafka_metadata.read(broker.online_dirs)
-    # without Kafka's own count, ids that no broker can have handed out yet: their sequences may be in the logs
-    used = kafka.next_producer_id if kafka is not None else broker.now_ms() * PRODUCER_IDS_PER_MS
-    store.skip_producer_ids(used or 0)
+    # ids that Apache Kafka has not handed out, and will not when the logs go back to it: their sequences are in the logs
+    count = kafka.next_producer_id if kafka is not None else None
+    store.skip_producer_ids(max(count or 0, broker.now_ms() * PRODUCER_IDS_PER_MS))
     for name, partitions in found.items():
         change = Change()
         topic = broker.catalogue.get(name)
