@@ -71,7 +71,7 @@ crash-matrix: venv kernels ## the broker dies at every named step, 300 times (KB
 	@KBROKER_CRASHES=$(or $(KBROKER_CRASHES),300) $(BIN)/python -m pytest -q -s tests/crash/test_crash_matrix.py
 
 ##—— benchmarks
-.PHONY: bench bench-quick bench-profile venv-bench
+.PHONY: bench bench-quick bench-metrics bench-profile venv-bench
 venv-bench: venv ## adds what the benchmarks' plots and profiles need
 	$(SYNC) run dev bench
 
@@ -81,6 +81,9 @@ bench: venv-bench peer kernels ## kbroker beside Apache Kafka, three rounds; wri
 
 bench-quick: venv-bench peer kernels ## the same work in two minutes, as a guard while working
 	@$(BIN)/python -m bench --quick $(BENCH)
+
+bench-metrics: venv-bench ## what metrics cost: pairs of kbrokers with and without them
+	@$(BIN)/python -m bench.metrics_cost $(BENCH)
 
 bench-profile: venv-bench peer kernels ## perf and py-spy of the broker: BENCH='--scenario raw_50x1 --target kbroker'
 	@$(BIN)/python -m bench --profile --rounds 1 $(BENCH)

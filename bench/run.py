@@ -68,9 +68,10 @@ class Run:
                 for position, scenario in enumerate(scenarios):
                     backwards = (number + position) % 2 == 0
                     for target in reversed(order) if backwards else order:
-                        yield self._turn(number, scenario, target)
+                        yield self.turn(number, scenario, target)
 
-    def _turn(self, number: int, scenario: Scenario, target: Target) -> Sample:
+    def turn(self, number: int, scenario: Scenario, target: Target) -> Sample:
+        """One target does one scenario; a failure is a sample, too."""
         profiler = Profiler(self.profiles, scenario.name) if self.profiles else None
         turn = Turn(target, self.generator, self.size, next(self.numbers), self.kept[target.name], profiler)
         turn.sync()

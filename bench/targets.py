@@ -1,5 +1,6 @@
 """The two brokers under test, each a process tree in a folder of its own with the same settings."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -46,6 +47,7 @@ class Target(ABC):
     name: str
 
     def __init__(self, folder: Path, generator: Generator) -> None:
+        self.environment: dict[str, str] = {}
         self.folder = folder
         self.generator = generator
         self.data_dir = folder / "data"
@@ -76,7 +78,12 @@ class Target(ABC):
         with open(self.folder / "broker.log", "ab") as log:
             self.launched_at = time.monotonic()
             self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, **self.environment},
             )
 
     def wait_ready(self, topic: str = "", partitions: int = 0, timeout_s: float = 60) -> float:

@@ -16,6 +16,7 @@ from bench.scenarios import (
     end_to_end,
     idempotent_produce,
     partitions,
+    pressure,
     raw_fetch,
     raw_produce,
     restart,
@@ -40,4 +41,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     bulk_produce.SCENARIO,
     partitions.SCENARIO,
     connections.SCENARIO,
+    *pressure.SCENARIOS,
 )

@@ -26,6 +26,11 @@ LAYOUT_SOURCES = (
 )
 
 
+METRICS_OFF = "KBROKER_BENCH_WITHOUT_METRICS"
+"""Environment variable of the bench: "1" compiles kernels that count nothing, into a folder of their own."""
+MEASURED = os.environ.get(METRICS_OFF) != "1"
+
+
 def sources() -> list[Path]:
     """Every file whose text a compiled kernel may depend on, sorted."""
     package = KERNEL_FOLDER.parent
@@ -35,7 +40,7 @@ def sources() -> list[Path]:
 
 def cache_folder() -> Path:
     """Where compiled kernels live: per user, per content of the kernel sources."""
-    digest = hashlib.sha256(version("numba").encode())
+    digest = hashlib.sha256(f"{version('numba')} {MEASURED}".encode())
     for source in sources():
         digest.update(source.read_bytes())
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

@@ -4,6 +4,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from kbroker.kernels.cache import MEASURED
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_i64, store_i64
 from kbroker.metrics.layout import (
@@ -43,14 +44,16 @@ def bucket(nanoseconds: int) -> int:
 @inlined
 def add(address: int, amount: int) -> None:
     """Add to the slot at an address; the caller is its only writer."""
-    store_i64(address, load_i64(address) + amount)
+    if MEASURED:
+        store_i64(address, load_i64(address) + amount)
 
 
 @inlined
 def observe(address: int, nanoseconds: int) -> None:
     """Count one time into the histogram at an address."""
-    add(address + 8 * bucket(nanoseconds), 1)
-    add(address + 8 * HISTOGRAM_SUM, max(nanoseconds, 0))
+    if MEASURED:
+        add(address + 8 * bucket(nanoseconds), 1)
+        add(address + 8 * HISTOGRAM_SUM, max(nanoseconds, 0))
 
 
 @kernel("void(int64, int64)")

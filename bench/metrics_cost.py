@@ -1,0 +1,85 @@
+"""`python -m bench.metrics_cost`: what metrics cost on the hot path, by pairs of kbrokers with and without them.
+
+Both run at the same time and do the same work in turn, the order alternating; what counts is CPU per request, in
+which a busy machine shows least. The one without has kernels compiled to count nothing: a switch of the bench alone.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from statistics import median, quantiles
+
+from bench.generator import CACHE, LoadFailed
+from bench.run import Run, make_generator, running, work_folder
+from bench.scenario import QUICK
+from bench.scenarios import SCENARIOS
+from bench.targets import KbrokerTarget, TargetFailed
+from kbroker.kernels.cache import METRICS_OFF
+
+WORK = ("raw_50x1", "raw_50x5", "fetch_4k")
+COST = "cpu_us"
+
+
+def compile_both() -> None:
+    """So that no turn waits for a compiler."""
+    for value in ("0", "1"):
+        environment = {**os.environ, METRICS_OFF: value}
+        subprocess.run([sys.executable, "-m", "kbroker.kernels.warm"], env=environment, check=True)
+
+
+def measure(pairs: int, seconds: float, folder: Path) -> dict[str, list[tuple[float, float]]]:
+    """(with, without) in µs of CPU per request, by scenario."""
+    generator = make_generator()
+    size = replace(QUICK, seconds=seconds)
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in WORK}
+    with work_folder(folder) as place, ExitStack() as stack:
+        targets = [KbrokerTarget(place / kind, generator) for kind in ("with", "without")]
+        targets[1].environment[METRICS_OFF] = "1"
+        for target, name in zip(targets, ("with", "without"), strict=True):
+            target.name = name
+            target.folder.mkdir(parents=True)
+            stack.enter_context(running(target))
+        run = Run(targets, generator, size, None)
+        for number in range(1, pairs + 1):
+            for scenario in (each for each in SCENARIOS if each.name in WORK):
+                order = targets if number % 2 else targets[::-1]
+                costs = {target.name: run.turn(number, scenario, target).figures[COST] for target in order}
+                found[scenario.name].append((costs["with"], costs["without"]))
+    return found
+
+
+def show(name: str, pairs: Sequence[tuple[float, float]]) -> str:
+    """Medians, and the median of the pairs' ratios with its quartiles."""
+    ratios = [one / other for one, other in pairs]
+    low, middle, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+    with_, without = (median(side) for side in zip(*pairs, strict=True))
+    return (
+        f"  {name:<10} with {with_:6.3f} µs · without {without:6.3f} µs · cost {100 * (middle - 1):+.1f} % "
+        f"(half of the pairs: {100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %)"
+    )
+
+
+def main() -> int:
+    made = argparse.ArgumentParser(prog="python -m bench.metrics_cost", description=__doc__)
+    made.add_argument("--pairs", type=int, default=8)
+    made.add_argument("--seconds", type=float, default=3.0)
+    made.add_argument("--folder", type=Path, default=CACHE)
+    options = made.parse_args()
+    compile_both()
+    try:
+        found = measure(options.pairs, options.seconds, options.folder.resolve())
+    except (LoadFailed, TargetFailed) as failure:
+        print(f"bench: {failure}", file=sys.stderr)
+        return 1
+    print(f"CPU per request, {options.pairs} pairs of {options.seconds:g} s:")
+    print("\n".join(show(name, pairs) for name, pairs in found.items()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
