@@ -1,4 +1,4 @@
-"""`python -m spark_validation judge`, or the same by spark-submit; exit 0 clean, 1 convicted, 2 cannot judge."""
+"""`python -m spark_validation judge|stream`, or the same by spark-submit; exit 0 clean, 1 convicted, 2 cannot judge."""
 
 import argparse
 import json
@@ -27,6 +27,13 @@ def parser() -> argparse.ArgumentParser:
     judge.add_argument("--max-visibility-ms", type=float, help="V17: limit of p99")
     judge.add_argument("--max-ack-ms", type=float, help="V18: limit of p99")
     judge.add_argument("--max-end-to-end-ms", type=float, help="V18: limit of p99")
+    stream = commands.add_parser("stream", help="judge while the load runs; ends when the run has ended")
+    evidence_options(stream)
+    stream.add_argument(
+        "--seconds", type=float, default=0, help="stop after so many seconds; 0: when the run has ended"
+    )
+    stream.add_argument("--grace", type=float, default=60, help="seconds a record's other half may be late")
+    stream.add_argument("--report", type=Path, help="HTML file, written anew with every batch")
     return made
 
 
@@ -85,7 +92,11 @@ def main(arguments: list[str] | None = None) -> int:
     logging.getLogger("spark_validation").setLevel(logging.INFO)
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     try:
-        return run_judge(options)
+        if options.command == "judge":
+            return run_judge(options)
+        from spark_validation.live.job import run_stream
+
+        return run_stream(options)
     except (CannotJudge, FileNotFoundError) as reason:
         print(f"cannot judge: {reason}", file=sys.stderr)
         return CANNOT_JUDGE

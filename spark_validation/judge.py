@@ -75,10 +75,11 @@ class Judge:
             if strange is not None:
                 doubtful = doubtful.unionByName(strange.select(*IDENTITY)).where("producer >= 0")
             if not doubtful.isEmpty():
-                self.take(places.duplicates(evidence, doubtful))
-            if not steps.isEmpty():
-                self.take(order.out_of_order(evidence, steps))
-                self.take(order.keys_out_of_order(evidence, steps))
+                again = places.repeated(evidence, doubtful).persist(KEPT)
+                self.take(places.duplicates(evidence, again))
+                if not steps.isEmpty():
+                    self.take(order.out_of_order(evidence, steps, again))
+                    self.take(order.keys_out_of_order(evidence, steps, again))
         with self.step("holes"):
             self.take(offsets.holes(evidence, held))
         if evidence.topics(compacted=True):

@@ -17,8 +17,8 @@ from spark_validation.verdict import CannotJudge
 SMALL_BYTES = 64 << 20  # of histories: below it a session that starts quickly beats one that computes quickly
 
 
-def open_evidence(options: argparse.Namespace) -> Evidence:
-    """Session and frames. Raises CannotJudge."""
+def open_evidence(options: argparse.Namespace, following: bool = False) -> Evidence:
+    """Session and frames. following: the log still grows, so nothing of it is kept. Raises CannotJudge."""
     from spark_validation.session import spark_session
 
     run = opened_run(options.history)
@@ -40,7 +40,7 @@ def open_evidence(options: argparse.Namespace) -> Evidence:
         raise CannotJudge(str(reason)) from reason
     if data_dirs:
         log = log_frames.segment_log(spark, data_dirs, topics, run.run)
-        if small:
+        if small and not following:
             log = log.persist(StorageLevel.MEMORY_AND_DISK)
         evidence = Evidence(spark, options.history, log, "segments", data_dirs=data_dirs)
         evidence.batches = log_frames.segment_batches(spark, data_dirs, topics).persist(
@@ -55,6 +55,7 @@ def open_evidence(options: argparse.Namespace) -> Evidence:
         }
         ends = ends if set(ends) == set(topics) else {}
         log = log_frames.connector_log(spark, options.bootstrap, topics, run.run, transactional, ends)
+        log = log.unpersist() if following else log
         evidence = Evidence(spark, options.history, log, "connector")
     evidence.run = run  # with the chosen topics alone
     if getattr(options, "earlier", None):

@@ -26,6 +26,9 @@ SETTINGS = {
     "spark.sql.files.maxPartitionBytes": "64m",
     "spark.python.worker.reuse": "true",
     "spark.log.level": "ERROR",
+    # a machine that is busy with the load is slow, not dead
+    "spark.sql.broadcastTimeout": "36000",
+    "spark.network.timeout": "1200s",
 }
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",

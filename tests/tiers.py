@@ -14,13 +14,18 @@ TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     # name: what it shows, pytest's -m expression, further arguments
     "fast": (
         "units, properties and house rules",
-        "not (slow or compat or kafka or crash or fuzz)",
+        "not (slow or compat or kafka or crash or fuzz or spark)",
         PARALLEL,
     ),
-    "slow": ("the slower ones of the same", "slow and not (compat or kafka or crash or fuzz)", PARALLEL),
+    "slow": (
+        "the slower ones of the same",
+        "slow and not (compat or kafka or crash or fuzz or spark)",
+        PARALLEL,
+    ),
     "compat": ("real clients against a running kbroker", "compat and not (kafka or crash or fuzz)", ()),
     "kafka": ("beside Apache Kafka, and with its Java tools", "kafka and not (crash or fuzz)", ()),
     "crash": ("kill -9 under load, nothing acknowledged is lost", "crash and not fuzz", ()),
+    "spark": ("the judge of load tests finds every planted anomaly", "spark and not fuzz", ()),
     "fuzz": ("random and mutated input, KBROKER_FUZZ_SECONDS of it", "fuzz", ()),
 }
 SOME_FAILED = 1

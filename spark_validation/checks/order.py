@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
-from spark_validation.evidence import CONTROL, Evidence
+from spark_validation.evidence import CONTROL, PLACE, Evidence
 from spark_validation.order import steps_back
 
 STREAM = ["topic", "partition", "producer"]
@@ -17,9 +17,10 @@ def disordered(evidence: Evidence) -> DataFrame:
     return steps_back(data, STREAM, "offset", "partition_seq")
 
 
-def out_of_order(evidence: Evidence, steps: DataFrame) -> DataFrame:
+def out_of_order(evidence: Evidence, steps: DataFrame, again: DataFrame) -> DataFrame:
     """V06 per producer; a repeated record is V04's. Counted only without idempotence."""
-    back = steps.where("partition_seq < previous_value").join(evidence.producers, "producer", "left")
+    back = steps.where("partition_seq < previous_value").join(again.select(*PLACE), PLACE, "left_anti")
+    back = back.join(evidence.producers, "producer", "left")
     detail = F.concat_ws(
         " ",
         F.lit("partition_seq"),
@@ -32,10 +33,11 @@ def out_of_order(evidence: Evidence, steps: DataFrame) -> DataFrame:
     return findings(back, "V06", "producer steps back", detail, F.coalesce("idempotent", F.lit(True)))
 
 
-def keys_out_of_order(evidence: Evidence, steps: DataFrame) -> DataFrame:
-    """V06 per key, among the producers that step back: the same record's key had a later one before it."""
+def keys_out_of_order(evidence: Evidence, steps: DataFrame, again: DataFrame) -> DataFrame:
+    """V06 per key, among the producers that step back: the record's key had a later one before it."""
     streams = F.broadcast(steps.where("partition_seq < previous_value").select(*STREAM).distinct())
     data = evidence.log.where(F.col("state") != CONTROL).join(streams, STREAM, "left_semi")
+    data = data.join(again.select(*PLACE), PLACE, "left_anti")
     window = Window.partitionBy(*STREAM, "record_key").orderBy("offset")
     rows = data.withColumns(
         {"previous_value": F.lag("partition_seq").over(window), "previous_at": F.lag("offset").over(window)}

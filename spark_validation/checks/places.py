@@ -51,7 +51,8 @@ def misplaced(placed: DataFrame) -> DataFrame:
     detail = F.concat_ws(
         " ", F.lit("there is producer"), "l.producer", F.lit("seq"), "l.seq", F.lit("key"), "l.record_key"
     )
-    return findings(wrong.select(*PLACE, "s.producer", "s.seq", "l"), "V02", kind, detail)
+    named_rows = wrong.select(*PLACE, "s.producer", "s.seq", "l", kind.alias("kind"))
+    return findings(named_rows, "V02", F.col("kind"), detail)
 
 
 def strangers(evidence: Evidence, placed: DataFrame) -> DataFrame:
@@ -94,13 +95,18 @@ def phantoms(evidence: Evidence, strange: DataFrame) -> DataFrame:
     )
 
 
-def duplicates(evidence: Evidence, identities: DataFrame) -> DataFrame:
-    """V04: identities at more than one offset; each further offset is a finding. Counted only without idempotence."""
+def repeated(evidence: Evidence, identities: DataFrame) -> DataFrame:
+    """Places of records that the log holds already at a lower place (`first`), of the identities named."""
     data = evidence.log.where((F.col("state") != CONTROL) & (F.col("producer") >= 0))
     places = data.join(F.broadcast(identities.select(*IDENTITY).distinct()), IDENTITY, "left_semi")
     grouped = places.groupBy(*IDENTITY).agg(F.sort_array(F.collect_list(F.struct(*PLACE))).alias("places"))
     grouped = grouped.where(F.size("places") > 1).withColumn("first", F.element_at("places", 1))
     again = grouped.select(*IDENTITY, "first", F.explode(F.slice("places", 2, 1 << 20)).alias("place"))
-    again = again.select(*IDENTITY, "first", "place.*").join(evidence.producers, "producer", "left")
+    return again.select(*IDENTITY, "first", "place.*")
+
+
+def duplicates(evidence: Evidence, again: DataFrame) -> DataFrame:
+    """V04: each place behind the first is a finding. Counted only without idempotence."""
+    named = again.join(evidence.producers, "producer", "left")
     detail = F.concat(F.lit("first at "), F.to_json("first"))
-    return findings(again, "V04", "at two offsets", detail, F.coalesce("idempotent", F.lit(True)))
+    return findings(named, "V04", "at two offsets", detail, F.coalesce("idempotent", F.lit(True)))

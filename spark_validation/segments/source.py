@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_validation.segments import ranges, schemas
@@ -41,6 +41,9 @@ class SegmentSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return SegmentReader(dict(self.options), schema.fieldNames())
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
+        return SegmentTail(dict(self.options), schema.fieldNames())
 
 
 class SegmentReader(DataSourceReader):
@@ -77,3 +80,50 @@ class SegmentReader(DataSourceReader):
             self.options.get("control") == "true",
             self.options.get("isolation") == "read_committed",
         )
+
+
+class SegmentTail(DataSourceStreamReader):
+    """Follows the segment files: records from the start of the log, then what is appended. State is never known.
+
+    Offsets are {folder: [segment, byte]}; a micro-batch ends at the last whole batch of every partition.
+    """
+
+    def __init__(self, options: dict[str, str], names: list[str]) -> None:
+        self.batch = SegmentReader(options, names)
+        if "state" in names or self.batch.rows != "records":
+            raise ValueError(f"{FORMAT} as a stream gives records without their state")
+        self.at: dict[str, list[int]] = {}
+
+    def folders(self) -> list[tuple[str, str, int]]:
+        topics = [topic for topic in self.batch.options.get("topics", "").split(",") if topic]
+        return ranges.partition_folders(self.batch.options["path"].split(","), topics)
+
+    def initialOffset(self) -> dict[str, list[int]]:  # noqa: N802
+        return {}
+
+    def latestOffset(self) -> dict[str, list[int]]:  # noqa: N802
+        from spark_validation.segments import tail
+
+        for folder, _, _ in self.folders():
+            self.at[folder] = list(tail.end_of(folder, position_in(self.at, folder)))
+        return dict(self.at)
+
+    def partitions(self, start: dict[str, list[int]], end: dict[str, list[int]]) -> list[InputPartition]:
+        from spark_validation.segments import tail
+
+        works = [
+            tail.between(folder, topic, partition, position_in(start, folder), position_in(end, folder))
+            for folder, topic, partition in self.folders()
+        ]
+        return [RangePartition(work) for work in works if work is not None]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self.batch.read(partition)
+
+    def commit(self, end: dict[str, list[int]]) -> None:
+        """Nothing to keep: the next micro-batch starts at `end`."""
+
+
+def position_in(offsets: dict[str, list[int]], folder: str) -> tuple[int, int]:
+    segment, byte = offsets.get(folder, (-1, 0))
+    return segment, byte

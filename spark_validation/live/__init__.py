@@ -1,0 +1,1 @@
+"""The judgement while the load runs: Structured Streaming over histories and log."""

@@ -1,0 +1,65 @@
+"""What the live judgement remembers: digests of buckets, merged micro-batch by micro-batch. Pure; time is passed in."""
+
+from dataclasses import dataclass, field
+
+Bucket = tuple[str, int, int]  # topic, partition, offset >> 12
+
+
+@dataclass
+class Side:
+    """Count and xor of record hashes."""
+
+    count: int = 0
+    hash: int = 0
+
+    def add(self, count: int, hash_: int) -> None:
+        self.count += count
+        self.hash ^= hash_
+
+
+@dataclass
+class Live:
+    """Of one run. Owner: the streaming job's driver. grace_s: how long one side may be late."""
+
+    grace_s: float
+    sent: dict[Bucket, Side] = field(default_factory=dict)
+    held: dict[Bucket, Side] = field(default_factory=dict)
+    changed: dict[Bucket, float] = field(default_factory=dict)
+    settled: set[Bucket] = field(default_factory=set)
+    reads: int = 0
+    altered: int = 0
+
+    def merge(self, which: str, bucket: Bucket, count: int, hash_: int, now: float) -> None:
+        """Adds a micro-batch's digest of a bucket; which: "sent" or "held"."""
+        sides = self.sent if which == "sent" else self.held
+        sides.setdefault(bucket, Side()).add(count, hash_)
+        self.changed[bucket] = now
+        self.settled.discard(bucket)
+
+    def due(self, now: float, ended: bool = False) -> list[Bucket]:
+        """Buckets quiet for the grace (all of them when the run has ended) and not judged since they last changed.
+
+        Those whose sides agree are settled at once; what is left needs the exact checks, whose caller settles it.
+        """
+        unequal = []
+        for bucket, changed in self.changed.items():
+            if bucket in self.settled or (now - changed < self.grace_s and not ended):
+                continue
+            if self.sent.get(bucket, Side()) == self.held.get(bucket, Side()):
+                self.settled.add(bucket)
+            else:
+                unequal.append(bucket)
+        return unequal
+
+    def settle(self, buckets: list[Bucket]) -> None:
+        self.settled.update(buckets)
+
+    def totals(self) -> dict[str, int]:
+        """Records so far, by where they come from."""
+        return {
+            "sends": sum(side.count for side in self.sent.values()),
+            "log": sum(side.count for side in self.held.values()),
+            "reads": self.reads,
+            "buckets settled": len(self.settled),
+            "buckets": len(self.changed),
+        }

@@ -1,0 +1,46 @@
+"""Where the segment files of a partition end just now, at a batch border: offsets of the streaming reader.
+
+A position is (segment, byte). Imports kernels: it walks the headers of what was appended since the last look.
+"""
+
+from dataclasses import replace
+
+from kbroker.kernels import batches as bt
+from spark_validation.segments.ranges import Piece, Range, pieces_of
+from spark_validation.segments.walk import chunks
+
+Position = tuple[int, int]
+START: Position = (-1, 0)
+WHOLE = 1 << 62
+
+
+def pieces_after(folder: str, start: Position) -> list[Piece]:
+    """What lies behind a position, as the files are now; their ends may cut a batch."""
+    found = []
+    for piece in pieces_of(folder, WHOLE):
+        if piece.segment > start[0]:
+            found.append(piece)
+        elif piece.segment == start[0] and piece.end > start[1]:
+            found.append(replace(piece, start=start[1]))
+    return found
+
+
+def end_of(folder: str, start: Position) -> Position:
+    """The border behind the last whole batch."""
+    at = start
+    for chunk in chunks(folder, tuple(pieces_after(folder, start)), False):
+        last = chunk.rows[-1]
+        if last[bt.SIZE] > 0:
+            at = (chunk.piece.segment, int(last[bt.POSITION] + last[bt.SIZE]))
+    return at
+
+
+def between(folder: str, topic: str, partition: int, start: Position, end: Position) -> Range | None:
+    """The work from one border to another; None when there is none."""
+    pieces = []
+    for piece in pieces_after(folder, start):
+        if piece.segment > end[0]:
+            break
+        pieces.append(replace(piece, end=min(piece.end, end[1])) if piece.segment == end[0] else piece)
+    pieces = [piece for piece in pieces if piece.end > piece.start]
+    return Range(folder, topic, partition, tuple(pieces)) if pieces else None

@@ -1,0 +1,43 @@
+"""The live judgement's memory: what is settled when."""
+
+from spark_validation.live.state import Live
+
+PLACE = ("t", 0, 3)
+
+
+def test_sides_that_agree_settle_after_the_grace() -> None:
+    live = Live(grace_s=10)
+    live.merge("sent", PLACE, 5, 77, now=0)
+    live.merge("held", PLACE, 5, 77, now=1)
+    assert live.due(now=5) == []
+    assert live.settled == set()
+    assert live.due(now=11) == []
+    assert live.settled == {PLACE}
+
+
+def test_sides_that_differ_are_due_once_quiet_and_again_when_they_change() -> None:
+    live = Live(grace_s=10)
+    live.merge("sent", PLACE, 5, 77, now=0)
+    live.merge("held", PLACE, 4, 70, now=0)
+    assert live.due(now=9) == []
+    assert live.due(now=10) == [PLACE]
+    live.settle([PLACE])
+    assert live.due(now=30) == []
+    live.merge("held", PLACE, 1, 7, now=30)
+    assert live.due(now=40) == [PLACE]
+
+
+def test_the_end_of_the_run_makes_everything_due() -> None:
+    live = Live(grace_s=10)
+    live.merge("sent", PLACE, 5, 77, now=0)
+    assert live.due(now=1, ended=True) == [PLACE]
+
+
+def test_batches_of_one_bucket_add_up_in_any_order() -> None:
+    live = Live(grace_s=0)
+    for count, hash_ in ((2, 9), (3, 12)):
+        live.merge("sent", PLACE, count, hash_, now=0)
+    for count, hash_ in ((3, 12), (2, 9)):
+        live.merge("held", PLACE, count, hash_, now=0)
+    assert live.due(now=1) == []
+    assert live.totals()["sends"] == live.totals()["log"] == 5

@@ -1,0 +1,148 @@
+"""The segment source's kernels against the plain decoder of kbroker, and what ranges and transactions come out."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kbroker.protocol.compression import Codec
+from kbroker.protocol.records import read_batches, read_records
+from spark_validation.segments import decode, index_check, schemas, tail
+from spark_validation.segments.ranges import Range, plan
+from spark_validation.segments.walk import ABORTED, CONTROL, OPEN, VISIBLE
+from tests.spark_validation.world import RUN, Topic, clean, write_log
+
+COLUMNS = [name for name in schemas.RECORD if name not in ("topic", "timestamp")]
+
+
+def written(folder: Path, topic: Topic) -> list[Range]:
+    write_log(folder, topic, topic.log)
+    return plan([str(folder)], [])
+
+
+def rows_of(works: list[Range], names: list[str], control: bool = False) -> list[dict[str, object]]:
+    batches = [batch for work in works for batch in decode.read_records(work, names, RUN, control, False)]
+    return pa.Table.from_batches(batches).to_pylist() if batches else []
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_records_are_those_of_the_plain_decoder(tmp_path: Path, codec: Codec) -> None:
+    topic = clean("t", 1, codec=codec)
+    works = written(tmp_path, topic)
+    plain = [
+        (work.partition, record.offset, record.key, record.value, record.timestamp_ms)
+        for work in works
+        for piece in work.pieces
+        for batch in read_batches((Path(work.folder) / f"{piece.segment:020d}.log").read_bytes())
+        for record in read_records(batch)
+    ]
+    found = rows_of(works, ["partition", "offset", "key", "value", "timestamp_ms"])
+    assert [tuple(row.values()) for row in found] == plain
+
+
+def test_identity_columns_say_what_was_sent(tmp_path: Path) -> None:
+    topic = clean("t", 1)
+    found = rows_of(written(tmp_path, topic), COLUMNS)
+    sent = sorted(
+        (row["partition"], row["offset"], row["key"], row["producer"], row["seq"], row["partition_seq"])
+        for row in topic.rows["sends"]
+    )
+    names = ("partition", "offset", "record_key", "producer", "seq", "partition_seq")
+    assert [tuple(row[name] for name in names) for row in found] == sent
+    assert all(row["intact"] for row in found)
+    assert [row["sequence"] for row in found] == [row["partition_seq"] for row in found]
+
+
+def test_an_altered_value_and_another_run_are_not_intact(tmp_path: Path) -> None:
+    topic = clean("t", 1)
+    _, record, _ = topic.records()[3]
+    record.value = record.bytes()[:-1] + b"X"
+    found = rows_of(written(tmp_path, topic), ["partition", "offset", "intact"])
+    assert [(row["partition"], row["offset"]) for row in found if not row["intact"]] == [(0, 3)]
+    works = plan([str(tmp_path)], [])
+    others = [b for work in works for b in decode.read_records(work, ["intact"], RUN + 1, False, False)]
+    assert not any(flag for batch in others for flag in batch.column(0).to_pylist())
+
+
+def test_a_transactions_fate_is_known_across_segments(tmp_path: Path) -> None:
+    topic = clean("t", 1, "transactional")
+    topic.log[1].pop()  # the last transaction of partition 1 stays open
+    found = rows_of(
+        written(tmp_path, topic), ["partition", "offset", "state", "producer", "seq"], control=True
+    )
+    outcome = {
+        (row["producer"], seq): row["outcome"]
+        for row in topic.rows["transactions"]
+        for seq in range(row["first_seq"], row["last_seq"] + 1)
+    }
+    for row in found:
+        last_of_1 = row["partition"] == 1 and row["offset"] >= topic.log[1][-1].base  # type: ignore[operator]
+        if row["state"] == CONTROL:
+            continue
+        wanted = OPEN if last_of_1 else (VISIBLE, ABORTED)[outcome[row["producer"], row["seq"]]]  # type: ignore[index]
+        assert row["state"] == wanted
+    assert sum(row["state"] == CONTROL for row in found) == 23
+
+
+def test_small_ranges_read_the_same_as_one(tmp_path: Path) -> None:
+    topic = clean("t", 1, "transactional")
+    whole = rows_of(written(tmp_path, topic), COLUMNS)
+    parts = plan([str(tmp_path)], [], split_bytes=1)
+    assert len(parts) == 12  # six segments, each cut once by its index
+    assert rows_of(parts, COLUMNS) == whole
+
+
+def test_a_torn_end_is_damage_only_before_the_newest_segment(tmp_path: Path) -> None:
+    works = written(tmp_path, clean("t", 1))
+    folder = Path(works[0].folder)
+    segments = sorted(folder.glob("*.log"))
+    assert len(segments) == 2
+    for segment in segments:
+        segment.write_bytes(segment.read_bytes()[:-7])
+    torn = plan([str(tmp_path)], [])[0]
+    faults = [
+        (row["segment"], row["fault"])
+        for batch in decode.read_headers(torn, ["segment", "fault"], True)
+        for row in batch.to_pylist()
+        if row["fault"] != 1
+    ]
+    assert faults == [(0, 2)]
+
+
+def test_a_wrong_checksum_is_named_and_its_records_are_still_read(tmp_path: Path) -> None:
+    topic = clean("t", 1)
+    topic.log[0][2].broken_crc = True
+    works = written(tmp_path, topic)
+    faults = [r for b in decode.read_headers(works[0], ["base_offset", "fault"], True) for r in b.to_pylist()]
+    assert [row["base_offset"] for row in faults if row["fault"] == 6] == [10]
+    assert len(rows_of(works, ["offset"])) == 120
+
+
+def test_index_entries_that_point_between_batches_are_found(tmp_path: Path) -> None:
+    topic = clean("t", 1)
+    topic.spoiled_index = True
+    works = written(tmp_path, topic)
+    found = [
+        row
+        for work in works
+        for b in index_check.read_problems(work, list(schemas.INDEX))
+        for row in b.to_pylist()
+    ]
+    assert [(row["partition"], row["segment"], row["file"]) for row in found] == [(0, 0, ".index")]
+
+
+def test_the_tail_ends_behind_the_last_whole_batch(tmp_path: Path) -> None:
+    topic = clean("t", 1)
+    works = written(tmp_path, topic)
+    folder = works[0].folder
+    newest = max(Path(folder).glob("*.log"))
+    size = newest.stat().st_size
+    middle = tail.end_of(folder, tail.START)
+    assert middle == (int(newest.stem), size)
+    with open(newest, "ab") as log:
+        log.write(topic.log[0][0].bytes(Codec.NONE)[:-3])
+    assert tail.end_of(folder, middle) == middle
+    first = tail.between(folder, "t", 0, tail.START, middle)
+    assert first is not None
+    assert len(rows_of([first], ["offset"])) == 60
+    assert tail.between(folder, "t", 0, middle, middle) is None

@@ -1,0 +1,381 @@
+"""Small runs made by hand: what clients say they did, and the log of a broker that may have failed them.
+
+A `Topic` is a whole little history of its own, with its own producers and consumers; a mutation changes one topic and
+leaves the others alone, so that one judgement shows every anomaly and that none of them spills over.
+"""
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kbroker.protocol.compression import Codec
+from kbroker.protocol.records import ControlType, build_batch, build_control_batch
+from loadtest import history
+from loadtest.record import HEADER, MAGIC, VERSION, key_bytes, sealed
+from loadtest.run import ConsumerClient, PartitionEnds, ProducerClient, Run, save_client, save_run
+from loadtest.run import Topic as RunTopic
+
+RUN = 7
+START_NS = 1_780_000_000_000_000_000
+MS = 1_000_000
+PARTITIONS, BATCHES, BATCH = 2, 12, 5
+EARLIEST = -1001
+Row = dict[str, Any]
+
+
+@dataclass
+class Record:
+    """One record of the log; `value` overrides what it should hold."""
+
+    producer: int
+    seq: int
+    partition_seq: int
+    key: int
+    intended_ns: int
+    flags: int = 0
+    value: bytes | None = None
+
+    def bytes(self) -> bytes:
+        if self.value is not None:
+            return self.value
+        head = (
+            0,
+            MAGIC,
+            VERSION,
+            self.flags,
+            RUN,
+            self.producer,
+            self.seq,
+            self.partition_seq,
+            self.intended_ns,
+        )
+        return sealed(np.array([head], HEADER).tobytes()[4:] + b"body")
+
+
+@dataclass
+class Batch:
+    """A batch of the log; control: a marker instead of records."""
+
+    base: int
+    records: list[Record]
+    producer_id: int = -1
+    sequence: int = -1
+    transactional: bool = False
+    control: ControlType | None = None
+    broken_crc: bool = False
+
+    def bytes(self, codec: Codec) -> bytes:
+        if self.control is not None:
+            return build_control_batch(
+                self.control,
+                producer_id=self.producer_id,
+                producer_epoch=0,
+                coordinator_epoch=0,
+                timestamp_ms=START_NS // MS,
+                base_offset=self.base,
+            )
+        made = build_batch(
+            [(key_bytes(r.key), r.bytes(), (), r.intended_ns // MS) for r in self.records],
+            base_offset=self.base,
+            producer=(self.producer_id, 0 if self.producer_id >= 0 else -1, self.sequence),
+            codec=codec,
+            transactional=self.transactional,
+        )
+        return made[:17] + bytes([made[17] ^ 1]) + made[18:] if self.broken_crc else made
+
+    @property
+    def end(self) -> int:
+        return self.base + (1 if self.control is not None else len(self.records))
+
+
+@dataclass
+class Topic:
+    """A topic and everything that was done with it. number: its clients are number * 10 and following."""
+
+    name: str
+    number: int
+    mode: str = "idempotent"
+    cleanup_policy: str = "delete"
+    acks: str = "all"
+    codec: Codec = Codec.NONE
+    log: dict[int, list[Batch]] = field(default_factory=dict)
+    rows: dict[str, list[Row]] = field(default_factory=lambda: {kind: [] for kind in history.KINDS})
+    committed: dict[int, int] = field(default_factory=dict)
+    earlier: dict[int, list[Batch]] | None = None
+    spoiled_index: bool = False
+
+    @property
+    def group(self) -> str:
+        return f"{self.name}-readers"
+
+    @property
+    def producers(self) -> tuple[int, int]:
+        return self.number * 10, self.number * 10 + 1
+
+    @property
+    def reader(self) -> int:
+        return self.number * 10
+
+    @property
+    def drain(self) -> int:
+        return self.number * 10 + 1
+
+    @property
+    def committed_drain(self) -> int:
+        return self.number * 10 + 2
+
+    @property
+    def transactional(self) -> bool:
+        return self.mode in ("transactional", "copied")
+
+    def records(self, partition: int = 0) -> list[tuple[int, Record, Batch]]:
+        """(offset, record, its batch) of a partition."""
+        return [(b.base + n, r, b) for b in self.log[partition] for n, r in enumerate(b.records)]
+
+    def sent(self, producer: int, seq: int) -> Row:
+        return next(row for row in self.rows["sends"] if (row["producer"], row["seq"]) == (producer, seq))
+
+    def reads_of(self, consumer: int, partition: int | None = None) -> list[Row]:
+        return [
+            row
+            for row in self.rows["reads"]
+            if row["consumer"] == consumer and partition in (None, row["partition"])
+        ]
+
+
+def clean(name: str, number: int, mode: str = "idempotent", **more: Any) -> Topic:
+    """A topic whose log, sends and reads agree: producers take turns, every third transaction is aborted."""
+    topic = Topic(name, number, mode, **more)
+    seqs = dict.fromkeys(topic.producers, 0)
+    transactions = dict.fromkeys(topic.producers, 0)
+    for partition in range(PARTITIONS):
+        partition_seqs = dict.fromkeys(topic.producers, 0)
+        topic.log[partition] = []
+        at = 0
+        for turn in range(BATCHES):
+            producer = topic.producers[turn % 2]
+            first = partition_seqs[producer]
+            began = START_NS + (partition * BATCHES + turn) * 100 * MS
+            flags = 1 if topic.transactional else 0
+            records = [
+                Record(
+                    producer,
+                    seqs[producer] + n,
+                    first + n,
+                    (first + n) % 7 * 2 + partition,
+                    began + n * MS,
+                    flags,
+                )
+                for n in range(BATCH)
+            ]
+            idempotent = mode != "plain"
+            batch = Batch(at, records, producer + 100 if idempotent else -1, first if idempotent else -1)
+            batch.transactional = topic.transactional
+            topic.log[partition].append(batch)
+            number_of = transactions[producer] if topic.transactional else -1
+            for n, record in enumerate(records):
+                topic.rows["sends"].append(send_row(topic, partition, at + n, record, number_of))
+            at += BATCH
+            seqs[producer] += BATCH
+            partition_seqs[producer] += BATCH
+            if topic.transactional:
+                aborted = transactions[producer] % 3 == 2
+                marker = ControlType.ABORT if aborted else ControlType.COMMIT
+                topic.log[partition].append(Batch(at, [], producer + 100, control=marker))
+                topic.rows["transactions"].append(transaction_row(records, number_of, aborted))
+                transactions[producer] += 1
+                at += 1
+    read_everything(topic)
+    return topic
+
+
+def send_row(topic: Topic, partition: int, offset: int, record: Record, transaction: int) -> Row:
+    return {
+        "producer": record.producer,
+        "seq": record.seq,
+        "partition_seq": record.partition_seq,
+        "topic": topic.name,
+        "partition": partition,
+        "offset": offset if topic.acks != "0" else -1,
+        "timestamp_ms": record.intended_ns // MS,
+        "key": record.key,
+        "status": 0,
+        "error": 0,
+        "transaction": transaction,
+        "intended_ns": record.intended_ns,
+        "sent_ns": record.intended_ns + MS,
+        "acked_ns": record.intended_ns + 3 * MS,
+    }
+
+
+def transaction_row(records: list[Record], number: int, aborted: bool) -> Row:
+    first, last = records[0], records[-1]
+    times = {
+        "begin_ns": first.intended_ns,
+        "ending_ns": last.intended_ns + 5 * MS,
+        "end_ns": last.intended_ns + 6 * MS,
+    }
+    ended = {"outcome": int(aborted), "meant": int(aborted), "error": 0}
+    return (
+        {"producer": first.producer, "transaction": number, "first_seq": first.seq, "last_seq": last.seq}
+        | ended
+        | times
+    )
+
+
+def read_row(
+    topic: Topic, consumer: int, assignment: int, partition: int, offset: int, record: Record
+) -> Row:
+    return {
+        "consumer": consumer,
+        "position": 0,
+        "assignment": assignment,
+        "topic": topic.name,
+        "partition": partition,
+        "offset": offset,
+        "timestamp_ms": record.intended_ns // MS,
+        "key": record.key,
+        "producer": record.producer,
+        "seq": record.seq,
+        "partition_seq": record.partition_seq,
+        "flags": record.flags,
+        "intact": record.value is None,
+        "intended_ns": record.intended_ns,
+        "seen_ns": record.intended_ns + 50 * MS,
+    }
+
+
+def visible(topic: Topic, partition: int, committed: bool) -> list[tuple[int, Record]]:
+    """What a consumer is given of a partition."""
+    aborted = set()
+    if committed:
+        open_batches: dict[int, list[int]] = {}
+        for batch in topic.log[partition]:
+            if batch.control is None:
+                open_batches.setdefault(batch.producer_id, []).append(batch.base)
+            elif batch.control == ControlType.ABORT:
+                aborted |= set(open_batches.pop(batch.producer_id, []))
+            else:
+                open_batches.pop(batch.producer_id, None)
+    return [(offset, r) for offset, r, batch in topic.records(partition) if batch.base not in aborted]
+
+
+def read_everything(topic: Topic) -> None:
+    """The group's reader (two assignments), and a drain with each isolation level; the group commits on the way."""
+    for kind in ("reads", "commits", "assignments"):
+        topic.rows[kind] = []
+    for consumer, committed in ((topic.reader, True), (topic.drain, False), (topic.committed_drain, True)):
+        for partition in range(PARTITIONS):
+            found = visible(topic, partition, committed)
+            half = len(found) // 2
+            for n, (offset, record) in enumerate(found):
+                assignment = int(n >= half) if consumer == topic.reader else -1
+                topic.rows["reads"].append(read_row(topic, consumer, assignment, partition, offset, record))
+    for partition in range(PARTITIONS):
+        mine = topic.reads_of(topic.reader, partition)
+        middle, end = mine[len(mine) // 2]["offset"], topic.log[partition][-1].end
+        topic.rows["commits"] += [
+            commit_row(topic, partition, 0, middle, 1),
+            commit_row(topic, partition, 1, end, 3),
+        ]
+        topic.rows["assignments"] += [
+            assignment_row(topic, partition, 0, EARLIEST, 0),
+            assignment_row(topic, partition, 1, middle, 2),
+        ]
+        topic.committed[partition] = end
+
+
+def commit_row(topic: Topic, partition: int, assignment: int, offset: int, step: int) -> Row:
+    at = START_NS + step * 10_000 * MS
+    place = {"topic": topic.name, "partition": partition, "offset": offset, "error": 0}
+    times = {"asked_ns": at, "answered_ns": at + MS, "transaction": -1, "producer": -1}
+    return {"consumer": topic.reader, "group": topic.group, "assignment": assignment} | place | times
+
+
+def assignment_row(topic: Topic, partition: int, assignment: int, start: int, step: int) -> Row:
+    what = {
+        "topic": topic.name,
+        "partition": partition,
+        "start_offset": start,
+        "at_ns": START_NS + step * 10_000 * MS,
+    }
+    return {"consumer": topic.reader, "group": topic.group, "assignment": assignment, "event": 0} | what
+
+
+def write(folder: Path, topics: list[Topic]) -> None:
+    """folder/run, folder/data and folder/earlier."""
+    run = folder / "run"
+    (run / "intents").mkdir(parents=True)
+    content = Run(RUN, 1, "", "by hand", START_NS, {}, [])
+    content.ended_ns, content.drained = START_NS + 100_000 * MS, True
+    for topic in topics:
+        content.topics.append(RunTopic(topic.name, PARTITIONS, topic.mode, topic.cleanup_policy))
+        ends = {p: topic.log[p][-1].end for p in topic.log}
+        content.ends[topic.name] = {str(p): PartitionEnds(0, end, end) for p, end in ends.items()}
+        content.committed[topic.group] = {topic.name: {str(p): o for p, o in topic.committed.items()}}
+        write_clients(run, topic)
+        write_log(folder / "data", topic, topic.log)
+        write_log(folder / "earlier", topic, topic.earlier or topic.log)
+        write_rows(run, topic)
+    save_run(run, content)
+
+
+def write_clients(run: Path, topic: Topic) -> None:
+    ended = START_NS + 90_000 * MS
+    for producer in topic.producers:
+        identifier = f"tx-{producer}" if topic.transactional else None
+        idempotent = topic.mode != "plain"
+        client = ProducerClient(
+            producer, topic.name, topic.acks, idempotent, identifier, "none", 44, 1, START_NS, ended
+        )
+        save_client(run, history.writer_name("producer", producer), client)
+        intent = {
+            "producer": producer,
+            "first_seq": 0,
+            "last_seq": PARTITIONS * BATCHES * BATCH,
+            "at_ns": START_NS,
+        }
+        (run / "intents" / f"p{producer:06d}.jsonl").write_text(json.dumps(intent) + "\n")
+    role = "copy" if topic.mode == "copied" else "load"
+    reader = ConsumerClient(
+        topic.reader, topic.group, role, [topic.name], "read_committed", "earliest", 1, START_NS, ended
+    )
+    drain = replace(
+        reader, consumer=topic.drain, group=None, role="drain", isolation="read_uncommitted", finished=True
+    )
+    both = replace(drain, consumer=topic.committed_drain, isolation="read_committed")
+    for client in (reader, drain, both):
+        save_client(run, history.writer_name("consumer", client.consumer), client)
+
+
+def write_log(data: Path, topic: Topic, log: dict[int, list[Batch]]) -> None:
+    for partition, batches in log.items():
+        folder = data / f"{topic.name}-{partition}"
+        folder.mkdir(parents=True)
+        # three segments
+        for n in range(0, len(batches), 10):
+            some = batches[n : n + 10]
+            stem = folder / f"{some[0].base:020d}"
+            made = [batch.bytes(topic.codec) for batch in some]
+            stem.with_suffix(".log").write_bytes(b"".join(made))
+            position = len(made[0]) + (7 if topic.spoiled_index and partition == 0 and n == 0 else 0)
+            if len(some) > 1:
+                entry = (some[1].end - 1 - some[0].base).to_bytes(4) + position.to_bytes(4)
+                stem.with_suffix(".index").write_bytes(entry + bytes(80))
+
+
+def write_rows(run: Path, topic: Topic) -> None:
+    positions: dict[int, int] = {}
+    for row in topic.rows["reads"]:
+        row["position"] = positions.setdefault(row["consumer"], 0)
+        positions[row["consumer"]] += 1
+    for kind, rows in topic.rows.items():
+        (run / kind).mkdir(exist_ok=True)
+        if rows:
+            table = pa.Table.from_pylist(rows, history.KINDS[kind])
+            pq.write_table(table, run / kind / f"t{topic.number:06d}-0000.parquet")
