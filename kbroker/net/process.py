@@ -28,6 +28,7 @@ from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, arm_row, close_row, p
 from kbroker.net.queue_kernel import pop_answered
 from kbroker.net.quotas import Quotas
 from kbroker.net.request_counts import RequestCounts
+from kbroker.net.tls_listeners import TlsListeners
 from kbroker.net.topics import Topics
 from kbroker.net.transaction_checks import TransactionChecks
 from kbroker.protocol.schema import ProtocolError
@@ -67,6 +68,7 @@ class NetworkProcess:
         self.counts = RequestCounts(self.context)
         self.topics = Topics(self.context)
         self.connections: dict[int, Connection] = {}
+        self.tls = TlsListeners(config)
         self.quotas = Quotas(self.context, config, self._go_on)
         self.complain = Complaints(log, time.monotonic)
         self.checks = ProduceChecks(self.context, self.topics, self.unbusy)
@@ -180,6 +182,10 @@ class NetworkProcess:
     def _open(self, accepted: Accepted, fd: int) -> None:
         listener = self._listeners[accepted.listener]
         os.set_blocking(fd, False)
+        outer, inner = fd, None
+        if listener.protocol.tls:
+            fd, inner = self.tls.pair()
+            os.set_blocking(fd, False)
         flags = 0 if listener.protocol.sasl else nl.FLAG_HOT | nl.FLAG_FETCH
         row = self.context.take_row(fd, flags, time.monotonic_ns())
         connection = self.connections[row] = Connection(accepted, fd, row, listener)
@@ -192,6 +198,8 @@ class NetworkProcess:
         self.context.connections[row, nl.CN_ARMED] = READING
         self._register(fd, READING, row)
         self._process_line[sm.PROCESS_CONNECTIONS] = len(self.connections)
+        if inner is not None:
+            self.tls.start(connection, outer, inner)
 
     def stop_taking(self) -> None:
         """Take no more connections."""

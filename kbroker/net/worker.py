@@ -62,6 +62,7 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
         gone = process.topics.apply(image.topics, image.deleted, image.full, image.version)
         fetches.on_gone(gone)
         dispatch.logins.change(image.settings)
+        process.tls.change(image.settings)
         if image.quotas is not None:
             process.quotas.change(image.quotas, list(process.connections.values()))
             if context.index == 0:
@@ -78,6 +79,7 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
     await stop.wait()
     ticking.cancel()
     await _drain(upkeep, fetches)
+    await process.tls.drain()
     control.close()
 
 

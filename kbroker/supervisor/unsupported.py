@@ -10,6 +10,7 @@ from kbroker.config.jaas import PLAIN_MODULE, plain_users
 from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
 from kbroker.net.sasl_exchange import PLAIN, SUPPORTED
+from kbroker.net.tls_context import TlsError, context_of
 
 
 def unsupported(config: BrokerConfig) -> list[str]:
@@ -17,11 +18,11 @@ def unsupported(config: BrokerConfig) -> list[str]:
     problems = []
     for endpoint in config.listeners:
         if endpoint.protocol.tls:
-            problems.append(
-                f"listener {endpoint.listener}: security protocol {endpoint.protocol.name} is not supported yet, only "
-                "PLAINTEXT and SASL_PLAINTEXT"
-            )
-        elif endpoint.protocol.sasl:
+            try:
+                context_of(config, endpoint.listener)
+            except TlsError as error:
+                problems.append(f"listener {endpoint.listener} ({endpoint.protocol.name}): {error}")
+        if endpoint.protocol.sasl:
             problems += _sasl(config, endpoint)
     if config.get_optional_str("authorizer.class.name"):
         problems.append("authorizer.class.name: authorization is not supported yet, leave it empty")

@@ -11,15 +11,16 @@ def test_plain_listeners_may_start() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
-def test_secure_listener_is_refused_by_name(protocol: str) -> None:
+def test_secure_listener_without_keys_or_logins_is_refused_by_name(protocol: str) -> None:
     config = BrokerConfig(
         {
             "listeners": f"PLAINTEXT://127.0.0.1:0,{protocol}://127.0.0.1:9093",
             "inter.broker.listener.name": "PLAINTEXT",
         }
     )
-    (problem,) = unsupported(config)
-    assert protocol in problem
+    problems = unsupported(config)
+    assert problems
+    assert all(protocol in problem for problem in problems)
 
 
 def test_authorizer_is_refused() -> None:

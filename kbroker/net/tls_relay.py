@@ -1,0 +1,85 @@
+"""TLS listeners: each connection gets an inner socket that carries the plain bytes, and everything else stays as it is.
+
+The kernels receive from and send to the inner end, as to any client; a relay on the loop of the network process moves
+bytes between its other end and the client through OpenSSL. That costs copies that plain listeners do not have: no byte
+goes from a file to the client by sendfile alone. Bytes flow as fast as the slower side takes them.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import cast
+
+log = logging.getLogger(__name__)
+
+HANDSHAKE_SECONDS = 30.0
+Authenticated = Callable[[ssl.SSLObject], None]
+
+
+class RelayEnd(asyncio.Protocol):
+    """One side: what it receives is written to the other."""
+
+    def __init__(self) -> None:
+        self.other: RelayEnd
+        self.transport: asyncio.Transport | None = None
+        self.ended = asyncio.Event()
+        self._early = bytearray()  # received before the other side was there
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep it, and write what the other side has received so far."""
+        self.transport = cast(asyncio.Transport, transport)
+        early, self.other._early = self.other._early, bytearray()
+        if early:
+            self.transport.write(bytes(early))
+
+    def data_received(self, data: bytes) -> None:
+        """Pass it on."""
+        if self.other.transport is not None:
+            self.other.transport.write(data)
+        elif not self.other.ended.is_set():
+            self._early += data
+
+    def pause_writing(self) -> None:
+        """This side takes no more: read no more from the other."""
+        if self.other.transport is not None:
+            self.other.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        if self.other.transport is not None and not self.other.transport.is_closing():
+            self.other.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  why does not matter
+        """The end of one is the end of the other, behind what is still to be written."""
+        self.transport = None
+        self.ended.set()
+        if self.other.transport is not None:
+            self.other.transport.close()
+
+
+async def relay(
+    outer: socket.socket, inner: socket.socket, context: ssl.SSLContext, authenticated: Authenticated
+) -> None:
+    """Shake hands with the client, then let bytes flow until both sides have ended.
+
+    authenticated: told of the handshake before the first byte. Both sockets are taken over."""
+    loop = asyncio.get_running_loop()
+    client, broker = RelayEnd(), RelayEnd()
+    client.other, broker.other = broker, client
+    try:
+        outside, _ = await loop.connect_accepted_socket(
+            lambda: client, outer, ssl=context, ssl_handshake_timeout=HANDSHAKE_SECONDS
+        )
+    except (OSError, TimeoutError) as error:
+        log.debug("a TLS handshake failed: %s", error)
+        outer.close()
+        inner.close()
+        return
+    authenticated(outside.get_extra_info("ssl_object"))
+    inside, _ = await loop.create_connection(lambda: broker, sock=inner)
+    if client.ended.is_set():
+        inside.close()
+    await client.ended.wait()
+    await broker.ended.wait()
