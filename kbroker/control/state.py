@@ -135,7 +135,8 @@ def _adopt(broker: Broker, store: Store) -> None:
     if not found:
         return
     kafka = kafka_metadata.read(broker.online_dirs)
-    # ids that Apache Kafka has not handed out, and will not when the logs go back to it: their sequences are in the logs
+    # ids that Apache Kafka has not handed out, and will not when the logs go back to it: their sequences are in the
+    # logs
     count = kafka.next_producer_id if kafka is not None else None
     store.skip_producer_ids(max(count or 0, broker.now_ms() * PRODUCER_IDS_PER_MS))
     for name, partitions in found.items():
