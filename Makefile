@@ -68,7 +68,8 @@ crash-streams: venv peer kernels ## Kafka Streams, exactly once, under KILLS=100
 
 .PHONY: crash-matrix
 crash-matrix: venv kernels ## the broker dies at every named step, 300 times (KBROKER_CRASHES, KBROKER_CRASH_SEED)
-	@KBROKER_CRASHES=$(or $(KBROKER_CRASHES),300) $(BIN)/python -m pytest -q -s tests/crash/test_crash_matrix.py
+	@KBROKER_CRASHES=$(or $(KBROKER_CRASHES),300) KBROKER_FLIPS=$(or $(KBROKER_FLIPS),100) $(BIN)/python -m pytest -q -s \
+		tests/crash/test_crash_matrix.py tests/crash/test_flipped_bytes.py
 
 ##—— benchmarks
 .PHONY: bench bench-quick bench-metrics bench-profile venv-bench

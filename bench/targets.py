@@ -42,7 +42,8 @@ class TargetFailed(Exception):
 
 
 class Target(ABC):
-    """One broker. Whoever launches it stops it; the folder and the port outlive a restart."""
+    """One broker. Whoever launches it stops it; the folder and the port outlive a restart. extra: settings of a
+    scenario's own."""
 
     name: str
 
@@ -53,6 +54,7 @@ class Target(ABC):
         self.data_dir = folder / "data"
         self.port = free_port()
         self.launched_at = 0.0
+        self.extra: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | None = None
 
     @abstractmethod
@@ -133,7 +135,8 @@ class Target(ABC):
 
     def write_properties(self, settings: dict[str, str]) -> Path:
         path = self.folder / "server.properties"
-        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        both = {**settings, **self.extra}
+        path.write_text("".join(f"{key}={value}\n" for key, value in both.items()))
         return path
 
 
