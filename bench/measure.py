@@ -85,3 +85,19 @@ def pss_bytes(pid: int, proc: Path = PROC) -> int:
 def tree_pids(pid: int) -> list[int]:
     """Process ids of the tree, the root first."""
     return [stat.pid for stat in tree_of(pid, all_stats())]
+
+
+def open_files(pid: int, proc: Path = PROC) -> int:
+    """File descriptors that a process holds; 0 when it has ended."""
+    try:
+        return len(list((proc / str(pid) / "fd").iterdir()))
+    except FileNotFoundError:
+        return 0
+
+
+def mappings(pid: int, proc: Path = PROC) -> int:
+    """Memory mappings of a process; 0 when it has ended."""
+    try:
+        return (proc / str(pid) / "maps").read_bytes().count(b"\n")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0

@@ -16,6 +16,7 @@ from bench.scenarios import (
     durable_acks,
     end_to_end,
     idempotent_produce,
+    many_partitions,
     partitions,
     pressure,
     raw_fetch,
@@ -44,6 +45,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     cold_reader.SCENARIO,
     bulk_produce.SCENARIO,
     partitions.SCENARIO,
+    many_partitions.SCENARIO,
     connections.SCENARIO,
     *pressure.SCENARIOS,
 )

@@ -1,0 +1,60 @@
+"""Ten thousand partitions on one node: what they cost to make and to hold, and what produce elsewhere feels of them.
+
+The same load on the same eight partitions runs before and behind their creation: the pair tells what grows with
+their number.
+"""
+
+import time
+
+from bench.measure import all_stats, mappings, open_files, pss_bytes, tree_of
+from bench.scenario import Measure, Measures, Scenario
+from bench.turn import Turn
+
+TIMES = 10  # the size's partitions: 10,000 in a full run
+TOPICS = 10
+
+
+def run(turn: Turn) -> Measures:
+    with turn.fresh_broker() as broker:
+        broker.launch()
+        broker.wait_ready()
+        beside = turn.beside(broker)
+        few = beside.topic("few", 8)
+        load = {"topic": few, "connections": 8, "records": 1, "value_bytes": 100, **turn.timed()}
+        alone = beside.load("produce", **load).rate()
+        before = pss_bytes(broker.pid)
+        begun = time.monotonic()
+        names = [
+            beside.topic(f"many-{number}", turn.size.partitions * TIMES // TOPICS) for number in range(TOPICS)
+        ]
+        created = time.monotonic() - begun
+        for name in names:  # every log holds something
+            width = turn.size.partitions * TIMES // TOPICS // 10
+            beside.load(
+                "produce", topic=name, connections=10, partitions_per_request=width, warm=0, seconds=0.3
+            )
+        among = beside.load("produce", **load).rate()
+        pids = [stat.pid for stat in tree_of(broker.pid, all_stats())]
+        return {
+            "create_s": created,
+            "kb_each": (pss_bytes(broker.pid) - before) / 1024 / (turn.size.partitions * TIMES),
+            "fds": max(map(open_files, pids)),
+            "maps": max(map(mappings, pids)),
+            "cpu_us": among["cpu_us"],
+            "dearer": among["cpu_us"] / alone["cpu_us"],
+        }
+
+
+SCENARIO = Scenario(
+    "many_partitions",
+    "10,000 partitions on one node",
+    (
+        Measure("create_s", "time to create them", "s", "lower"),
+        Measure("kb_each", "memory for each (PSS)", "KiB", "lower"),
+        Measure("fds", "open files of the process that has most", "", "lower"),
+        Measure("maps", "mappings of the process that has most", "", "lower"),
+        Measure("cpu_us", "broker CPU per message of 8 partitions among them", "µs", "lower"),
+        Measure("dearer", "that CPU / without the others", "times", "lower", 1.1, absolute=True),
+    ),
+    run,
+)
