@@ -18,7 +18,7 @@ from tests.crash.crash_load import PIECES
 from tests.crash.load import Load, create_topic, judge, read_all
 from tests.peer.kbroker_node import BrokerFailed, KBroker
 
-CRASHES = int(os.environ.get("KBROKER_CRASHES", "8"))
+CRASHES = int(os.environ.get("KBROKER_CRASHES", "6"))
 SEED = int(os.environ.get("KBROKER_CRASH_SEED", str(random.SystemRandom().randrange(1 << 30))))
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 12 * CRASHES)]
 

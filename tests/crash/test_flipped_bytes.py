@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.peer.kbroker_node import BrokerFailed, KBroker
 
-FLIPS = int(os.environ.get("KBROKER_FLIPS", "5"))
+FLIPS = int(os.environ.get("KBROKER_FLIPS", "3"))
 SEED = int(os.environ.get("KBROKER_CRASH_SEED", str(random.SystemRandom().randrange(1 << 30))))
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 20 * FLIPS)]
 
