@@ -1,11 +1,12 @@
 """AlterPartitionReassignments (key 45), v0-1: move replicas between nodes.
 
-v1 the replication factor may be kept. One node: a target that is this node alone changes nothing and succeeds, any
-other is INVALID_REPLICA_ASSIGNMENT; there is never a reassignment to cancel.
+v1 the replication factor may be kept. Nodes are the replica sites of this host; with one site a target of that node
+alone changes nothing and succeeds, any other is INVALID_REPLICA_ASSIGNMENT.
 """
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.control.replication.reassignment import reassign
 from kbroker.control.topic_plan import check_replicas
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -20,19 +21,21 @@ from kbroker.protocol.messages.alter_partition_reassignments import (
 API = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
 
 
-def handle(
+async def handle(
     ctx: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Check each wish; none changes anything."""
+    """Begin, or give up, one reassignment for each partition."""
+    responses = []
+    for topic in request.topics:
+        results = [
+            await _result(ctx, topic.name, partition, request.allow_replication_factor_change)
+            for partition in topic.partitions
+        ]
+        responses.append(ReassignableTopicResponse(topic.name, results))
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
-        responses=[
-            ReassignableTopicResponse(
-                topic.name, [_result(ctx, topic.name, partition) for partition in topic.partitions]
-            )
-            for topic in request.topics
-        ],
+        responses=responses,
     )
 
 
@@ -43,23 +46,38 @@ def refuse(
     return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
 
 
-def _result(ctx: RequestContext, name: str, wish: ReassignablePartition) -> ReassignablePartitionResponse:
+async def _result(
+    ctx: RequestContext, name: str, wish: ReassignablePartition, may_change_factor: bool
+) -> ReassignablePartitionResponse:
     try:
-        _check(ctx, name, wish)
+        await _reassign(ctx, name, wish, may_change_factor)
     except KafkaError as error:
         message = None if error.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS else error.message
         return ReassignablePartitionResponse(wish.partition_index, error.code, message)
     return ReassignablePartitionResponse(wish.partition_index, ErrorCode.NONE, None)
 
 
-def _check(ctx: RequestContext, name: str, wish: ReassignablePartition) -> None:
-    catalogue = ctx.broker.catalogue
-    if catalogue.get(name) is None:
+async def _reassign(
+    ctx: RequestContext, name: str, wish: ReassignablePartition, may_change_factor: bool
+) -> None:
+    broker = ctx.broker
+    topic = broker.catalogue.get(name)
+    if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
-    if catalogue.partition(name, wish.partition_index) is None:
+    partition = broker.catalogue.partition(name, wish.partition_index)
+    if partition is None:
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{wish.partition_index}."
         )
-    if wish.replicas is None:
+    if wish.replicas is not None:
+        check_replicas(wish.replicas, [site.node_id for site in broker.sites], None)
+        now = len([replica for replica in partition.replicas if replica not in partition.adding])
+        if len(wish.replicas) != now and not may_change_factor:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"The replication factor is changed from {now} to {len(wish.replicas)}",
+            )
+    elif not partition.adding and not partition.removing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    check_replicas(wish.replicas, ctx.broker.node_id, None)
+    if len(broker.sites) > 1:
+        await reassign(broker, topic, partition, wish.replicas)

@@ -27,4 +27,17 @@ class RequestContext:
     @property
     def endpoint(self) -> Endpoint:
         """Address that this client is told to connect to: the advertised one of the listener it came in by."""
-        return self.broker.endpoints[self.client.listener]
+        return self.broker.endpoint(self.client.listener, self.client.site)
+
+    def nodes(self) -> list[tuple[int, str, int]]:
+        """Id, host and port of every node, as this client is told: one for each replica site."""
+        found = []
+        for site in self.broker.sites:
+            endpoint = self.broker.endpoint(self.client.listener, site.number)
+            found.append((site.node_id, endpoint.host, endpoint.port))
+        return found
+
+    @property
+    def node_id(self) -> int:
+        """The node that this client has connected to."""
+        return self.broker.sites[self.client.site].node_id

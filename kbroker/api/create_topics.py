@@ -3,7 +3,7 @@
 v2 throttle time (v0-1 are gone since Kafka 4.0), validate only; v4 -1 partitions or replicas is the default; v5
 flexible, the answer has the topic's configs; v6 may answer THROTTLING_QUOTA_EXCEEDED; v7 topic id in the answer
 (KIP-516).
-The answer leaves when every process knows the topic. One node: a replication factor above 1 is refused.
+The answer leaves when every process knows the topic. A replication factor above the number of replica sites is refused.
 """
 
 from collections import Counter
@@ -76,7 +76,7 @@ def _result(
         ErrorCode.NONE,
         None,
         num_partitions=result.num_partitions,
-        replication_factor=1,
+        replication_factor=result.replication_factor,
         configs=[
             CreatableTopicConfigs(entry.name, entry.value, entry.read_only, entry.source, entry.sensitive)
             for entry in sorted(describe_topic(result.configs, broker.config), key=lambda entry: entry.name)

@@ -19,7 +19,7 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """The one broker."""
+    """The replica sites; one node without them."""
     if request.endpoint_type == CONTROLLERS:
         raise KafkaError(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
@@ -29,11 +29,11 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}"
         )
-    broker, endpoint = ctx.broker, ctx.endpoint
+    broker = ctx.broker
     return DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        brokers=[DescribeClusterBroker(broker.node_id, endpoint.host, endpoint.port, broker.rack)],
+        brokers=[DescribeClusterBroker(*node, broker.rack) for node in ctx.nodes()],
         cluster_authorized_operations=ON_CLUSTER
         if request.include_cluster_authorized_operations
         else NOT_ASKED,

@@ -10,7 +10,7 @@ import os
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition
+from kbroker.control.catalogue import Replica
 from kbroker.control.log_dir_moves import FutureReplica, LogDirMoves
 from kbroker.ipc import layout
 from kbroker.protocol.api_keys import ApiKey
@@ -33,19 +33,19 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
     takes_new = set(broker.dirs_for_new_partitions())
     results = []
     futures = await LogDirMoves.of(broker).future_replicas()
-    for log_dir in broker.log_dirs:
-        held = [partition for partition in broker.catalogue.partitions() if partition.log_dir == log_dir]
+    for log_dir in broker.sites[ctx.client.site].log_dirs:
+        held = [replica for replica in broker.catalogue.replicas() if replica.log_dir == log_dir]
         space = await asyncio.to_thread(_space, log_dir)
         if space is None or broker.dir_errors.of(log_dir):
             results.append(DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, log_dir))
             continue
         topics = _topics(
             broker,
-            [partition for partition in held if asked is None or id(partition) in asked],
+            [replica for replica in held if asked is None or id(replica) in asked],
             [
                 one
                 for one in futures
-                if one.log_dir == log_dir and (asked is None or id(one.partition) in asked)
+                if one.log_dir == log_dir and (asked is None or id(one.partition.leader) in asked)
             ],
         )
         result = DescribeLogDirsResult(ErrorCode.NONE, log_dir, topics, *space, log_dir not in takes_new)
@@ -59,7 +59,7 @@ def refuse(request: DescribeLogDirsRequest, error: KafkaError, version: int) -> 
 
 
 def _asked(broker: Broker, request: DescribeLogDirsRequest) -> set[int] | None:
-    """Identities of the partitions that are asked for; None is all."""
+    """Identities of the replicas that are asked for; None is all."""
     if request.topics is None:
         return None
     found = (
@@ -67,7 +67,7 @@ def _asked(broker: Broker, request: DescribeLogDirsRequest) -> set[int] | None:
         for topic in request.topics
         for index in topic.partitions
     )
-    return {id(partition) for partition in found if partition is not None}
+    return {id(replica) for partition in found if partition is not None for replica in partition.replicas}
 
 
 def _space(log_dir: str) -> tuple[int, int] | None:
@@ -80,13 +80,13 @@ def _space(log_dir: str) -> tuple[int, int] | None:
 
 
 def _topics(
-    broker: Broker, partitions: list[Partition], futures: list[FutureReplica]
+    broker: Broker, replicas: list[Replica], futures: list[FutureReplica]
 ) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for partition in partitions:
-        size = broker.slots.word(partition.slot, layout.SLOT_LOG_BYTES)
-        topic = topics.setdefault(partition.topic, DescribeLogDirsTopic(partition.topic))
-        topic.partitions.append(DescribeLogDirsPartition(partition.index, size))
+    for replica in replicas:
+        size = broker.slots.word(replica.slot, layout.SLOT_LOG_BYTES)
+        topic = topics.setdefault(replica.topic, DescribeLogDirsTopic(replica.topic))
+        topic.partitions.append(DescribeLogDirsPartition(replica.index, size))
     for one in futures:
         topic = topics.setdefault(one.partition.topic, DescribeLogDirsTopic(one.partition.topic))
         topic.partitions.append(DescribeLogDirsPartition(one.partition.index, one.bytes, one.lag, True))

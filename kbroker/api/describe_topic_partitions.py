@@ -5,11 +5,11 @@ An empty list is all topics. Topics come sorted; the cursor of an answer says wh
 
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import ON_TOPIC
+from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.topic_name import INTERNAL, is_valid
-from kbroker.ipc import layout
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_topic_partitions import (
@@ -96,16 +96,15 @@ def _known(broker: Broker, topic: Topic, shown: list[Partition]) -> DescribeTopi
 
 
 def _partition(broker: Broker, partition: Partition) -> DescribeTopicPartitionsResponsePartition:
-    node = broker.node_id
-    offline = broker.slots.state(partition.slot) == layout.STATE_OFFLINE
+    shown = shown_replicas(broker, partition)
     return DescribeTopicPartitionsResponsePartition(
-        ErrorCode.LEADER_NOT_AVAILABLE if offline else ErrorCode.NONE,
+        ErrorCode.LEADER_NOT_AVAILABLE if shown.leader < 0 else ErrorCode.NONE,
         partition.index,
-        -1 if offline else node,
+        shown.leader,
         partition.leader_epoch,
-        [node],
-        [] if offline else [node],
+        shown.replicas,
+        shown.in_sync,
         [],
         [],
-        [node] if offline else [],
+        shown.offline,
     )

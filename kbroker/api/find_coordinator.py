@@ -58,7 +58,7 @@ def refuse(request: FindCoordinatorRequest, error: KafkaError, version: int) -> 
 
 
 def _node(ctx: RequestContext) -> tuple[int, str, int]:
-    return ctx.broker.node_id, ctx.endpoint.host, ctx.endpoint.port
+    return ctx.nodes()[0]
 
 
 async def _error(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:

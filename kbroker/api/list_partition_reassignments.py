@@ -1,12 +1,15 @@
-"""ListPartitionReassignments (key 46), v0: ongoing reassignments. One node has none, so the list is always empty."""
+"""ListPartitionReassignments (key 46), v0: replicas that are being moved between the sites of this host."""
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.control.catalogue import Partition
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 
 API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0)
@@ -15,8 +18,17 @@ API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0)
 def handle(
     ctx: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Nothing is ever being moved between nodes."""
-    return ListPartitionReassignmentsResponse(error_message=None)
+    """Of the partitions asked for, or of all (null), those that are under way."""
+    asked = None
+    if request.topics is not None:
+        asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
+    found: dict[str, list[OngoingPartitionReassignment]] = {}
+    for partition in ctx.broker.catalogue.partitions():
+        moving = partition.adding or partition.removing
+        if moving and (asked is None or (partition.topic, partition.index) in asked):
+            found.setdefault(partition.topic, []).append(_ongoing(ctx, partition))
+    topics = [OngoingTopicReassignment(name, partitions) for name, partitions in found.items()]
+    return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
 
 
 def refuse(
@@ -24,3 +36,10 @@ def refuse(
 ) -> ListPartitionReassignmentsResponse:
     """The request failed as a whole."""
     return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
+
+
+def _ongoing(ctx: RequestContext, partition: Partition) -> OngoingPartitionReassignment:
+    nodes = ctx.broker.nodes
+    return OngoingPartitionReassignment(
+        partition.index, nodes(partition.replicas), nodes(partition.adding), nodes(partition.removing)
+    )

@@ -13,13 +13,13 @@ from collections.abc import Awaitable
 
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
+from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Topic
+from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.internal_topic import wish_for
 from kbroker.control.topic_change import create_topics
 from kbroker.control.topic_name import INTERNAL, is_valid
-from kbroker.ipc import layout
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.frame import encode_response
@@ -99,10 +99,9 @@ async def _before_creating(
 def respond(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """The answer as things are now."""
     broker = ctx.broker
-    endpoint = ctx.endpoint
     operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
     response = MetadataResponse(
-        brokers=[MetadataResponseBroker(broker.node_id, endpoint.host, endpoint.port, broker.rack)],
+        brokers=[MetadataResponseBroker(*node, broker.rack) for node in ctx.nodes()],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
         topics=[_known(broker, topic, operations) for topic in _asked(broker, request, ctx.version)],
@@ -154,21 +153,22 @@ def _known(broker: Broker, topic: Topic, operations: int) -> MetadataResponseTop
         topic.name,
         topic.topic_id,
         topic.internal,
-        [
-            _partition(broker, partition.index, partition.slot, partition.leader_epoch)
-            for partition in topic.partitions
-        ],
+        [_partition(broker, partition) for partition in topic.partitions],
         operations,
     )
 
 
-def _partition(broker: Broker, index: int, slot: int, leader_epoch: int) -> MetadataResponsePartition:
-    node = broker.node_id
-    if broker.slots.state(slot) == layout.STATE_OFFLINE:
-        return MetadataResponsePartition(
-            ErrorCode.LEADER_NOT_AVAILABLE, index, -1, leader_epoch, [node], [], [node]
-        )
-    return MetadataResponsePartition(ErrorCode.NONE, index, node, leader_epoch, [node], [node], [])
+def _partition(broker: Broker, partition: Partition) -> MetadataResponsePartition:
+    shown = shown_replicas(broker, partition)
+    return MetadataResponsePartition(
+        ErrorCode.LEADER_NOT_AVAILABLE if shown.leader < 0 else ErrorCode.NONE,
+        partition.index,
+        shown.leader,
+        partition.leader_epoch,
+        shown.replicas,
+        shown.in_sync,
+        shown.offline,
+    )
 
 
 class AnswerCache:

@@ -11,6 +11,11 @@ KBROKER = (
     Setting("kbroker.clamp.replication.factor", BOOLEAN, True,
             doc="Create internal topics with as many replicas as this host offers when the settings ask "
                 "for more. False refuses, as Kafka does."),
+    Setting("kbroker.replica.sites", STRING, "", importance=HIGH,
+            doc="Groups of log.dirs that keep replicas of each other's partitions: directories of a site are "
+                "separated by commas, sites by semicolons, and every directory is in one of them. A site is a "
+                "node for clients: its id is node.id plus its number, its ports are those of the listeners "
+                "plus its number (port 0 takes any free one). Empty is one site of all directories."),
     Setting("kbroker.http.listen", STRING, "127.0.0.1:9404", listen_address,
             doc="Address of the http process: /metrics, /healthz, /readyz. Empty turns it off, port 0 "
                 "takes any free port."),

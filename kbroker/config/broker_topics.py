@@ -1,7 +1,7 @@
 """Broker settings: topic creation and defaults that are not about one log."""
 
 from kbroker.config.checks import KnownClass, at_least
-from kbroker.config.setting import BOOLEAN, CLASS, CLUSTER, HIGH, INT, LOW, Setting
+from kbroker.config.setting import BOOLEAN, CLASS, CLUSTER, HIGH, INT, LONG, LOW, Setting
 
 # fmt: off
 TOPICS = (
@@ -17,6 +17,11 @@ TOPICS = (
             doc="Replicas that must be in sync for acks=all to succeed."),
     Setting("unclean.leader.election.enable", BOOLEAN, False, dynamic=CLUSTER, importance=HIGH,
             doc="Let a replica that is not in sync become leader when no other is left."),
+    Setting("broker.session.timeout.ms", INT, 9000,
+            doc="An IO worker that has not moved for this long counts as dead: replicas of other sites lead what "
+                "it led."),
+    Setting("replica.lag.time.max.ms", LONG, 30000, importance=HIGH,
+            doc="A replica that has not had all of its leader's records for this long is out of sync."),
     Setting("create.topic.policy.class.name", CLASS, None, KnownClass(), importance=LOW,
             doc="Java class that may refuse topic creations. kbroker loads no Java code, so it must be "
                 "unset."),

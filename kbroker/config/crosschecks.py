@@ -8,6 +8,7 @@ from kbroker.config.inert import INERT_REASON
 from kbroker.config.listeners import check_distinct
 from kbroker.config.removed import removed_because
 from kbroker.config.setting import ConfigError, Setting
+from kbroker.config.sites import sites_of
 
 if TYPE_CHECKING:
     from kbroker.config.broker import BrokerConfig
@@ -22,6 +23,10 @@ def crosscheck(config: "BrokerConfig") -> Iterator[str]:
     yield from _logs(config)
     yield from _sockets(config)
     yield from _groups(config)
+    try:
+        sites_of(config)
+    except ConfigError as error:
+        yield str(error)
     try:
         yield from _listeners(config)
     except ConfigError as error:

@@ -40,7 +40,6 @@ class InertGroup:
 _CONTROLLERS = (
     Setting("auto.leader.rebalance.enable", BOOLEAN, True, importance=HIGH),
     Setting("broker.heartbeat.interval.ms", INT, 2000),
-    Setting("broker.session.timeout.ms", INT, 9000),
     Setting("controlled.shutdown.enable", BOOLEAN, True),
     Setting("controller.performance.always.log.threshold.ms", LONG, 2000, at_least(0), internal=True),
     Setting("controller.performance.sample.period.ms", LONG, 60000, at_least(100), internal=True),
@@ -93,7 +92,6 @@ _REPLICATION = (
     Setting("replica.fetch.response.max.bytes", INT, 10485760, at_least(0)),
     Setting("replica.fetch.wait.max.ms", INT, 500, importance=HIGH),
     Setting("replica.high.watermark.checkpoint.interval.ms", LONG, 5000, importance=HIGH),
-    Setting("replica.lag.time.max.ms", LONG, 30000, importance=HIGH),
     Setting("replica.selector.class", STRING, None),
     Setting("replica.socket.receive.buffer.bytes", INT, 65536, importance=HIGH),
     Setting("replica.socket.timeout.ms", INT, 30000, importance=HIGH),

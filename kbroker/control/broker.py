@@ -13,14 +13,16 @@ from typing import TypeVar
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.listeners import Endpoint
+from kbroker.config.sites import Site, port_key, sites_of
 from kbroker.config.topic import TopicConfig
-from kbroker.control.catalogue import Catalogue, Partition, Topic
+from kbroker.control.catalogue import Catalogue, Partition, Replica, Topic
 from kbroker.control.config_resource import BROKER, TOPIC
 from kbroker.control.links import Links, bounded
 from kbroker.control.log_reading import LogReading
 from kbroker.control.machine import Coordinator, Transactions
-from kbroker.control.placement import least_loaded, workers_of_dirs
+from kbroker.control.placement import least_loaded, workers_of_sites
 from kbroker.control.producer_ids import ProducerIds
+from kbroker.control.replication.roles import role_of
 from kbroker.control.slots import Slots as PartitionSlots
 from kbroker.control.store import ConfigKey, Deletion, ScramKey, Store, Stored
 from kbroker.ipc import layout
@@ -50,10 +52,12 @@ class Broker:
     connection_listeners: told the id of each connection that has share-fetched and is closed now.
     announcing: topics that network processes are being told of but that clients may not see yet.
     log_dirs: absolute paths of all log directories. dir_errors: which of them have failed.
+    sites: the groups of log directories, which clients take for nodes.
     orphans: partitions of deleted topics that an IO worker of this run may still have open.
     opening: partitions that an IO worker is being told of for the first time.
     metrics: this process's row.
-    endpoints: advertised address of each listener, real ports. version: grows with everything Metadata shows.
+    endpoints: advertised address of each listener, real ports; node_endpoints: those of further sites, by `port_key`.
+    version: grows with everything Metadata shows.
     """
 
     def __init__(
@@ -64,10 +68,12 @@ class Broker:
         stored: Stored,
         endpoints: Mapping[str, Endpoint],
         cluster_id: str,
+        node_endpoints: Mapping[str, Endpoint] | None = None,
     ) -> None:
         self.shared = shared
         self.metrics = Slots(shared.metrics[shared.control_client])
         self.endpoints = dict(endpoints)
+        self._node_endpoints = dict(node_endpoints or {})
         self.cluster_id = cluster_id
         self.node_id = static.node_id
         self.overrides: dict[ConfigKey, dict[str, str]] = stored.configs
@@ -100,7 +106,9 @@ class Broker:
         self._load: dict[int, int] = dict.fromkeys(range(shared.sizes.workers), 0)
         self.log_dirs = tuple(absolute(log_dir) for log_dir in self.config.log_dirs)
         self.dir_errors = LogDirErrors(self.log_dirs, shared)
-        self._workers_of = workers_of_dirs(self.log_dirs, shared.sizes.workers)
+        self.sites = sites_of(static)
+        self._site_of = {log_dir: site for site in self.sites for log_dir in site.log_dirs}
+        self._workers_of = workers_of_sites([site.log_dirs for site in self.sites], shared.sizes.workers)
 
     # --- what is known ---------------------------------------------------------------------------------
 
@@ -145,11 +153,27 @@ class Broker:
         closed = {absolute(name) for name in names}
         return [] if "*" in names else [log_dir for log_dir in self.online_dirs if log_dir not in closed]
 
-    def partitions_of(self, worker: int) -> list[tuple[Topic, Partition]]:
-        """Partitions that an IO worker writes, those that are being made included."""
+    def site_of(self, log_dir: str) -> Site:
+        """The site of a log directory; of one that is in no site any more, the first."""
+        return self._site_of.get(log_dir, self.sites[0])
+
+    def endpoint(self, listener: str, site: int) -> Endpoint:
+        """The address that clients are told for a node."""
+        return self._node_endpoints.get(port_key(listener, site)) or self.endpoints[listener]
+
+    def node_of(self, replica: Replica) -> int:
+        """Node id of the site that holds a replica."""
+        return self.site_of(replica.log_dir).node_id
+
+    def nodes(self, replicas: Iterable[Replica]) -> list[int]:
+        """Node ids of replicas."""
+        return [self.node_of(replica) for replica in replicas]
+
+    def logs_of(self, worker: int) -> list[tuple[Topic, Partition, Replica]]:
+        """Logs that an IO worker writes, those that are being made included."""
         known = [(topic, p) for topic in self.catalogue.topics.values() for p in topic.partitions]
         coming = [(topic, p) for topic, partitions in self.opening.values() for p in partitions]
-        return [(topic, p) for topic, p in known + coming if p.worker == worker]
+        return [(topic, p, r) for topic, p in known + coming for r in p.replicas if r.worker == worker]
 
     # --- steps of a change -----------------------------------------------------------------------------
 
@@ -171,20 +195,20 @@ class Broker:
         for name in topics:
             self._topic_configs.pop(name, None)
 
-    def assign_worker(self, partition: Partition, log_dir: str) -> None:
-        """Choose the IO worker that writes the partition: one of its directory's, the least loaded."""
-        candidates = self._workers_of.get(log_dir) or tuple(self._load)
-        known = self.slots.owner(partition)
-        partition.worker = known if known is not None else least_loaded(candidates, self._load)
-        self._load[partition.worker] += 1
+    def assign_worker(self, replica: Replica) -> None:
+        """Choose the IO worker that writes the log: one of its directory's, the least loaded."""
+        candidates = self._workers_of.get(replica.log_dir) or tuple(self._load)
+        known = self.slots.owner(replica)
+        replica.worker = known if known is not None else least_loaded(candidates, self._load)
+        self._load[replica.worker] += 1
 
-    def unassign(self, partitions: Iterable[Partition]) -> None:
-        """Partitions that are gone: their slots and their share of load."""
-        gone = list(partitions)
-        for partition in gone:
-            self._load[partition.worker] -= 1
-            self._keep_counters(partition.slot)
-        self.slots.release(partition.slot for partition in gone)
+    def unassign(self, replicas: Iterable[Replica]) -> None:
+        """Logs that are gone: their slots and their share of load."""
+        gone = list(replicas)
+        for replica in gone:
+            self._load[replica.worker] -= 1
+            self._keep_counters(replica.slot)
+        self.slots.release(replica.slot for replica in gone)
 
     def _keep_counters(self, slot: int) -> None:
         """What the slot has counted belongs to the partition that is gone: its next one starts from zero."""
@@ -211,30 +235,38 @@ class Broker:
         """Broker settings changed at run time, by name."""
         return {**self.config.cluster, **self.config.own}
 
-    def open_call(self, topic: Topic, partition: Partition) -> OpenPartition:
-        """The call that makes an IO worker open a partition."""
+    def open_call(self, topic: Topic, partition: Partition, replica: Replica) -> OpenPartition:
+        """The call that makes an IO worker open a log."""
+        config = self.topic_config(topic.name)
         return OpenPartition(
-            partition.slot,
-            partition.generation,
+            replica.slot,
+            replica.generation,
             topic.name,
             partition.index,
             topic.topic_id,
-            partition.log_dir,
+            replica.log_dir,
             partition.leader_epoch,
-            self.topic_config(topic.name),
+            config,
+            role_of(partition, replica, config.min_insync_replicas),
         )
 
     async def open_partitions(self, topic: Topic, partitions: list[Partition]) -> KafkaError | None:
         """Publish the partitions' slots and have their IO workers open them; the first error, if any."""
-        for partition in partitions:
-            self.slots.write(partition, self.topic_config(topic.name), topic.internal)
-
+        self.write_slots(topic, partitions)
         calls = [
-            partial(self.links.call_worker, partition.worker, self.open_call(topic, partition))
+            partial(self.links.call_worker, replica.worker, self.open_call(topic, partition, replica))
             for partition in partitions
+            for replica in partition.replicas
         ]
         results = await bounded(OPENS_AT_ONCE, calls)
         return next((result for result in results if isinstance(result, KafkaError)), None)
+
+    def write_slots(self, topic: Topic, partitions: Iterable[Partition]) -> None:
+        """Publish the slots of every log of the partitions."""
+        config = self.topic_config(topic.name)
+        for partition in partitions:
+            for replica in partition.replicas:
+                self.slots.write(replica, config, topic.internal, partition.replicated)
 
     async def _allocate_producer_ids(self, count: int) -> int:
         return await self.in_store(lambda store: store.allocate_producer_ids(count))

@@ -10,22 +10,105 @@ from kbroker.control.topic_name import INTERNAL
 from kbroker.ipc.messages import PartitionImage, TopicImage
 
 
-@dataclass(slots=True)
-class Partition:
-    """One partition. slot and generation name it between processes; worker is the IO worker that writes it."""
+@dataclass(slots=True, eq=False)
+class Replica:
+    """One log of a partition. slot and generation name it between processes; worker is the IO worker that writes it.
+
+    in_sync: it may be elected. joining: the leader waits for it already, it may not be elected yet. caught_up_ns:
+    CLOCK_MONOTONIC when it was last seen to have all of its leader's records."""
 
     topic: str
     index: int
     log_dir: str
     slot: int
     generation: int
-    leader_epoch: int = 0
     worker: int = 0
+    in_sync: bool = True
+    joining: bool = False
+    caught_up_ns: int = 0
 
     @property
     def folder(self) -> str:
-        """Absolute path of the partition's log directory."""
+        """Absolute path of the log's folder."""
         return f"{self.log_dir}/{self.topic}-{self.index}"
+
+
+@dataclass(slots=True, init=False, eq=False)
+class Partition:
+    """One partition: its replicas, the preferred leader first, and which of them leads.
+
+    has_leader: False when no replica that may lead is there; `leader` is the last one then. adding, removing: log dirs
+    of replicas that a reassignment brings and takes away. log_dir, slot, generation and worker are the leader's."""
+
+    topic: str
+    index: int
+    replicas: list[Replica]
+    leader: Replica
+    leader_epoch: int
+    has_leader: bool
+    adding: list[Replica]
+    removing: list[Replica]
+
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        log_dir: str,
+        slot: int,
+        generation: int,
+        leader_epoch: int = 0,
+        worker: int = 0,
+    ) -> None:
+        """A partition of one replica; more may be put into `replicas`."""
+        self.topic = topic
+        self.index = index
+        self.leader = Replica(topic, index, log_dir, slot, generation, worker)
+        self.replicas = [self.leader]
+        self.leader_epoch = leader_epoch
+        self.has_leader = True
+        self.adding = []
+        self.removing = []
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Partition):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def _key(self) -> tuple[object, ...]:
+        logs = [(r.log_dir, r.slot, r.generation, r.worker, r.in_sync) for r in self.replicas]
+        return self.topic, self.index, self.leader_epoch, self.slot, logs
+
+    def moved_to(self, log_dir: str) -> "Partition":
+        """The same partition of one replica in another log directory."""
+        return Partition(
+            self.topic, self.index, log_dir, self.slot, self.generation, self.leader_epoch, self.worker
+        )
+
+    @property
+    def replicated(self) -> bool:
+        """Whether there is more than one replica."""
+        return len(self.replicas) > 1
+
+    @property
+    def slot(self) -> int:
+        return self.leader.slot
+
+    @property
+    def generation(self) -> int:
+        return self.leader.generation
+
+    @property
+    def log_dir(self) -> str:
+        return self.leader.log_dir
+
+    @property
+    def worker(self) -> int:
+        return self.leader.worker
+
+    @property
+    def folder(self) -> str:
+        """Absolute path of the leader's folder."""
+        return self.leader.folder
 
 
 @dataclass(slots=True)
@@ -118,6 +201,15 @@ class Catalogue:
             return None
         found = self._unified.get(name.replace(".", "_"))
         return min(found) if found else None
+
+    def replicas(self) -> Iterator[Replica]:
+        """Every replica of every partition."""
+        for partition in self.partitions():
+            yield from partition.replicas
+
+    def changed(self) -> None:
+        """Leaders or in-sync sets are other ones: answers made before are out of date."""
+        self.version += 1
 
     def images(self) -> tuple[TopicImage, ...]:
         """Every topic as network processes see it."""

@@ -107,10 +107,10 @@ async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:
     for name in changed:
         topic = broker.catalogue.topics[name]
         config = broker.topic_config(name)
-        for partition in topic.partitions:
-            broker.slots.configure(partition.slot, config, topic.internal)
-            call = ConfigurePartition(partition.slot, config)
-            calls.append(partial(broker.links.call_worker, partition.worker, call))
+        for replica, replicated in [(r, p.replicated) for p in topic.partitions for r in p.replicas]:
+            broker.slots.configure(replica.slot, config, topic.internal, replicated)
+            call = ConfigurePartition(replica.slot, config)
+            calls.append(partial(broker.links.call_worker, replica.worker, call))
     for result in await bounded(64, calls):
         if isinstance(result, KafkaError):
             log.warning("a partition did not take its new config: %s", result)

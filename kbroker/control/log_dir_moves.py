@@ -67,6 +67,11 @@ class LogDirMoves:
         partition = broker.catalogue.partition(name, index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition.replicated:
+            why = "a partition with replicas on other sites is moved by reassigning it"
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+        if broker.site_of(log_dir) is not broker.site_of(partition.log_dir):
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{log_dir} is none of this node's log.dirs")
         if broker.slots.state(partition.slot) == layout.STATE_OFFLINE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{partition.folder} is offline")
         if log_dir == partition.log_dir:
@@ -134,14 +139,14 @@ class LogDirMoves:
         switch = SwitchMove(partition.slot, partition.generation)
         if not await broker.links.call_worker(partition.worker, switch):
             return
-        old = replace(partition)
-        moved = replace(partition, log_dir=log_dir)
+        old = replace(partition.leader)
+        moved = partition.moved_to(log_dir)
         try:
             await broker.in_store(lambda store: store.apply(Change(moved_partitions=[moved])))
         except KafkaError:
             await broker.links.call_worker(partition.worker, CancelMove(partition.slot))
             raise
-        partition.log_dir = log_dir
+        partition.leader.log_dir = log_dir
         self._targets.pop(partition.slot, None)
         broker.catalogue.put(topic)
         await broker.links.announce(broker.next_image((topic.image(),)))

@@ -23,6 +23,70 @@ def place(count: int, log_dirs: Sequence[str], occupied: Iterable[str]) -> list[
     return chosen
 
 
+def place_replicas(
+    count: int, factor: int, sites: Sequence[Sequence[str]], occupied: Iterable[str]
+) -> list[list[str]]:
+    """Log directories of `factor` replicas for each of `count` new partitions, on as many sites.
+
+    sites: for each one the directories that may take replicas, none for a site that has no room. Preferred leaders
+    go round the sites in turn, each on the site that leads least (StripedReplicaPlacer). Raises
+    INVALID_REPLICATION_FACTOR with Kafka's text when there are fewer sites.
+    """
+    open_sites = [site for site in sites if site]
+    if factor > len(open_sites):
+        raise too_few_sites(factor, len(open_sites))
+    held = Counter(occupied)
+    chosen = []
+    start = min(range(len(open_sites)), key=lambda n: sum(held[path] for path in open_sites[n]))
+    for number in range(count):
+        turn = [open_sites[(start + number + step) % len(open_sites)] for step in range(factor)]
+        dirs = [min(site, key=lambda log_dir: held[log_dir]) for site in turn]
+        held.update(dirs)
+        chosen.append(dirs)
+    return chosen
+
+
+def place_assigned(
+    assignments: Sequence[Sequence[int]], sites: Mapping[int, Sequence[str]], occupied: Iterable[str]
+) -> list[list[str]]:
+    """Log directories for replicas on the nodes that a client named (checked by the plan); sites: by node id.
+
+    Raises KAFKA_STORAGE_ERROR for a node whose directories take nothing."""
+    held = Counter(occupied)
+    chosen = []
+    for nodes in assignments:
+        if full := [node for node in nodes if not sites[node]]:
+            why = f"No log directory of node {full[0]} can take a new replica"
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why)
+        dirs = [min(sites[node], key=lambda log_dir: held[log_dir]) for node in nodes]
+        held.update(dirs)
+        chosen.append(dirs)
+    return chosen
+
+
+def too_few_sites(factor: int, sites: int) -> KafkaError:
+    """What Kafka's controller says of a replication factor that can not be reached."""
+    return KafkaError(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot "
+        f"be reached because only {sites} broker(s) are registered or some brokers have all their log "
+        "directories cordoned.",
+    )
+
+
+def workers_of_sites(sites: Sequence[Sequence[str]], workers: int) -> dict[str, tuple[int, ...]]:
+    """IO workers that may write to each log directory: no worker writes for two sites."""
+    assert workers >= len(sites)
+    shares: list[list[int]] = [[] for _ in sites]
+    for worker in range(workers):
+        shares[worker % len(sites)].append(worker)
+    found: dict[str, tuple[int, ...]] = {}
+    for site, share in zip(sites, shares, strict=True):
+        for log_dir, numbers in workers_of_dirs(site, len(share)).items():
+            found[log_dir] = tuple(share[number] for number in numbers)
+    return found
+
+
 def workers_of_dirs(log_dirs: Sequence[str], workers: int) -> dict[str, tuple[int, ...]]:
     """IO workers that may write to each log directory.
 

@@ -24,7 +24,8 @@ Read = tuple[RecordBatch, list[Record]]
 
 
 async def load_partition(broker: Broker, partition: Partition, machine: Machine) -> int:
-    """Replay everything below the high watermark; the number of records. Raises KafkaError for an unreadable log."""
+    """Replay everything below the high watermark, of a replicated log all of it; the number of records. Raises
+    KafkaError for an unreadable log."""
     if not broker.is_online(partition):
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.folder} is not open")
     began = time.monotonic()
@@ -32,7 +33,11 @@ async def load_partition(broker: Broker, partition: Partition, machine: Machine)
     start = int(words[layout.SLOT_LOG_START])
     end = (int(words[layout.SLOT_HW_BASE]), int(words[layout.SLOT_HW_POSITION]))
     count = 0
-    if int(words[layout.SLOT_HIGH_WATERMARK]) == start:
+    if (
+        partition.replicated
+    ):  # the mark of a log that was just opened is not known yet; Kafka reads to the end, too
+        end = (int(words[layout.SLOT_ACTIVE_BASE]), int(words[layout.SLOT_ACTIVE_END]))
+    elif int(words[layout.SLOT_HIGH_WATERMARK]) == start:
         return count
     batches: Iterator[Read] | None = None
     transactions = machine if isinstance(machine, TransactionalMachine) else None

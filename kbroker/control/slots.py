@@ -11,17 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.config.topic import TopicConfig
-from kbroker.control.catalogue import Partition
+from kbroker.control.catalogue import Replica
 from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 CODECS = {"producer": -1, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
-def slot_flags(config: TopicConfig, internal: bool) -> int:
+def slot_flags(config: TopicConfig, internal: bool, replicated: bool) -> int:
     """The FLAG_* word of a partition."""
     return (
-        layout.FLAG_COMPACTED * config.compact
+        layout.FLAG_REPLICATED * replicated
+        | layout.FLAG_COMPACTED * config.compact
         | layout.FLAG_LOG_APPEND_TIME * (config.message_timestamp_type == "LogAppendTime")
         | layout.FLAG_DURABLE * (not config.write_caching)
         | layout.FLAG_INTERNAL * internal
@@ -46,22 +47,22 @@ class Slots:
         """Whether a control process of this run has handed out slots before (shared memory starts as zeros)."""
         return bool(self._words[:, layout.SLOT_GENERATION].any())
 
-    def claim(self, partitions: Iterable[Partition], reserved: Iterable[int] = ()) -> list[Partition]:
-        """Take the stored slots of the partitions; returns those that needed new ones (the table became smaller).
+    def claim(self, replicas: Iterable[Replica], reserved: Iterable[int] = ()) -> list[Replica]:
+        """Take the stored slots of the replicas; returns those that needed new ones (the table became smaller).
 
         reserved: slots that somebody still works with.
         """
         homeless = []
         self._taken.update(reserved)
-        for partition in partitions:
-            if partition.slot < len(self._words) and partition.slot not in self._taken:
-                self._taken.add(partition.slot)
+        for replica in replicas:
+            if replica.slot < len(self._words) and replica.slot not in self._taken:
+                self._taken.add(replica.slot)
             else:
-                homeless.append(partition)
+                homeless.append(replica)
         self._free = [slot for slot in range(len(self._words)) if slot not in self._taken]
         self._used = max(self._taken, default=-1) + 1
-        for partition in homeless:
-            partition.slot, partition.generation = self.take(1)[0]
+        for replica in homeless:
+            replica.slot, replica.generation = self.take(1)[0]
         return homeless
 
     def take(self, count: int) -> list[tuple[int, int]]:
@@ -86,24 +87,24 @@ class Slots:
             self._taken.discard(slot)
             heapq.heappush(self._free, slot)
 
-    def owner(self, partition: Partition) -> int | None:
-        """The IO worker that this run's slot names, if the partition has been assigned in this run."""
-        line = self._words[partition.slot]
-        if int(line[layout.SLOT_GENERATION]) != partition.generation:
+    def owner(self, replica: Replica) -> int | None:
+        """The IO worker that this run's slot names, if the replica has been assigned in this run."""
+        line = self._words[replica.slot]
+        if int(line[layout.SLOT_GENERATION]) != replica.generation:
             return None
         return int(line[layout.SLOT_OWNER])
 
-    def write(self, partition: Partition, config: TopicConfig, internal: bool) -> None:
-        """Publish a partition's assignment and the settings that appends are checked against."""
-        line = self._words[partition.slot]
-        self.configure(partition.slot, config, internal)
-        line[layout.SLOT_OWNER] = partition.worker
-        line[layout.SLOT_GENERATION] = partition.generation
+    def write(self, replica: Replica, config: TopicConfig, internal: bool, replicated: bool = False) -> None:
+        """Publish a replica's assignment and the settings that appends are checked against."""
+        line = self._words[replica.slot]
+        self.configure(replica.slot, config, internal, replicated)
+        line[layout.SLOT_OWNER] = replica.worker
+        line[layout.SLOT_GENERATION] = replica.generation
 
-    def configure(self, slot: int, config: TopicConfig, internal: bool) -> None:
-        """Publish changed settings of a partition."""
+    def configure(self, slot: int, config: TopicConfig, internal: bool, replicated: bool = False) -> None:
+        """Publish changed settings of a replica. replicated: its partition has others."""
         line = self._words[slot]
-        line[layout.SLOT_FLAGS] = slot_flags(config, internal)
+        line[layout.SLOT_FLAGS] = slot_flags(config, internal, replicated)
         line[layout.SLOT_MAX_MESSAGE_BYTES] = config.max_message_bytes
         line[layout.SLOT_TIMESTAMP_BEFORE_MAX_MS] = config.message_timestamp_before_max_ms
         line[layout.SLOT_TIMESTAMP_AFTER_MAX_MS] = config.message_timestamp_after_max_ms

@@ -21,6 +21,7 @@ from kbroker.control.internal_topic import wish_for
 from kbroker.control.kafka_metadata import KafkaMetadata
 from kbroker.control.log_dir_moves import LogDirMoves
 from kbroker.control.placement import place
+from kbroker.control.replication.election import choose_leaders
 from kbroker.control.retirement import retire_all
 from kbroker.control.store import Change, Deletion, Store, StoreError
 from kbroker.ipc import layout
@@ -56,6 +57,7 @@ def build(
     endpoints: Mapping[str, Endpoint],
     cluster_id: str,
     directory_ids: Mapping[str, str] = MappingProxyType({}),
+    node_endpoints: Mapping[str, Endpoint] | None = None,
 ) -> Broker:
     """The broker's state, slots assigned and published. Blocks; nothing else runs yet.
 
@@ -66,7 +68,7 @@ def build(
     if known != cluster_id:
         raise StoreError(f"the store is of cluster {known}, the log dirs' meta.properties say {cluster_id}")
     store.put_meta("cluster_id", cluster_id)
-    broker = Broker(shared, static, store, store.load(), endpoints, cluster_id)
+    broker = Broker(shared, static, store, store.load(), endpoints, cluster_id, node_endpoints)
     for log_dir in set(broker.log_dirs) - set(log_dirs):
         broker.dir_errors.fail(log_dir, errno.ENODEV)
     _check_identities(broker, store, directory_ids)
@@ -77,16 +79,19 @@ def build(
         for partition in broker.catalogue.partitions():
             partition.leader_epoch += 1
     _finish_deletions(broker, store, new_run)
-    moved = broker.slots.claim(broker.catalogue.partitions(), (one.partition.slot for one in broker.orphans))
+    moved = broker.slots.claim(broker.catalogue.replicas(), (one.partition.slot for one in broker.orphans))
     if moved:
-        store.apply(Change(moved_partitions=moved))
+        whole = [p for p in broker.catalogue.partitions() if any(r in moved for r in p.replicas)]
+        store.apply(Change(moved_partitions=whole))
     _adopt(broker, store)
     if new_run:
         _resume_moves(broker)
-    for partition in broker.catalogue.partitions():
-        broker.assign_worker(partition, partition.log_dir)
-        topic = broker.catalogue.topics[partition.topic]
-        broker.slots.write(partition, broker.topic_config(partition.topic), topic.internal)
+    for replica in broker.catalogue.replicas():
+        broker.assign_worker(replica)
+    if new_run:
+        store.apply(Change(led_partitions=choose_leaders(broker)))
+    for topic in broker.catalogue.topics.values():
+        broker.write_slots(topic, topic.partitions)
     log.info(
         "%d topics, %d partitions%s",
         len(broker.catalogue.topics),
@@ -98,9 +103,22 @@ def build(
 
 def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, str]) -> None:
     """A log dir that was replaced, as when its disk is not mounted, is offline as long as it should hold partitions:
-    these would begin anew, empty. Each log dir is known by the directory.id of its meta.properties (KIP-858)."""
-    held = Counter(partition.log_dir for partition in broker.catalogue.partitions())
+    these would begin anew, empty. Each log dir is known by the directory.id of its meta.properties (KIP-858).
+
+    Replicas may begin anew when each of their partitions has another one that is in sync: they are copied again."""
+    held = Counter(replica.log_dir for replica in broker.catalogue.replicas())
+    replaced = {
+        log_dir
+        for log_dir in broker.online_dirs
+        if directory_ids.get(log_dir)
+        and store.meta(f"directory.{log_dir}", "") not in ("", directory_ids[log_dir])
+    }
+    usable = set(broker.online_dirs) - replaced
     for log_dir in broker.online_dirs:
+        if log_dir in replaced and _begin_copies_anew(broker, store, log_dir, usable):
+            log.warning("log dir %s is a new one: its %d replicas are copied again", log_dir, held[log_dir])
+            store.put_meta(f"directory.{log_dir}", directory_ids[log_dir])
+            continue
         here = directory_ids.get(log_dir, "")
         known = store.meta(f"directory.{log_dir}", "")
         if here and known and here != known and held[log_dir]:
@@ -114,13 +132,26 @@ def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, 
             store.put_meta(f"directory.{log_dir}", here)
 
 
+def _begin_copies_anew(broker: Broker, store: Store, log_dir: str, usable: set[str]) -> bool:
+    """Take a log dir's replicas out of the in-sync sets; False, and nothing is done, when one of them is the last."""
+    mine = [(p, r) for p in broker.catalogue.partitions() for r in p.replicas if r.log_dir == log_dir]
+    if not mine or not all(any(r.in_sync and r.log_dir in usable for r in p.replicas) for p, _ in mine):
+        return False
+    for partition, replica in mine:
+        replica.in_sync = False
+        if partition.leader is replica:
+            partition.leader = next(r for r in partition.replicas if r.in_sync and r.log_dir in usable)
+    store.apply(Change(led_partitions=[partition for partition, _ in mine]))
+    return True
+
+
 def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     """Deletions that a crash interrupted: an IO worker of this run may still have the log open, or a folder is left."""
     pending = store.deletions()
     for one in pending:
         owner = None if new_run else broker.slots.owner(one.partition)
         if owner is not None and broker.slots.state(one.partition.slot) != layout.STATE_DELETED:
-            broker.assign_worker(one.partition, one.partition.log_dir)
+            broker.assign_worker(one.partition)
             broker.orphans.append(one)
     reachable = [one for one in pending if not broker.dir_errors.of(one.partition.log_dir)]
     store.finish_deletions(retire_all([one for one in reachable if one not in broker.orphans]))
@@ -184,7 +215,7 @@ def _resume_moves(broker: Broker) -> None:
     """Copies for other log dirs that the last run did not finish go on; the folders of finished ones are removed."""
     for one in adoption.futures(broker.online_dirs):
         partition = broker.catalogue.partition(one.topic, one.index)
-        if partition is not None and partition.log_dir != one.log_dir:
+        if partition is not None and not partition.replicated and partition.log_dir != one.log_dir:
             LogDirMoves.of(broker).remember(partition, one.log_dir)
     left = []
     for found in adoption.scan(broker.online_dirs):
@@ -192,8 +223,8 @@ def _resume_moves(broker: Broker) -> None:
         if topic is None or topic.name != found.topic or found.index >= len(topic.partitions):
             continue
         known = topic.partitions[found.index]
-        if known.log_dir != found.log_dir and _is_there(known):
-            left.append(Deletion(topic.topic_id, replace(known, log_dir=found.log_dir)))
+        if found.log_dir not in [replica.log_dir for replica in known.replicas] and _is_there(known):
+            left.append(Deletion(topic.topic_id, replace(known.leader, log_dir=found.log_dir)))
     retire_all(left)
 
 
@@ -207,7 +238,7 @@ def _partitions(broker: Broker, topic: Topic, found: list[adoption.FoundPartitio
     """Partitions for what was found; holes between them (other brokers had those) become empty ones."""
     by_index = {one.index: one for one in found}
     wanted = range(len(topic.partitions), max(by_index) + 1)
-    occupied = [partition.log_dir for partition in broker.catalogue.partitions()]
+    occupied = [replica.log_dir for replica in broker.catalogue.replicas()]
     added = []
     for index, (slot, generation) in zip(wanted, broker.slots.take(len(wanted)), strict=True):
         one = by_index.get(index)

@@ -2,18 +2,23 @@
 
 One SQLite file, `kbroker.db`, in the first log directory; WAL, synchronous=FULL: a change that was answered is on disk.
 
-Schema version (PRAGMA user_version) 3:
+Schema version (PRAGMA user_version) 4:
     meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch
     topics(name, topic_id)
-    partitions(topic, idx, log_dir, leader_epoch, slot, generation)
+    partitions(topic, idx, log_dir, leader_epoch, slot, generation)     the leader's log
+    replicas(topic, idx, position, log_dir, slot, generation, in_sync, state)
+                                        all logs of a partition that has more than one, the leader's included, the
+                                        preferred one first; state: '', or 'adding', 'removing' (since 4)
     configs(resource_type, resource_name, name, value)      resource types as in Kafka's ConfigResource
     features(name, level)               finalized features
     deletions(topic, idx, topic_id, log_dir, slot, generation)
-                                        partitions of deleted topics whose folders may still be there (since 2)
+                                        logs of deleted topics whose folders may still be there (since 2; since 4 one
+                                        for each replica)
     client_quotas(entity, key, value)   entity as JSON of its (type, name) pairs (since 3)
     scram_credentials(user, mechanism, salt, stored_key, server_key, iterations)
                                         never a password, nor what could stand for one (since 3)
-Migration: add a step to MIGRATIONS that takes version n to n + 1; steps run in one transaction when the file is opened.
+Migration: add a step to MIGRATIONS (`store_schema.py`) that takes version n to n + 1; steps run in one transaction when
+the file is opened.
 A file of a newer version is refused, and one whose rows do not add up to their digest (`store_digest.py`).
 """
 
@@ -25,62 +30,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbroker.config.client_quotas import Entity
-from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.catalogue import Partition, Replica, Topic
 from kbroker.control.store_digest import DamagedStore, RowDigest
+from kbroker.control.store_schema import MIGRATIONS
 from kbroker.ipc.messages import ScramCredential
 
 FILE_NAME = "kbroker.db"
 
-_VERSION_1 = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE topics (name TEXT PRIMARY KEY, topic_id BLOB NOT NULL UNIQUE) WITHOUT ROWID;
-CREATE TABLE partitions (
-    topic TEXT NOT NULL REFERENCES topics (name) ON DELETE CASCADE,
-    idx INTEGER NOT NULL,
-    log_dir TEXT NOT NULL,
-    leader_epoch INTEGER NOT NULL,
-    slot INTEGER NOT NULL UNIQUE,
-    generation INTEGER NOT NULL,
-    PRIMARY KEY (topic, idx)
-) WITHOUT ROWID;
-CREATE TABLE configs (
-    resource_type INTEGER NOT NULL,
-    resource_name TEXT NOT NULL,
-    name TEXT NOT NULL,
-    value TEXT NOT NULL,
-    PRIMARY KEY (resource_type, resource_name, name)
-) WITHOUT ROWID;
-CREATE TABLE features (name TEXT PRIMARY KEY, level INTEGER NOT NULL) WITHOUT ROWID;
-"""
-_VERSION_2 = """
-CREATE TABLE deletions (
-    topic TEXT NOT NULL,
-    idx INTEGER NOT NULL,
-    topic_id BLOB NOT NULL,
-    log_dir TEXT NOT NULL,
-    slot INTEGER NOT NULL,
-    generation INTEGER NOT NULL,
-    PRIMARY KEY (topic_id, idx)
-) WITHOUT ROWID;
-"""
-_VERSION_3 = """
-CREATE TABLE client_quotas (
-    entity TEXT NOT NULL,
-    key TEXT NOT NULL,
-    value TEXT NOT NULL,
-    PRIMARY KEY (entity, key)
-) WITHOUT ROWID;
-CREATE TABLE scram_credentials (
-    user TEXT NOT NULL,
-    mechanism INTEGER NOT NULL,
-    salt BLOB NOT NULL,
-    stored_key BLOB NOT NULL,
-    server_key BLOB NOT NULL,
-    iterations INTEGER NOT NULL,
-    PRIMARY KEY (user, mechanism)
-) WITHOUT ROWID;
-"""
-MIGRATIONS = (_VERSION_1, _VERSION_2, _VERSION_3)
 VERSION = len(MIGRATIONS)
 RESERVE = 1 << 20
 
@@ -96,17 +52,19 @@ class StoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A partition of a deleted topic: gone for clients, but perhaps not yet for an IO worker or on disk."""
+    """A log of a deleted topic, or of a replica that is not wanted any more: gone for clients, but perhaps not yet for
+    an IO worker or on disk."""
 
     topic_id: bytes
-    partition: Partition
+    partition: Replica
 
 
 @dataclass(slots=True)
 class Change:
     """One atomic change. configs: (resource type, resource name) -> key -> new value, None to drop the key.
 
-    deletions: partitions of deleted_topics; they are remembered until `finish_deletions`.
+    deletions: logs that are to go; they are remembered until `finish_deletions`. led_partitions: leader, epoch or
+    replicas are other ones; those that are not stored any more are passed over.
     client_quotas: entity -> key -> new value, None to drop the key. scram: new credentials, None to drop them.
     """
 
@@ -115,6 +73,7 @@ class Change:
     deletions: list[Deletion] = field(default_factory=list)
     new_partitions: list[Partition] = field(default_factory=list)
     moved_partitions: list[Partition] = field(default_factory=list)
+    led_partitions: list[Partition] = field(default_factory=list)
     configs: dict[ConfigKey, dict[str, str | None]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     client_quotas: dict[Entity, dict[str, float | None]] = field(default_factory=dict)
@@ -194,6 +153,7 @@ class Store:
         )
         for row in rows:
             topics[row[0]].partitions.append(Partition(*row))
+        self._load_replicas(topics)
         configs: dict[ConfigKey, dict[str, str]] = {}
         for kind, resource, name, value in self._db.execute(
             "SELECT resource_type, resource_name, name, value FROM configs ORDER BY 1, 2, 3"
@@ -220,6 +180,20 @@ class Store:
             entity = tuple((kind, name) for kind, name in json.loads(text))
             found.setdefault(entity, {})[key] = float(value)
         return found
+
+    def _load_replicas(self, topics: dict[str, Topic]) -> None:
+        found: dict[tuple[str, int], list[tuple[Replica, str]]] = {}
+        for topic, index, log_dir, slot, generation, in_sync, state in self._db.execute(
+            "SELECT topic, idx, log_dir, slot, generation, in_sync, state FROM replicas ORDER BY topic, idx, position"
+        ):
+            replica = Replica(topic, index, log_dir, slot, generation, in_sync=bool(in_sync))
+            found.setdefault((topic, index), []).append((replica, state))
+        for (name, index), replicas in found.items():
+            partition = topics[name].partitions[index]
+            partition.replicas = [replica for replica, _ in replicas]
+            partition.leader = next(r for r in partition.replicas if r.slot == partition.slot)
+            partition.adding = [replica for replica, state in replicas if state == "adding"]
+            partition.removing = [replica for replica, state in replicas if state == "removing"]
 
     def meta(self, key: str, default: str) -> str:
         """One value of the meta table."""
@@ -249,11 +223,15 @@ class Store:
             added = [p for topic in change.new_topics for p in topic.partitions] + change.new_partitions
             db.executemany("INSERT INTO partitions VALUES (?, ?, ?, ?, ?, ?)", map(_partition_row, added))
             if added:
-                self._put_meta("next_generation", max(p.generation for p in added) + 1)
+                self._put_meta("next_generation", max(r.generation for p in added for r in p.replicas) + 1)
             db.executemany(
                 "INSERT OR REPLACE INTO partitions VALUES (?, ?, ?, ?, ?, ?)",
                 map(_partition_row, change.moved_partitions),
             )
+            for partition in [*added, *change.moved_partitions]:
+                self._put_replicas(partition)
+            for partition in change.led_partitions:
+                self._put_leader(partition)
             for (kind, resource), values in change.configs.items():
                 self._apply_configs(kind, resource, values)
             if change.features:
@@ -272,6 +250,28 @@ class Store:
             else:
                 row = (entity, key, repr(value))
                 self._db.execute("INSERT OR REPLACE INTO client_quotas VALUES (?, ?, ?)", row)
+
+    def _put_leader(self, p: Partition) -> None:
+        updated = self._db.execute(
+            "UPDATE partitions SET log_dir = ?, slot = ?, generation = ?, leader_epoch = ? WHERE topic = ? AND idx = ?",
+            (p.log_dir, p.slot, p.generation, p.leader_epoch, p.topic, p.index),
+        )
+        if updated.rowcount:
+            newest = max(replica.generation for replica in p.replicas) + 1
+            self._put_meta("next_generation", max(newest, int(self.meta("next_generation", "1"))))
+            self._put_replicas(p)
+
+    def _put_replicas(self, p: Partition) -> None:
+        """All logs of a partition that has more than one."""
+        self._db.execute("DELETE FROM replicas WHERE topic = ? AND idx = ?", (p.topic, p.index))
+        if not p.replicated:
+            return
+        for position, r in enumerate(p.replicas):
+            state = "adding" if r in p.adding else "removing" if r in p.removing else ""
+            self._db.execute(
+                "INSERT INTO replicas VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (p.topic, p.index, position, r.log_dir, r.slot, r.generation, int(r.in_sync), state),
+            )
 
     def _apply_configs(self, kind: int, resource: str, values: dict[str, str | None]) -> None:
         for name, value in values.items():
@@ -296,13 +296,13 @@ class Store:
     def deletions(self) -> list[Deletion]:
         """What `finish_deletions` has not been called for."""
         rows = self._db.execute("SELECT topic_id, topic, idx, log_dir, slot, generation FROM deletions")
-        return [Deletion(topic_id, Partition(*partition)) for topic_id, *partition in rows]
+        return [Deletion(topic_id, Replica(*replica)) for topic_id, *replica in rows]
 
     def finish_deletions(self, finished: Sequence[Deletion]) -> None:
         """These partitions are closed and their folders are out of the way."""
         with self._transaction() as db:
-            keys = [(one.topic_id, one.partition.index) for one in finished]
-            db.executemany("DELETE FROM deletions WHERE topic_id = ? AND idx = ?", keys)
+            keys = [(one.topic_id, one.partition.index, one.partition.log_dir) for one in finished]
+            db.executemany("DELETE FROM deletions WHERE topic_id = ? AND idx = ? AND log_dir = ?", keys)
 
     def allocate_producer_ids(self, count: int) -> int:
         """The first of `count` producer ids; they are used up before this returns, whatever happens next."""

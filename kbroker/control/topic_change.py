@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.catalogue import Partition, Replica, Topic
 from kbroker.control.config_resource import TOPIC
 from kbroker.control.links import bounded
-from kbroker.control.placement import place
+from kbroker.control.placement import place_assigned, place_replicas
 from kbroker.control.retirement import retire_all
 from kbroker.control.store import Change, Deletion
 from kbroker.control.topic_plan import NewTopic, TopicPlan, plan_growth, plan_topic
@@ -43,7 +43,7 @@ async def create_topics(
         results: dict[str, TopicPlan | KafkaError] = {}
         for wish in wishes:
             try:
-                plan = plan_topic(wish, broker.catalogue, broker.config)
+                plan = plan_topic(wish, broker.catalogue, broker.config, sites_open(broker))
                 count(plan.num_partitions)
                 results[wish.name] = plan
             except KafkaError as error:
@@ -62,7 +62,10 @@ async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaErro
     for plan in plans:
         topic = Topic(plan.name, new_topic_id())
         try:
-            add_partitions(broker, topic, plan.num_partitions, (p for t in topics for p in t.partitions))
+            others = [r for t in topics for p in t.partitions for r in p.replicas]
+            add_partitions(
+                broker, topic, plan.num_partitions, plan.replication_factor, plan.assignments, others
+            )
         except KafkaError as refused:
             errors[plan.name] = refused
             continue
@@ -76,7 +79,7 @@ async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaErro
         await broker.in_store(lambda store: store.apply(change))
     except BaseException:
         for topic in topics:
-            broker.unassign(topic.partitions)
+            broker.unassign(r for p in topic.partitions for r in p.replicas)
         raise
     for plan in plans:
         if plan.configs:
@@ -123,20 +126,42 @@ def new_topic_id() -> bytes:
             return made
 
 
-def add_partitions(
-    broker: Broker, topic: Topic, count: int, others: Iterable[Partition] = ()
-) -> list[Partition]:
-    """Append `count` partitions to a topic that nobody knows yet: directory, slot, IO worker. KafkaError: no room.
+def sites_open(broker: Broker) -> dict[int, list[str]]:
+    """By node id: the directories of each site that take new replicas."""
+    usable = set(broker.dirs_for_new_partitions())
+    return {site.node_id: [path for path in site.log_dirs if path in usable] for site in broker.sites}
 
-    others: partitions that are being made along with them and are not in the catalogue.
+
+def add_partitions(
+    broker: Broker,
+    topic: Topic,
+    count: int,
+    factor: int = 1,
+    assignments: Sequence[Sequence[int]] = (),
+    others: Iterable[Replica] = (),
+) -> list[Partition]:
+    """Append `count` partitions to a topic that nobody knows yet: directories, slots, IO workers. KafkaError: no room.
+
+    assignments: node ids for each partition, or empty. others: logs that are being made along with them and are
+    not in the catalogue.
     """
-    occupied = [p.log_dir for p in broker.catalogue.partitions()]
-    occupied += [p.log_dir for p in others]
-    log_dirs = place(count, broker.dirs_for_new_partitions(), occupied)
+    occupied = [r.log_dir for r in broker.catalogue.replicas()]
+    occupied += [r.log_dir for r in others]
+    sites = sites_open(broker)
+    if not any(sites.values()):
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory can take a new partition")
+    if assignments:
+        places = place_assigned(assignments, sites, occupied)
+    else:
+        places = place_replicas(count, factor, list(sites.values()), occupied)
+    taken = iter(broker.slots.take(sum(map(len, places))))
     added = []
-    for log_dir, (slot, generation) in zip(log_dirs, broker.slots.take(count), strict=True):
-        partition = Partition(topic.name, len(topic.partitions), log_dir, slot, generation)
-        broker.assign_worker(partition, log_dir)
+    for log_dirs in places:
+        index = len(topic.partitions)
+        partition = Partition(topic.name, index, log_dirs[0], *next(taken))
+        partition.replicas += [Replica(topic.name, index, log_dir, *next(taken)) for log_dir in log_dirs[1:]]
+        for replica in partition.replicas:
+            broker.assign_worker(replica)
         topic.partitions.append(partition)
         added.append(partition)
     return added
@@ -183,7 +208,7 @@ async def _store_deletion(broker: Broker, topics: list[Topic]) -> None:
 
 
 def _deletions(topics: list[Topic]) -> list[Deletion]:
-    return [Deletion(topic.topic_id, partition) for topic in topics for partition in topic.partitions]
+    return [Deletion(topic.topic_id, r) for topic in topics for p in topic.partitions for r in p.replicas]
 
 
 async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: AsyncLink | None = None) -> None:
@@ -224,17 +249,18 @@ async def grow_topic(
     """Give a topic more partitions, `count` in all. Raises KafkaError. count_added: as count of `create_topics`."""
     async with broker.changing:
         topic = broker.catalogue.get(name)
-        additional = plan_growth(topic, count, assignments, broker.node_id)
+        additional = plan_growth(topic, count, assignments, sites_open(broker))
         count_added(additional)
         if validate_only:
             return
         assert topic is not None
         grown = Topic(topic.name, topic.topic_id, list(topic.partitions))
-        added = add_partitions(broker, grown, additional)
+        factor = len(topic.partitions[0].replicas)
+        added = add_partitions(broker, grown, additional, factor, assignments or ())
         try:
             await broker.in_store(lambda store: store.apply(Change(new_partitions=added)))
         except BaseException:
-            broker.unassign(added)
+            broker.unassign(r for p in added for r in p.replicas)
             raise
         broker.opening[name] = (grown, added)
         error = await broker.open_partitions(grown, added)

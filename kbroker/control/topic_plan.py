@@ -1,16 +1,17 @@
 """What a wish for a new topic or more partitions comes to: checks and defaults of Kafka's controller. Pure.
 
 Source: ReplicationControlManager (createTopic, createPartitions, validateManualPartitionAssignment) and
-StripedReplicaPlacer, for a cluster of one broker.
+StripedReplicaPlacer, for a cluster whose brokers are this host's replica sites.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
 from kbroker.control.catalogue import Catalogue, Topic
+from kbroker.control.placement import too_few_sites
 from kbroker.control.topic_name import CLUSTER_METADATA, INTERNAL, validate
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -29,14 +30,22 @@ class NewTopic:
 
 @dataclass(slots=True)
 class TopicPlan:
-    """A topic that may be created: checked name, number of partitions and config overrides."""
+    """A topic that may be created: checked name, number of partitions and config overrides.
+
+    assignments: node ids of the replicas of each partition when the wish named them."""
 
     name: str
     num_partitions: int
     configs: dict[str, str]
+    replication_factor: int = 1
+    assignments: Sequence[Sequence[int]] = ()
 
 
-def plan_topic(wish: NewTopic, catalogue: Catalogue, config: BrokerConfig) -> TopicPlan:
+Sites = Mapping[int, Sequence[str]]
+"""By node id: the log directories of a site that take new replicas."""
+
+
+def plan_topic(wish: NewTopic, catalogue: Catalogue, config: BrokerConfig, sites: Sites) -> TopicPlan:
     """Check one wish, in the order in which Kafka does. Raises KafkaError."""
     if wish.name == CLUSTER_METADATA:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {wish.name} is prohibited.")
@@ -50,7 +59,10 @@ def plan_topic(wish: NewTopic, catalogue: Catalogue, config: BrokerConfig) -> To
     if wish.name in catalogue.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wish.name}' already exists.")
     configs = plan_configs(wish.configs, config)
-    return TopicPlan(wish.name, _count(wish, config), configs)
+    if wish.assignments:
+        replicas = _assigned(wish, sites)
+        return TopicPlan(wish.name, len(replicas), configs, len(replicas[0]), replicas)
+    return TopicPlan(wish.name, _count(wish, config), configs, _factor(wish, config, sites))
 
 
 def plan_configs(wished: Mapping[str, str | None], config: BrokerConfig) -> dict[str, str]:
@@ -68,8 +80,6 @@ def plan_configs(wished: Mapping[str, str | None], config: BrokerConfig) -> dict
 
 
 def _count(wish: NewTopic, config: BrokerConfig) -> int:
-    if wish.assignments:
-        return _count_of_assignments(wish, config.node_id)
     if wish.replication_factor < -1 or wish.replication_factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -79,24 +89,22 @@ def _count(wish: NewTopic, config: BrokerConfig) -> int:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
         )
-    _check_factor(wish, config)
     return config.get_int("num.partitions") if wish.num_partitions == -1 else wish.num_partitions
 
 
-def _check_factor(wish: NewTopic, config: BrokerConfig) -> None:
+def _factor(wish: NewTopic, config: BrokerConfig, sites: Sites) -> int:
     default = config.get_int("default.replication.factor")
     factor = default if wish.replication_factor == -1 else wish.replication_factor
-    clamped = wish.name in INTERNAL and config.get_bool("kbroker.clamp.replication.factor")
-    if factor > 1 and not clamped:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot "
-            "be reached because only 1 broker(s) are registered or some brokers have all their log "
-            "directories cordoned.",
-        )
+    usable = sum(1 for log_dirs in sites.values() if log_dirs)
+    if factor > max(1, usable):
+        if wish.name in INTERNAL and config.get_bool("kbroker.clamp.replication.factor"):
+            return max(1, usable)
+        raise too_few_sites(factor, usable)
+    return factor
 
 
-def _count_of_assignments(wish: NewTopic, node_id: int) -> int:
+def _assigned(wish: NewTopic, sites: Sites) -> list[Sequence[int]]:
+    """Node ids by partition index."""
     for given, what in (
         (wish.replication_factor, "replication factor"),
         (wish.num_partitions, "numPartitions"),
@@ -106,7 +114,7 @@ def _count_of_assignments(wish: NewTopic, node_id: int) -> int:
                 ErrorCode.INVALID_REQUEST,
                 f"A manual partition assignment was specified, but {what} was not set to -1.",
             )
-    seen: set[int] = set()
+    seen: dict[int, Sequence[int]] = {}
     factor: int | None = None
     for index, replicas in wish.assignments:
         if index in seen:
@@ -114,19 +122,19 @@ def _count_of_assignments(wish: NewTopic, node_id: int) -> int:
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"Found multiple manual partition assignments for partition {index}",
             )
-        check_replicas(replicas, node_id, factor)
+        check_replicas(replicas, sites, factor)
         factor = len(replicas)
-        seen.add(index)
-    if seen != set(range(len(seen))):
+        seen[index] = replicas
+    if set(seen) != set(range(len(seen))):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "partitions should be a consecutive 0-based integer sequence",
         )
-    return len(seen)
+    return [seen[index] for index in range(len(seen))]
 
 
-def check_replicas(replicas: Sequence[int], node_id: int, factor: int | None) -> None:
-    """A replica list may name this broker once and nobody else. Raises INVALID_REPLICA_ASSIGNMENT."""
+def check_replicas(replicas: Sequence[int], nodes: Collection[int], factor: int | None) -> None:
+    """A replica list may name each node once and nobody else. Raises INVALID_REPLICA_ASSIGNMENT."""
 
     def refuse(why: str) -> KafkaError:
         return KafkaError(
@@ -137,7 +145,7 @@ def check_replicas(replicas: Sequence[int], node_id: int, factor: int | None) ->
         raise refuse("an empty replica list.")
     previous: int | None = None
     for broker in sorted(replicas):
-        if broker != node_id:
+        if broker not in nodes:
             raise refuse(f"broker {broker}, but no such broker is registered.")
         if broker == previous:
             raise refuse(f"the broker {broker} more than once.")
@@ -150,7 +158,7 @@ def check_replicas(replicas: Sequence[int], node_id: int, factor: int | None) ->
 
 
 def plan_growth(
-    topic: Topic | None, count: int, assignments: Sequence[Sequence[int]] | None, node_id: int
+    topic: Topic | None, count: int, assignments: Sequence[Sequence[int]] | None, nodes: Collection[int]
 ) -> int:
     """How many partitions to add so that there are `count`. Raises KafkaError."""
     if topic is None:
@@ -172,5 +180,5 @@ def plan_growth(
                 "assignment(s) were specified.",
             )
         for replicas in assignments:
-            check_replicas(replicas, node_id, 1)
+            check_replicas(replicas, nodes, len(topic.partitions[0].replicas))
     return additional

@@ -8,21 +8,25 @@ import logging
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import uvloop
 
 from kbroker.config.listeners import Endpoint
+from kbroker.config.sites import port_key, sites_of
 from kbroker.control import state
 from kbroker.control.appender import Appender
 from kbroker.control.broker import OPENS_AT_ONCE, Broker
-from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.catalogue import Partition, Replica, Topic
 from kbroker.control.cleaner_calls import pass_on
 from kbroker.control.endpoint import advertised_endpoint
 from kbroker.control.groups.summary import summaries
 from kbroker.control.links import bounded
 from kbroker.control.log_dir_moves import LogDirMoves
+from kbroker.control.replication.reassignment import finish_all
+from kbroker.control.replication.service import Replication
 from kbroker.control.request_time import RequestTime
 from kbroker.control.runtime import Runtime
 from kbroker.control.topic_change import close_deleted
@@ -76,6 +80,9 @@ class Control:
         self._opened: set[int] = set()
         self._all_opened = asyncio.Event()
         self._stop = asyncio.Event()
+        self._replication = Replication(broker)
+        broker.attachments[Replication] = self._replication
+        self._replication.each_look.append(partial(finish_all, broker))
 
     async def run(self) -> None:
         """Serve until SIGTERM."""
@@ -89,6 +96,8 @@ class Control:
         await self._until_stop(self._all_opened.wait())
         if not self._stop.is_set():
             await self._until_stop(self._load())
+        if len(self._broker.sites) > 1:
+            self._start(self._replication.run())
         if not self._stop.is_set():
             self._context.shared.processes[self._context.process, layout.PROCESS_READY] = self._context.epoch
             log.info("control is ready")
@@ -135,7 +144,13 @@ class Control:
 
     def _on_lost(self, link: AsyncLink) -> None:
         self._links.discard(link)
+        peer = link.peer
+        was_ready = (
+            isinstance(peer, Hello) and peer.role == "io" and self._broker.links.worker(peer.index) is link
+        )
         self._broker.links.lost(link)
+        if was_ready and isinstance(peer, Hello) and not self._stop.is_set():
+            self._start(self._replication.worker_lost(peer.index))
 
     def _on_message(self, link: AsyncLink, call_id: int, body: Any) -> None:
         if isinstance(body, ClientRequest):
@@ -226,8 +241,8 @@ class Control:
             if settings := broker.dynamic_settings():
                 await link.call(Settings(settings))
             await self._close_orphans(link, hello.index)
-            mine = broker.partitions_of(hello.index)
-            calls = [partial(self._open, link, topic, partition) for topic, partition in mine]
+            mine = broker.logs_of(hello.index)
+            calls = [partial(self._open, link, *each) for each in mine]
             await bounded(OPENS_AT_ONCE, calls)
         except LinkClosed:
             return
@@ -236,6 +251,7 @@ class Control:
         self._start(LogDirMoves.of(broker).begin_again(hello.index))
         log.info("io %d: %d partitions open in %.2f s", hello.index, len(mine), time.monotonic() - began)
         if self._all_opened.is_set():
+            await self._replication.worker_back(hello.index)
             await self._load()  # what this worker's predecessor died over
         elif len(self._opened) == self._context.shared.sizes.workers:
             self._all_opened.set()
@@ -247,24 +263,43 @@ class Control:
             await close_deleted(self._broker, mine, link)
             self._broker.orphans = [one for one in self._broker.orphans if one not in mine]
 
-    async def _open(self, link: AsyncLink, topic: Topic, partition: Partition) -> None:
+    async def _open(self, link: AsyncLink, topic: Topic, partition: Partition, replica: Replica) -> None:
         try:
-            await link.call(self._broker.open_call(topic, partition))
+            await link.call(self._broker.open_call(topic, partition, replica))
         except KafkaError as error:
-            log.error("%s could not be opened: %s", partition.folder, error)
+            log.error("%s could not be opened: %s", replica.folder, error)
 
 
 def main(context: ChildContext, dispatch: Dispatch, coordinators: Coordinators) -> None:
     """Entry of the role "control". dispatch answers clients' requests; coordinators makes the machines that run."""
     endpoints = {endpoint.listener: endpoint for endpoint in _advertised(context)}
     broker = state.build(
-        context.shared, context.config, context.log_dirs, endpoints, context.cluster_id, context.directory_ids
+        context.shared,
+        context.config,
+        context.log_dirs,
+        endpoints,
+        context.cluster_id,
+        context.directory_ids,
+        _node_endpoints(context),
     )
 
     async def serve() -> None:
         await Control(context, broker, dispatch, coordinators).run()
 
     uvloop.run(serve())
+
+
+def _node_endpoints(context: ChildContext) -> dict[str, Endpoint]:
+    """What clients are told of the replica sites behind the first: the same hosts, ports of their own."""
+    named = {endpoint.listener: endpoint for endpoint in context.config.advertised_listeners}
+    found = {}
+    for site in sites_of(context.config)[1:]:
+        for endpoint in context.config.listeners:
+            told = named.get(endpoint.listener, endpoint)
+            told = replace(told, port=told.port and told.port + site.number)
+            key = port_key(endpoint.listener, site.number)
+            found[key] = advertised_endpoint(told, context.ports.get(key, 0))
+    return found
 
 
 def _advertised(context: ChildContext) -> list[Endpoint]:

@@ -35,7 +35,6 @@ class BrokerRows:
         families.add("kafka_network_requestchannel_responsequeuesize", (), completions)
         families.add("kafka_log_logmanager_offlinelogdirectorycount", (), len(errors.failed))
         families.add("kafka_controller_kafkacontroller_activecontrollercount", (), 1)
-        families.add("kafka_controller_controllerstats_uncleanleaderelections_total", (), 0)
         families.add("kafka_brokers", (), 1)
         families.add("kafka_broker_info", (node, self.address), 1)
 

@@ -28,6 +28,7 @@ Table = NDArray[np.int64]
 
 NOT_LEADER_OR_FOLLOWER = 6
 RECORD_LIST_TOO_LARGE = 18
+NOT_ENOUGH_REPLICAS = 19
 KAFKA_STORAGE_ERROR = 56
 # Where a marker's coordinator epoch lies: control builds these batches, so every varint before it is one byte: length,
 # attributes, two deltas, key length, key (2 int16), value length, value's version (int16).
@@ -187,7 +188,10 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
         return ds.STOP_NONE
     flags = slots[slot, sm.SLOT_FLAGS]
     acks = (batch[ds.BATCH_ACKS] << 48) >> 48
-    if flags & sm.FLAG_DURABLE and acks == -1:
+    if flags & sm.ACKS_WAIT and acks == -1:
+        if row[ar.ROW_TOO_FEW]:
+            batch[ds.BATCH_ERROR] = NOT_ENOUGH_REPLICAS
+            return ds.STOP_NONE
         batch[ds.BATCH_HELD] = ds.HELD_APPEND
     idempotent = load_i64_be(address + rb.PRODUCER_ID) >= 0 and not control
     transactional = (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0

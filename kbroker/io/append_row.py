@@ -38,6 +38,8 @@ ROW_LAST_TXN_END = 22
 ROW_FIRST_UNSTABLE = 23  # first offset of the earliest open transaction, -1 if none: LSO = that, else HW
 ROW_SEGMENT_MS = 24  # segment.ms minus this segment's jitter
 ROW_LAST_APPEND_MS = 25
+ROW_BATCH_EPOCH = 27  # follower: leader epoch of the last batch that was copied
+ROW_TOO_FEW = 28  # 1: fewer in-sync replicas than min.insync.replicas, so acks=all gets NOT_ENOUGH_REPLICAS
 ROW_LAST_FLUSH_MS = 26  # when flush.ms last asked for a sync
 ROW_FLUSH_MS = 27  # flush.ms, NEVER for Kafka's default
 ROW_ROLLED = 28  # 1: a segment was closed since the last sync

@@ -11,6 +11,7 @@ from kbroker.io.logs import Logs
 from kbroker.io.moves import Moves
 from kbroker.io.producer_entry import ProducerEntry
 from kbroker.io.producer_table import ProducerTable
+from kbroker.io.replication.replicas import Replicas
 from kbroker.ipc.link import PolledLink
 from kbroker.ipc.messages import (
     BeginCleaning,
@@ -21,6 +22,8 @@ from kbroker.ipc.messages import (
     DescribeProducers,
     EndCleaning,
     EpochEndOffset,
+    Follow,
+    Lead,
     OpenPartition,
     ProducerState,
     SetLeaderEpoch,
@@ -50,7 +53,9 @@ class Commands:
         producers: ProducerTable,
         cleaning: Cleaning,
         moves: Moves,
+        replicas: Replicas,
     ) -> None:
+        self._replicas = replicas
         self._logs = logs
         self._durability = durability
         self._housekeeping = housekeeping
@@ -63,6 +68,8 @@ class Commands:
             EpochEndOffset: self._epoch_end_offset,
             DescribeProducers: self._describe_producers,
             SetLeaderEpoch: self._set_leader_epoch,
+            Lead: replicas.take_role,
+            Follow: replicas.take_role,
             Settings: self._settings,
             CleanableLogs: cleaning.cleanable,
             BeginCleaning: cleaning.begin,
@@ -95,6 +102,7 @@ class Commands:
 
     def _close(self, body: ClosePartition) -> None:
         self._moves.drop(body.slot)
+        self._replicas.forget(body.slot)
         self._logs.close(body.slot, body.delete)
         self._durability.forget(body.slot)
 

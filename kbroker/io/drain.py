@@ -66,7 +66,7 @@ class ReadAhead:
 
 
 class Drain:
-    """Owns rows[max_partitions, ROW_WORDS], the producer table and the scratch of the drain kernel."""
+    """Owns rows[max_partitions, ROW_WORDS], the producer table and the scratch of the drain kernel (env)."""
 
     def __init__(self, shared: Shared, worker: int, producers: ProducerTable) -> None:
         partitions = shared.sizes.max_partitions
@@ -84,7 +84,7 @@ class Drain:
         self._scratch: NDArray[np.uint8] = np.zeros(
             16 * dl.MAX_IOV + (INDEX_ENTRY_BYTES + TIME_INDEX_ENTRY_BYTES) * dl.MAX_BATCHES + 16, np.uint8
         )
-        self._env = self._environment()
+        self.env = self._environment()
         self._clients: Words = np.zeros((shared.sizes.clients, dl.CLIENT_WORDS), np.int64)
         for client in range(shared.sizes.clients):
             row = self._clients[client]
@@ -113,7 +113,7 @@ class Drain:
         if producers.room <= 0:
             producers.make_room(dl.MAX_BATCHES)
         drain_kernel.drain(
-            self._env, self._clients, self.shared.slots, self.rows, producers.rows, producers.room, self._batches,
+            self.env, self._clients, self.shared.slots, self.rows, producers.rows, producers.room, self._batches,
             self._chains, self._touched, self._failed, self.counters, self.out,
         )  # fmt: skip
         producers.claimed(int(self.out[dl.OUT_PRODUCERS]))
@@ -150,17 +150,14 @@ class Drain:
         arena = self.shared.arenas[row[dl.BATCH_CLIENT]]
         start = row[dl.BATCH_ADDRESS] - arena.address
         data = arena.bytes[start : start + row[dl.BATCH_LENGTH]].tobytes()
-        producer_id, producer_epoch = PRODUCER.unpack_from(data, batch_layout.PRODUCER_ID)
-        (timestamp_ms,) = TIMESTAMP.unpack_from(data, batch_layout.MAX_TIMESTAMP)
-        commit, coordinator_epoch = control_record(data)
-        return Marker(_held_append(row), producer_id, producer_epoch, commit, coordinator_epoch, timestamp_ms)
+        return marker_of(data, _held_append(row))
 
     def complete(self, held: HeldAppend, error: int) -> bool:
         """Answer a held append; False when the client's ring is full (try again). Then ``wake``."""
         failed = error != 0
         return bool(
             drain_kernel.complete_one(
-                self._env, self._clients, self.shared.slots, held.client, held.token, error,
+                self.env, self._clients, self.shared.slots, held.client, held.token, error,
                 -1 if failed else held.base_offset, -1 if failed else held.last_offset,
                 held.append_time_ms, held.slot,
             )
@@ -170,17 +167,25 @@ class Drain:
         """Answer any other entry; False when the client's ring is full."""
         return bool(
             drain_kernel.complete_one(
-                self._env, self._clients, self.shared.slots, client, token, error, base_offset, base_offset, -1, slot
+                self.env, self._clients, self.shared.slots, client, token, error, base_offset, base_offset, -1, slot
             )
         )  # fmt: skip
 
     def wake(self) -> None:
         """Wake the clients that were answered from Python."""
-        drain_kernel.wake_all(self._env, self._clients)
+        drain_kernel.wake_all(self.env, self._clients)
 
     def notify(self, slot: int) -> int:
         """Tell waiting network processes that a slot advanced; bits that found a full ring."""
-        return int(drain_kernel.notify_slot(self._env, self._clients, self.shared.slots, slot))
+        return int(drain_kernel.notify_slot(self.env, self._clients, self.shared.slots, slot))
+
+
+def marker_of(batch: bytes, append: HeldAppend) -> Marker:
+    """The transaction marker in a control batch."""
+    producer_id, producer_epoch = PRODUCER.unpack_from(batch, batch_layout.PRODUCER_ID)
+    (timestamp_ms,) = TIMESTAMP.unpack_from(batch, batch_layout.MAX_TIMESTAMP)
+    commit, coordinator_epoch = control_record(batch)
+    return Marker(append, producer_id, producer_epoch, commit, coordinator_epoch, timestamp_ms)
 
 
 def control_record(batch: bytes) -> tuple[bool, int]:

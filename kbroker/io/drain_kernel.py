@@ -130,7 +130,7 @@ def publish(slots: Table, slot: int, row: Words) -> bool:
     words[sm.SLOT_LOG_END] = row[ar.ROW_NEXT_OFFSET]
     words[sm.SLOT_ACTIVE_END] = row[ar.ROW_POSITION]
     words[sm.SLOT_MAX_TIMESTAMP] = max(words[sm.SLOT_MAX_TIMESTAMP], row[ar.ROW_MAX_TIMESTAMP])
-    moved = not words[sm.SLOT_FLAGS] & sm.FLAG_DURABLE
+    moved = not words[sm.SLOT_FLAGS] & sm.ACKS_WAIT
     if moved:
         words[sm.SLOT_HIGH_WATERMARK] = row[ar.ROW_NEXT_OFFSET]
         words[sm.SLOT_HW_BASE] = row[ar.ROW_BASE_OFFSET]
@@ -271,7 +271,9 @@ def drain(
         publish(slots, slot, row)
         flags = slots[slot, sm.SLOT_FLAGS]
         if flags & sm.FLAG_DURABLE or row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS]:
-            out[ds.OUT_DURABLE] = 1
+            out[ds.OUT_DURABLE] |= ds.WANTS_FLUSH
+        if flags & sm.FLAG_REPLICATED:
+            out[ds.OUT_DURABLE] |= ds.WANTS_REPLICAS
     out[ds.OUT_NOW_NS] = clock_ns(CLOCK_MONOTONIC, clock)
     complete(env, clients, slots, batches, out)
     fence()

@@ -64,11 +64,14 @@ OUT_TOUCHED = 3
 OUT_FAILED = 4  # slots whose write failed, in the failed array as (slot, errno)
 OUT_HELD = 5
 OUT_NOTIFY_AGAIN = 7  # waiter bits that found a full completion ring
-OUT_DURABLE = 8  # 1: some touched slot wants a flush now
+OUT_DURABLE = 8  # WANTS_*: some touched slot wants a flush now, or is replicated
 OUT_BYTES = 9
 OUT_NOW_MS = 10
 OUT_NOW_NS = 11
 OUT_PRODUCERS = 12  # producers added to the table
+
+WANTS_FLUSH = 1
+WANTS_REPLICAS = 2
 
 STOP_NONE = 0
 STOP_ROLL = 1  # OUT_STOP_SLOT needs a new segment; its batch is still in the ring

@@ -21,6 +21,7 @@ from kbroker.purgatory.purgatory import Purgatory
 FLUSH_SECONDS = bind("kbroker_flush_seconds")
 FLUSH_ERRORS = bind("kbroker_flush_errors_total")
 WAITED_FOR_FLUSH = bind("kbroker_request_phase_seconds", api="Produce", phase="flush")
+ALL = -1  # acks
 DELAYED = bind("kbroker_purgatory_delayed", operation="Produce")
 WATCHED = bind("kbroker_purgatory_watched", operation="Produce")
 EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")
@@ -54,15 +55,16 @@ class Durability:
         """Answer when the slot's durable offset allows: at once for a slot that does not wait for the disk."""
         flags = int(self._shared.slots[held.slot, layout.SLOT_FLAGS])
         waits_for_flush = self._drain.rows[held.slot, ar.ROW_FLUSH_RECORDS] < ar.NEVER
-        if not flags & layout.FLAG_DURABLE and not waits_for_flush:
+        replicated = flags & layout.FLAG_REPLICATED and held.acks == ALL
+        if not flags & layout.FLAG_DURABLE and not waits_for_flush and not replicated:
             self._answer(held, 0)
             return
         produce = DelayedProduce(
             now_ms + held.timeout_ms,
             {held.slot: held.last_offset + 1},
-            self._durable_offset,
+            self._replicated_offset if replicated else self._durable_offset,
             lambda produce, expired: self._finish(
-                produce, held, ErrorCode.REQUEST_TIMED_OUT if expired else 0
+                produce, held, ErrorCode.REQUEST_TIMED_OUT if expired else self._outcome(held)
             ),
         )
         self._held.setdefault(held.slot, {})[produce] = held
@@ -72,6 +74,15 @@ class Durability:
         del self._held[held.slot][produce]
         self._drain.metrics.observe(WAITED_FOR_FLUSH, time.monotonic_ns() - held.enqueued_ns)
         self._answer(held, error)
+
+    def _outcome(self, held: HeldAppend) -> int:
+        """The records are where they should be; but the in-sync set may have shrunk below what the topic asks."""
+        too_few = held.acks == ALL and self._drain.rows[held.slot, ar.ROW_TOO_FEW]
+        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else 0
+
+    def advanced(self, slot: int) -> None:
+        """The high watermark of a replicated slot has moved: answer what waited for it."""
+        self._purgatory.check_and_complete(slot)
 
     def flush(self, slots: Iterable[int]) -> None:
         """Ask for a sync of those slots that want one now."""
@@ -137,6 +148,13 @@ class Durability:
 
     def _durable_offset(self, slot: int) -> int:
         return int(self._shared.slots[slot, layout.SLOT_DURABLE])
+
+    def _replicated_offset(self, slot: int) -> int:
+        """What every in-sync replica has, and with flush.messages what is on the leader's disk, too."""
+        mark = int(self._shared.slots[slot, layout.SLOT_HIGH_WATERMARK])
+        if self._drain.rows[slot, ar.ROW_FLUSH_RECORDS] < ar.NEVER:
+            return min(mark, self._durable_offset(slot))
+        return mark
 
     def _answer(self, held: HeldAppend, error: int) -> None:
         """The worker wakes the clients once for all answers: a wake-up each would be a turn of theirs each."""

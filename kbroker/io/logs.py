@@ -24,7 +24,7 @@ from kbroker.io.recovery_progress import RecoveryProgress
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.ipc.messages import OpenPartition
+from kbroker.ipc.messages import Follow, Lead, OpenPartition
 from kbroker.kernels.sequence import write_group
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -78,6 +78,7 @@ class Logs:
         self._full: set[int] = set()
         self._progress = RecoveryProgress()
         self.deletions = Deletions()
+        self.begin_role: Callable[[Lead | Follow | None], tuple[int, str]] = lambda _: (0, "")
         threads = self._config.get_int("num.recovery.threads.per.data.dir") * max(1, len(self._dirs))
         self._executor = ThreadPoolExecutor(threads, "recovery")
 
@@ -114,6 +115,8 @@ class Logs:
             slot, words, self._drain.rows[slot], message.log_dir, message.topic, message.partition,
             message.config, self._drain.producers, self.deletions,
         )  # fmt: skip
+        partition.replicated = message.role is not None
+        partition.leads = not isinstance(message.role, Follow)
         opening = Opening(message, partition, [call_id])
         if slot in self._partitions:  # control restarted and asks again
             opening.partition = self._partitions[slot]
@@ -129,6 +132,7 @@ class Logs:
             self._notify()
             return
         trusted = self._trusted_end(message)
+        partition.known_mark = int(words[layout.SLOT_HIGH_WATERMARK]) if trusted else None
         self._openings[slot] = opening
         _set_state(words, layout.STATE_RECOVERING)
         self._progress.begin(time.monotonic_ns())
@@ -190,7 +194,7 @@ class Logs:
             self._drain.metrics.words[RECOVERED_LOGS] += 1
             self._drain.metrics.observe(RECOVERY_SECONDS, opening.nanoseconds)
         if opening.error is None:
-            return 0, ""
+            return self.begin_role(opening.message.role)
         level = logging.DEBUG if self._errors.of(opening.message.log_dir) else logging.ERROR
         log.log(level, "%s can not be opened: %s", opening.partition.folder, opening.error)
         _set_state(self._shared.slots[slot], layout.STATE_OFFLINE)

@@ -77,6 +77,9 @@ class OpenLog:
         self.config = config
         self.log_start = 0
         self.first_dirty = -1  # everything below was compacted; -1 when nothing was
+        self.replicated = False  # the high watermark is the replication's (io/replication)
+        self.leads = True  # False: a follower, whose log only grows by copying
+        self.known_mark: int | None = None  # high watermark that a predecessor of this run published
         self.epochs = LeaderEpochs(self.folder)
         self._producers = producers
         self._deletions = deletions
@@ -152,11 +155,26 @@ class OpenLog:
         self.row[ar.ROW_LAST_TXN_END] = -1
         active_row.fill(self.row, loaded.active, None)
         self._start_segment(now_ms)
-        self._lead(max(leader_epoch, self.epochs.latest))
-        self.row[ar.ROW_OPEN] = 1
+        if self.leads:
+            self._lead(max(leader_epoch, self.epochs.latest))
+        else:
+            self.row[ar.ROW_LEADER_EPOCH] = -1  # of no leader yet
+        self.let_append()
         self.words[layout.SLOT_MAX_TIMESTAMP] = -1
-        end = loaded.active.next_offset
-        self._publish(layout.STATE_ONLINE, high_watermark=end, durable=loaded.recovery_point, changed=True)
+        self._publish(
+            layout.STATE_ONLINE,
+            high_watermark=self._first_mark(loaded.active.next_offset),
+            durable=loaded.recovery_point,
+            changed=True,
+        )
+
+    def _first_mark(self, end: int) -> int:
+        """High watermark of a log that was just opened."""
+        return end
+
+    def let_append(self) -> None:
+        """Open the append row to the drain kernel, or keep it closed in a follower."""
+        self.row[ar.ROW_OPEN] = ar.OPEN if self.leads else ar.CLOSED
 
     def open(self, clean: bool, recovery_point: int, log_start: int, leader_epoch: int, now_ms: int) -> None:
         """`recover` and `bring_online` in one, for a single log."""
@@ -184,17 +202,6 @@ class OpenLog:
     @property
     def base_offsets(self) -> list[int]:
         return [*(segment.base_offset for segment in self._closed), int(self.row[ar.ROW_BASE_OFFSET])]
-
-    @property
-    def closed_segments(self) -> tuple[Segment, ...]:
-        """All but the active one, oldest first."""
-        return tuple(self._closed)
-
-    @property
-    def first_unsynced(self) -> int:
-        """Base offset of the first segment that is not known to be on disk as a whole."""
-        base = self._unsynced.first_base
-        return int(self.row[ar.ROW_BASE_OFFSET]) if base is None else base
 
     @property
     def size(self) -> int:
@@ -312,7 +319,8 @@ class OpenLog:
             self._publish(durable=max(self.recovery_point, min(pending, next_offset)))
             return
         mark, place = None, None
-        if self.words[layout.SLOT_FLAGS] & layout.FLAG_DURABLE and next_offset > self.high_watermark:
+        flags = int(self.words[layout.SLOT_FLAGS]) & layout.ACKS_WAIT
+        if flags == layout.FLAG_DURABLE and next_offset > self.high_watermark:
             mark, place = next_offset, (segment_base, position)
         self._publish(high_watermark=mark, place=place, durable=max(self.recovery_point, next_offset))
 
@@ -361,6 +369,7 @@ class OpenLog:
 
     def _release(self, state: int, durable: int | None = None) -> None:
         self._publish(state, durable=durable)
+        self.known_mark = self.high_watermark
         self._unsynced.drop()
         self._online = False
         self._fds = None

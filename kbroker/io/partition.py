@@ -11,8 +11,8 @@ import numpy as np
 
 from kbroker.io import active_row, checkpoint, index, transaction_index
 from kbroker.io import append_row as ar
-from kbroker.io.open_log import OpenLog
 from kbroker.io.producer_replay import ProducerReplay
+from kbroker.io.replica_log import ReplicaLog
 from kbroker.io.retention import LogShape, above_size, below_log_start, too_old
 from kbroker.io.segment import ActiveState, Segment, exists, largest_timestamp, mark_deleted, open_files
 from kbroker.io.segment_scan import Scan, rebuild_indexes, resume
@@ -41,10 +41,21 @@ class Description(NamedTuple):
     leader_epochs: tuple[tuple[int, int], ...]
 
 
-class Partition(OpenLog):
+class Partition(ReplicaLog):
     """Log of one partition. Runs in: io. Owner: the IO worker. See OpenLog for what it holds."""
 
     # --- asked about the log -----------------------------------------------------------------------------
+
+    @property
+    def closed_segments(self) -> tuple[Segment, ...]:
+        """All but the active one, oldest first."""
+        return tuple(self._closed)
+
+    @property
+    def first_unsynced(self) -> int:
+        """Base offset of the first segment that is not known to be on disk as a whole."""
+        base = self._unsynced.first_base
+        return int(self.row[ar.ROW_BASE_OFFSET]) if base is None else base
 
     @property
     def checkpointed_log_start(self) -> int | None:
@@ -133,13 +144,6 @@ class Partition(OpenLog):
         )
         return len(gone)
 
-    def _advance_log_start(self, offset: int) -> None:
-        if offset > self.log_start:
-            self.log_start = offset
-            if self.epochs.truncate_from_start(offset):
-                self.epochs.write()
-            self._publish()
-
     # --- compacting --------------------------------------------------------------------------------------
 
     def swap(self, request: SwapSegments, now_ms: int) -> bool:
@@ -208,7 +212,7 @@ class Partition(OpenLog):
         active_row.fill(self.row, state, self._open_fds())
         self._start_segment(now_ms)
         self._reload_producers(now_ms)
-        self.row[ar.ROW_OPEN] = 1
+        self.let_append()
         mark = min(self.high_watermark, offset)
         self._publish(high_watermark=mark, durable=min(self.recovery_point, offset), changed=True)
 
@@ -240,7 +244,7 @@ class Partition(OpenLog):
         os.ftruncate(fds.index, state.index_bytes)
         os.ftruncate(fds.time_index, state.time_index_bytes)
         self._reload_producers(now_ms)
-        self.row[ar.ROW_OPEN] = 1
+        self.let_append()
         self._publish()
 
     def _reload_producers(self, now_ms: int) -> None:

@@ -22,6 +22,7 @@ from kbroker.io.logs import Logs
 from kbroker.io.moves import Moves
 from kbroker.io.producer_table import ProducerTable
 from kbroker.io.read_ahead import ReadAheadPool
+from kbroker.io.replication.replicas import Replicas
 from kbroker.io.transactions import finish_transaction
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
@@ -75,8 +76,16 @@ class Worker:
         )
         self.moves = Moves(self.logs, lambda: self.housekeeping.config, self._notify_again.add)
         self._moves_due_ms = 0
+        self.replicas = Replicas(self.shared, self.drain, self.logs, self.durability)
+        self.logs.begin_role = self.replicas.begin
         self.commands = Commands(
-            self.logs, self.durability, self.housekeeping, self.producers, self.cleaning, self.moves
+            self.logs,
+            self.durability,
+            self.housekeeping,
+            self.producers,
+            self.cleaning,
+            self.moves,
+            self.replicas,
         )
         self.link: PolledLink | None = None
         self.stopping = False
@@ -122,17 +131,22 @@ class Worker:
 
     def _turn(self) -> None:
         for _ in range(BUSY_TURNS):
-            if not self.drain.waiting or not self._append():
+            busy = bool(self.drain.waiting) and self._append()
+            if self.replicas.active and self.replicas.turn(now_ms()):
+                busy = True
+            if not busy:
                 break
         else:
             self._look(0)
             return
         self.sleeper.announce()
         waiting = self.drain.waiting
-        if waiting and not self._blocked():
+        if (waiting and not self._blocked()) or (self.replicas.active and self.replicas.pending()):
             self.sleeper.awake()
             return
         patience = max(0, self._due_ms - now_ms())
+        if self.replicas.active:
+            patience = min(patience, max(0, self.replicas.next_due_ms(now_ms()) - now_ms()))
         self._look(min(patience, BLOCKED_MS) if waiting else patience)
         self.sleeper.awake()
 
@@ -234,7 +248,7 @@ class Worker:
             self._finish_held()
             self._due_ms = 0
         if out[dl.OUT_DURABLE]:
-            self.durability.flush(self.drain.touched_slots())
+            self._appended_with_wishes(int(out[dl.OUT_DURABLE]))
         if out[dl.OUT_NOTIFY_AGAIN]:
             self._notify_again.update(self.drain.touched_slots())
             self._due_ms = 0
@@ -252,6 +266,13 @@ class Worker:
 
     def _sync_failed(self, slot: int, error: OSError) -> None:
         self.logs.sync_failed(slot, error.errno or errno.EIO)
+
+    def _appended_with_wishes(self, wishes: int) -> None:
+        touched = self.drain.touched_slots()
+        if wishes & dl.WANTS_FLUSH:
+            self.durability.flush(touched)
+        if wishes & dl.WANTS_REPLICAS:
+            self.replicas.leading.appended(touched)
 
     def _finish_held(self) -> None:
         for entry in self.drain.held():

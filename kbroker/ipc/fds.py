@@ -11,7 +11,7 @@ import socket
 import struct
 from dataclasses import dataclass
 
-_HEAD = struct.Struct("<qHH")
+_HEAD = struct.Struct("<qHHH")
 _ID = struct.Struct("<q")
 IDS_PER_MESSAGE = 512
 RATES_PER_MESSAGE = 256
@@ -22,12 +22,14 @@ RESTARTED = -1  # among the ids: a new network process; its predecessor's connec
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A client's connection: id unique within the broker's run, index of its listener, the peer's address."""
+    """A client's connection: id unique within the broker's run, index of its listener, the peer's address, number of
+    the replica site whose port it came to."""
 
     connection_id: int
     listener: int
     host: str
     port: int
+    site: int = 0
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -40,7 +42,8 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 def send_connection(channel: socket.socket, fd: int, accepted: Accepted) -> bool:
     """Pass a descriptor on; the caller then closes its own. False: the channel is full. OSError: it is broken."""
-    body = _HEAD.pack(accepted.connection_id, accepted.listener, accepted.port) + accepted.host.encode()
+    head = _HEAD.pack(accepted.connection_id, accepted.listener, accepted.port, accepted.site)
+    body = head + accepted.host.encode()
     rights = array.array("i", [fd])
     try:
         channel.sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
@@ -57,11 +60,11 @@ def receive_connection(channel: socket.socket) -> tuple[Accepted, int] | None:
         return None
     if not body:
         raise EOFError("the acceptor has closed its end")
-    connection_id, listener, port = _HEAD.unpack_from(body)
+    connection_id, listener, port, site = _HEAD.unpack_from(body)
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             (fd,) = array.array("i", data)
-            return Accepted(connection_id, listener, body[_HEAD.size :].decode(), port), fd
+            return Accepted(connection_id, listener, body[_HEAD.size :].decode(), port, site), fd
     raise OSError("a connection without its descriptor: too many open files?")
 
 

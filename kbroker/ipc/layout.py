@@ -47,7 +47,10 @@ STATE_DELETED = 4
 FLAG_COMPACTED = 1  # cleanup.policy contains compact: a null key is INVALID_RECORD
 FLAG_LOG_APPEND_TIME = 2  # message.timestamp.type=LogAppendTime
 FLAG_DURABLE = 4  # write.caching=false: acks=all waits for fdatasync
+FLAG_REPLICATED = 16  # several replicas: acks=all waits for the high watermark, which the in-sync ones move
 FLAG_INTERNAL = 8  # only control may append (clients: INVALID_TOPIC_EXCEPTION handled by control's grant)
+
+ACKS_WAIT = FLAG_DURABLE | FLAG_REPLICATED  # acks=all of such a slot is not answered by the drain kernel
 
 # --- process line: 16 words for each process that owns rings ------------------------------------------
 PROCESS_WORDS = 16

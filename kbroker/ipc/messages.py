@@ -37,7 +37,8 @@ class ClientRequest(NamedTuple):
     """A client's request that the network process does not serve itself. Called; the reply's value is the
     whole framed response (size, header, body) as bytes, or None to close the connection without an answer.
 
-    body: the bytes after the request header. connection_id is unique within the network process."""
+    body: the bytes after the request header. connection_id is unique within the network process. site: number of
+    the replica site whose port the client came to."""
 
     connection_id: int
     api_key: int
@@ -49,6 +50,7 @@ class ClientRequest(NamedTuple):
     client_port: int
     principal: str
     body: bytes
+    site: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +251,37 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class Lead:
+    """Lead a partition that has replicas elsewhere. in_sync: slots of the other in-sync replicas, which the high
+    watermark waits for from now on; others: (slot, IO worker) of every other replica; minimum: of in-sync replicas for
+    acks=all. May be repeated with the same epoch. Replied with whether every one of in_sync has all records below
+    the high watermark."""
+
+    slot: int
+    leader_epoch: int
+    in_sync: tuple[int, ...]
+    others: tuple[tuple[int, int], ...]
+    minimum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Copy a partition's log from its leader's slot, once that is online with this epoch. Appends are refused from
+    then on, and those that wait for the high watermark are answered NOT_LEADER_OR_FOLLOWER. leader_slot -1: stop
+    leading and wait for the next Follow. Replied with nothing."""
+
+    slot: int
+    leader_epoch: int
+    leader_slot: int
+    leader_generation: int
+    leader_worker: int
+    leader_folder: str
+
+
+@dataclass(frozen=True, slots=True)
 class OpenPartition:
-    """Create (if missing) or recover a partition's log and bring its slot online. Replied with nothing."""
+    """Create (if missing) or recover a partition's log and bring its slot online. role: None for a partition of one
+    replica. Replied with nothing."""
 
     slot: int
     generation: int
@@ -260,6 +291,7 @@ class OpenPartition:
     log_dir: str
     leader_epoch: int
     config: TopicConfig
+    role: Lead | Follow | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,6 @@ KAFKA: tuple[Metric, ...] = (
     _row(CONTROLLER + "activecontrollercount", "gauge", "1: this broker is its own controller."),
     _row(CONTROLLER + "offlinepartitionscount", "gauge", "Partitions whose log dir failed."),
     _row(CONTROLLER + "globalpartitioncount", "gauge", "Partitions of all topics."),
-    _row("kafka_controller_controllerstats_uncleanleaderelections_total", "counter",
-            "Always 0: there is one replica."),
     _row("kafka_server_kafkaserver_linux_disk_read_bytes", "gauge",
             "Bytes that the broker's processes read from disks.",
          source=HOST),

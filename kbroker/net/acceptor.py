@@ -12,9 +12,11 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
+from kbroker.config.sites import port_key, sites_of
 from kbroker.ipc.fds import RESTARTED, Accepted, Rates, receive_closed, send_connection
 from kbroker.metrics.slots import Slots, bind, private
 from kbroker.net.complaints import Complaints
@@ -54,6 +56,7 @@ class Acceptor:
         self._complain = Complaints(log, clock)
         self._listening: list[socket.socket] = []
         self._endpoints: list[Endpoint] = []
+        self._sites: list[int] = []  # of each listening socket
         self._next_id = 1
         self._open: dict[int, tuple[int, int, str]] = {}  # id -> network process, listener, host
         self._load = Counter(dict.fromkeys(range(len(self._handoffs)), 0))
@@ -63,12 +66,18 @@ class Acceptor:
     # --- listening ----------------------------------------------------------------------------------
 
     def bind(self) -> dict[str, int]:
-        """Listen on every listener; the bound port by listener name. OSError names the address."""
+        """Listen on every listener, for each replica site on its own port; the bound ports by `port_key`. OSError
+        names the address."""
         backlog = self._config.get_int("socket.listen.backlog.size")
-        for endpoint in self._config.listeners:
-            self._listening.append(_listen(endpoint, backlog))
-            self._endpoints.append(endpoint)
-        return {e.listener: s.getsockname()[1] for e, s in zip(self._endpoints, self._listening, strict=True)}
+        ports = {}
+        for site in sites_of(self._config):
+            for endpoint in self._config.listeners:
+                at = replace(endpoint, port=endpoint.port and endpoint.port + site.number)
+                self._listening.append(_listen(at, backlog))
+                self._endpoints.append(endpoint)
+                self._sites.append(site.number)
+                ports[port_key(endpoint.listener, site.number)] = _port(self._listening[-1])
+        return ports
 
     def addresses(self) -> list[str]:
         """host:port of each listener, as a client on this host would say it."""
@@ -123,6 +132,7 @@ class Acceptor:
 
     def _accept(self, number: int, listening: socket.socket) -> None:
         listener = self._endpoints[number].listener
+        place = number % len(self._config.listeners)
         for _ in range(ACCEPTS_PER_TURN):
             if not self._limits.may_accept(listener):
                 time.sleep(FULL_SECONDS)  # the backlog holds them, and the loop comes right back
@@ -137,9 +147,11 @@ class Acceptor:
                 self._complain("can not accept a connection: %s", error.strerror)
                 return
             with client:
-                self._admit(number, listener, client, _plain(address[0]), address[1])
+                self._admit(place, self._sites[number], listener, client, _plain(address[0]), address[1])
 
-    def _admit(self, number: int, listener: str, client: socket.socket, host: str, port: int) -> None:
+    def _admit(
+        self, number: int, site: int, listener: str, client: socket.socket, host: str, port: int
+    ) -> None:
         self._metrics.words[ACCEPTED + number] += 1
         throttle_ms = self._rates.throttle_ms(host, int(self._clock() * 1000))
         if throttle_ms:
@@ -153,7 +165,7 @@ class Acceptor:
             self._complain("closing connection from %s:%d on %s: %s", host, port, listener, refusal)
             return
         self._options.prepare(client, host)
-        accepted = Accepted(self._next_id, number, host, port)
+        accepted = Accepted(self._next_id, number, host, port, site)
         for process, _ in sorted(self._load.items(), key=lambda item: item[1]):
             try:
                 if send_connection(self._handoffs[process], client.fileno(), accepted):

@@ -154,4 +154,5 @@ def _client_request(connection: Connection, header: RequestHeader, body: bytes) 
         client_port=connection.accepted.port,
         principal=connection.principal,
         body=body,
+        site=connection.accepted.site,
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.sites import sites_of
 from kbroker.ipc.child import ChildContext
 
 Main = Callable[[ChildContext], None]
@@ -42,8 +43,8 @@ def network_count(config: BrokerConfig) -> int:
 
 
 def worker_count(config: BrokerConfig) -> int:
-    """IO workers."""
-    return config.get_int("num.io.threads")
+    """IO workers: at least one for each replica site."""
+    return max(config.get_int("num.io.threads"), len(sites_of(config)))
 
 
 def control_count(_: BrokerConfig) -> int:

@@ -166,8 +166,8 @@ class World:
         self.broker = state.build(self.shared, config, self.dirs, endpoints, CLUSTER_ID, self.directory_ids)
         self.workers = [FakeWorker(self.shared) for _ in range(self.sizes.workers)]
         for index, worker in enumerate(self.workers):
-            for topic, partition in self.broker.partitions_of(index):
-                worker.call(self.broker.open_call(topic, partition))
+            for each in self.broker.logs_of(index):
+                worker.call(self.broker.open_call(*each))
             self.broker.links.add_worker(index, worker)  # type: ignore[arg-type]
         self.network = FakeNetwork()
         self.broker.links.add_network(0, self.network)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.catalogue import Partition
+from kbroker.control.catalogue import Partition, Replica
 from kbroker.control.retirement import retire_all
 from kbroker.control.store import Change, Deletion
 from kbroker.control.topic_change import close_deleted, create_topics, delete_topics
@@ -18,7 +18,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World, world
 
 
-def mark(partition: Partition, topic_id: bytes) -> None:
+def mark(partition: Partition | Replica, topic_id: bytes) -> None:
     """partition.metadata, as IO workers write it."""
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
     Path(partition.folder, files.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {text}")
@@ -97,7 +97,7 @@ def test_a_log_that_could_not_be_closed_keeps_its_slot_and_is_tried_again(tmp_pa
 
 @pytest.mark.parametrize("topic_id", [b"other topic's id", None])
 def test_a_folder_of_another_topic_is_left_alone(tmp_path: Path, topic_id: bytes | None) -> None:
-    partition = Partition("a", 0, str(tmp_path), 0, 1)
+    partition = Replica("a", 0, str(tmp_path), 0, 1)
     Path(partition.folder).mkdir()
     if topic_id is not None:
         mark(partition, topic_id)
@@ -107,7 +107,7 @@ def test_a_folder_of_another_topic_is_left_alone(tmp_path: Path, topic_id: bytes
 
 
 def test_a_directory_that_is_offline_may_bring_its_folder_back(tmp_path: Path) -> None:
-    assert retire_all([Deletion(b"deleted topic id", Partition("a", 0, str(tmp_path / "gone"), 0, 1))]) == []
+    assert retire_all([Deletion(b"deleted topic id", Replica("a", 0, str(tmp_path / "gone"), 0, 1))]) == []
 
 
 def test_the_state_of_a_closed_slot_is_not_mistaken_for_an_open_log(tmp_path: Path) -> None:

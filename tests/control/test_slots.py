@@ -5,7 +5,7 @@ import pytest
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
-from kbroker.control.catalogue import Partition
+from kbroker.control.catalogue import Replica
 from kbroker.control.slots import Slots
 from kbroker.ipc import layout
 from kbroker.protocol.errors import KafkaError
@@ -15,8 +15,8 @@ def words(count: int = 4) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
     return np.zeros((count, layout.SLOT_WORDS), np.int64)
 
 
-def partition(slot: int, generation: int = 1, worker: int = 0) -> Partition:
-    return Partition("t", 0, "/d", slot, generation, worker=worker)
+def partition(slot: int, generation: int = 1, worker: int = 0) -> Replica:
+    return Replica("t", 0, "/d", slot, generation, worker=worker)
 
 
 def config(**overrides: str) -> TopicConfig:

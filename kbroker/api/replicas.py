@@ -1,0 +1,30 @@
+"""A partition's replicas in the words of clients: nodes that lead, are in sync, or are offline."""
+
+from typing import NamedTuple
+
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition
+from kbroker.ipc import layout
+
+NO_LEADER = -1
+
+
+class ShownReplicas(NamedTuple):
+    """Node ids. leader: -1 for none."""
+
+    leader: int
+    replicas: list[int]
+    in_sync: list[int]
+    offline: list[int]
+
+
+def shown_replicas(broker: Broker, partition: Partition) -> ShownReplicas:
+    """What Metadata and its like say of a partition. A replica whose log dir failed is offline and not in sync."""
+    gone = [r for r in partition.replicas if broker.slots.state(r.slot) == layout.STATE_OFFLINE]
+    led = partition.has_leader and partition.leader not in gone
+    return ShownReplicas(
+        broker.node_of(partition.leader) if led else NO_LEADER,
+        broker.nodes(partition.replicas),
+        broker.nodes(r for r in partition.replicas if r.in_sync and r not in gone),
+        broker.nodes(gone),
+    )

@@ -1,0 +1,32 @@
+"""Which replica leads: the first of the assignment that is in sync and there. Pure but for what it is given.
+
+Source: Kafka's PartitionChangeBuilder.electLeader.
+"""
+
+from collections.abc import Callable
+
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition, Replica
+
+
+def electable(partition: Partition, there: Callable[[Replica], bool], unclean: bool) -> Replica | None:
+    """The replica that is to lead. unclean: one that lacks records will do when no other is left."""
+    wanted = [replica for replica in partition.replicas if replica not in partition.removing]
+    for replica in [*wanted, *partition.removing]:
+        if replica.in_sync and there(replica):
+            return replica
+    return next((replica for replica in wanted if there(replica)), None) if unclean else None
+
+
+def choose_leaders(broker: Broker) -> list[Partition]:
+    """At the start of a run: the preferred leader where it is in sync and its directory is there. The partitions that
+    have another leader now; the new run has a new leader epoch anyway."""
+    changed = []
+    for partition in broker.catalogue.partitions():
+        if not partition.replicated:
+            continue
+        chosen = electable(partition, lambda replica: replica.log_dir in broker.online_dirs, unclean=False)
+        if chosen is not None and chosen is not partition.leader:
+            partition.leader = chosen
+            changed.append(partition)
+    return changed

@@ -1,0 +1,60 @@
+"""Which copies lag and which have caught up, from the slots' words alone (Kafka's Replica.isCaughtUp)."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.control.catalogue import Partition, Replica
+from kbroker.ipc import layout
+
+Pairs = list[tuple[Partition, Replica]]
+NO_END = (1 << 63) - 1
+
+
+class Lag:
+    """Runs in: control. Owner: Replication. words: shared.slots.
+
+    A copy has caught up when its log reaches what its leader's was at the last look, under the leader's epoch.
+    """
+
+    def __init__(self, words: NDArray[np.int64], clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._words = words
+        self._clock_ns = clock_ns
+        self._ends: dict[int, int] = {}  # leaders' log ends at the last look, by slot
+        self._looked_ns = clock_ns()
+
+    def look(self, partitions: Sequence[Partition], max_lag_ns: int) -> tuple[Pairs, Pairs]:
+        """(in-sync replicas that lag for longer than max_lag_ns, others that have caught up)."""
+        pairs = [(p, r) for p in partitions for r in p.replicas if r is not p.leader]
+        leaders = np.array([p.slot for p, _ in pairs], np.int64)
+        copies = np.array([r.slot for _, r in pairs], np.int64)
+        words = self._words
+        before = np.array([self._ends.get(slot, NO_END) for slot in leaders.tolist()], np.int64)
+        same_epoch = words[copies, layout.SLOT_LEADER_EPOCH] == words[leaders, layout.SLOT_LEADER_EPOCH]
+        online = words[copies, layout.SLOT_STATE] == layout.STATE_ONLINE
+        leader_ends = words[leaders, layout.SLOT_LOG_END]
+        ends = words[copies, layout.SLOT_LOG_END]
+        marks = words[leaders, layout.SLOT_HIGH_WATERMARK]
+        follows = (same_epoch & online).tolist()
+        caught_up = (ends >= before).tolist()
+        level = (ends >= leader_ends).tolist()
+        now_ns = self._clock_ns()
+        near = (ends >= marks).tolist()
+        late, joining = [], []
+        for n, (partition, replica) in enumerate(pairs):
+            if follows[n] and level[n]:
+                replica.caught_up_ns = now_ns
+            elif follows[n] and caught_up[n]:
+                replica.caught_up_ns = self._looked_ns
+            elif not replica.caught_up_ns:
+                replica.caught_up_ns = self._looked_ns  # the first look at it
+            if replica.in_sync:
+                if now_ns - replica.caught_up_ns > max_lag_ns:
+                    late.append((partition, replica))
+            elif follows[n] and near[n]:
+                joining.append((partition, replica))
+        self._looked_ns = now_ns
+        self._ends = {p.slot: int(words[p.slot, layout.SLOT_LOG_END]) for p in partitions}
+        return late, joining

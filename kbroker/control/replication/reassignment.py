@@ -1,0 +1,140 @@
+"""Moving replicas between sites: new copies are made first, then the old ones go (KIP-455).
+
+Source: Kafka's ReplicationControlManager.alterPartitionReassignments and PartitionReassignmentReplicas.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition, Replica, Topic
+from kbroker.control.placement import place_assigned
+from kbroker.control.replication.service import Replication
+from kbroker.control.store import Change, Deletion
+from kbroker.control.topic_change import close_deleted, sites_open
+from kbroker.control.topic_plan import check_replicas
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+OPEN_S = 2.0
+
+log = logging.getLogger(__name__)
+
+
+async def reassign(broker: Broker, topic: Topic, partition: Partition, nodes: Sequence[int] | None) -> None:
+    """Begin to move a partition's replicas to the nodes, the preferred leader first; None: give up what is under way.
+
+    Raises INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, KAFKA_STORAGE_ERROR."""
+    replication = replication_of(broker)
+    sites = sites_open(broker)
+    if nodes is not None:
+        check_replicas(nodes, sites, None)
+    if nodes == broker.nodes(partition.replicas) and not partition.adding and not partition.removing:
+        return
+    async with broker.changing:
+        async with replication.deciding:
+            if nodes is None:
+                gone = await _cancel(broker, replication, topic, partition)
+            else:
+                gone = await _begin(broker, replication, topic, partition, nodes)
+        if nodes is not None:
+            try:
+                await asyncio.wait_for(broker.open_partitions(topic, [partition]), OPEN_S)
+            except TimeoutError:  # a worker is away; it opens what it has to when it comes back
+                log.warning("%s-%d: not every new replica is open yet", topic.name, partition.index)
+        await close_deleted(broker, gone)
+
+
+async def finish(broker: Broker, topic: Topic, partition: Partition) -> None:
+    """When every wanted replica is in sync, those that are to go, go; nothing happens before."""
+    replication = replication_of(broker)
+    async with broker.changing:
+        async with replication.deciding:
+            wanted = [r for r in partition.replicas if r not in partition.removing]
+            if not (partition.adding or partition.removing) or not all(r.in_sync for r in wanted):
+                return
+            if partition.leader in partition.removing:
+                there = [r for r in wanted if replication.there(r)]
+                if not there:
+                    return
+                await replication.move(partition, there[0])
+            gone = partition.removing
+            partition.adding, partition.removing = [], []
+            deletions = await _drop(broker, replication, topic, partition, gone)
+            log.info(
+                "%s-%d: moved to nodes %s", topic.name, partition.index, broker.nodes(partition.replicas)
+            )
+        await close_deleted(broker, deletions)
+
+
+async def finish_all(broker: Broker) -> None:
+    """Look at every reassignment under way."""
+    for partition in replication_of(broker).moving():
+        if (topic := broker.catalogue.get(partition.topic)) is not None:
+            await finish(broker, topic, partition)
+
+
+def replication_of(broker: Broker) -> Replication:
+    """The process's Replication."""
+    found = broker.attachments[Replication]
+    assert isinstance(found, Replication)
+    return found
+
+
+async def _begin(
+    broker: Broker, replication: Replication, topic: Topic, partition: Partition, nodes: Sequence[int]
+) -> list[Deletion]:
+    here = {broker.node_of(replica): replica for replica in partition.replicas}
+    old = [replica for replica in partition.replicas if replica not in partition.adding]
+    missing = [node for node in nodes if node not in here]
+    occupied = [replica.log_dir for replica in broker.catalogue.replicas()]
+    dirs = place_assigned([missing], sites_open(broker), occupied)[0]
+    taken = broker.slots.take(len(missing))
+    for node, log_dir, (slot, generation) in zip(missing, dirs, taken, strict=True):
+        replica = here[node] = Replica(topic.name, partition.index, log_dir, slot, generation, in_sync=False)
+        broker.assign_worker(replica)
+    target = [here[node] for node in nodes]
+    dropped = [r for r in partition.adding if r not in target]
+    partition.adding = [r for r in target if r not in old]
+    partition.removing = [r for r in old if r not in target]
+    partition.replicas = [*target, *partition.removing]
+    if (
+        partition.leader not in partition.replicas
+    ):  # a copy that had become leader and is not wanted after all
+        partition.replicas.append(partition.leader)
+        partition.removing.append(partition.leader)
+        dropped.remove(partition.leader)
+    return await _drop(broker, replication, topic, partition, dropped)
+
+
+async def _cancel(
+    broker: Broker, replication: Replication, topic: Topic, partition: Partition
+) -> list[Deletion]:
+    if not partition.adding and not partition.removing:
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    old = [r for r in partition.replicas if r not in partition.adding]
+    if partition.leader in partition.adding:
+        there = [r for r in old if r.in_sync and replication.there(r)]
+        if not there:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "No former replica is in sync any more")
+        await replication.move(partition, there[0])
+    gone = partition.adding
+    partition.adding, partition.removing = [], []
+    return await _drop(broker, replication, topic, partition, gone)
+
+
+async def _drop(
+    broker: Broker, replication: Replication, topic: Topic, partition: Partition, gone: list[Replica]
+) -> list[Deletion]:
+    """Store and tell a partition's new replicas; the logs that are to be closed and removed then."""
+    partition.replicas = [r for r in partition.replicas if r not in gone]
+    for replica in gone:
+        replica.in_sync = replica.joining = False
+    deletions = [Deletion(topic.topic_id, replica) for replica in gone]
+    change = Change(led_partitions=[partition], deletions=deletions)
+    await broker.in_store(lambda store: store.apply(change))
+    await replication.publish([partition])
+    if not partition.replicated:
+        await replication.lead_alone(partition)
+    broker.write_slots(topic, [partition])
+    return deletions

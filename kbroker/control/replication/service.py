@@ -1,0 +1,329 @@
+"""Elections and in-sync sets: what control sees of workers, disks and copies, what it decides, and who is told.
+
+A decision is stored, then told to the IO workers, then to the network processes. An in-sync set grows at the leader
+before it grows in the store, and shrinks in the other order (docs/adr/0008).
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any
+
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition, Replica
+from kbroker.control.links import bounded
+from kbroker.control.replication.election import electable
+from kbroker.control.replication.lag import Lag
+from kbroker.control.replication.roles import role_of
+from kbroker.control.store import Change
+from kbroker.ipc import layout
+from kbroker.ipc.link import LinkClosed
+from kbroker.ipc.messages import Follow, Lead
+from kbroker.metrics.slots import bind
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.2
+CALLS_AT_ONCE = 64
+ANSWER_S = 1.0  # a worker that has not answered by then is told again
+CATCH_UP_S = 1.0  # what a new leader is given to copy the last records of an old one that is still there
+SHRINKS = bind("kbroker_isr_shrinks_total")
+EXPANDS = bind("kbroker_isr_expands_total")
+ELECTIONS = bind("kbroker_leader_elections_total")
+UNCLEAN_ELECTIONS = bind("kbroker_unclean_leader_elections_total")
+
+Told = dict[tuple[int, int], Lead | Follow]
+
+
+class Replication:
+    """Runs in: control. Owner: the process's main. Decisions are made one after another.
+
+    each_look: what is done after every look at the replicas.
+    told: the last role each log's IO worker has confirmed, by slot and generation.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._deciding = asyncio.Lock()
+        self.each_look: list[Callable[[], Awaitable[None]]] = []
+        self._told: Told = {}
+        self._untold: set[tuple[int, int]] = set()
+        self._telling: set[asyncio.Task[list[Any]]] = set()
+        self._lag = Lag(broker.shared.slots)
+
+    @property
+    def deciding(self) -> asyncio.Lock:
+        """Held by whoever changes replicas, leaders or in-sync sets."""
+        return self._deciding
+
+    async def run(self) -> None:
+        """Look at everything again and again; started when every IO worker has opened its logs."""
+        await self.settle(self.partitions())
+        while True:
+            await asyncio.sleep(TICK_S)
+            try:
+                await self.look()
+                for step in self.each_look:
+                    await step()
+            except KafkaError as error:
+                log.error("replicas could not be looked after: %s", error)
+
+    def partitions(self) -> list[Partition]:
+        """All that have more than one replica."""
+        return [partition for partition in self._broker.catalogue.partitions() if partition.replicated]
+
+    def there(self, replica: Replica) -> bool:
+        """Whether a replica's log is open in a living worker."""
+        slots = self._broker.slots
+        return (
+            self._broker.links.worker(replica.worker) is not None
+            and self._is_awake(replica.worker)
+            and slots.word(replica.slot, layout.SLOT_GENERATION) == replica.generation
+            and slots.state(replica.slot) == layout.STATE_ONLINE
+        )
+
+    def _is_awake(self, worker: int) -> bool:
+        """A worker that hangs (in a disk that does not answer) is as good as dead: epochs fence it when it wakes up."""
+        shared = self._broker.shared
+        beat = int(shared.processes[shared.worker_process(worker), layout.PROCESS_HEARTBEAT_NS])
+        timeout_ms = self._broker.config.get_int("broker.session.timeout.ms")
+        return beat == 0 or time.monotonic_ns() - beat < timeout_ms * 1_000_000
+
+    # --- events ------------------------------------------------------------------------------------------
+
+    async def worker_lost(self, worker: int) -> None:
+        """An IO worker has died: others lead what it led, and its copies are out of sync."""
+        mine = [p for p in self.partitions() if any(r.worker == worker for r in p.replicas)]
+        for replica in (r for p in mine for r in p.replicas if r.worker == worker):
+            self._told.pop((replica.slot, replica.generation), None)
+        if mine:
+            await self.settle(mine)
+
+    async def worker_back(self, worker: int) -> None:
+        """Its successor has opened its logs, in the roles of a moment ago."""
+        mine = [p for p in self.partitions() if any(r.worker == worker for r in p.replicas)]
+        if mine:
+            await self.settle(mine)
+            async with self._deciding:
+                await self.tell(mine)
+
+    async def look(self) -> None:
+        """By the clock: logs that went offline, copies that lag, copies that have caught up."""
+        partitions = self.partitions()
+        if not partitions:
+            return
+        lost = [p for p in partitions if self._is_lost(p)]
+        if lost:
+            await self.settle(lost)
+        max_lag_ns = self._broker.config.get_int("replica.lag.time.max.ms") * 1_000_000
+        late, caught_up = self._lag.look(partitions, max_lag_ns)
+        if late:
+            await self._shrink(late)
+        joining = [(p, r) for p, r in caught_up if p.has_leader and self.there(r)]
+        if joining:
+            await self._expand(joining)
+        if self._untold:
+            again = [p for p in partitions if any((r.slot, r.generation) in self._untold for r in p.replicas)]
+            self._untold.clear()
+            async with self._deciding:
+                await self.tell(again)
+
+    def _is_lost(self, partition: Partition) -> bool:
+        if not partition.has_leader or not self.there(partition.leader):
+            return (
+                partition.has_leader or electable(partition, self.there, self._unclean(partition)) is not None
+            )
+        return any(r.in_sync and not self.there(r) for r in partition.replicas)
+
+    # --- decisions ---------------------------------------------------------------------------------------
+
+    async def settle(self, partitions: Iterable[Partition]) -> None:
+        """Elect where the leader is not there, and take what is not there out of the in-sync sets."""
+        async with self._deciding:
+            changed = [partition for partition in partitions if self._decide(partition)]
+            if changed:
+                await self.publish(changed)
+
+    def _unclean(self, partition: Partition) -> bool:
+        return self._broker.topic_config(partition.topic).unclean_leader_election_enable
+
+    def _decide(self, partition: Partition, unclean: bool = False) -> bool:
+        """Whether anything about the partition is another now."""
+        changed = False
+        if not self.there(partition.leader):
+            chosen = electable(partition, self.there, unclean or self._unclean(partition))
+            if chosen is None:
+                changed, partition.has_leader = partition.has_leader, False
+                if changed:
+                    log.error(
+                        "%s-%d has no leader: no in-sync replica is there", partition.topic, partition.index
+                    )
+                return changed
+            self.elect(partition, chosen)
+            changed = True
+        elif not partition.has_leader:
+            partition.has_leader = changed = True
+        for replica in partition.replicas:
+            if replica.in_sync and replica is not partition.leader and not self.there(replica):
+                replica.in_sync = False
+                self._broker.metrics.words[SHRINKS] += 1
+                changed = True
+        return changed
+
+    def elect(self, partition: Partition, chosen: Replica) -> None:
+        """Make a replica the leader, with a new epoch; an unclean one is in sync with nobody."""
+        metrics = self._broker.metrics.words
+        metrics[ELECTIONS] += 1
+        if not chosen.in_sync:
+            metrics[UNCLEAN_ELECTIONS] += 1
+            log.error("%s-%d: unclean election, records may be lost", partition.topic, partition.index)
+            for replica in partition.replicas:
+                replica.in_sync = False
+        partition.leader = chosen
+        partition.leader_epoch += 1
+        partition.has_leader = chosen.in_sync = True
+        for replica in partition.replicas:
+            replica.joining = False
+
+    async def _shrink(self, late: list[tuple[Partition, Replica]]) -> None:
+        async with self._deciding:
+            gone = [(p, r) for p, r in late if r.in_sync and r is not p.leader]
+            for partition, replica in gone:
+                log.warning(
+                    "%s is out of sync with node %d", replica.folder, self._broker.node_of(partition.leader)
+                )
+                replica.in_sync = False
+                self._broker.metrics.words[SHRINKS] += 1
+            if gone:
+                await self.publish([partition for partition, _ in gone])
+
+    async def _expand(self, caught_up: list[tuple[Partition, Replica]]) -> None:
+        """The leader waits for the replica first; when it had all below the high watermark then, it is in sync."""
+        async with self._deciding:
+            joining = [
+                (p, r) for p, r in caught_up if not r.in_sync and r is not p.leader and r in p.replicas
+            ]
+            for _, replica in joining:
+                replica.joining = True
+            calls = [partial(self._lead_now, partition) for partition, _ in joining]
+            answers = await bounded(CALLS_AT_ONCE, calls)
+            joined = []
+            for (partition, replica), complete in zip(joining, answers, strict=True):
+                replica.joining = False
+                if complete is True:
+                    replica.in_sync = True
+                    self._broker.metrics.words[EXPANDS] += 1
+                    joined.append(partition)
+            if joined:
+                log.info("%d replicas are in sync again", len(joined))
+                await self._store(joined)
+                self._broker.catalogue.changed()
+            await self.tell(
+                [p for (p, _), complete in zip(joining, answers, strict=True) if complete is not True]
+            )
+
+    async def _lead_now(self, partition: Partition) -> Any:
+        return await self._tell(partition, partition.leader)
+
+    async def move(self, partition: Partition, target: Replica) -> None:
+        """Another in-sync replica becomes leader while the old one is there: it stops, the new one copies the rest."""
+        old = partition.leader
+        await self._call(old, Follow(old.slot, partition.leader_epoch, -1, -1, -1, ""))
+        self._told.pop((old.slot, old.generation), None)
+        slots = self._broker.slots
+        for _ in range(int(CATCH_UP_S / 0.002)):
+            if slots.word(target.slot, layout.SLOT_LOG_END) >= slots.word(old.slot, layout.SLOT_LOG_END):
+                break
+            await asyncio.sleep(0.002)
+        self.elect(partition, target)
+
+    async def elect_on_demand(self, partition: Partition, unclean: bool) -> None:
+        """ElectLeaders: of the preferred replica, or of any that is left when the partition has no leader.
+
+        Raises ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE."""
+        async with self._deciding:
+            led = partition.has_leader and self.there(partition.leader)
+            preferred = partition.replicas[0]
+            if led and (unclean or partition.leader is preferred):
+                raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
+            if unclean:
+                if not self._decide(partition, unclean=True) or not partition.has_leader:
+                    raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+            elif not preferred.in_sync or not self.there(preferred):
+                raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+            elif led:
+                await self.move(partition, preferred)
+            else:
+                self.elect(partition, preferred)
+            await self.publish([partition])
+
+    async def lead_alone(self, partition: Partition) -> None:
+        """The last other replica is gone: the leader's high watermark is its log's end again."""
+        leader = partition.leader
+        await self._call(leader, Lead(leader.slot, partition.leader_epoch, (), (), 1))
+        self._told.pop((leader.slot, leader.generation), None)
+
+    def moving(self) -> list[Partition]:
+        """Partitions with a reassignment under way."""
+        return [p for p in self._broker.catalogue.partitions() if p.adding or p.removing]
+
+    # --- telling -----------------------------------------------------------------------------------------
+
+    async def publish(self, changed: list[Partition]) -> None:
+        """Make decisions durable, then known to IO workers, network processes and clients."""
+        await self._store(changed)
+        await self.tell(changed)
+        broker = self._broker
+        names = dict.fromkeys(partition.topic for partition in changed)
+        topics = (broker.announcing.get(name) or broker.catalogue.get(name) for name in names)
+        images = tuple(topic.image() for topic in topics if topic is not None)
+        broker.catalogue.changed()
+        await broker.links.announce(broker.next_image(images))
+
+    async def _store(self, changed: list[Partition]) -> None:
+        change = Change(led_partitions=changed)
+        try:
+            await self._broker.in_store(lambda store: store.apply(change))
+        except KafkaError:
+            log.error("leaders and in-sync replicas of %d partitions are not stored", len(changed))
+
+    async def tell(self, partitions: Iterable[Partition]) -> None:
+        """Tell the IO workers of each log what it is to do, where that is news. Leaders are waited for, followers (one
+        of which may be the reason for all this) are not."""
+        listed = list(partitions)
+        await bounded(CALLS_AT_ONCE, [partial(self._tell, p, p.leader) for p in listed])
+        calls = [partial(self._tell, p, r) for p in listed for r in p.replicas if r is not p.leader]
+        task = asyncio.get_running_loop().create_task(bounded(CALLS_AT_ONCE, calls))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _tell(self, partition: Partition, replica: Replica) -> Any:
+        """The reply of the worker; None when there is nothing to tell, or nobody."""
+        minimum = self._broker.topic_config(partition.topic).min_insync_replicas
+        role, key = role_of(partition, replica, minimum), (replica.slot, replica.generation)
+        if role is None or self._told.get(key) == role:
+            return None
+        answer = await self._call(replica, role)
+        if isinstance(answer, KafkaError):
+            self._untold.add(key)
+            return answer
+        self._told[key] = role
+        return answer
+
+    async def _call(self, replica: Replica, body: Lead | Follow) -> Any:
+        """The reply, or the KafkaError that stands for it; a worker that is away will be told when it is back."""
+        link = self._broker.links.worker(replica.worker)
+        if link is None:
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        try:
+            return await asyncio.wait_for(link.call(body), ANSWER_S)
+        except TimeoutError:
+            return KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        except KafkaError as error:
+            log.warning("%s: %s was refused: %s", replica.folder, type(body).__name__, error)
+            return error
+        except LinkClosed:
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

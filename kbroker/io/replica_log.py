@@ -1,0 +1,94 @@
+"""An open log as one of several replicas: leading, following, and a high watermark that is not its own end."""
+
+from kbroker.io import active_row
+from kbroker.io import append_row as ar
+from kbroker.io.open_log import OpenLog
+from kbroker.io.segment import ActiveState, mark_deleted, open_files
+from kbroker.ipc import layout
+from kbroker.log.open_files import OpenFiles
+from kbroker.log.reader import LogReader
+
+
+class ReplicaLog(OpenLog):
+    """Runs in: io. Owner: the IO worker. What io/replication does to a log."""
+
+    _reader: LogReader | None = None  # finds places below the log's end
+
+    def _first_mark(self, end: int) -> int:
+        """Its end, unless other replicas have a say in it."""
+        if not self.replicated:
+            return end
+        return self.log_start if self.known_mark is None else max(self.log_start, min(self.known_mark, end))
+
+    def restart_at(self, offset: int, now_ms: int) -> None:
+        """Remove everything and begin anew at an offset above the log's end (UnifiedLog.truncateFullyAndStartAt)."""
+        self.row[ar.ROW_OPEN] = 0
+        bases = self.base_offsets
+        self._unsynced.add(bases[-1], self._open_fds())
+        self._unsynced.drop()
+        paths = [path for base in bases for path in mark_deleted(self.folder, base)]
+        self._deletions.add(paths, now_ms + self.config.file_delete_delay_ms)
+        self._closed = []
+        self._fds = open_files(self.folder, offset)
+        self.log_start = offset
+        self.first_dirty = -1
+        self.epochs.clear()
+        self._producers.drop(self.slot)
+        active_row.fill(
+            self.row, ActiveState(offset, 0, offset, max_timestamp_offset=offset), self._open_fds()
+        )
+        self.row[ar.ROW_FIRST_UNSTABLE] = -1
+        self._start_segment(now_ms)
+        self.let_append()
+        self._publish(high_watermark=offset, durable=offset, changed=True)
+
+    # --- replicas ----------------------------------------------------------------------------------------
+
+    def lead(self, leader_epoch: int) -> None:
+        """Take appends from now on, with an epoch that begins at the log's end. Raises OSError."""
+        self.leads = self.replicated = True
+        self._lead(max(leader_epoch, self.epochs.latest))
+        self._publish(high_watermark=self.high_watermark, place=self.place_of(self.high_watermark))
+        self.let_append()
+
+    def resign(self) -> None:
+        """Take no appends; the slot keeps its epoch, so that followers copy the rest."""
+        self.leads = False
+        self.let_append()
+
+    def follow(self, leader_epoch: int) -> None:
+        """Take no appends; -1 until the log agrees with its leader's, then that leader's epoch."""
+        self.leads, self.replicated = False, True
+        self.let_append()
+        self.row[ar.ROW_LEADER_EPOCH] = leader_epoch
+        self._publish()
+
+    def publish_copied(self, mark: int) -> None:
+        """Publish what was copied, and a high watermark that the leader has published."""
+        self._publish(high_watermark=min(max(mark, self.high_watermark), self.log_end))
+
+    def publish_high_watermark(self, mark: int) -> None:
+        """Every in-sync replica has the records below. Raises OSError, CorruptLog."""
+        self._publish(high_watermark=mark, place=None if mark == self.log_end else self.place_of(mark))
+
+    def place_of(self, offset: int) -> tuple[int, int]:
+        """(segment base, byte position) where an offset begins or, in a gap, what follows it. Raises OSError,
+        CorruptLog."""
+        end = int(self.row[ar.ROW_BASE_OFFSET]), int(self.row[ar.ROW_POSITION])
+        if offset >= self.log_end:
+            return end
+        if self._reader is None:
+            self._reader = LogReader(self.folder, OpenFiles(8))
+        place = self._reader.locate(offset, *end, int(self.words[layout.SLOT_SEGMENTS_VERSION]))
+        return end if place is None else (place.segment_base, place.position)
+
+    def advance_log_start(self, offset: int) -> None:
+        """The leader's log starts there; never beyond the own high watermark."""
+        self._advance_log_start(min(offset, self.high_watermark))
+
+    def _advance_log_start(self, offset: int) -> None:
+        if offset > self.log_start:
+            self.log_start = offset
+            if self.epochs.truncate_from_start(offset):
+                self.epochs.write()
+            self._publish()

@@ -1,0 +1,111 @@
+"""Bytes from a leader's segment file into a follower's log, with everything that the copy kernel leaves to Python."""
+
+import os
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io import append_row as ar
+from kbroker.io import drain_layout as dl
+from kbroker.io.drain import Drain, HeldAppend, Marker, marker_of
+from kbroker.io.logs import now_ms
+from kbroker.io.partition import Partition
+from kbroker.io.replication import copy_kernel as ck
+from kbroker.io.transactions import finish_transaction
+from kbroker.ipc import layout
+from kbroker.protocol import batch_layout
+
+BUFFER_BYTES = 1 << 20  # replica.fetch.max.bytes; a larger batch makes it grow
+HEAD = struct.Struct(">qii")  # base offset, length, leader epoch
+LARGEST_BATCH = (1 << 31) - 1
+
+
+class CopyFailed(Exception):
+    """The own log could not be written. reason: the error of the file system."""
+
+    def __init__(self, reason: OSError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class DamagedBatch(Exception):
+    """The leader's file holds something else than the batch that is due."""
+
+
+class Copier:
+    """Runs in: io. Owner: the worker's Following. One buffer for all partitions."""
+
+    def __init__(self, drain: Drain) -> None:
+        self._drain = drain
+        self._buffer: NDArray[np.uint8] = np.zeros(BUFFER_BYTES, np.uint8)
+        self._batches: NDArray[np.int64] = np.zeros((dl.MAX_BATCHES, dl.BATCH_WORDS), np.int64)
+        self._counters: NDArray[np.int64] = np.zeros(layout.COUNTER_WORDS, np.int64)
+        self._out: NDArray[np.int64] = np.zeros(ck.OUT_WORDS, np.int64)
+
+    def copy(self, partition: Partition, fd: int, position: int, end: int) -> int:
+        """Append whole batches of file bytes [position, end), a buffer at most; bytes that are done with, at least one
+        batch. Raises CopyFailed, DamagedBatch, and OSError of reading."""
+        try:
+            partition.open_files()
+        except OSError as error:
+            raise CopyFailed(error) from error
+        self._grow(fd, position)
+        length = os.preadv(fd, [self._buffer[: min(len(self._buffer), end - position)].data], position)
+        done = 0
+        while True:
+            done += self._append(partition, done, length - done)
+            stop = int(self._out[ck.OUT_STOP])
+            if stop == ck.STOP_END:
+                if done == 0:
+                    raise DamagedBatch(f"{end - position} bytes at {position} hold no whole batch")
+                return done
+            self._prepare(partition, stop, done)
+
+    def _grow(self, fd: int, position: int) -> None:
+        head = os.pread(fd, batch_layout.LENGTH_OVERHEAD, position)
+        size = batch_layout.LENGTH_OVERHEAD + int.from_bytes(head[batch_layout.LENGTH :], "big")
+        if len(self._buffer) < size <= LARGEST_BATCH:
+            self._buffer = np.zeros(size, np.uint8)
+
+    def _append(self, partition: Partition, start: int, length: int) -> int:
+        """One kernel call; bytes that are done with."""
+        producers = self._drain.producers
+        producers.make_room(dl.MAX_BATCHES)
+        out = self._out
+        ck.copy_batches(
+            self._drain.env, partition.row, producers.rows, producers.room, self._batches, self._counters,
+            partition.slot, self._buffer.ctypes.data + start, length, now_ms(), out,
+        )  # fmt: skip
+        producers.claimed(int(out[ck.OUT_PRODUCERS]))
+        if out[ck.OUT_ERROR]:
+            error = int(out[ck.OUT_ERROR])
+            partition.row[ar.ROW_OPEN] = ar.CLOSED
+            raise CopyFailed(OSError(error, os.strerror(error), partition.folder))
+        if out[ck.OUT_MARKER] >= 0:
+            self._finish_marker(partition, start + int(out[ck.OUT_MARKER]), start + int(out[ck.OUT_BYTES]))
+        return int(out[ck.OUT_BYTES])
+
+    def _finish_marker(self, partition: Partition, start: int, end: int) -> None:
+        last = int(self._out[ck.OUT_LAST_OFFSET])
+        append = HeldAppend(-1, -1, partition.slot, last, last, -1, -1, 0)
+        marker: Marker = marker_of(self._buffer[start:end].tobytes(), append)
+        try:
+            finish_transaction(partition, self._drain.producers, marker)
+        except OSError as error:
+            raise CopyFailed(error) from error
+
+    def _prepare(self, partition: Partition, stop: int, done: int) -> None:
+        """What the kernel stopped for."""
+        try:
+            if stop == ck.STOP_ROLL:
+                partition.roll(now_ms())
+            elif stop == ck.STOP_EPOCH:
+                base_offset, _, epoch = HEAD.unpack_from(self._buffer.data, done)
+                if epoch >= 0:
+                    partition.epochs.assign(epoch, base_offset)
+                partition.row[ar.ROW_BATCH_EPOCH] = epoch
+            elif stop == ck.STOP_CORRUPT:
+                raise DamagedBatch(f"offset {partition.log_end} is due, and {done} bytes on is another thing")
+        except OSError as error:
+            raise CopyFailed(error) from error

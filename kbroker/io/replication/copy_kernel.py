@@ -1,0 +1,179 @@
+"""Appending a leader's batches to a follower's log, as they are. Neighbour of the drain kernel, same rows and rules.
+
+Rules: Kafka's UnifiedLog.appendAsFollower; what a leader checks (idempotence, sizes, times) was checked by the leader.
+"""
+# mypy: disable-error-code="no-untyped-call"
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io import append_row as ar
+from kbroker.io import drain_layout as ds
+from kbroker.io.append_kernel import must_roll, remember
+from kbroker.io.write_kernel import index_batches, write_batches
+from kbroker.ipc import layout as sm
+from kbroker.kernels import producers as pr
+from kbroker.kernels.crc32c import crc32c_at
+from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.memory import (
+    fence,
+    load_acquire,
+    load_i8,
+    load_i16_be,
+    load_i32_be,
+    load_i64,
+    load_i64_be,
+)
+from kbroker.protocol import batch_layout as rb
+
+Words = NDArray[np.int64]
+Table = NDArray[np.int64]
+
+# results of a call
+OUT_WORDS = 8
+OUT_BYTES = 0  # bytes of the buffer that are done with
+OUT_STOP = 1  # why it ended before the last whole batch
+OUT_ERROR = 2  # errno of a failed write
+OUT_MARKER = 3  # byte position in the buffer of a written transaction marker, -1 for none
+OUT_PRODUCERS = 4  # producers added to the table
+OUT_RECORDS = 5
+OUT_LAST_OFFSET = 6
+
+STOP_END = 0  # nothing whole is left
+STOP_ROLL = 1  # the next batch needs a new segment
+STOP_EPOCH = 2  # the next batch is of another leader epoch than ROW_BATCH_EPOCH
+STOP_PRODUCERS = 3  # the producer table is full
+STOP_CORRUPT = 4  # the next batch is damaged, or not behind the log's end
+STOP_FULL = 5  # the batch array is full, or a marker was written: call again
+
+
+@inlined
+def whole_batch(address: int, left: int) -> int:
+    """Size of the batch at an address, 0 when less than that is there, -1 when it is damaged."""
+    if left < rb.LENGTH_OVERHEAD:
+        return 0
+    size = rb.LENGTH_OVERHEAD + load_i32_be(address + rb.LENGTH)
+    if size < rb.HEADER_BYTES:
+        return -1
+    if size > left:
+        return 0
+    if load_i8(address + rb.MAGIC) != rb.MAGIC_V2:
+        return -1
+    crc = load_i32_be(address + rb.CRC) & 0xFFFFFFFF
+    if crc32c_at(address + rb.ATTRIBUTES, size - rb.ATTRIBUTES) != crc:
+        return -1
+    return size
+
+
+@inlined
+def enter(row: Words, producers: Table, batch: Words, slot: int, address: int, size: int) -> int:
+    """Fill a row of the batch array; 1 when its producer is new in the table."""
+    batch[:] = 0
+    batch[ds.BATCH_SLOT] = slot
+    batch[ds.BATCH_ADDRESS] = address
+    batch[ds.BATCH_LENGTH] = size
+    batch[ds.BATCH_BASE_OFFSET] = load_i64_be(address + rb.BASE_OFFSET)
+    batch[ds.BATCH_LAST_OFFSET] = batch[ds.BATCH_BASE_OFFSET] + load_i32_be(address + rb.LAST_OFFSET_DELTA)
+    batch[ds.BATCH_NEXT] = -1
+    batch[ds.BATCH_MAX_TIMESTAMP] = load_i64_be(address + rb.MAX_TIMESTAMP)
+    batch[ds.BATCH_RECORDS] = load_i32_be(address + rb.RECORD_COUNT)
+    attributes = load_i16_be(address + rb.ATTRIBUTES)
+    producer_id = load_i64_be(address + rb.PRODUCER_ID)
+    if producer_id < 0 or attributes & rb.ATTRIBUTE_CONTROL:
+        return 0
+    batch[ds.BATCH_PRODUCER_ROW] = pr.find_producer(producers, slot, producer_id)
+    return remember(producers, batch, row, (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0)
+
+
+@kernel(
+    "void(int64[::1], int64[::1], int64[:, ::1], int64, int64[:, ::1], int64[::1], int64, int64, int64, int64, "
+    "int64[::1])"
+)
+def copy_batches(
+    env: Words, row: Words, producers: Table, room: int, batches: Table, counters: Words, slot: int,
+    buffer: int, length: int, now_ms: int, out: Words,
+) -> None:  # fmt: skip
+    """Write the whole batches of buffer[0:length] that fit the active segment; results in ``out`` (OUT_*).
+
+    Batches wholly below the log's end are passed over. Publishing is the caller's."""
+    out[:] = 0
+    out[OUT_MARKER] = -1
+    position = row[ar.ROW_POSITION]
+    next_offset = row[ar.ROW_NEXT_OFFSET]
+    count = 0
+    while True:
+        address = buffer + out[OUT_BYTES]
+        size = whole_batch(address, length - out[OUT_BYTES])
+        if size <= 0:
+            out[OUT_STOP] = STOP_END if size == 0 else STOP_CORRUPT
+            break
+        base = load_i64_be(address + rb.BASE_OFFSET)
+        last = base + load_i32_be(address + rb.LAST_OFFSET_DELTA)
+        if last < next_offset:
+            out[OUT_BYTES] += size
+            continue
+        if base < next_offset:
+            out[OUT_STOP] = STOP_CORRUPT
+            break
+        if load_i32_be(address + rb.PARTITION_LEADER_EPOCH) != row[ar.ROW_BATCH_EPOCH]:
+            out[OUT_STOP] = STOP_EPOCH
+            break
+        if must_roll(row, position, base, address, size, now_ms):
+            out[OUT_STOP] = STOP_ROLL
+            break
+        if count == batches.shape[0] or out[OUT_PRODUCERS] >= room:
+            out[OUT_STOP] = STOP_FULL if count == batches.shape[0] else STOP_PRODUCERS
+            break
+        batch = batches[count]
+        out[OUT_PRODUCERS] += enter(row, producers, batch, slot, address, size)
+        if position == 0:
+            row[ar.ROW_FIRST_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
+        if count > 0:
+            batches[count - 1, ds.BATCH_NEXT] = count
+        count += 1
+        position += size
+        next_offset = last + 1
+        out[OUT_BYTES] += size
+        out[OUT_RECORDS] += batch[ds.BATCH_RECORDS]
+        if load_i16_be(address + rb.ATTRIBUTES) & rb.ATTRIBUTE_CONTROL:
+            out[OUT_MARKER] = address - buffer
+            out[OUT_LAST_OFFSET] = last
+            out[OUT_STOP] = STOP_FULL
+            break
+    if count > 0:
+        out[OUT_ERROR] = write_batches(env, row, batches, 0)
+        if out[OUT_ERROR] == 0:
+            index_batches(env, row, batches, 0, counters)
+            row[ar.ROW_UNFLUSHED_RECORDS] += out[OUT_RECORDS]
+            row[ar.ROW_LAST_APPEND_MS] = now_ms
+
+
+@kernel("int64(int64[:, ::1], int64[::1], int64, int64)")
+def least_end(slots: Table, members: Words, leader_epoch: int, word: int) -> int:
+    """The least value of a word (log end or durable offset) over follower slots; -1 when one of them is not following
+    this leader epoch yet, or is being written."""
+    least = (1 << 63) - 1
+    for n in range(members.size):
+        words = slots[members[n]]
+        sequence = words.ctypes.data + 8 * sm.SLOT_SEQUENCE
+        before = load_acquire(sequence)
+        epoch = words[sm.SLOT_LEADER_EPOCH]
+        value = load_i64(words.ctypes.data + 8 * word)
+        fence()
+        if before & 1 or load_i64(sequence) != before or epoch != leader_epoch:
+            return -1
+        if value < least:
+            least = value
+    return least
+
+
+@kernel("int64(int64[:, ::1], int64[:, ::1])")
+def any_behind(slots: Table, pairs: Table) -> int:
+    """Whether a follower's log ends below its leader's; pairs: (own slot, leader's slot)."""
+    for n in range(pairs.shape[0]):
+        if (
+            load_acquire(slots[pairs[n, 1]].ctypes.data + 8 * sm.SLOT_LOG_END)
+            > slots[pairs[n, 0], sm.SLOT_LOG_END]
+        ):
+            return 1
+    return 0

@@ -1,0 +1,244 @@
+"""Partitions that this IO worker copies: from the leader's segment files, as far as the leader's slot says.
+
+Rules: Kafka's ReplicaFetcherThread. Nothing is asked of the leader's process; it may be dead.
+"""
+
+import errno
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io import append_row as ar
+from kbroker.io.drain import Drain
+from kbroker.io.durability import Durability
+from kbroker.io.leader_epochs import LeaderEpochs
+from kbroker.io.logs import Logs
+from kbroker.io.logs import now_ms as wall_clock_ms
+from kbroker.io.partition import Partition
+from kbroker.io.replication.agreement import agreed_end
+from kbroker.io.replication.copier import Copier, CopyFailed, DamagedBatch
+from kbroker.io.replication.copy_kernel import any_behind
+from kbroker.ipc import layout
+from kbroker.ipc.messages import Follow
+from kbroker.ipc.ring import wake_process
+from kbroker.ipc.shared import Shared
+from kbroker.log import files
+from kbroker.log.errors import CorruptLog
+from kbroker.log.open_files import OpenFiles
+from kbroker.log.reader import LogReader
+
+log = logging.getLogger(__name__)
+
+PAUSE_NS = 1_000_000_000  # after a failure that time may heal
+BREATH_NS = 20_000_000  # after something that is over in a moment
+TRIES = 100  # of reading a slot's group while its writer is at it
+PULLS = 8  # buffers of one partition in a turn
+
+
+@dataclass(slots=True)
+class Followed:
+    """agreed: the log is known to be a part of the leader's. place: (segment base, position) of the next byte to copy,
+    None to look it up; version: of the leader's list of segments then. paused_until_ns: CLOCK_MONOTONIC."""
+
+    body: Follow
+    reader: LogReader
+    agreed: bool = False
+    place: tuple[int, int] | None = None
+    version: int = -1
+    paused_until_ns: int = 0
+
+
+class Following:
+    """Runs in: io. Owner: the worker's Replicas."""
+
+    def __init__(self, shared: Shared, drain: Drain, logs: Logs, durability: Durability) -> None:
+        self._shared = shared
+        self._drain = drain
+        self._logs = logs
+        self._durability = durability
+        self._files = OpenFiles(256)
+        self._copier = Copier(drain)
+        self._followed: dict[int, Followed] = {}
+        self._pairs: NDArray[np.int64] = np.zeros((0, 2), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def follow(self, body: Follow) -> None:
+        """Take no appends for the slot any more and copy it. Raises KafkaError, OSError."""
+        partition = self._logs.require(body.slot)
+        known = self._followed.get(body.slot)
+        if known is not None and known.body == body:
+            return
+        if body.leader_slot < 0:
+            partition.resign()
+            self.forget(body.slot)
+        else:
+            partition.follow(-1)
+        self._durability.forget(body.slot)
+        self._drain.notify(body.slot)
+        if body.leader_slot < 0:
+            return
+        self._followed[body.slot] = Followed(body, LogReader(body.leader_folder, self._files))
+        self._list_pairs()
+        self.look()
+
+    def forget(self, slot: int) -> None:
+        """The slot is not copied here any more."""
+        found = self._followed.pop(slot, None)
+        if found is not None:
+            self._files.forget_folder(found.body.leader_folder)
+            self._list_pairs()
+
+    def _list_pairs(self) -> None:
+        pairs = [(slot, f.body.leader_slot) for slot, f in self._followed.items() if f.agreed]
+        self._pairs = np.array(pairs, np.int64).reshape(-1, 2)
+
+    # --- copying -----------------------------------------------------------------------------------------
+
+    def behind(self) -> bool:
+        """Whether a leader has what its copy here lacks."""
+        return len(self._pairs) > 0 and bool(any_behind(self._shared.slots, self._pairs))
+
+    def pull(self) -> bool:
+        """Copy what is there to be copied; whether anything was."""
+        if not self.behind():
+            return False
+        words = self._shared.slots
+        ends = words[:, layout.SLOT_LOG_END]
+        late = self._pairs[ends[self._pairs[:, 1]] > ends[self._pairs[:, 0]], 0].tolist()
+        copied = [self._pull(slot) for slot in late]
+        return any(copied)
+
+    def look(self) -> None:
+        """By the clock and after a change: leaders that are there now, high watermarks, log starts, pauses that end."""
+        now_ns = time.monotonic_ns()
+        for slot, followed in list(self._followed.items()):
+            if now_ns >= followed.paused_until_ns:
+                self._pull(slot)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether ``look`` is to come soon: a leader is not there yet, or a pause is to end."""
+        return len(self._pairs) < len(self._followed)
+
+    def _pull(self, slot: int) -> bool:
+        followed, partition = self._followed[slot], self._logs.get(slot)
+        if partition is None or partition.row[ar.ROW_OPEN] == ar.DISK_FULL:
+            self._pause(followed)
+            return False
+        words = self._leader(followed)
+        if words is None:
+            followed.agreed = False
+            self._list_pairs()
+            return False
+        try:
+            if not followed.agreed or partition.row[ar.ROW_LEADER_EPOCH] != followed.body.leader_epoch:
+                self._agree(followed, partition, words)
+            return self._copy(followed, partition, words)
+        except CopyFailed as failed:
+            self._pause(followed)
+            self._logs.failed(slot, failed.reason)
+        except (CorruptLog, DamagedBatch, OSError) as error:
+            gone = isinstance(error, FileNotFoundError)  # the leader's retention was faster
+            if not gone:
+                log.error("%s can not be copied: %s", partition.folder, error)
+            self._pause(followed, BREATH_NS if gone else PAUSE_NS)
+        return False
+
+    def _pause(self, followed: Followed, nanoseconds: int = PAUSE_NS) -> None:
+        followed.agreed = False
+        followed.place = None
+        followed.paused_until_ns = time.monotonic_ns() + nanoseconds
+        self._list_pairs()
+
+    def _leader(self, followed: Followed) -> list[int] | None:
+        """A consistent copy of the leader's slot; None until it leads with the epoch that we were told."""
+        line = self._shared.slots[followed.body.leader_slot]
+        for _ in range(TRIES):
+            before = int(line[layout.SLOT_SEQUENCE])
+            words: list[int] = line.tolist()
+            if not before & 1 and int(line[layout.SLOT_SEQUENCE]) == before == words[layout.SLOT_SEQUENCE]:
+                there = (
+                    words[layout.SLOT_STATE] == layout.STATE_ONLINE
+                    and words[layout.SLOT_GENERATION] == followed.body.leader_generation
+                    and words[layout.SLOT_LEADER_EPOCH] == followed.body.leader_epoch
+                )
+                return words if there else None
+        return None
+
+    def _agree(self, followed: Followed, partition: Partition, words: list[int]) -> None:
+        """Cut what the leader does not have, then say that this log follows its epoch."""
+        leader = LeaderEpochs.load(followed.body.leader_folder)
+        end = agreed_end(
+            partition.epochs, partition.log_end, leader, words[layout.SLOT_LOG_END], partition.high_watermark
+        )
+        if end < partition.log_end:
+            log.info("%s: cut from offset %d to %d, as its leader", partition.folder, partition.log_end, end)
+            _own(partition.truncate_to, end, wall_clock_ms())
+        partition.row[ar.ROW_BATCH_EPOCH] = partition.epochs.latest
+        if partition.log_end < words[layout.SLOT_LOG_START]:
+            _own(partition.restart_at, words[layout.SLOT_LOG_START], wall_clock_ms())
+            partition.row[ar.ROW_BATCH_EPOCH] = -1
+        followed.place = None
+        followed.agreed = True
+        partition.follow(followed.body.leader_epoch)
+        self._list_pairs()
+        self._tell(followed)
+
+    def _copy(self, followed: Followed, partition: Partition, words: list[int]) -> bool:
+        if partition.log_end < words[layout.SLOT_LOG_START]:
+            followed.agreed = False
+            return False
+        copied = False
+        for _ in range(PULLS):
+            if partition.log_end >= words[layout.SLOT_LOG_END]:
+                break
+            if not self._copy_some(followed, partition, words):
+                self._pause(followed, BREATH_NS)
+                break
+            copied = True
+        mark = words[layout.SLOT_HIGH_WATERMARK]
+        if copied or mark > partition.high_watermark:
+            partition.publish_copied(mark)
+        if copied:
+            if partition.words[layout.SLOT_FLAGS] & layout.FLAG_DURABLE:
+                self._durability.flush((partition.slot,))
+            self._tell(followed)
+        if words[layout.SLOT_LOG_START] > partition.log_start:
+            _own(partition.advance_log_start, words[layout.SLOT_LOG_START])
+        return copied
+
+    def _copy_some(self, followed: Followed, partition: Partition, words: list[int]) -> bool:
+        """One buffer from the leader's file; False when there is nothing to be had now."""
+        end_base, end_position = words[layout.SLOT_ACTIVE_BASE], words[layout.SLOT_ACTIVE_END]
+        version = words[layout.SLOT_SEGMENTS_VERSION]
+        if followed.place is None or followed.version != version:
+            found = followed.reader.locate(partition.log_end, end_base, end_position, version)
+            if found is None:
+                return False
+            followed.place, followed.version = (found.segment_base, found.position), version
+        base, position = followed.place
+        file = self._files.get(followed.body.leader_folder, base, files.LOG)
+        end = end_position if base == end_base else file.size()
+        if position >= end:  # a segment is done with: the next look-up finds its successor
+            followed.place = None
+            return base != end_base
+        taken = self._copier.copy(partition, file.fd, position, end)
+        followed.place = base, position + taken
+        return True
+
+    def _tell(self, followed: Followed) -> None:
+        wake_process(self._shared, self._shared.worker_process(followed.body.leader_worker))
+
+
+def _own(step: Callable[..., object], *arguments: int) -> None:
+    """What is done to the own log: its errors are the own log dir's."""
+    try:
+        step(*arguments)
+    except OSError as error:
+        raise CopyFailed(error if error.errno else OSError(errno.EIO, str(error))) from error

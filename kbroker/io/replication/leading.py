@@ -1,0 +1,149 @@
+"""Partitions that this IO worker leads and that have replicas elsewhere: their high watermarks.
+
+Rules: Kafka's Partition.maybeIncrementLeaderHW and checkEnoughReplicasReachOffset.
+"""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io import append_row as ar
+from kbroker.io.drain import Drain
+from kbroker.io.durability import Durability
+from kbroker.io.logs import Logs
+from kbroker.io.replication.copy_kernel import least_end
+from kbroker.ipc import layout
+from kbroker.ipc.messages import Lead
+from kbroker.ipc.ring import wake_process
+from kbroker.ipc.shared import Shared
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Led:
+    """leader_epoch: of this leadership. in_sync: slots of the in-sync replicas elsewhere. wake: rows in
+    shared.processes of the workers that copy."""
+
+    leader_epoch: int
+    in_sync: NDArray[np.int64]
+    wake: tuple[int, ...]
+    minimum: int
+
+
+class Leading:
+    """Runs in: io. Owner: the worker's Replicas.
+
+    unsettled: slots whose log goes on above the high watermark.
+    """
+
+    def __init__(self, shared: Shared, drain: Drain, logs: Logs, durability: Durability) -> None:
+        self._shared = shared
+        self._drain = drain
+        self._logs = logs
+        self._durability = durability
+        self._led: dict[int, Led] = {}
+        self._unsettled: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._led)
+
+    def lead(self, body: Lead) -> bool:
+        """Begin to lead, or go on with another in-sync set; whether every member has what is below the high watermark.
+
+        Raises KafkaError (the log is not open), OSError."""
+        partition = self._logs.require(body.slot)
+        known = self._led.get(body.slot)
+        wake = tuple({self._shared.worker_process(worker) for _, worker in body.others})
+        led = Led(body.leader_epoch, np.array(body.in_sync, np.int64), wake, body.minimum)
+        self._led[body.slot] = led
+        self._set_minimum(body.slot, led, body.minimum)
+        if known is None or known.leader_epoch != body.leader_epoch:
+            partition.lead(body.leader_epoch)
+            log.info(
+                "%s: leader with epoch %d from offset %d",
+                partition.folder,
+                body.leader_epoch,
+                partition.log_end,
+            )
+            self._drain.notify(body.slot)
+        mark = partition.high_watermark
+        complete = self._least(body.slot, led) >= mark
+        self._unsettled.add(body.slot)
+        self.advance()
+        self._wake(led)
+        return complete
+
+    def _set_minimum(self, slot: int, led: Led, minimum: int) -> None:
+        led.minimum = minimum
+        self._drain.rows[slot, ar.ROW_TOO_FEW] = len(led.in_sync) + 1 < minimum
+
+    def leads(self, slot: int) -> bool:
+        """Whether the slot is led here."""
+        return slot in self._led
+
+    def forget(self, slot: int) -> None:
+        """The slot is not led here any more."""
+        if self._led.pop(slot, None) is not None:
+            self._unsettled.discard(slot)
+            self._drain.rows[slot, ar.ROW_TOO_FEW] = 0
+
+    def appended(self, slots: Iterable[int]) -> None:
+        """The drain has appended: whoever copies is to look."""
+        wake: set[int] = set()
+        for slot in slots:
+            led = self._led.get(slot)
+            if led is not None:
+                self._unsettled.add(slot)
+                wake.update(led.wake)
+        for process in wake:
+            wake_process(self._shared, process)
+
+    def _wake(self, led: Led) -> None:
+        for process in led.wake:
+            wake_process(self._shared, process)
+
+    def advance(self) -> bool:
+        """Move the high watermarks that can be moved; whether one was."""
+        moved = False
+        for slot in list(self._unsettled):
+            moved |= self._advance(slot, self._led[slot])
+        return moved
+
+    def can_advance(self) -> bool:
+        """Whether ``advance`` would move one."""
+        return any(self._mark(slot, self._led[slot]) is not None for slot in self._unsettled)
+
+    def _least(self, slot: int, led: Led) -> int:
+        """Where the in-sync replicas all are: log ends, or what is on disk when the topic waits for that."""
+        words = self._shared.slots[slot]
+        durable = words[layout.SLOT_FLAGS] & layout.FLAG_DURABLE
+        word = layout.SLOT_DURABLE if durable else layout.SLOT_LOG_END
+        own = int(words[word])
+        if not len(led.in_sync):
+            return own
+        return min(own, int(least_end(self._shared.slots, led.in_sync, led.leader_epoch, word)))
+
+    def _mark(self, slot: int, led: Led) -> int | None:
+        """A high watermark above the present one. Below min.insync.replicas it stands still (KIP-966)."""
+        if self._drain.rows[slot, ar.ROW_TOO_FEW]:
+            return None
+        least = self._least(slot, led)
+        return least if least > self._shared.slots[slot, layout.SLOT_HIGH_WATERMARK] else None
+
+    def _advance(self, slot: int, led: Led) -> bool:
+        partition = self._logs.get(slot)
+        if partition is None or not partition.leads:
+            self.forget(slot)
+            return False
+        mark = self._mark(slot, led)
+        if mark is not None:
+            partition.publish_high_watermark(mark)
+            self._drain.notify(slot)
+            self._durability.advanced(slot)
+        if partition.high_watermark == partition.log_end:
+            self._unsettled.discard(slot)
+        return mark is not None

@@ -1,0 +1,77 @@
+"""What an IO worker does for partitions with replicas: one face for its loop, over leading and following."""
+
+from kbroker.io.drain import Drain
+from kbroker.io.durability import Durability
+from kbroker.io.logs import Logs
+from kbroker.io.replication.following import Following
+from kbroker.io.replication.leading import Leading
+from kbroker.ipc.messages import Follow, Lead
+from kbroker.ipc.shared import Shared
+from kbroker.protocol.errors import ErrorCode
+
+LOOK_EVERY_MS = 500  # high watermarks and log starts of idle partitions reach their copies this often
+SOON_MS = 5  # while a leader is not there yet
+
+
+class Replicas:
+    """Runs in: io. Owner: the IO worker.
+
+    active: whether this worker has any such partition; while it has none nothing here is called.
+    """
+
+    def __init__(self, shared: Shared, drain: Drain, logs: Logs, durability: Durability) -> None:
+        self.leading = Leading(shared, drain, logs, durability)
+        self.following = Following(shared, drain, logs, durability)
+        self.active = False
+        self._drain = drain
+        self._logs = logs
+        self._look_due_ms = 0
+
+    def take_role(self, role: Lead | Follow) -> object:
+        """Control's decision about one slot; the reply to it. Raises KafkaError, OSError."""
+        try:
+            if isinstance(role, Lead):
+                self.following.forget(role.slot)
+                return self.leading.lead(role)
+            self.leading.forget(role.slot)
+            self.following.follow(role)
+            return None
+        finally:
+            self.active = len(self.leading) + len(self.following) > 0
+
+    def begin(self, role: Lead | Follow | None) -> tuple[int, str]:
+        """The role of a log that was just opened; (error code, text) for the answer to OpenPartition."""
+        if role is not None:
+            try:
+                self.take_role(role)
+            except OSError as error:
+                self._logs.failed(role.slot, error)
+                return ErrorCode.KAFKA_STORAGE_ERROR, str(error)
+        return 0, ""
+
+    def forget(self, slot: int) -> None:
+        """The slot is being closed."""
+        self.leading.forget(slot)
+        self.following.forget(slot)
+        self.active = len(self.leading) + len(self.following) > 0
+
+    def turn(self, now_ms: int) -> bool:
+        """Copy and move high watermarks; whether there was anything to do."""
+        if now_ms >= self._look_due_ms:
+            self.following.look()
+            self._look_due_ms = now_ms + (SOON_MS if self.following.waiting else LOOK_EVERY_MS)
+        copied = self.following.pull()
+        advanced = self.leading.advance()
+        if advanced:
+            self._drain.wake()
+        return advanced or copied
+
+    def pending(self) -> bool:
+        """Whether ``turn`` would do something."""
+        return self.following.behind() or self.leading.can_advance()
+
+    def next_due_ms(self, now_ms: int) -> int:
+        """When ``turn`` is to be called though nobody has woken the worker."""
+        if self.following.waiting:
+            return min(self._look_due_ms, now_ms + SOON_MS)
+        return self._look_due_ms

@@ -1,0 +1,163 @@
+"""Elections and in-sync sets with fake IO workers: who leads, who is told, what is stored."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kbroker.control.catalogue import Partition
+from kbroker.control.replication.lag import Lag
+from kbroker.control.replication.service import Replication
+from kbroker.control.topic_change import create_topics
+from kbroker.control.topic_plan import NewTopic, TopicPlan
+from kbroker.ipc import layout
+from kbroker.ipc.messages import Follow, Lead
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.fakes import World
+
+
+def sited(folder: Path, sites: int = 3, **settings: str) -> World:
+    dirs = ";".join(str(folder / f"d{number}") for number in range(sites))
+    return World(folder, {"kbroker.replica.sites": dirs, **settings}, workers=sites, dirs=sites)
+
+
+def create(made: World, *wishes: NewTopic) -> dict[str, TopicPlan | KafkaError]:
+    return asyncio.run(create_topics(made.broker, wishes))
+
+
+def only(made: World) -> Partition:
+    return made.broker.catalogue.topics["a"].partitions[0]
+
+
+def shown(made: World) -> tuple[int, list[int], list[int]]:
+    partition, broker = only(made), made.broker
+    in_sync = broker.nodes(r for r in partition.replicas if r.in_sync)
+    return broker.node_of(partition.leader), broker.nodes(partition.replicas), in_sync
+
+
+def lose(made: World, worker: int) -> None:
+    """The IO worker's link ends."""
+    made.broker.links.lost(made.workers[worker])  # type: ignore[arg-type]
+
+
+def test_replicas_are_placed_on_different_sites_and_leaders_go_round(tmp_path: Path) -> None:
+    made = sited(tmp_path)
+    create(made, NewTopic("a", 3, 2))
+    partitions = made.broker.catalogue.topics["a"].partitions
+    assert [made.broker.nodes(p.replicas) for p in partitions] == [[1, 2], [2, 3], [3, 1]]
+    assert [p.worker for p in partitions] == [0, 1, 2]
+    for partition in partitions:
+        lead, follow = (made.workers[r.worker].opened[r.slot].role for r in partition.replicas)
+        assert isinstance(lead, Lead)
+        assert lead.in_sync == (partition.replicas[1].slot,)
+        assert isinstance(follow, Follow)
+        assert follow.leader_slot == partition.slot
+
+
+def test_a_factor_above_the_number_of_sites_is_refused_and_clamped_for_internal_topics(
+    tmp_path: Path,
+) -> None:
+    made = sited(tmp_path, 2)
+    refused = create(made, NewTopic("a", 1, 3))["a"]
+    assert isinstance(refused, KafkaError)
+    assert refused.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert "because only 2 broker(s) are registered" in str(refused)
+    create(made, NewTopic("__consumer_offsets", 1, 3))
+    assert len(made.broker.catalogue.topics["__consumer_offsets"].partitions[0].replicas) == 2
+
+
+def test_a_lost_worker_is_led_for_by_the_next_in_sync_replica(tmp_path: Path) -> None:
+    made = sited(tmp_path)
+    create(made, NewTopic("a", 1, 3))
+    replication = Replication(made.broker)
+    old = only(made).slot
+    lose(made, 0)
+    asyncio.run(replication.worker_lost(0))
+    assert shown(made) == (2, [1, 2, 3], [2, 3])
+    assert only(made).leader_epoch == 1
+    assert only(made).slot != old
+    assert made.network.topics["a"].partitions[0].slot == only(made).slot
+    assert Lead(only(made).slot, 1, (only(made).replicas[2].slot,), _others(made), 1) in made.workers[1].calls
+    made.broker.close()
+    assert made.start().catalogue.topics["a"].partitions[0].leader_epoch == 1
+    assert shown(made) == (2, [1, 2, 3], [2, 3])
+
+
+def _others(made: World) -> tuple[tuple[int, int], ...]:
+    return tuple((r.slot, r.worker) for r in only(made).replicas if r is not only(made).leader)
+
+
+def test_the_last_in_sync_replica_stays_and_leads_again(tmp_path: Path) -> None:
+    made = sited(tmp_path, 2)
+    create(made, NewTopic("a", 1, 2))
+    replication = Replication(made.broker)
+    lose(made, 1)
+    asyncio.run(replication.worker_lost(1))
+    assert shown(made) == (1, [1, 2], [1])
+    lose(made, 0)
+    asyncio.run(replication.worker_lost(0))
+    assert not only(made).has_leader
+    made.broker.links.add_worker(1, made.workers[1])  # type: ignore[arg-type]
+    asyncio.run(replication.worker_back(1))
+    assert not only(made).has_leader  # it lacks what the other had alone
+    made.broker.links.add_worker(0, made.workers[0])  # type: ignore[arg-type]
+    asyncio.run(replication.worker_back(0))
+    assert only(made).has_leader
+    assert shown(made) == (1, [1, 2], [1])
+
+
+def test_an_unclean_election_takes_what_is_left_when_the_topic_allows_it(tmp_path: Path) -> None:
+    made = sited(tmp_path, 2)
+    create(made, NewTopic("a", 1, 2, configs={"unclean.leader.election.enable": "true"}))
+    replication = Replication(made.broker)
+    only(made).replicas[1].in_sync = False
+    lose(made, 0)
+    asyncio.run(replication.worker_lost(0))
+    assert shown(made) == (2, [1, 2], [2])
+
+
+def test_a_failed_log_dir_is_seen_by_the_clock(tmp_path: Path) -> None:
+    made = sited(tmp_path)
+    create(made, NewTopic("a", 1, 3))
+    replication = Replication(made.broker)
+    made.shared.slots[only(made).slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+    asyncio.run(replication.look())
+    assert shown(made) == (2, [1, 2, 3], [2, 3])
+
+
+def test_the_preferred_replica_leads_again_on_demand(tmp_path: Path) -> None:
+    made = sited(tmp_path, 2)
+    create(made, NewTopic("a", 1, 2))
+    replication = Replication(made.broker)
+    partition = only(made)
+    with pytest.raises(KafkaError) as refused:
+        asyncio.run(replication.elect_on_demand(partition, unclean=False))
+    assert refused.value.code is ErrorCode.ELECTION_NOT_NEEDED
+    partition.leader = partition.replicas[1]
+    asyncio.run(replication.elect_on_demand(partition, unclean=False))
+    assert shown(made)[0] == 1
+    assert partition.leader_epoch == 1
+
+
+def test_a_copy_lags_after_its_time_and_joins_when_it_has_what_is_committed(tmp_path: Path) -> None:
+    made = sited(tmp_path, 2)
+    create(made, NewTopic("a", 1, 2))
+    now = [0]
+    words, partition = made.shared.slots, only(made)
+    leader, copy = partition.replicas
+    lag = Lag(words, lambda: now[0])
+    words[leader.slot, layout.SLOT_LOG_END] = 10
+
+    def look() -> tuple[int, int]:
+        now[0] += 100
+        late, joining = lag.look([partition], 250)
+        return len(late), len(joining)
+
+    assert [look() for _ in range(4)] == [(0, 0), (0, 0), (0, 0), (1, 0)]
+    copy.in_sync = False
+    words[leader.slot, layout.SLOT_HIGH_WATERMARK] = 10
+    assert look() == (0, 0)
+    words[copy.slot, layout.SLOT_LOG_END] = 10
+    assert look() == (0, 1)
+    words[copy.slot, layout.SLOT_LEADER_EPOCH] = -1  # has not agreed with this leader yet
+    assert look() == (0, 0)

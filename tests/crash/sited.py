@@ -1,0 +1,75 @@
+"""A broker with replica sites for the crash tests: log dirs of their own, and what tools see of its partitions."""
+
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.peer.kbroker_node import KBroker
+
+
+def free_ports(count: int) -> int:
+    """The first of some neighbouring ports that are free now, below those that the system hands out."""
+    choose = random.Random(os.getpid() ^ time.monotonic_ns())
+    while True:
+        first = choose.randrange(15_000, 32_000)
+        held = [socket.socket() for _ in range(count)]
+        try:
+            for number, each in enumerate(held):
+                each.bind(("127.0.0.1", first + number))
+            return first
+        except OSError:
+            continue
+        finally:
+            for each in held:
+                each.close()
+
+
+def start_sites(
+    broker_factory: Callable[..., KBroker], folder: Path, count: int, settings: dict[str, str] | None = None
+) -> tuple[KBroker, list[Path]]:
+    """A broker whose log dirs are a site each; the dirs."""
+    dirs = [folder / f"site{number}" for number in range(count)]
+    broker = broker_factory(
+        {
+            "listeners": f"PLAINTEXT://127.0.0.1:{free_ports(count)}",
+            "log.dirs": ",".join(map(str, dirs)),
+            "kbroker.replica.sites": ";".join(map(str, dirs)),
+            **(settings or {}),
+        }
+    )
+    return broker, dirs
+
+
+def create(
+    broker: KBroker, topic: str, partitions: int, factor: int, config: dict[str, str] | None = None
+) -> None:
+    """A topic with replicas."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(topic, partitions, factor, config=config or {})])[topic].result(30)
+
+
+def described(broker: KBroker, topic: str) -> dict[int, tuple[int, list[int], list[int]]]:
+    """(leader, replicas, in-sync replicas) by partition."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    found = admin.list_topics(topic, timeout=30).topics[topic].partitions
+    return {index: (p.leader, list(p.replicas), sorted(p.isrs)) for index, p in found.items()}
+
+
+def wait_for_in_sync(broker: KBroker, topic: str, count: int, timeout_s: float = 30) -> None:
+    """Until every partition has this many in-sync replicas."""
+    deadline = time.monotonic() + timeout_s
+    while any(len(in_sync) != count for _, _, in_sync in described(broker, topic).values()):
+        assert time.monotonic() < deadline, (
+            f"not {count} in sync: {described(broker, topic)}\n{broker.logs()}"
+        )
+        time.sleep(0.05)
+
+
+def log_bytes(folder: Path, topic: str, partition: int) -> bytes:
+    """All segments of a replica, one after the other."""
+    return b"".join(path.read_bytes() for path in sorted((folder / f"{topic}-{partition}").glob("*.log")))

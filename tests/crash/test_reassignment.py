@@ -1,0 +1,85 @@
+"""Replicas move between sites under load, a site is lost and comes back, preferred replicas lead again."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages import alter_partition_reassignments as apr
+from kbroker.protocol.messages import elect_leaders as el
+from kbroker.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from kbroker.protocol.schema import Struct
+from tests.compat.raw import SocketPeer
+from tests.crash.load import PARTITIONS, Load, judge, read_all
+from tests.crash.sited import create, described, log_bytes, start_sites, wait_for_in_sync
+from tests.crash.test_kill import kill_running
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+
+
+def ask(broker: KBroker, api: ApiKey, version: int, request: Struct) -> Struct:
+    answer = SocketPeer(int(broker.bootstrap.rpartition(":")[2])).ask(api, version, request)
+    assert answer is not None
+    return answer
+
+
+def reassign(broker: KBroker, topic: str, replicas: list[int] | None) -> list[int]:
+    """Error code of each partition."""
+    parts = [apr.ReassignablePartition(index, replicas) for index in range(PARTITIONS)]
+    request = apr.AlterPartitionReassignmentsRequest(topics=[apr.ReassignableTopic(topic, parts)])
+    answer = ask(broker, ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request)
+    assert isinstance(answer, apr.AlterPartitionReassignmentsResponse)
+    return [partition.error_code for partition in answer.responses[0].partitions]
+
+
+def wait_until_moved(broker: KBroker) -> None:
+    deadline = time.monotonic() + 60
+    while ask(broker, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, ListPartitionReassignmentsRequest()).topics:
+        assert time.monotonic() < deadline, broker.logs()
+        time.sleep(0.05)
+
+
+def elect(broker: KBroker, topic: str) -> list[int]:
+    """Error code of each partition's preferred election."""
+    request = el.ElectLeadersRequest(0, [el.TopicPartitions(topic, list(range(PARTITIONS)))])
+    answer = ask(broker, ApiKey.ELECT_LEADERS, 2, request)
+    assert isinstance(answer, el.ElectLeadersResponse)
+    return [result.error_code for result in answer.replica_election_results[0].partition_result]
+
+
+def test_replicas_move_under_load(broker_factory: Callable[..., KBroker], tmp_path: Path) -> None:
+    """From one replica to three, to two other sites, and on to one: the log is the same all the way."""
+    broker, dirs = start_sites(broker_factory, tmp_path, 3, {"log.segment.bytes": "1048576"})
+    create(broker, "moving", PARTITIONS, 1)
+    load = Load(broker.bootstrap, "moving")
+    load.start()
+    try:
+        for target in ([1, 2, 3], [3, 2], [1], [2, 1]):
+            load.wait_for_ack(load.count)
+            assert reassign(broker, "moving", target) == [0] * PARTITIONS
+            wait_until_moved(broker)
+            wait_for_in_sync(broker, "moving", len(target))
+            for leader, replicas, in_sync in described(broker, "moving").values():
+                assert replicas == target
+                assert in_sync == sorted(target)
+                assert leader in target
+        kill_running(broker, "io 1")
+        load.wait_for_ack(load.count)
+        wait_for_in_sync(broker, "moving", 2)
+        assert set(elect(broker, "moving")) <= {0, int(ErrorCode.ELECTION_NOT_NEEDED)}
+        assert [leader for leader, _, _ in described(broker, "moving").values()] == [2] * PARTITIONS
+    finally:
+        load.stop()
+    judge(load, read_all(broker.bootstrap, "moving"))
+    assert reassign(broker, "moving", None) == [int(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)] * PARTITIONS
+    assert reassign(broker, "moving", [2, 9]) == [int(ErrorCode.INVALID_REPLICA_ASSIGNMENT)] * PARTITIONS
+    broker.restart()
+    wait_for_in_sync(broker, "moving", 2)
+    for partition in range(PARTITIONS):
+        assert log_bytes(dirs[0], "moving", partition) == log_bytes(dirs[1], "moving", partition)
+        assert not (dirs[2] / f"moving-{partition}").exists()
+    broker.stop()

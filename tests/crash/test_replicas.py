@@ -1,0 +1,103 @@
+"""Local replicas: a killed IO worker or a lost site costs nothing that acks=all acknowledged, and the load goes on."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from tests.crash.load import PARTITIONS, Load, judge, read_all
+from tests.crash.sited import create, described, log_bytes, start_sites, wait_for_in_sync
+from tests.crash.test_kill import kill_running
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
+
+KILLS = 6
+GAP_S = 2.0
+SMALL_SEGMENTS = {"log.segment.bytes": "1048576"}
+
+
+@pytest.mark.parametrize("sites", [2, 3])
+def test_io_workers_killed_in_turn_under_load(
+    sites: int, broker_factory: Callable[..., KBroker], tmp_path: Path
+) -> None:
+    """Whoever leads, dies; the rest go on within two seconds, and in the end all replicas are the same bytes."""
+    broker, dirs = start_sites(broker_factory, tmp_path, sites, SMALL_SEGMENTS)
+    create(broker, "replicated", PARTITIONS, sites)
+    load = Load(broker.bootstrap, "replicated")
+    load.start()
+    gaps = []
+    try:
+        load.wait_for_ack(0)
+        for number in range(KILLS):
+            wait_for_in_sync(broker, "replicated", sites)
+            kill_running(broker, f"io {number % sites}")
+            gaps.append(load.wait_for_ack(load.count))
+            time.sleep(0.05)
+    finally:
+        load.stop()
+    judge(load, read_all(broker.bootstrap, "replicated"))
+    wait_for_in_sync(broker, "replicated", sites)
+    for partition in range(PARTITIONS):
+        first, *others = (log_bytes(folder, "replicated", partition) for folder in dirs)
+        assert all(other == first for other in others), f"partition {partition}: replicas differ"
+    print(f"{sites} sites: {load.count} acknowledged, longest gap {max(gaps):.3f} s")
+    assert max(gaps) < 5 * GAP_S  # generous: a loaded machine must not fail it
+    broker.stop()
+
+
+def test_everything_killed_under_load(broker_factory: Callable[..., KBroker], tmp_path: Path) -> None:
+    broker, _ = start_sites(broker_factory, tmp_path, 2, SMALL_SEGMENTS)
+    create(broker, "all-killed", PARTITIONS, 2)
+    load = Load(broker.bootstrap, "all-killed")
+    load.start()
+    try:
+        for _ in range(3):
+            load.wait_for_ack(load.count)
+            broker.kill9()
+            broker.start()
+    finally:
+        load.stop()
+    judge(load, read_all(broker.bootstrap, "all-killed"))
+    wait_for_in_sync(broker, "all-killed", 2)
+    broker.stop()
+
+
+def test_too_few_in_sync_replicas_are_told_and_service_comes_back(
+    broker_factory: Callable[..., KBroker], tmp_path: Path
+) -> None:
+    """min.insync.replicas=2 of 2: while the other worker is stopped, acks=all is refused once it is out of sync, acks=1
+    goes on."""
+    settings = {**SMALL_SEGMENTS, "replica.lag.time.max.ms": "2000"}
+    broker, _ = start_sites(broker_factory, tmp_path, 2, settings)
+    create(broker, "guarded", 1, 2, {"min.insync.replicas": "2"})
+    leader, replicas, in_sync = described(broker, "guarded")[0]
+    assert sorted(replicas) == in_sync
+    follower = next(child for title, child in broker.children().items() if title.endswith(f"io {2 - leader}"))
+    assert _produce(broker, "guarded", "all") is None
+    follower.suspend()
+    try:
+        assert _produce(broker, "guarded", "1") is None  # what the follower lacks now
+        wait_for_in_sync(broker, "guarded", 1)
+        assert _produce(broker, "guarded", "all") == KafkaError.NOT_ENOUGH_REPLICAS
+        assert _produce(broker, "guarded", "1") is None
+    finally:
+        follower.resume()
+    wait_for_in_sync(broker, "guarded", 2)
+    assert _produce(broker, "guarded", "all") is None
+    broker.stop()
+
+
+def _produce(broker: KBroker, topic: str, acks: str) -> int | None:
+    """One record without retries; the error code of its delivery."""
+    outcome: list[KafkaError | None] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        outcome.append(error)
+
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": acks, "retries": 0})
+    producer.produce(topic, b"value", on_delivery=delivered)
+    assert producer.flush(30) == 0
+    return outcome[0].code() if outcome[0] else None
