@@ -1,6 +1,7 @@
 """`python -m bench`: kbroker and Apache Kafka take turns on the same work; a table, and docs/benchmarks.md."""
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -79,6 +80,7 @@ def measure_all(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that no broker is left behind
     size, rounds = (QUICK, options.rounds or 1) if options.quick else (FULL, options.rounds or 3)
     scenarios = chosen(options.scenario)
     options.folder = options.folder.resolve()

@@ -6,6 +6,7 @@ which a busy machine shows least. The one without has kernels compiled to count 
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -70,6 +71,7 @@ def main() -> int:
     made.add_argument("--seconds", type=float, default=3.0)
     made.add_argument("--folder", type=Path, default=CACHE)
     options = made.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds, so that no broker is left behind
     compile_both()
     try:
         found = measure(options.pairs, options.seconds, options.folder.resolve())
