@@ -1,0 +1,64 @@
+"""History files are whole or not there, and hold every row in order."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from loadtest.history import COMMITS, KINDS
+from loadtest.writer import HistoryWriter, as_table
+
+
+def columns(first: int, rows: int) -> dict[str, Any]:
+    numbers = np.arange(first, first + rows)
+    return {
+        "consumer": 1,
+        "group": "g",
+        "assignment": 0,
+        "topic": "t",
+        "partition": numbers % 3,
+        "offset": numbers,
+        "error": np.zeros(rows, np.int16),
+        "asked_ns": numbers,
+        "answered_ns": numbers,
+        "transaction": -1,
+        "producer": -1,
+    }
+
+
+def test_all_rows_arrive_in_order_in_files_of_the_schema(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path, "c000001", roll_seconds=0)  # a file for each block
+    for block in range(5):
+        writer.add("commits", columns(block * 100, 100))
+    writer.close()
+    files = sorted((tmp_path / "commits").glob("*"))
+    assert [file.name for file in files] == [f"c000001-{number:04d}.parquet" for number in range(5)]
+    tables = [pq.ParquetFile(file).read() for file in files]
+    assert all(table.schema.equals(COMMITS) for table in tables)
+    assert [offset for table in tables for offset in table["offset"].to_pylist()] == list(range(500))
+
+
+def test_an_open_file_has_a_name_that_readers_skip(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path, "c000001", roll_seconds=3600)
+    writer.add("commits", columns(0, 10))
+    while not (tmp_path / "commits").exists() or not list((tmp_path / "commits").iterdir()):
+        pass
+    assert [file.name for file in (tmp_path / "commits").iterdir()] == [".c000001-0000.parquet.part"]
+    writer.close()
+    assert [file.name for file in (tmp_path / "commits").iterdir()] == ["c000001-0000.parquet"]
+
+
+def test_a_row_that_does_not_fit_is_raised_where_the_next_is_added(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path, "c000001")
+    writer.add("commits", {"offset": [1]})
+    with pytest.raises(KeyError):
+        writer.close()
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_can_be_written_empty_of_surprises(kind: str) -> None:
+    texts = {"string": ["x"], "bool": [True]}
+    row: dict[str, Any] = {field.name: texts.get(str(field.type), [1]) for field in KINDS[kind]}
+    assert as_table(kind, row).num_rows == 1
