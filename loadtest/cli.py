@@ -244,6 +244,8 @@ def verdict(folder: Path, bootstrap: str, broker: OwnBroker | None) -> int:
         command += ["--segments", str(broker.data_dir)]
     say(f"judge: {' '.join(command[1:])}")
     code = subprocess.run(command, check=False).returncode
+    if code == CONVICTED and not report.exists():
+        code = CANNOT_JUDGE  # Python's own exit code for a crash, not a verdict
     words = {CLEAN: "clean", CONVICTED: "CONVICTED", CANNOT_JUDGE: "could not judge"}
     say(f"verdict: {words.get(code, f'the judge failed ({code})')}; report: {report}")
     if report.exists() and _has_display():

@@ -25,8 +25,6 @@ from loadtest.run import load_run
 from loadtest.settings import from_json
 
 INTERVAL_S = 1.0
-# A player without a sign of life for so long hangs in the client library; it is killed and replaced.
-SILENT_S = 75.0
 LEAVE, CATCH_UP = 1, 2
 END_S = 150.0
 
@@ -38,6 +36,9 @@ class PlayerUser(User):
     role: ClassVar[str]
     mode: ClassVar[str]
     last_words: ClassVar[int] = LEAVE
+    # A player without a sign of life for so long hangs in the client library; it is killed and replaced. Plain calls of
+    # the library end by themselves in a minute.
+    patience_s: ClassVar[float] = 75.0
     _numbers: ClassVar["itertools.count[int]"]
 
     def __init__(self, environment: Environment) -> None:
@@ -97,8 +98,8 @@ class PlayerUser(User):
         if self._process.poll() is not None:
             self._failed(f"player ended with {self._process.returncode}")
             self._replace()
-        elif self._silent_s() > SILENT_S:
-            self._failed(f"no sign of life for {SILENT_S:.0f} s, killed")
+        elif self._silent_s() > self.patience_s:
+            self._failed(f"no sign of life for {self.patience_s:.0f} s, killed")
             self._process.kill()
             self._replace()
         elif time.monotonic() - self._born > self._age_s:
@@ -120,7 +121,7 @@ class PlayerUser(User):
             return
         self._page[Slot.STOP] = words
         until = time.monotonic() + END_S
-        while process.poll() is None and time.monotonic() < until and self._silent_s() < SILENT_S:
+        while process.poll() is None and time.monotonic() < until and self._silent_s() < self.patience_s:
             gevent.sleep(0.1)
         if process.poll() is None:
             process.kill()
@@ -163,6 +164,8 @@ class CopierUser(ProducerUser):
 
     abstract = True
     last_words = CATCH_UP
+    # send_offsets_to_transaction may wait for ever when its coordinator goes away (librdkafka 5456, 5511)
+    patience_s = 30.0
 
 
 class ConsumerUser(PlayerUser):

@@ -55,7 +55,7 @@ def parse_kinds(text: str) -> list[str]:
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown or not kinds:
         raise UnknownFault(
-            f"no fault {', '.join(unknown) or text!r}; there are: all, none, {', '.join(KINDS)}"
+            f"no fault {', '.join(unknown) or '(none given)'}; there are: all, none, {', '.join(KINDS)}"
         )
     return kinds
 
