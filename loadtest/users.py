@@ -82,7 +82,7 @@ class PlayerUser(User):
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"},
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
 
     def lifetime_s(self) -> float:

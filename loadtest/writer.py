@@ -18,6 +18,7 @@ from loadtest.history import KINDS, ROLL_ROWS, ROLL_SECONDS
 
 Columns = dict[str, Any]
 QUEUE_BLOCKS = 64
+ROW_GROUP = 1 << 15  # small, so that its memory is used again while it is warm
 DELTA = {pa.int16(), pa.int32(), pa.int64()}
 
 
@@ -109,7 +110,7 @@ class HistoryWriter:
             file = self._files[kind] = _File(path, KINDS[kind], time.monotonic())
         held = self._held.setdefault(kind, [])
         held.append(table)
-        if sum(part.num_rows for part in held) >= ROLL_ROWS // 8:
+        if sum(part.num_rows for part in held) >= ROW_GROUP:
             self._flush(kind)
 
     def _flush(self, kind: str) -> None:
