@@ -25,7 +25,7 @@ venv-run:
 	$(SYNC) run
 
 venv-spark: ## adds what the Spark validation needs
-	$(SYNC) run dev spark
+	$(SYNC) run dev load spark
 
 .PHONY: kernels
 kernels: $(VENV)/.kernels ## compiles the kernels to the on-disk cache, once
@@ -102,6 +102,19 @@ prove: venv peer kernels ## load with faults for SECONDS=600, then the verdict; 
 	@$(PYTHON) requirements/sync.py run dev load spark
 	@$(BIN)/python -m loadtest run --judge --faults all --seconds $(SECONDS) --seed $(SEED) \
 		$(if $(TARGET),--target $(TARGET)) $(PROVE)
+
+##—— the judge
+HISTORY ?= $(error name the run: make judge HISTORY=reports/load-...)
+REPORT ?= verdict.html
+RECORDS ?= 10000000 30000000 100000000
+.PHONY: judge spark-scale
+# Without SEGMENTS (log directories) or BOOTSTRAP (HOST:PORT) the log is where run.json says.
+judge: venv-spark kernels ## the verdict on HISTORY=RUN, from SEGMENTS=DIR or BOOTSTRAP=HOST:PORT; writes REPORT=verdict.html
+	@$(BIN)/python -m spark_validation judge --history $(HISTORY) --report $(REPORT) \
+		$(if $(SEGMENTS),--segments $(SEGMENTS)) $(if $(BOOTSTRAP),--bootstrap $(BOOTSTRAP))
+
+spark-scale: venv-spark kernels ## judges made-up runs of RECORDS='10000000 30000000 100000000' records; 20 GB of disk
+	@$(BIN)/python -m spark_validation.scale $(RECORDS) --folder .cache/scale
 
 ##—— checks
 .PHONY: check ruff format mypy imports generated fmt docs

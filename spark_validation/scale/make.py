@@ -6,6 +6,7 @@ partitions, one group of consumers and one drain consumer that read everything. 
 
 import argparse
 import base64
+import sys
 import time
 import uuid
 from pathlib import Path
@@ -121,7 +122,10 @@ def make(folder: Path, records: int, value_bytes: int = VALUE_BYTES) -> None:
     for rows in (*sends, *reads):
         rows.flush()
     describe(run, rounds * BATCH * PARTITIONS, ends)
-    print(f"{rounds * BATCH * PARTITIONS} records in {time.monotonic() - began:.0f} s: {folder}")
+    print(
+        f"[made] {rounds * BATCH * PARTITIONS} records in {time.monotonic() - began:.0f} s: {folder}",
+        file=sys.stderr,
+    )
 
 
 def write_round(
