@@ -77,6 +77,14 @@ def append_a_batch_again(topic: Topic) -> None:
     read_everything(topic)
 
 
+def acknowledge_the_retry(topic: Topic) -> None:
+    """The first attempt is in the log, too: without idempotence that is no more than a repeat."""
+    append_a_batch_again(topic)
+    again = topic.log[0][-1]
+    for n, record in enumerate(again.records):
+        topic.sent(record.producer, record.seq)["offset"] = again.base + n
+
+
 def a_record_of_nobody(topic: Topic) -> None:
     end = topic.log[0][-1].end
     topic.log[0].append(Batch(end, [Record(topic.producers[0], 10_000, 500, 2, 1_780_000_000_000_000_000)]))
@@ -294,6 +302,7 @@ ALL: tuple[Mutation, ...] = (
         {("V04", "at two offsets"): 5, ("V07", "sequence numbers do not follow"): 1},
     ),
     Mutation("duplicate-plain", "plain", append_a_batch_again, {("V04", "at two offsets"): 5}),
+    Mutation("retried-plain", "plain", acknowledge_the_retry, {("V04", "at two offsets"): 5}),
     Mutation("phantom", "idempotent", a_record_of_nobody, {("V05", "nobody sent it"): 1}),
     Mutation("failed", "idempotent", a_failed_send_in_the_log, {("V05", "its send surely failed"): 1}),
     Mutation(

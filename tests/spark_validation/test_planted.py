@@ -20,7 +20,7 @@ from tests.spark_validation.world import write
 
 pytestmark = pytest.mark.spark
 
-COUNTED = {"duplicate-plain"}  # without idempotence: shown, but no conviction
+COUNTED = {"duplicate-plain", "retried-plain"}  # without idempotence: shown, but no conviction
 
 
 @pytest.fixture(scope="module")
