@@ -41,8 +41,14 @@ BROKER = table(
 DYNAMIC_ONLY = table(
     Setting(name, LONG, LONG_MAX, at_least(0), CLUSTER, doc=f"Most bytes a second that {what} may take.")
     for name, what in (
-        ("leader.replication.throttled.rate", "sending to throttled replicas"),
-        ("follower.replication.throttled.rate", "copying by throttled replicas"),
+        (
+            "leader.replication.throttled.rate",
+            "sending to throttled replicas (without effect: replicas share a host)",
+        ),
+        (
+            "follower.replication.throttled.rate",
+            "copying by throttled replicas (without effect: replicas share a host)",
+        ),
         ("replica.alter.log.dirs.io.max.bytes.per.second", "moving replicas between log directories"),
     )
 )

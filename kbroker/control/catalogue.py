@@ -84,6 +84,18 @@ class Partition:
             self.topic, self.index, log_dir, self.slot, self.generation, self.leader_epoch, self.worker
         )
 
+    def image(self) -> PartitionImage:
+        """What other processes are told."""
+        return PartitionImage(
+            self.index,
+            self.slot,
+            self.generation,
+            self.folder,
+            sum(replica.in_sync for replica in self.replicas) if self.has_leader else 0,
+            tuple(replica.slot for replica in self.replicas if replica is not self.leader),
+            self.leader is self.replicas[0],
+        )
+
     @property
     def replicated(self) -> bool:
         """Whether there is more than one replica."""
@@ -130,7 +142,7 @@ class Topic:
             self.name,
             self.topic_id,
             self.internal,
-            tuple(PartitionImage(p.index, p.slot, p.generation, p.folder) for p in self.partitions),
+            tuple(p.image() for p in self.partitions),
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import Metric as Family
 
+from kbroker.config.sites import sites_of
 from kbroker.http.broker_rows import BrokerRows
 from kbroker.http.control_view import ControlView
 from kbroker.http.families import Families
@@ -45,7 +46,7 @@ class BrokerCollector:
         names = [endpoint.listener for endpoint in listeners]
         self._processes = ProcessRows(shared, names, Recent(clock_s), Recent(clock_s))
         most = config.get_int("kbroker.metrics.partitions.max")
-        self._partitions = PartitionRows(shared, config.node_id, most)
+        self._partitions = PartitionRows(shared, sites_of(config), most)
         self._groups = GroupRows(shared)
         self._hosts = HostRows(shared, acceptor, context.log_dirs, Recent(clock_s))
         first = listeners[0]

@@ -1,11 +1,16 @@
 """Samples of topics and partitions, from partition slots and per-partition counters."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.config.sites import Site
 from kbroker.http.directory import Directory
 from kbroker.http.families import Families
 from kbroker.ipc import layout
+from kbroker.ipc.messages import PartitionImage
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.kafka import TOPIC_PARTITION
 
@@ -39,9 +44,10 @@ STATES = {
 class PartitionRows:
     """Runs in: http. Reads shared memory; at most `most` partitions get series of their own, the busiest."""
 
-    def __init__(self, shared: Shared, node_id: int, most: int) -> None:
+    def __init__(self, shared: Shared, sites: Sequence[Site], most: int) -> None:
         self._shared = shared
-        self._node_id = node_id
+        self._nodes = {log_dir: site.node_id for site in sites for log_dir in site.log_dirs}
+        self._node_id = sites[0].node_id
         self._most = most
 
     def add(self, families: Families, directory: Directory) -> None:
@@ -55,7 +61,7 @@ class PartitionRows:
         for row in chosen:
             topic = directory.topics[int(directory.topic_numbers[row])].name
             labels = (topic, str(directory.partitions[row].index))
-            self._partition(families, labels, words[row].tolist())
+            self._partition(families, labels, directory.partitions[row], words[row].tolist())
 
     def _counters(self, slots: Words) -> Words:
         """Sums over all processes, without what earlier partitions of the slots had counted."""
@@ -95,20 +101,27 @@ class PartitionRows:
         if not families.kafka:
             return
         offline = int((states == layout.STATE_OFFLINE).sum())
-        minimum = words[:, layout.SLOT_MIN_IN_SYNC_REPLICAS]
+        replicas = np.array([1 + len(p.followers) for p in directory.partitions], np.int64)
+        in_sync = np.array([p.in_sync for p in directory.partitions], np.int64)
+        minimum = np.minimum(words[:, layout.SLOT_MIN_IN_SYNC_REPLICAS], replicas)  # as KIP-966 counts
+        slots = self._shared.slots[:, layout.SLOT_LOG_END]
+        lags = (int(slots[p.slot] - slots[f]) for p in directory.partitions for f in p.followers)
         for name, value in {
+            "kafka_server_replicafetchermanager_maxlag": max(lags, default=0),
             "kafka_server_replicamanager_leadercount": total,
             "kafka_server_replicamanager_partitioncount": total,
-            "kafka_server_replicamanager_underreplicatedpartitions": 0,
-            "kafka_server_replicamanager_underminisrpartitioncount": int((minimum > 1).sum()),
-            "kafka_server_replicamanager_atminisrpartitioncount": int((minimum == 1).sum()),
+            "kafka_server_replicamanager_underreplicatedpartitions": int((in_sync < replicas).sum()),
+            "kafka_server_replicamanager_underminisrpartitioncount": int((in_sync < minimum).sum()),
+            "kafka_server_replicamanager_atminisrpartitioncount": int((in_sync == minimum).sum()),
             "kafka_server_replicamanager_offlinereplicacount": offline,
             "kafka_controller_kafkacontroller_offlinepartitionscount": offline,
             "kafka_controller_kafkacontroller_globalpartitioncount": total,
         }.items():
             families.add(name, (), value)
 
-    def _partition(self, families: Families, labels: tuple[str, str], words: list[int]) -> None:
+    def _partition(
+        self, families: Families, labels: tuple[str, str], image: PartitionImage, words: list[int]
+    ) -> None:
         for metric, word in BY_PARTITION.items():
             families.add(metric, labels, words[word])
         latest = words[layout.SLOT_MAX_TIMESTAMP]
@@ -117,16 +130,19 @@ class PartitionRows:
         if not families.kafka:
             return
         online = int(words[layout.SLOT_STATE] != layout.STATE_OFFLINE)
-        minimum = words[layout.SLOT_MIN_IN_SYNC_REPLICAS]
+        replicas = 1 + len(image.followers)
+        minimum = min(words[layout.SLOT_MIN_IN_SYNC_REPLICAS], replicas)
+        in_sync = image.in_sync * online
+        node = self._nodes.get(str(Path(image.folder).parent), self._node_id)
         for name, value in {
             TOPIC_PARTITION + "current_offset": words[layout.SLOT_HIGH_WATERMARK],
             TOPIC_PARTITION + "oldest_offset": words[layout.SLOT_LOG_START],
-            TOPIC_PARTITION + "leader": self._node_id if online else -1,
-            TOPIC_PARTITION + "replicas": 1,
-            TOPIC_PARTITION + "in_sync_replica": online,
-            TOPIC_PARTITION + "leader_is_preferred": online,
-            TOPIC_PARTITION + "under_replicated_partition": 1 - online,
-            "kafka_cluster_partition_underminisr": int(minimum > 1),
-            "kafka_cluster_partition_atminisr": int(minimum == 1),
+            TOPIC_PARTITION + "leader": node if in_sync else -1,
+            TOPIC_PARTITION + "replicas": replicas,
+            TOPIC_PARTITION + "in_sync_replica": in_sync,
+            TOPIC_PARTITION + "leader_is_preferred": int(image.preferred and in_sync > 0),
+            TOPIC_PARTITION + "under_replicated_partition": int(in_sync < replicas),
+            "kafka_cluster_partition_underminisr": int(in_sync < minimum),
+            "kafka_cluster_partition_atminisr": int(in_sync == minimum),
         }.items():
             families.add(name, labels, value)

@@ -215,12 +215,18 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True)
 class PartitionImage:
-    """One partition as network processes see it. folder: absolute path of its log directory."""
+    """One partition as other processes see it: its leader's log. folder: absolute path of that log's directory.
+
+    in_sync: replicas, the leader included. followers: slots of the other replicas. preferred: the leader is the first
+    of the replicas."""
 
     index: int
     slot: int
     generation: int
     folder: str
+    in_sync: int = 1
+    followers: tuple[int, ...] = ()
+    preferred: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,3 +101,31 @@ def _produce(broker: KBroker, topic: str, acks: str) -> int | None:
     producer.produce(topic, b"value", on_delivery=delivered)
     assert producer.flush(30) == 0
     return outcome[0].code() if outcome[0] else None
+
+
+def test_a_site_whose_disk_vanishes_is_led_for_and_catches_up_when_it_is_back(
+    broker_factory: Callable[..., KBroker], tmp_path: Path
+) -> None:
+    broker, dirs = start_sites(broker_factory, tmp_path, 3, SMALL_SEGMENTS)
+    create(broker, "vanishing", PARTITIONS, 3)
+    load = Load(broker.bootstrap, "vanishing")
+    load.start()
+    away = tmp_path / "away"
+    try:
+        load.wait_for_ack(0)
+        dirs[1].rename(away)
+        wait_for_in_sync(broker, "vanishing", 2)
+        assert all(leader != 2 for leader, _, _ in described(broker, "vanishing").values())
+        load.wait_for_ack(load.count + 100)
+    finally:
+        load.stop()
+    judge(load, read_all(broker.bootstrap, "vanishing"))
+    broker.kill9()
+    away.rename(dirs[1])
+    broker.start()
+    wait_for_in_sync(broker, "vanishing", 3)
+    for partition in range(PARTITIONS):
+        first, *others = (log_bytes(folder, "vanishing", partition) for folder in dirs)
+        assert all(other == first for other in others), f"partition {partition}: replicas differ"
+    judge(load, read_all(broker.bootstrap, "vanishing"))
+    broker.stop()

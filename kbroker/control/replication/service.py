@@ -220,7 +220,7 @@ class Replication:
             if joined:
                 log.info("%d replicas are in sync again", len(joined))
                 await self._store(joined)
-                self._broker.catalogue.changed()
+                await self._announce(joined)
             await self.tell(
                 [p for (p, _), complete in zip(joining, answers, strict=True) if complete is not True]
             )
@@ -276,6 +276,9 @@ class Replication:
         """Make decisions durable, then known to IO workers, network processes and clients."""
         await self._store(changed)
         await self.tell(changed)
+        await self._announce(changed)
+
+    async def _announce(self, changed: list[Partition]) -> None:
         broker = self._broker
         names = dict.fromkeys(partition.topic for partition in changed)
         topics = (broker.announcing.get(name) or broker.catalogue.get(name) for name in names)
