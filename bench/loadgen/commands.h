@@ -6,6 +6,7 @@ int command_produce(void);       /* produce.c: closed loop over raw sockets */
 int command_fetch(void);         /* fetch.c: raw fetch */
 int command_paced(void);         /* paced.c: open loop, ack and end-to-end latency, cold reader beside */
 int command_connections(void);   /* connections.c: open many connections */
+int command_repeat(void);        /* repeat.c: one request per connection, again and again */
 int command_ready(void);         /* ready.c: when does the broker answer */
 int command_rd_produce(void);    /* rd_produce.c: librdkafka producer */
 int command_rd_consume(void);    /* rd_consume.c: librdkafka consumer */

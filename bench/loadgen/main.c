@@ -13,6 +13,7 @@ static const struct {
     {"fetch", command_fetch},
     {"paced", command_paced},
     {"connections", command_connections},
+    {"repeat", command_repeat},
     {"ready", command_ready},
     {"rd-produce", command_rd_produce},
     {"rd-consume", command_rd_consume},

@@ -15,6 +15,7 @@ from bench.scenarios import (
     consume_cached,
     durable_acks,
     end_to_end,
+    groups,
     idempotent_produce,
     many_partitions,
     partitions,
@@ -48,4 +49,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     many_partitions.SCENARIO,
     connections.SCENARIO,
     *pressure.SCENARIOS,
+    *groups.SCENARIOS,
 )
