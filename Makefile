@@ -116,6 +116,10 @@ judge: venv-spark kernels ## the verdict on HISTORY=RUN, from SEGMENTS=DIR or BO
 spark-scale: venv-spark kernels ## judges made-up runs of RECORDS='10000000 30000000 100000000' records; 20 GB of disk
 	@$(BIN)/python -m spark_validation.scale $(RECORDS) --folder .cache/scale
 
+.PHONY: soak-groups
+soak-groups: venv-bench peer kernels ## 1,000 groups of 5 members and one of 500, MINUTES=10, beside Apache Kafka
+	@$(BIN)/python -m bench.soak_groups --minutes $(or $(MINUTES),10)
+
 ##—— checks
 .PHONY: check ruff format mypy imports generated fmt docs
 check: ruff format mypy imports generated ## lint, format, types, import direction, generated files fresh

@@ -21,7 +21,7 @@ def handle(
     """While the group is being loaded every heartbeat is welcome, as in Kafka."""
     service = GroupService.of(ctx.broker)
     try:
-        response: HeartbeatResponse | Awaitable[HeartbeatResponse] = service.ask(
+        response: HeartbeatResponse | Awaitable[HeartbeatResponse] = service.ask_beside(
             request.group_id, lambda _: service.shard.heartbeat(request)
         )
     except KafkaError as error:

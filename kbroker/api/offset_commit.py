@@ -4,11 +4,13 @@ v2-4 retention of its own; v3 throttle time; v6 leader epoch; v7 group instance 
 v9 member epochs and GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848); v10 topic ids (v0-1 are gone since Kafka 4.0).
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
+from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.groups.service import GroupService
+from kbroker.control.machine import Deferred
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_commit import (
@@ -24,8 +26,35 @@ API = Api(ApiKey.OFFSET_COMMIT, 2, 10)
 TOPIC_IDS_FROM = 10
 
 
-async def handle(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
+def handle(
+    ctx: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse | Deferred | Awaitable[OffsetCommitResponse]:
     """A code per partition; topics and partitions that do not exist are not asked of the group."""
+    if all(_known(ctx, topic) for topic in request.topics) and request.topics:
+        response: OffsetCommitResponse | Deferred | Awaitable[OffsetCommitResponse] = _ask(ctx, request)
+        return response
+    return _handle_partly_known(ctx, request)
+
+
+def _ask(ctx: RequestContext, request: OffsetCommitRequest) -> Any:
+    service = GroupService.of(ctx.broker)
+    return service.ask_beside(
+        request.group_id, lambda now_ms: service.shard.commit_offsets(request, ctx.version, now_ms)
+    )
+
+
+def _known(ctx: RequestContext, topic: OffsetCommitRequestTopic) -> bool:
+    """Whether topic and partitions exist; gives it its name and id when the topic does."""
+    catalogue = ctx.broker.catalogue
+    found = catalogue.by_id(topic.topic_id) if ctx.version >= TOPIC_IDS_FROM else catalogue.get(topic.name)
+    if found is None:
+        return False
+    topic.name, topic.topic_id = found.name, found.topic_id
+    count = len(found.partitions)
+    return all(0 <= part.partition_index < count for part in topic.partitions) and bool(topic.partitions)
+
+
+async def _handle_partly_known(ctx: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
     response = OffsetCommitResponse()
     known = _known_topics(ctx, request, response)
     if not known:

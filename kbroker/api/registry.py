@@ -76,6 +76,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.row import SERVED, Api, Owner
 from kbroker.control.broker import Broker
+from kbroker.control.machine import Deferred
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import KafkaError
@@ -161,8 +162,8 @@ Answer = bytes | None
 """A whole response frame, or None: close the connection without an answer."""
 
 
-def dispatch(broker: Broker, client: ClientRequest) -> Answer | Awaitable[Answer]:
-    """Answer one request in the control process; awaitable when it can not be answered at once."""
+def dispatch(broker: Broker, client: ClientRequest) -> Answer | Deferred | Awaitable[Answer]:
+    """Answer one request in the control process; a Deferred or awaitable when it can not be answered at once."""
     api = APIS.get(client.api_key)
     if api is None or api.owner is not Owner.CONTROL or not api.accepts(client.api_version):
         if client.api_key == api_versions.API.key:
@@ -188,7 +189,27 @@ def dispatch(broker: Broker, client: ClientRequest) -> Answer | Awaitable[Answer
     if isinstance(response, bytes):
         ErrorCounts.of(broker).count(client, response)
         return response
+    if isinstance(response, Deferred):
+        answer = Deferred()
+
+        def settle(found: Struct | KafkaError) -> None:
+            answer.complete(_settled(broker, module, client, request, found))
+
+        response.on_complete(settle)
+        return answer
     return _later(broker, module, client, request, response)
+
+
+def _settled(
+    broker: Broker, module: ModuleType, client: ClientRequest, request: Struct, found: Struct | KafkaError
+) -> Answer:
+    try:
+        if isinstance(found, KafkaError):
+            return _refused(broker, module, client, request, found)
+        return _encoded(broker, client, found)
+    except ProtocolError:
+        log.exception("the answer to %s can not be written", client.api_key)
+        return None
 
 
 def _complain(client: ClientRequest, what: str) -> None:

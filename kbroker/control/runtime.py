@@ -7,11 +7,14 @@ replayed records of the one before, so nothing ever has to be rolled back.
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.gathering import Gathering
 from kbroker.control.internal_topic import ensure
 from kbroker.control.machine import Deferred, Machine, Operation, Outcome, Record, TransactionalMachine
 from kbroker.control.replay import load_partition
@@ -21,6 +24,14 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Independent:
+    """Operations of one key that are under way and need not see each other's records. tail: ends with the last one."""
+
+    tail: "asyncio.Future[None]"
+    count: int = 0
 
 
 class Runtime:
@@ -39,6 +50,8 @@ class Runtime:
         self._machine: Machine | None = None
         self._timers = WheelTimers(loop)
         self._tails: dict[str, asyncio.Future[None]] = {}
+        self._independent: dict[str, Independent] = {}
+        self._gathering = Gathering(appender, self._max_bytes, loop)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = loop
         self._loading = asyncio.Lock()
@@ -125,6 +138,56 @@ class Runtime:
             return response.value if response.done else self._wait(response)
         return response
 
+    def ask_beside(self, key: str, operation: Operation) -> Any:
+        """As `ask`, for operations that need not see what others of their kind have under way (commits of offsets).
+
+        The response, a Deferred of it (or of the KafkaError), or an awaitable. Raises KafkaError.
+        """
+        tail = self._tails.get(key)
+        group = self._independent.get(key)
+        if tail is not None and (group is None or group.tail is not tail):
+            return self.run(key, operation)
+        partition = self._partition(key)
+        now_ms = self._broker.now_ms()
+        outcome = operation(now_ms)
+        assert outcome.then is None
+        if not outcome.records:
+            return outcome.response
+        if group is None:
+            group = self._independent[key] = Independent(self._loop.create_future())
+            self._tails[key] = group.tail
+        group.count += 1
+        answer = Deferred()
+        self._gathering.add(
+            partition,
+            outcome.records,
+            now_ms,
+            partial(self._written, key, group, partition.index, outcome, now_ms, answer),
+        )
+        return answer
+
+    def _written(
+        self,
+        key: str,
+        group: Independent,
+        index: int,
+        outcome: Outcome,
+        now_ms: int,
+        answer: Deferred,
+        failure: KafkaError | None,
+    ) -> None:
+        if failure is None:
+            for record in outcome.records:
+                self.machine.replay(index, record.key, record.value, now_ms)
+        else:
+            log.warning("%s-%d: append failed: %s", self.topic, index, failure)
+        group.count -= 1
+        if not group.count:
+            if self._independent.get(key) is group:
+                del self._independent[key]
+            self._next_turn(key, group.tail)
+        answer.complete(outcome.response if failure is None else KafkaError(coordinator_error(failure.code)))
+
     async def _write_decided(
         self, key: str, mine: "asyncio.Future[None]", partition: Partition, outcome: Outcome
     ) -> Any:
@@ -193,14 +256,17 @@ class Runtime:
     async def _append(
         self, partition: Partition, records: list[Record], now_ms: int, producer: tuple[int, int] | None
     ) -> None:
-        content = [(record.key, record.value, (), now_ms) for record in records]
         if producer is None:
-            batch = build_batch(content)
-        else:
-            batch = build_batch(content, producer=(*producer, -1), transactional=True)
-        if len(batch) > self._broker.topic_config(self.topic).max_message_bytes:
+            await self._gathering.append(partition, records, now_ms)
+            return
+        content = [(record.key, record.value, (), now_ms) for record in records]
+        batch = build_batch(content, producer=(*producer, -1), transactional=True)
+        if len(batch) > self._max_bytes():
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
         await self._appender.append(partition, batch)
+
+    def _max_bytes(self) -> int:
+        return self._broker.topic_config(self.topic).max_message_bytes
 
     async def _wait(self, deferred: Deferred) -> Any:
         future: asyncio.Future[Any] = self._loop.create_future()
@@ -247,10 +313,12 @@ class Runtime:
     def close(self) -> None:
         """No timer and no operation goes on."""
         self._timers.close()
+        self._gathering.close()
         for task in self._tasks:
             task.cancel()
 
 
+@lru_cache(1 << 16)
 def positive_hash(key: str) -> int:
     """Absolute value of Java's String.hashCode, which goes over UTF-16 units; its minimum is 0 (Utils.abs)."""
     number = 0

@@ -8,12 +8,13 @@ from kbroker.purgatory.timing_wheel import TimerEntry, TimingWheel
 
 
 class NamedTimer(TimerEntry):
-    """A timer and what it runs."""
+    """A timer and what it runs. due_ms: not before expiry_ms, when the wheel looks at it."""
 
-    __slots__ = ("action", "name")
+    __slots__ = ("action", "due_ms", "name")
 
     def __init__(self, expiry_ms: int, name: str, action: Callable[[], None]) -> None:
         super().__init__(expiry_ms)
+        self.due_ms = expiry_ms
         self.name = name
         self.action = action
 
@@ -30,9 +31,18 @@ class WheelTimers:
         self._wake_ms = 0
 
     def schedule(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
-        """Run the action after delay_ms; replaces a timer of the same name."""
-        self.cancel(name)
-        timer = NamedTimer(self._clock_ms() + delay_ms, name, action)
+        """Run the action after delay_ms; replaces a timer of the same name.
+
+        One that is only put off, as a session is by each heartbeat, stays in its place until the wheel comes to it.
+        """
+        due_ms = self._clock_ms() + delay_ms
+        known = self._timers.get(name)
+        if known is not None:
+            if known.expiry_ms <= due_ms:
+                known.due_ms, known.action = due_ms, action
+                return
+            self._wheel.cancel(known)
+        timer = NamedTimer(due_ms, name, action)
         self._timers[name] = timer
         self._wheel.add(timer)
         self._arm()
@@ -46,11 +56,16 @@ class WheelTimers:
     def advance(self) -> None:
         """Run what is due."""
         self._wake = None
-        for timer in self._wheel.advance(self._clock_ms()):
+        now_ms = self._clock_ms()
+        for timer in self._wheel.advance(now_ms):
             assert isinstance(timer, NamedTimer)
-            if self._timers.get(timer.name) is timer:
-                del self._timers[timer.name]
-                timer.action()
+            if self._timers.get(timer.name) is not timer:
+                continue
+            if timer.due_ms > now_ms:
+                self._wheel.reschedule(timer, timer.due_ms)
+                continue
+            del self._timers[timer.name]
+            timer.action()
         self._arm()
 
     def _arm(self) -> None:

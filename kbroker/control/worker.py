@@ -25,6 +25,7 @@ from kbroker.control.endpoint import advertised_endpoint
 from kbroker.control.groups.summary import summaries
 from kbroker.control.links import bounded
 from kbroker.control.log_dir_moves import LogDirMoves
+from kbroker.control.machine import Deferred
 from kbroker.control.replication.reassignment import finish_all
 from kbroker.control.replication.service import Replication
 from kbroker.control.request_time import RequestTime
@@ -54,7 +55,7 @@ from kbroker.protocol.errors import KafkaError
 
 log = logging.getLogger(__name__)
 
-Dispatch = Callable[[Broker, ClientRequest], bytes | Awaitable[bytes | None] | None]
+Dispatch = Callable[[Broker, ClientRequest], bytes | Deferred | Awaitable[bytes | None] | None]
 Coordinators = Callable[[Broker, Appender], Sequence[Runtime]]
 """Makes the coordinators and enters them into the broker."""
 
@@ -195,6 +196,8 @@ class Control:
             self._request_time.spent(client, began_ns)
         if answer is None or isinstance(answer, bytes):
             link.reply(call_id, answer)
+        elif isinstance(answer, Deferred):
+            answer.on_complete(partial(link.reply, call_id))
         else:
             self._start(self._reply_later(link, call_id, client, answer))
 

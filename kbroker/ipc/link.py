@@ -1,9 +1,9 @@
 """Duplex message channels between processes over Unix sockets: calls, replies, one-way messages.
 
-A frame is a 4-byte little-endian length and the pickle of ``(call_id, body)``, or of ``(call_id, number in PLAIN,
-fields)`` for messages that come with every request. Call ids are the caller's; 0 means that no reply is wanted. Two
-ends exist: ``AsyncLink`` for processes with an event loop (network, control) and ``PolledLink`` for the IO worker's
-own loop.
+A frame is a 4-byte little-endian length and the pickle of ``(call_id, body)``, or of a list of ``(call_id, number in
+PLAIN, fields)`` for messages that come with every request, several at a time. Call ids are the caller's; 0 means that
+no reply is wanted. Two ends exist: ``AsyncLink`` for processes with an event loop (network, control) and
+``PolledLink`` for the IO worker's own loop.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import pickle
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
 from kbroker.ipc.messages import ClientRequest, Reply
@@ -20,6 +21,11 @@ LENGTH = struct.Struct("<I")
 RECEIVE_BYTES = 1 << 18
 PLAIN: tuple[type[Reply] | type[ClientRequest], ...] = (Reply, ClientRequest)
 _NUMBERS = {kind: number for number, kind in enumerate(PLAIN)}
+TOGETHER = 16
+"""Messages that leave together at most: the other side begins to work on them while this one makes the next ones."""
+
+Answered = Callable[[Reply | None], None]
+"""Told the reply to a call, None when the link is lost."""
 
 
 class LinkClosed(ConnectionError):
@@ -27,10 +33,12 @@ class LinkClosed(ConnectionError):
 
 
 def pack(call_id: int, body: Any) -> bytes:
-    """One frame."""
-    number = _NUMBERS.get(type(body))
-    message = (call_id, body) if number is None else (call_id, number, tuple(body))
-    payload = pickle.dumps(message, protocol=5)
+    """One frame of one message."""
+    return _frame((call_id, body))
+
+
+def _frame(content: Any) -> bytes:
+    payload = pickle.dumps(content, protocol=5)
     return LENGTH.pack(len(payload)) + payload
 
 
@@ -51,8 +59,9 @@ class FrameReader:
             payload = bytes(self._buffer[position + 4 : position + 4 + length])
             position += 4 + length
             message = pickle.loads(payload)
-            if len(message) == 3:
-                yield message[0], PLAIN[message[1]]._make(message[2])
+            if isinstance(message, list):
+                for call_id, number, fields in message:
+                    yield call_id, PLAIN[number]._make(fields)
             else:
                 yield message
         del self._buffer[:position]
@@ -71,9 +80,9 @@ class AsyncLink(asyncio.Protocol):
         self._on_message = on_message
         self._on_lost = on_lost
         self._reader = FrameReader()
-        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._calls: dict[int, Answered] = {}
         self._next_call = 1
-        self._out: list[bytes] = []
+        self._out: list[bytes | tuple[int, int, tuple[Any, ...]]] = []
         self._transport: asyncio.Transport | None = None
         self.peer: Any = None  # whatever the owner wants to remember of the other side
 
@@ -84,6 +93,7 @@ class AsyncLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's has no such base class
+        self._transport.set_write_buffer_limits(high=0)  # what is written leaves now, not after the turn
 
     def data_received(self, data: bytes) -> None:
         for call_id, body in self._reader.feed(data):
@@ -93,61 +103,92 @@ class AsyncLink(asyncio.Protocol):
                 self._on_message(self, call_id, body)
 
     def _settle(self, reply: Reply) -> None:
-        future = self._calls.pop(reply.call_id, None)
-        if future is None or future.done():
-            return
-        if reply.error:
-            future.set_exception(KafkaError(ErrorCode(reply.error), reply.message))
-        else:
-            future.set_result(reply.value)
+        answered = self._calls.pop(reply.call_id, None)
+        if answered is not None:
+            answered(reply)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio.Protocol's signature
         self._transport = None
         calls, self._calls = self._calls, {}
-        for future in calls.values():
-            if not future.done():
-                future.set_exception(LinkClosed("the other process went away"))
+        for answered in calls.values():
+            answered(None)
         if self._on_lost is not None:
             self._on_lost(self)
 
-    def _write(self, frame: bytes) -> None:
-        """What one turn of the loop has to say goes out in one piece."""
-        if not self._out:
+    def _write(self, call_id: int, body: Any, now: bool = False) -> None:
+        """What one turn of the loop has to say goes out in few pieces. now: the body may change meanwhile."""
+        out = self._out
+        if not out:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._out.append(frame)
+        number = _NUMBERS.get(type(body))
+        out.append(pack(call_id, body) if now or number is None else (call_id, number, tuple(body)))
+        if len(out) >= TOGETHER:
+            self._flush()
 
     def _flush(self) -> None:
         out, self._out = self._out, []
-        if out and self._transport is not None:
-            self._transport.write(b"".join(out))
+        if not out or self._transport is None:
+            return
+        frames: list[bytes] = []
+        plain: list[tuple[int, int, tuple[Any, ...]]] = []
+        for message in out:
+            if isinstance(message, tuple):
+                plain.append(message)
+                continue
+            if plain:
+                frames.append(_frame(plain))
+                plain = []
+            frames.append(message)
+        if plain:
+            frames.append(_frame(plain))
+        self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
     def send(self, body: Any) -> None:
         """One-way message; silently dropped when the link is down."""
         if self._transport is not None:
-            self._write(pack(0, body))
+            self._write(0, body)
+
+    def ask(self, body: Any, answered: Answered) -> None:
+        """Send, and have the reply told; None at once when the link is down."""
+        if self._transport is None:
+            answered(None)
+            return
+        call_id = self._next_call
+        self._next_call += 1
+        self._calls[call_id] = answered
+        self._write(call_id, body)
 
     def call(self, body: Any) -> "Awaitable[Any]":
         """Send and await the reply's value; raises KafkaError for an error reply, LinkClosed if the peer dies."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        if self._transport is None:
-            future.set_exception(LinkClosed("the link is down"))
-            return future
-        call_id = self._next_call
-        self._next_call += 1
-        self._calls[call_id] = future
-        self._write(pack(call_id, body))
+        self.ask(body, partial(_settle_future, future))
         return future
 
     def reply(self, call_id: int, value: Any = None, error: int = 0, message: str = "") -> None:
         """Answer a call; a no-op for one-way messages."""
-        if call_id and self._transport is not None:
-            self._write(pack(0, Reply(call_id, value, error, message)))
+        if not call_id or self._transport is None:
+            return
+        if value is None or type(value) is bytes:
+            self._write(0, Reply(call_id, value, error, message))
+        else:
+            self._write(0, Reply(call_id, value, error, message), now=True)
 
     def close(self) -> None:
         """Close after what was written has left."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
+
+
+def _settle_future(future: "asyncio.Future[Any]", reply: Reply | None) -> None:
+    if future.done():
+        return
+    if reply is None:
+        future.set_exception(LinkClosed("the other process went away"))
+    elif reply.error:
+        future.set_exception(KafkaError(ErrorCode(reply.error), reply.message))
+    else:
+        future.set_result(reply.value)
 
 
 class PolledLink:

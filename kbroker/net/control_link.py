@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kbroker.ipc.link import AsyncLink, LinkClosed
+from kbroker.ipc.link import Answered, AsyncLink, LinkClosed
 from kbroker.ipc.messages import (
     ClientRequest,
     ConnectionClosed,
@@ -79,13 +79,13 @@ class ControlLink:
         """Whether a request would reach control."""
         return self._link is not None and not self._link.closed
 
-    def request(self, request: ClientRequest) -> "asyncio.Future[bytes | None]":
-        """Control's framed answer, None to close the connection; fails with LinkClosed when control goes away."""
+    def request(self, request: ClientRequest, answered: Answered) -> None:
+        """Have control's framed answer told: a Reply whose value is None to close the connection, or None when control
+        goes away before it answers."""
         if self._link is None:
-            failed: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-            failed.set_exception(LinkClosed("control is not there"))
-            return failed
-        return asyncio.ensure_future(self._link.call(request))
+            answered(None)
+        else:
+            self._link.ask(request, answered)
 
     def tell_closed(self, connection_id: int) -> None:
         """Let control know that a connection is no more; a control that starts later knows none of it anyway."""

@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from kbroker.ipc.link import LinkClosed
-from kbroker.ipc.messages import ClientRequest
+from kbroker.ipc.messages import ClientRequest, Reply
 from kbroker.log.open_files import OpenFile
 from kbroker.net.connection import Connection, State
 from kbroker.net.control_link import ControlLink
@@ -20,7 +19,6 @@ from kbroker.net.process import NetworkProcess
 from kbroker.net.request_counts import PURGATORY_SECONDS
 from kbroker.net.waiting_fetches import WaitingFetches
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.frame import RequestHeader, parse_request
 from kbroker.protocol.schema import ProtocolError
 
@@ -120,18 +118,16 @@ class Dispatch:
             loop = asyncio.get_running_loop()
             loop.call_later(CONTROL_RETRY_SECONDS, self._ask_control, connection, request, patience - 1)
             return
-        self._control.request(request).add_done_callback(
-            lambda done: self._control_answered(connection, done)
-        )
+        self._control.request(request, partial(self._control_answered, connection))
 
-    def _control_answered(self, connection: Connection, done: "asyncio.Future[bytes | None]") -> None:
-        try:
-            self._answered(connection, done.result())
-        except LinkClosed:
+    def _control_answered(self, connection: Connection, reply: Reply | None) -> None:
+        if reply is None:
             self._process.close(connection, "control went away before it answered")
-        except KafkaError as error:
-            log.error("control could not serve API key %d: %s", connection.api_key, error)
+        elif reply.error:
+            log.error("control could not serve API key %d: %s", connection.api_key, reply.message)
             self._process.close(connection, "control failed")
+        else:
+            self._answered(connection, reply.value)
 
     def _answered(self, connection: Connection, answer: bytes | None) -> None:
         if answer is None:

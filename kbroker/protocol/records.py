@@ -112,27 +112,42 @@ def read_varint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
             raise ProtocolError("a varint of more than 10 bytes in a record")
 
 
-def _write_sized(out: bytearray, data: bytes | None) -> None:
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    write_varint(out, value)
+    return bytes(out)
+
+
+_VARINTS: Final = tuple(_varint(value) for value in range(2048))
+"""Lengths, offset and time deltas of nearly all records, which are small, ready-made."""
+
+
+def _sized(data: bytes | None) -> tuple[bytes, bytes]:
     if data is None:
-        out.append(1)  # zigzag of -1
-    else:
-        write_varint(out, len(data))
-        out += data
+        return b"\1", b""  # zigzag of -1
+    size = len(data)
+    return _VARINTS[size] if size < len(_VARINTS) else _varint(size), data
 
 
-def _write_record(out: bytearray, offset_delta: int, timestamp_delta: int, record: NewRecord) -> None:
+def _record(offset_delta: int, timestamp_delta: int, record: NewRecord) -> bytes:
     key, value, headers, _ = record
-    body = bytearray(1)  # attributes, unused
-    write_varint(body, timestamp_delta)
-    write_varint(body, offset_delta)
-    _write_sized(body, key)
-    _write_sized(body, value)
-    write_varint(body, len(headers))
-    for name, content in headers:
-        _write_sized(body, name.encode())
-        _write_sized(body, content)
-    write_varint(out, len(body))
-    out += body
+    body = b"".join(
+        (
+            b"\0",  # attributes, unused
+            _VARINTS[timestamp_delta] if 0 <= timestamp_delta < len(_VARINTS) else _varint(timestamp_delta),
+            _VARINTS[offset_delta] if offset_delta < len(_VARINTS) else _varint(offset_delta),
+            *_sized(key),
+            *_sized(value),
+            _varint(len(headers)) if headers else b"\0",
+            *(
+                piece
+                for name, content in headers
+                for each in (name.encode(), content)
+                for piece in _sized(each)
+            ),
+        )
+    )
+    return (_VARINTS[len(body)] if len(body) < len(_VARINTS) else _varint(len(body))) + body
 
 
 def build_batch(
@@ -153,9 +168,9 @@ def build_batch(
     if not records:
         raise ValueError("a batch has at least one record")
     base_timestamp = records[0][3]
-    body = bytearray()
-    for delta, record in enumerate(records):
-        _write_record(body, delta, record[3] - base_timestamp, record)
+    body = b"".join(
+        [_record(delta, record[3] - base_timestamp, record) for delta, record in enumerate(records)]
+    )
     attributes = int(codec)
     attributes |= layout.ATTRIBUTE_TRANSACTIONAL if transactional else 0
     attributes |= layout.ATTRIBUTE_CONTROL if control else 0
@@ -163,7 +178,7 @@ def build_batch(
     if log_append_time_ms is not None:
         attributes |= layout.ATTRIBUTE_LOG_APPEND_TIME
         max_timestamp = log_append_time_ms
-    packed = compress(codec, bytes(body))
+    packed = compress(codec, body)
     fields = (attributes, len(records) - 1, base_timestamp, max_timestamp, *producer, len(records))
     return _seal(base_offset, partition_leader_epoch, fields, packed)
 

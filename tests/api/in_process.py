@@ -6,6 +6,7 @@ from typing import Any
 
 from kbroker.api.registry import dispatch
 from kbroker.control.broker import Broker
+from kbroker.control.machine import Deferred
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact, encode
@@ -34,6 +35,10 @@ async def send(broker: Broker, api: ApiKey, version: int, request: Struct | byte
     """The whole answer frame, None when the connection would be closed."""
     body = request if isinstance(request, bytes) else encode(request, version)
     answer = dispatch(broker, client_request(api, version, body))
+    if isinstance(answer, Deferred):
+        later: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        answer.on_complete(later.set_result)
+        return await later
     return await answer if inspect.isawaitable(answer) else answer
 
 

@@ -108,3 +108,29 @@ def test_closed_timers_are_silent() -> None:
     clock.advance(100)
     assert not fired
     assert asyncio.iscoroutinefunction(made.close) is False
+
+
+def test_a_timer_that_is_put_off_again_and_again_fires_once_at_its_last_time() -> None:
+    made, clock, fired = timers()
+    for _ in range(50):
+        made.schedule("session", 100, lambda: fired.append("expired"))
+        clock.advance(clock.now_ms + 90)
+    assert not fired
+    clock.advance(clock.now_ms + 9)
+    assert not fired
+    clock.advance(clock.now_ms + 1)
+    assert fired == ["expired"]
+    assert len(made) == 0
+
+
+def test_a_timer_that_is_put_off_and_then_cancelled_or_brought_forward_obeys() -> None:
+    made, clock, fired = timers()
+    for name in ("cancelled", "sooner"):
+        made.schedule(name, 100, lambda name=name: fired.append(name))  # type: ignore[misc]
+        made.schedule(name, 1000, lambda name=name: fired.append(f"late {name}"))  # type: ignore[misc]
+    made.cancel("cancelled")
+    made.schedule("sooner", 50, lambda: fired.append("sooner"))
+    clock.advance(50)
+    assert fired == ["sooner"]
+    clock.advance(5000)
+    assert fired == ["sooner"]

@@ -102,6 +102,11 @@ class GroupService:
         self._check_topic()
         return self.runtime.ask(group_id, operation)
 
+    def ask_beside(self, group_id: str, operation: Operation) -> Any:
+        """As `ask`, for commits and heartbeats, which need not see each other (Runtime.ask_beside)."""
+        self._check_topic()
+        return self.runtime.ask_beside(group_id, operation)
+
     def read(self, group_id: str) -> GroupShard:
         """The shard, for a question about one group. Raises KafkaError while its partition is being loaded."""
         self._check_topic()

@@ -1,0 +1,110 @@
+"""Appends of operations that the loop has at hand together: one batch, one ring entry, one wake-up for all of them."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from kbroker.control.appender import Appender
+from kbroker.control.catalogue import Partition
+from kbroker.control.machine import Record
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.records import build_batch
+
+TOGETHER = 64
+"""Operations of one batch at most: the IO worker begins on them while others are decided."""
+RECORD_BYTES = 40
+"""No record takes more besides its key and value: lengths, deltas and attributes are varints."""
+BATCH_BYTES = 61
+
+Done = Callable[[KafkaError | None], None]
+"""Told when the records are in the log, or why they are not."""
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What is to be one batch. size: at least its bytes."""
+
+    partition: Partition
+    now_ms: int
+    size: int = BATCH_BYTES
+    records: list[Record] = field(default_factory=list)
+    waiting: list[Done] = field(default_factory=list)
+
+
+class Gathering:
+    """Runs in: control. Owner: a Runtime. The records of one operation stay together, and in order of `add`.
+
+    max_bytes: the largest batch that the topic takes.
+    """
+
+    def __init__(
+        self, appender: Appender, max_bytes: Callable[[], int], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._appender = appender
+        self._max_bytes = max_bytes
+        self._loop = loop
+        self._open: dict[int, Gathered] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, partition: Partition, records: list[Record], now_ms: int, done: Done) -> None:
+        """Append an operation's records with whatever else this turn of the loop appends to the partition."""
+        size = sum(RECORD_BYTES + len(record.key) + len(record.value or b"") for record in records)
+        limit = self._max_bytes()
+        gathered = self._open.get(partition.index)
+        if gathered is not None and gathered.size + size > limit:
+            self._flush(partition.index)
+            gathered = None
+        if gathered is None:
+            gathered = self._open[partition.index] = Gathered(partition, now_ms)
+            self._loop.call_soon(self._flush_if, gathered)
+        gathered.size += size
+        gathered.records += records
+        gathered.waiting.append(done)
+        if len(gathered.waiting) >= TOGETHER or gathered.size > limit:
+            self._flush(partition.index)
+
+    def _flush_if(self, gathered: Gathered) -> None:
+        if self._open.get(gathered.partition.index) is gathered:
+            self._flush(gathered.partition.index)
+
+    def _flush(self, index: int) -> None:
+        gathered = self._open.pop(index)
+        task = self._loop.create_task(self._append(gathered))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _append(self, gathered: Gathered) -> None:
+        now_ms = gathered.now_ms
+        failure: KafkaError | None = None
+        batch = build_batch([(record.key, record.value, (), now_ms) for record in gathered.records])
+        try:
+            if len(batch) > self._max_bytes():
+                raise KafkaError(
+                    ErrorCode.MESSAGE_TOO_LARGE
+                )  # one operation's alone: others were sent before
+            await self._appender.append(gathered.partition, batch)
+        except KafkaError as error:
+            failure = error
+        for done in gathered.waiting:
+            done(failure)
+
+    async def append(self, partition: Partition, records: list[Record], now_ms: int) -> None:
+        """As `add`, and wait. Raises KafkaError."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        self.add(partition, records, now_ms, partial(_settle, future))
+        await future
+
+    def close(self) -> None:
+        """Nothing is waited for any more."""
+        for task in self._tasks:
+            task.cancel()
+
+
+def _settle(future: "asyncio.Future[None]", failure: KafkaError | None) -> None:
+    if future.done():
+        return
+    if failure is None:
+        future.set_result(None)
+    else:
+        future.set_exception(failure)

@@ -1,0 +1,114 @@
+"""Operations that are at hand together are one batch; each is told of its own fate."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from kbroker.control.gathering import TOGETHER
+from kbroker.control.machine import Deferred, Outcome, Record
+from kbroker.control.runtime import Runtime
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.records import read_all
+from tests.control.fakes import World
+from tests.control.test_runtime import Log, Machine, puts, run
+
+
+def answers(asked: list[Deferred]) -> list[object]:
+    return [each.value for each in asked]
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def check(folder: Path, test: Callable[[Runtime, Machine, Log], Awaitable[None]]) -> None:
+    async def body(runtime: Runtime, machine: Machine, log: Log, _: World) -> None:
+        await test(runtime, machine, log)
+
+    run(folder, body)
+
+
+def test_what_one_turn_writes_is_one_batch_in_order(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
+        asked = [runtime.ask_beside("g", puts(b"k", b"%d" % number, number)) for number in range(10)]
+        assert not log.batches
+        assert not any(each.done for each in asked)
+        await settle()
+        ((_, batch),) = log.batches
+        assert [record.value for record in read_all(batch)] == [b"%d" % number for number in range(10)]
+        assert answers(asked) == list(range(10))
+        assert machine.state == {b"k": b"9"}
+
+    check(tmp_path, test)
+
+
+def test_nobody_is_answered_before_the_records_are_in_the_log(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
+        log.held.clear()
+        asked = runtime.ask_beside("g", puts(b"k", b"v", "done"))
+        await settle()
+        assert not asked.done
+        assert machine.state == {}
+        log.held.set()
+        await settle()
+        assert asked.value == "done"
+
+    check(tmp_path, test)
+
+
+def test_many_operations_are_several_batches(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
+        asked = [runtime.ask_beside("g", puts(b"k", b"v", number)) for number in range(2 * TOGETHER + 1)]
+        await settle()
+        assert [len(list(read_all(batch))) for _, batch in log.batches] == [TOGETHER, TOGETHER, 1]
+        assert answers(asked) == list(range(2 * TOGETHER + 1))
+
+    check(tmp_path, test)
+
+
+def test_one_that_is_too_large_fails_alone(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
+        values = (b"before", bytes(2_000_000), b"after")
+        asked = [runtime.ask_beside("g", puts(b"k", value, "ok")) for value in values]
+        await settle()
+        first, large, last = answers(asked)
+        assert (first, last) == ("ok", "ok")
+        assert isinstance(large, KafkaError)
+        assert large.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+    check(tmp_path, test)
+
+
+def test_a_failed_batch_is_told_to_all_of_it_and_replayed_by_none(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
+        log.error = ErrorCode.KAFKA_STORAGE_ERROR
+        asked = [runtime.ask_beside(key, puts(b"k", b"v")) for key in ("g", "g", "g")]
+        await settle()
+        assert [getattr(each, "code", None) for each in answers(asked)] == [ErrorCode.NOT_COORDINATOR] * 3
+        assert machine.state == {}
+        log.error = None
+        assert await runtime.run("g", puts(b"k", b"v", "ok")) == "ok"
+
+    check(tmp_path, test)
+
+
+def test_what_must_see_the_others_waits_for_them_and_they_for_it(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
+        def look(_: int) -> Outcome:
+            return Outcome([Record(b"seen", machine.state.get(b"k"))], "looked")
+
+        log.held.clear()
+        early = [runtime.ask_beside("g", puts(b"k", b"%d" % number, number)) for number in range(2)]
+        looking = asyncio.ensure_future(runtime.run("g", look))
+        await settle()
+        late = asyncio.ensure_future(runtime.ask_beside("g", puts(b"k", b"late", "late")))
+        await settle()
+        assert not looking.done()
+        log.held.set()
+        assert await looking == "looked"
+        assert await late == "late"
+        assert answers(early) == [0, 1]
+        assert machine.state == {b"k": b"late", b"seen": b"1"}
+
+    check(tmp_path, test)
