@@ -32,6 +32,7 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
                 await broker.in_store(lambda store: store.apply(Change(features=levels)))
                 broker.features |= levels
                 broker.features_epoch += 1
+                await broker.links.announce(broker.next_image())
     failed = next((name for name, error in errors.items() if error), None)
     if failed is not None and (error := errors[failed]) is not None:
         message = (

@@ -218,18 +218,28 @@ class Broker:
     def next_image(self, topics: tuple[TopicImage, ...] = (), deleted: tuple[str, ...] = ()) -> Image:
         """A delta for the network processes."""
         self._image_version += 1
-        return Image(self._image_version, False, topics, deleted, self.dynamic_settings())
+        return self._image(False, topics, deleted)
 
     def quota_image(self) -> Image:
         """A delta that tells the quotas."""
         self._image_version += 1
-        return Image(self._image_version, False, (), (), self.dynamic_settings(), self.quotas)
+        return self._image(False, quotas=self.quotas)
 
     def full_image(self) -> Image:
         """Everything, for a network process that starts; includes what is being announced right now."""
         topics = {**self.catalogue.topics, **self.announcing}
-        images = tuple(topic.image() for topic in topics.values())
-        return Image(self._image_version, True, images, (), self.dynamic_settings(), self.quotas)
+        return self._image(True, tuple(topic.image() for topic in topics.values()), (), self.quotas)
+
+    def _image(
+        self,
+        full: bool,
+        topics: tuple[TopicImage, ...] = (),
+        deleted: tuple[str, ...] = (),
+        quotas: QuotaTable | None = None,
+    ) -> Image:
+        settings, features = self.dynamic_settings(), dict(self.features)
+        version, epoch = self._image_version, self.features_epoch
+        return Image(version, full, topics, deleted, settings, quotas, features, epoch)
 
     def dynamic_settings(self) -> dict[str, str]:
         """Broker settings changed at run time, by name."""

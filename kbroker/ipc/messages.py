@@ -242,8 +242,9 @@ class TopicImage:
 @dataclass(frozen=True, slots=True)
 class Image:
     """Topics to add or replace, and names to drop. full: forget everything else first. Called; replied when
-    every later request of every connection sees it. settings: dynamic broker settings by Kafka name.
-    quotas: all of them, None when they are what they were."""
+    every later request of every connection sees it. settings: dynamic broker settings by Kafka name. quotas: all of
+    them, None when they are what they were. features: levels that were changed from their defaults, and how often that
+    has happened."""
 
     version: int
     full: bool
@@ -251,6 +252,8 @@ class Image:
     deleted: tuple[str, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)
     quotas: QuotaTable | None = None
+    features: dict[str, int] = field(default_factory=dict)
+    features_epoch: int = 0
 
 
 # --- control -> io (all are called) ----------------------------------------------------------------

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import uvloop
 
@@ -26,16 +26,27 @@ DRAIN_SECONDS = 5.0
 DRAIN_POLL_SECONDS = 0.005
 
 
-def main(context: ChildContext, local_handlers: Mapping[int, LocalHandler], served: Versions) -> None:
+def main(
+    context: ChildContext,
+    local_handlers: Mapping[int, LocalHandler],
+    served: Versions,
+    image_listener: Callable[[Image], None] = lambda _: None,
+) -> None:
     """Serve until SIGTERM. Runs in: network.
 
     local_handlers: by API key, ClientRequest -> framed answer or None to close; they must not block.
     served: the versions answered of every API; control gets what has no local handler (and is not Produce or Fetch).
+    image_listener: told each image of control before any request that comes after it.
     """
-    uvloop.run(_serve(context, local_handlers, served))
+    uvloop.run(_serve(context, local_handlers, served, image_listener))
 
 
-async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandler], served: Versions) -> None:
+async def _serve(
+    context: ChildContext,
+    local_handlers: Mapping[int, LocalHandler],
+    served: Versions,
+    image_listener: Callable[[Image], None],
+) -> None:
     assert context.handoff is not None
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -67,6 +78,7 @@ async def _serve(context: ChildContext, local_handlers: Mapping[int, LocalHandle
             process.quotas.change(image.quotas, list(process.connections.values()))
             if context.index == 0:
                 ip_rates.change(image.quotas)
+        image_listener(image)
 
     control = ControlLink(context.control_address, Hello("network", context.index, context.epoch), on_image)
     process.transactions.ask = control.verify

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.api import api_versions
+from kbroker.api.api_versions import LocalAnswers
+from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.registry import APIS
 from kbroker.control.features import FEATURES, check_update, finalized, offered
 from kbroker.protocol.api_keys import ApiKey
@@ -13,6 +14,7 @@ from kbroker.protocol.codec import decode_exact, encode
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kbroker.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from kbroker.protocol.schema import ProtocolError
 from tests.api.in_process import ask, client_request, send
 from tests.control.fakes import world
 
@@ -89,13 +91,24 @@ def test_features_are_listed_only_with_the_apis_they_promise() -> None:
 
 def test_a_network_process_answers_as_control_does(tmp_path: Path) -> None:
     with world(tmp_path) as made:
-        for version in range(5):
-            frame = asyncio.run(send(made.broker, ApiKey.API_VERSIONS, version, REQUEST))
-            client = client_request(ApiKey.API_VERSIONS, version, encode(REQUEST, version))
-            assert api_versions.answer(client, made.broker.features, made.broker.features_epoch) == frame
-        client = client_request(ApiKey.API_VERSIONS, 9, b"")
-        assert api_versions.answer(client, {}, 0) == asyncio.run(
-            send(made.broker, ApiKey.API_VERSIONS, 9, b"")
+        local = LocalAnswers(ErrorCounts(made.broker.metrics))
+        malformed = ApiVersionsRequest("a b", "1")
+        for levels in ({}, {"transaction.version": 1}):
+            made.broker.features, made.broker.features_epoch = levels, 7 + len(levels)
+            local.take(made.broker.next_image())
+            for version in (*range(5), 9, -1):
+                for request in (REQUEST, malformed):
+                    body = encode(request, min(max(version, 0), 4))
+                    client = client_request(ApiKey.API_VERSIONS, version, body)
+                    for _ in range(2):  # made, then remembered
+                        told = local.answer(client)
+                        assert told == asyncio.run(send(made.broker, ApiKey.API_VERSIONS, version, body))
+
+
+def test_a_network_process_closes_on_a_body_that_ends_too_early(tmp_path: Path) -> None:
+    with world(tmp_path) as made, pytest.raises(ProtocolError):
+        LocalAnswers(ErrorCounts(made.broker.metrics)).answer(
+            client_request(ApiKey.API_VERSIONS, 3, b"\x05abc")
         )
 
 

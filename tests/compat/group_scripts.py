@@ -41,8 +41,7 @@ def refusals_of_join(talk: Talk) -> None:
         talk.ask(
             f"id required v{version}", ApiKey.JOIN_GROUP, version, join_request(talk.group(f"n{version}"))
         )
-        described = DescribeGroupsRequest([talk.group(f"n{version}")])
-        talk.ask("after id required", ApiKey.DESCRIBE_GROUPS, 6, described)
+        talk.describe_new("after id required", talk.group(f"n{version}"))
 
 
 def join_in_every_version(talk: Talk) -> None:

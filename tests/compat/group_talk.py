@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -21,6 +22,7 @@ _SHORT = re.compile(r"[A-Za-z0-9_-]{22}")
 _REGEX_PROBLEM = re.compile(r"(?<=is not a valid regular expression: ).*")
 _UNORDERED = {"members", "topics", "topic_partitions", "groups", "results", "partitions", "responses"}
 
+KNOWN_S = 10
 LEARNS_S = 0.5
 """Apache Kafka's group coordinator learns of a new topic a moment after its creator."""
 
@@ -66,6 +68,20 @@ class Talk:
     def ask(self, label: str, api: ApiKey, version: int, request: Struct) -> Any:
         """Ask, write the answer down, give it."""
         return self.heard(label, self.later(api, version, request))
+
+    def describe_new(self, label: str, group: str) -> None:
+        """Describe a group that a JoinGroup has just made, once it is there; write that answer down.
+
+        Apache Kafka says MEMBER_ID_REQUIRED before the new group's record is committed, and DescribeGroups reads what
+        is committed: for a moment it may answer GROUP_ID_NOT_FOUND.
+        """
+        deadline = time.monotonic() + KNOWN_S
+        while True:
+            answer: Any = self.peer.ask(ApiKey.DESCRIBE_GROUPS, 6, DescribeGroupsRequest([group]))
+            if answer.groups[0].error_code != ErrorCode.GROUP_ID_NOT_FOUND or time.monotonic() > deadline:
+                self.lines.append((label, self.level(answer)))
+                return
+            time.sleep(0.02)
 
     def later(self, api: ApiKey, version: int, request: Struct) -> "Future[Any]":
         """Ask on a connection of its own and go on; for requests that wait."""
