@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kbroker.control import crash_point
 from kbroker.control.arena_queue import ArenaQueue, Space
 from kbroker.control.catalogue import Partition
 from kbroker.ipc import layout
@@ -86,7 +87,9 @@ class Appender:
         while True:
             left_ms = int((deadline - time.monotonic()) * 1000)
             try:
-                return await self._append_once(partition, batch, acks, max(1, left_ms))
+                offset = await self._append_once(partition, batch, acks, max(1, left_ms))
+                crash_point.reach("appended")
+                return offset
             except KafkaError as error:
                 if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER or left_ms <= 0:
                     raise
@@ -117,6 +120,7 @@ class Appender:
                 break
             await asyncio.sleep(FULL_S)
         self._wake_soon(partition.worker)
+        crash_point.reach("pushed")
         return await future
 
     def _wake_soon(self, worker: int) -> None:

@@ -15,6 +15,7 @@ from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.listeners import Endpoint
 from kbroker.config.sites import Site, port_key, sites_of
 from kbroker.config.topic import TopicConfig
+from kbroker.control import crash_point
 from kbroker.control.catalogue import Catalogue, Partition, Replica, Topic
 from kbroker.control.config_resource import BROKER, TOPIC
 from kbroker.control.links import Links, bounded
@@ -181,10 +182,12 @@ class Broker:
         """Run a step on the store's thread. Raises KAFKA_STORAGE_ERROR."""
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._store_thread, step, self._store)
+            done = await loop.run_in_executor(self._store_thread, step, self._store)
         except sqlite3.Error as error:
             log.error("the store failed: %s", error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The broker's store failed: {error}") from error
+        crash_point.reach("stored")
+        return done
 
     def settings_changed(self, config: BrokerConfig | None = None, topics: Iterable[str] = ()) -> None:
         """Forget what was resolved: of the named topics, or of all when the broker's own settings changed."""

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import signal
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,7 +17,7 @@ import uvloop
 
 from kbroker.config.listeners import Endpoint
 from kbroker.config.sites import port_key, sites_of
-from kbroker.control import state
+from kbroker.control import crash_point, state
 from kbroker.control.appender import Appender
 from kbroker.control.broker import OPENS_AT_ONCE, Broker
 from kbroker.control.catalogue import Partition, Replica, Topic
@@ -51,6 +52,7 @@ from kbroker.ipc.move_messages import (
     MoveFailed,
 )
 from kbroker.metrics.slots import bind
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -60,6 +62,7 @@ Coordinators = Callable[[Broker, Appender], Sequence[Runtime]]
 """Makes the coordinators and enters them into the broker."""
 
 HEARTBEAT_S = 0.5
+ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 LOOP_LAG = bind("kbroker_loop_lag_seconds")
 
 
@@ -195,9 +198,9 @@ class Control:
         if began_ns:
             self._request_time.spent(client, began_ns)
         if answer is None or isinstance(answer, bytes):
-            link.reply(call_id, answer)
+            _reply(link, call_id, client, answer)
         elif isinstance(answer, Deferred):
-            answer.on_complete(partial(link.reply, call_id))
+            answer.on_complete(partial(_reply, link, call_id, client))
         else:
             self._start(self._reply_later(link, call_id, client, answer))
 
@@ -209,7 +212,7 @@ class Control:
         except Exception:
             log.exception("API %d version %d failed", client.api_key, client.api_version)
             frame = None
-        link.reply(call_id, frame)
+        _reply(link, call_id, client, frame)
 
     async def _verify(self, link: AsyncLink, call_id: int, asked: VerifyTransaction) -> None:
         link.reply(call_id, await verify(self._broker, asked))
@@ -271,6 +274,11 @@ class Control:
             await link.call(self._broker.open_call(topic, partition, replica))
         except KafkaError as error:
             log.error("%s could not be opened: %s", replica.folder, error)
+
+
+def _reply(link: AsyncLink, call_id: int, client: ClientRequest, frame: bytes | None) -> None:
+    crash_point.reach(ANSWERING[client.api_key])
+    link.reply(call_id, frame)
 
 
 def main(context: ChildContext, dispatch: Dispatch, coordinators: Coordinators) -> None:

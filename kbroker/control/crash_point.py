@@ -1,0 +1,35 @@
+"""Where tests make control die, as kill -9 would, in the middle of a request.
+
+The environment variable names a file; while the file is there and says ``<place> <n>``, control kills itself when it
+comes to the place for the n-th time, and takes the file away first. Nobody sets the variable but the tests.
+
+Places: ``pushed`` (records were handed to an IO worker), ``appended`` (they are in the log, nobody was told),
+``stored`` (the store has committed a change), ``answering-<API key>`` (the answer is made, not sent).
+"""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = "KBROKER_CRASH_POINT"
+_FILE: Final = Path(path) if (path := os.environ.get(VARIABLE)) else None
+_seen: dict[str, int] = {}
+
+
+def reach(place: str) -> None:
+    """Control has come to the place."""
+    if _FILE is not None:
+        _look(_FILE, place)
+
+
+def _look(file: Path, place: str) -> None:
+    with suppress(FileNotFoundError, ValueError):
+        wanted, count = file.read_text().split()
+        if wanted != place:
+            return
+        _seen[place] = _seen.get(place, 0) + 1
+        if _seen[place] >= int(count):
+            file.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,155 @@
+"""Control dies in the middle of each kind of request: after its replay the state is what clients were told.
+
+Each request has a twin that nothing happens to. The one that control dies over gets no answer; afterwards everything
+is as it was told before, and the request has been done wholly, as its twin, or, where nothing was in a log yet, not
+at all.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.control.crash_point import VARIABLE
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
+from kbroker.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from kbroker.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kbroker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from kbroker.protocol.schema import Struct
+from tests.compat.group_requests import fetch_request
+from tests.compat.raw import SocketPeer
+from tests.compat.transaction_talk import TransactionTalk, _codes
+from tests.crash.control_cases import CASES, Asked, Case
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]
+
+NOT_YET = {14, 15, 16, 51}
+"""The coordinator is being loaded, or a transaction is being completed."""
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.num.partitions": "4",
+}
+
+
+class Broker:
+    """A kbroker whose control can be told where to die."""
+
+    def __init__(self, folder: Path) -> None:
+        self.crash_file = folder / "crash-point"
+        self.node = KBroker(folder / "kbroker", SETTINGS)
+        self.node.start()
+        self.peer = SocketPeer(int(self.node.bootstrap.rpartition(":")[2]))
+        self._numbers = iter(range(1000))
+        probe = TransactionTalk(self.peer, "probe")
+        probe.find_transaction_coordinator()
+        probe.init("producer id 0, which errors carry too")
+        probe.close()
+
+    def talk(self) -> TransactionTalk:
+        """A conversation with a topic of its own, about names of the same length."""
+        talk = TransactionTalk(self.peer, f"case{next(self._numbers):03d}")
+        name = f"{talk.prefix}-t"
+        created = self.peer.ask(
+            ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([CreatableTopic(name, 2, 1)], 30_000)
+        )
+        talk._topics[created.topics[0].topic_id] = name  # type: ignore[union-attr]
+        return talk
+
+    def arm(self, place: str, api: ApiKey) -> None:
+        name, _, count = place.partition("-")
+        name = f"answering-{int(api)}" if name == "answering" else name
+        self.crash_file.write_text(f"{name} {count or 1}")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    folder = tmp_path_factory.mktemp("control")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, str(folder / "crash-point"))
+        made = Broker(folder)
+    yield made
+    made.node.stop()
+
+
+def read(talk: TransactionTalk, api: ApiKey, version: int, request: Struct) -> Any:
+    """An answer, once the coordinator has one."""
+    deadline = time.monotonic() + 30
+    while True:
+        answer: Any = talk.peer.ask(api, version, request)
+        if answer is not None and not NOT_YET & _codes(answer):
+            return answer
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.02)
+
+
+def state(talk: TransactionTalk) -> dict[str, Any]:
+    """All that a client can learn of the talk's topics, groups and transactions; names without the prefix."""
+    group = talk.group()
+    transaction = (ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest([talk.group("t")]))
+    deadline = time.monotonic() + 30
+    while read(talk, *transaction).transaction_states[0].transaction_state.startswith("Prepare"):
+        assert time.monotonic() < deadline, "the transaction is not completed"
+        time.sleep(0.02)
+    names = [MetadataRequestTopic(name=f"{talk.prefix}-{each}") for each in ("t", "new")]
+    share = DescribeShareGroupOffsetsRequestGroup(group, None)
+    questions: dict[str, tuple[ApiKey, int, Struct]] = {
+        "topics": (ApiKey.METADATA, 12, MetadataRequest(names, False)),
+        "classic": (ApiKey.DESCRIBE_GROUPS, 6, DescribeGroupsRequest([group])),
+        "consumer": (ApiKey.CONSUMER_GROUP_DESCRIBE, 1, ConsumerGroupDescribeRequest([group])),
+        "share": (ApiKey.SHARE_GROUP_DESCRIBE, 1, ShareGroupDescribeRequest([group])),
+        "share offsets": (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, DescribeShareGroupOffsetsRequest([share])),
+        "offsets": (ApiKey.OFFSET_FETCH, 8, fetch_request(group, 8, None)),
+        "transaction": transaction,
+    }
+    answers = {label: read(talk, *question) for label, question in questions.items()}
+    for found in answers["topics"].topics:
+        talk._topics.setdefault(found.topic_id, found.name)
+    said = {label: talk.level(answer) for label, answer in answers.items()}
+    said["topics"] = said["topics"]["topics"]
+    return {label: eval(repr(answer).replace(talk.prefix, "case")) for label, answer in said.items()}
+
+
+def unlike(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What differs, by question."""
+    return {label: (found[label], wanted[label]) for label in wanted if found[label] != wanted[label]}
+
+
+def prepare(broker: Broker, case: Case) -> tuple[TransactionTalk, Asked, dict[str, Any]]:
+    talk = broker.talk()
+    asked = case.before(talk)
+    return talk, asked, state(talk)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_state_is_what_was_told(broker: Broker, case: Case) -> None:
+    twin, asked, twins_before = prepare(broker, case)
+    assert asked.ask(twin) is not None
+    twins_after = state(twin)
+    case.then(twin)
+    twins_end = state(twin)
+    twin.close()
+    for place in case.places:
+        talk, asked, before = prepare(broker, case)
+        assert unlike(before, twins_before) == {}, place
+        broker.arm(place, asked.api)
+        assert asked.ask(talk) is None or place.endswith(("2", "3")), f"{place}: control did not die"
+        after = state(talk)
+        assert not broker.crash_file.exists(), f"{place}: control never came there"
+        undone = place in case.undone_at and after == before
+        assert undone or unlike(after, twins_after) == {}, place
+        if not undone:
+            case.then(talk)
+            assert unlike(state(talk), twins_end) == {}, place
+        talk.close()
