@@ -80,7 +80,7 @@ class OffsetStore:
     def has_topic(self, group_id: str, topic: str) -> bool:
         """Whether the group has an offset of the topic, committed or pending."""
         return topic in self._committed.get(group_id, {}) or any(
-            topic in self._pending[producer_id].get(group_id, {})
+            topic in self._pending.get(producer_id, {}).get(group_id, {})
             for producer_id in self._open.get(group_id, ())
         )
 
@@ -93,7 +93,7 @@ class OffsetStore:
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has an offset of this partition."""
         return any(
-            partition in self._pending[producer_id].get(group_id, {}).get(topic, {})
+            partition in self._pending.get(producer_id, {}).get(group_id, {}).get(topic, {})
             for producer_id in self._open.get(group_id, ())
         )
 
@@ -102,7 +102,7 @@ class OffsetStore:
         return {
             (topic, partition)
             for producer_id in self._open.get(group_id, ())
-            for topic, partitions in self._pending[producer_id].get(group_id, {}).items()
+            for topic, partitions in self._pending.get(producer_id, {}).get(group_id, {}).items()
             for partition in partitions
         }
 
@@ -135,12 +135,14 @@ class OffsetStore:
     def end_transaction(self, producer_id: int, commit: bool, group_ids: Set[str]) -> None:
         """Replay a marker: the transaction's offsets of these groups count, unless newer ones do, or vanish."""
         groups = self._pending.get(producer_id, {})
-        for group_id in [each for each in groups if each in group_ids]:
-            topics = groups.pop(group_id)
-            producers = self._open.get(group_id, set())
+        # a group is open to the transaction also when the offsets it had there have been deleted since
+        open_to = [each for each, ids in self._open.items() if producer_id in ids and each in group_ids]
+        for group_id in open_to:
+            topics = groups.pop(group_id, {})
+            producers = self._open[group_id]
             producers.discard(producer_id)
             if not producers:
-                self._open.pop(group_id, None)
+                del self._open[group_id]
             for pending in [each for partitions in topics.values() for each in partitions.values()]:
                 existing = self._committed.get(group_id, {}).get(pending.topic, {}).get(pending.partition)
                 if commit and (existing is None or pending.sequence > existing.sequence):

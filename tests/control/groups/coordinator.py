@@ -111,7 +111,10 @@ class Coordinator:
 
     def restarted(self, settings: GroupSettings | None = None) -> "Coordinator":
         """What a successor knows: the log, compacted."""
-        compacted = {record.key: record for record in self.log}
+        compacted: dict[bytes, Record] = {}
+        for record in self.log:
+            compacted.pop(record.key, None)  # the last one of a key stays where it is
+            compacted[record.key] = record
         again = Coordinator(settings or self.settings, list(compacted.values()), self.now_ms)
         again.topics.counts.update(self.topics.counts)
         return again
