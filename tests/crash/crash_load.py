@@ -72,7 +72,7 @@ class Piece:
         raise NotImplementedError
 
     def judge(self) -> None:
-        assert self.failed == []
+        assert not self.failed, (self.topic, self.failed[:5])
 
     def read(self, isolation: str = "read_committed") -> list[Message]:
         """The whole topic from its first offset on."""
@@ -251,7 +251,9 @@ class Transactional(Piece):
             for part in range(self.EACH):
                 producer.produce(self.topic, f"{number} {part}".encode(), partition=0)
             if number % 3 == 0:
-                assert producer.flush(30) == 0
+                if producer.flush(30):  # the broker was away for long: what became of it is not known
+                    self._current = self._new()
+                    return
                 producer.abort_transaction(30)
                 self.outcomes[number] = "aborted"
             else:
