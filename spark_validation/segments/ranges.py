@@ -59,6 +59,24 @@ def plan(data_dirs: list[str], topics: list[str], split_bytes: int = SPLIT_BYTES
     return found
 
 
+def bundled(works: list[Range], split_bytes: int = SPLIT_BYTES) -> list[tuple[Range, ...]]:
+    """Ranges put together into tasks of at most split_bytes: a Python task costs a tenth of a second before it reads.
+
+    A small log still gives some eight tasks, so that all cores have work.
+    """
+    sizes = [sum(piece.end - piece.start for piece in work.pieces) for work in works]
+    target = min(split_bytes, max(sum(sizes) // 8, 4 << 20))
+    bundles: list[list[Range]] = []
+    filled = 0
+    for work, size in zip(works, sizes, strict=True):
+        if not bundles or filled + size > target:
+            bundles.append([])
+            filled = 0
+        bundles[-1].append(work)
+        filled += size
+    return [tuple(bundle) for bundle in bundles]
+
+
 def pieces_of(folder: str, split_bytes: int) -> list[Piece]:
     """A partition's segments in order, the large ones cut at entries of their index."""
     segments = files.list_segments(folder)

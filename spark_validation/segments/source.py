@@ -4,7 +4,8 @@ Options: path (log directories, comma separated), topics (comma separated; none:
 test; -1: any), rows ("records", "batches" or "indexes"), control ("true": markers are rows too), isolation
 ("read_uncommitted", "read_committed"), crc ("true": batches are checked). The schema chooses among the columns of
 columns.py; without one the columns are those of Spark's Kafka connector. The files are listed when the query is
-planned; one task reads one range.
+planned; one task reads
+one large range or several small ones.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ WHOLE = 1 << 62
 
 @dataclass
 class RangePartition(InputPartition):
-    work: ranges.Range
+    works: tuple[ranges.Range, ...]
 
 
 class SegmentSource(DataSource):
@@ -63,18 +64,22 @@ class SegmentReader(DataSourceReader):
         topics = [topic for topic in self.options.get("topics", "").split(",") if topic]
         split = WHOLE if self.rows == "indexes" else int(self.options.get("split_bytes", ranges.SPLIT_BYTES))
         works = ranges.plan(self.options["path"].split(","), topics, split)
-        return [RangePartition(work) for work in works]
+        return [RangePartition(bundle) for bundle in ranges.bundled(works)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        for work in partition.works:
+            yield from self.read_range(work)
+
+    def read_range(self, work: ranges.Range) -> Iterator[pa.RecordBatch]:
         from spark_validation.segments import decode, index_check  # numba: only where records are read
 
-        assert isinstance(partition, RangePartition)
         if self.rows == "indexes":
-            return index_check.read_problems(partition.work, self.names)
+            return index_check.read_problems(work, self.names)
         if self.rows == "batches":
-            return decode.read_headers(partition.work, self.names, self.options.get("crc") == "true")
+            return decode.read_headers(work, self.names, self.options.get("crc") == "true")
         return decode.read_records(
-            partition.work,
+            work,
             self.names,
             int(self.options.get("run", -1)),
             self.options.get("control") == "true",
@@ -115,7 +120,9 @@ class SegmentTail(DataSourceStreamReader):
             tail.between(folder, topic, partition, position_in(start, folder), position_in(end, folder))
             for folder, topic, partition in self.folders()
         ]
-        return [RangePartition(work) for work in works if work is not None]
+        return [
+            RangePartition(bundle) for bundle in ranges.bundled([work for work in works if work is not None])
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self.batch.read(partition)

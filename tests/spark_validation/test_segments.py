@@ -8,7 +8,7 @@ import pytest
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import read_batches, read_records
 from spark_validation.segments import decode, index_check, schemas, tail
-from spark_validation.segments.ranges import Range, plan
+from spark_validation.segments.ranges import Range, bundled, plan
 from spark_validation.segments.walk import ABORTED, CONTROL, OPEN, VISIBLE
 from tests.spark_validation.world import RUN, Topic, clean, write_log
 
@@ -146,3 +146,11 @@ def test_the_tail_ends_behind_the_last_whole_batch(tmp_path: Path) -> None:
     assert first is not None
     assert len(rows_of([first], ["offset"])) == 60
     assert tail.between(folder, "t", 0, middle, middle) is None
+
+
+def test_small_ranges_share_a_task_and_none_is_lost(tmp_path: Path) -> None:
+    works = written(tmp_path, clean("t", 1)) + plan([str(tmp_path)], [], split_bytes=1)
+    bundles = bundled(works)
+    assert [work for bundle in bundles for work in bundle] == works
+    assert len(bundles) == 1
+    assert len(bundled(works, split_bytes=1)) == len(works)
