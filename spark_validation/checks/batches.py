@@ -6,6 +6,7 @@ from pyspark.sql import functions as F
 from spark_validation.anomalies import findings
 from spark_validation.evidence import Evidence
 
+WRONG_CHECKSUM = 6  # the header still says where the batch lies
 SOUND = 1  # kbroker.kernels.batches.END
 FAULTS = {
     2: "torn batch",
@@ -32,7 +33,7 @@ def faults(batches: DataFrame) -> DataFrame:
 
 def chains(evidence: Evidence, batches: DataFrame) -> DataFrame:
     """V07: base offsets rise, counts fit, idempotent producers' sequence numbers follow each other."""
-    sound = batches.where(F.col("fault") == SOUND)
+    sound = batches.where(F.col("fault").isin(SOUND, WRONG_CHECKSUM))
     order = Window.partitionBy("topic", "partition").orderBy("segment", "position")
     linked = sound.withColumn("before", F.lag("last_offset").over(order)).withColumn(
         "offset", F.col("base_offset")

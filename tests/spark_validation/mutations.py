@@ -190,6 +190,7 @@ def copy_from(source: str) -> Callable[[Topic], None]:
 
     def mutate(topic: Topic) -> None:
         offset = 0
+        topic.copied_from, topic.copied_until = source, 2 * BATCH
         for row in topic.rows["sends"]:
             outcome = next(
                 t["outcome"]
@@ -208,13 +209,18 @@ def copy_from(source: str) -> Callable[[Topic], None]:
 def copy_row(
     topic: Topic, producer: int, seq: int, transaction: int, source: str, offset: int
 ) -> dict[str, object]:
-    what = {"group": topic.group, "input_topic": source, "input_partition": 0, "input_offset": offset}
+    what = {"group": topic.copiers, "input_topic": source, "input_partition": 0, "input_offset": offset}
     return {"producer": producer, "seq": seq, "transaction": transaction} | what
 
 
 def copy_twice(topic: Topic) -> None:
-    copy_from("clean")(topic)
-    topic.rows["copies"][4]["input_offset"] = 3
+    copy_from("twice-source")(topic)
+    topic.rows["copies"].append(topic.rows["copies"][3] | {"seq": topic.rows["copies"][-1]["seq"] + 1})
+
+
+def copy_all_but_one(topic: Topic) -> None:
+    copy_from("missing-source")(topic)
+    topic.rows["copies"].pop(4)
 
 
 def hole_in_the_offsets(topic: Topic) -> None:
@@ -358,7 +364,11 @@ ALL: tuple[Mutation, ...] = (
         # by the log's markers, and by each of the two that read it
         {("V11", "aborted, but committed in the log"): 5, ("V11", "its producer aborted it"): 10},
     ),
-    Mutation("copied-twice", "copied", copy_twice, {("V12", "copied more than once"): 1}),
+    # what was copied wrongly is named by its place in the input
+    Mutation("copied-twice", "copied", copy_twice, {}),
+    Mutation("twice-source", "idempotent", nothing, {("V12", "copied more than once"): 1}),
+    Mutation("copied-but-one", "copied", copy_all_but_one, {}),
+    Mutation("missing-source", "idempotent", nothing, {("V12", "never copied"): 1}),
     Mutation("index", "idempotent", spoil_an_index, {("V13", ".index byte N is no batch start"): 1}),
     Mutation(
         "changed",

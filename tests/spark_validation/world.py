@@ -108,10 +108,16 @@ class Topic:
     committed: dict[int, int] = field(default_factory=dict)
     earlier: dict[int, list[Batch]] | None = None
     spoiled_index: bool = False
+    copied_from: str = ""  # a topic whose partition 0 is copied, up to `copied_until`
+    copied_until: int = 0
 
     @property
     def group(self) -> str:
         return f"{self.name}-readers"
+
+    @property
+    def copiers(self) -> str:
+        return f"{self.name}-copiers"
 
     @property
     def producers(self) -> tuple[int, int]:
@@ -318,6 +324,8 @@ def write(folder: Path, topics: list[Topic]) -> None:
         ends = {p: topic.log[p][-1].end for p in topic.log}
         content.ends[topic.name] = {str(p): PartitionEnds(0, end, end) for p, end in ends.items()}
         content.committed[topic.group] = {topic.name: {str(p): o for p, o in topic.committed.items()}}
+        if topic.copied_from:
+            content.committed[topic.copiers] = {topic.copied_from: {"0": topic.copied_until}}
         write_clients(run, topic)
         write_log(folder / "data", topic, topic.log)
         write_log(folder / "earlier", topic, topic.earlier or topic.log)
@@ -341,15 +349,17 @@ def write_clients(run: Path, topic: Topic) -> None:
             "at_ns": START_NS,
         }
         (run / "intents" / f"p{producer:06d}.jsonl").write_text(json.dumps(intent) + "\n")
-    role = "copy" if topic.mode == "copied" else "load"
     reader = ConsumerClient(
-        topic.reader, topic.group, role, [topic.name], "read_committed", "earliest", 1, START_NS, ended
+        topic.reader, topic.group, "load", [topic.name], "read_committed", "earliest", 1, START_NS, ended
     )
     drain = replace(
         reader, consumer=topic.drain, group=None, role="drain", isolation="read_uncommitted", finished=True
     )
     both = replace(drain, consumer=topic.committed_drain, isolation="read_committed")
-    for client in (reader, drain, both):
+    copier = replace(
+        reader, consumer=topic.reader + 3, group=topic.copiers, role="copy", topics=[topic.copied_from]
+    )
+    for client in (reader, drain, both, *([copier] if topic.copied_from else [])):
         save_client(run, history.writer_name("consumer", client.consumer), client)
 
 
