@@ -50,8 +50,8 @@ peer: venv ## Apache Kafka and its tools for the tests (brings Java when there i
 	@$(BIN)/python -m tests.peer.prepare
 
 .PHONY: test test-fast test-full fuzz
-test: venv peer kernels ## every test: fast ones first, then real clients, Apache Kafka beside, kills, fuzzing
-	@$(BIN)/python -m tests.tiers fast slow compat kafka crash fuzz
+test: venv-spark peer kernels ## every test: fast first, then real clients, Apache Kafka beside, kills, the judge, fuzzing
+	@$(BIN)/python -m tests.tiers fast slow compat kafka crash spark fuzz
 
 test-fast: venv kernels ## seconds: units, properties, house rules
 	@$(BIN)/python -m tests.tiers fast

@@ -190,8 +190,6 @@ def read_row(message: Message, consumer: int, position: int) -> Row:
 
 
 def create(bootstrap: str, topics: list[str]) -> None:
-    made = AdminClient({"bootstrap.servers": bootstrap}).create_topics(
-        [NewTopic(topic, 1, 1) for topic in topics]
-    )
-    for future in made.values():
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # gives up its futures when nobody holds it
+    for future in admin.create_topics([NewTopic(topic, 1, 1) for topic in topics]).values():
         future.result(timeout=30)

@@ -6,7 +6,7 @@ notice the faults by them: idempotence is then a promise that nobody keeps. Faul
 
     loses      every LOSE_EACH-th batch is acknowledged and never appended
     early      batches are acknowledged BEHIND requests before they are appended; a "crash" takes those not yet appended
-    swaps      of two batches in flight the later one is appended first, now and then
+    swaps      of two batches in a row the later one is appended first, now and then
     forgets    every RETRY_EACH-th batch is appended twice, as a retry that no producer state recognises
     past-lso   Fetch with read_committed is served as read_uncommitted
 
@@ -182,8 +182,9 @@ class Connection:
         elif produce.topic == EARLY and turn <= CRASH_AT:
             await self.acknowledge_early(produce, progress)
             return
-        elif produce.topic == SWAPS and turn % SWAP_EACH == 0 and await self.swap(produce, progress):
-            pass
+        elif produce.topic == SWAPS and turn % SWAP_EACH in (1, 2):
+            await self.swap(produce, progress)
+            return
         else:
             await self.append(produce, progress)
             if produce.topic == FORGETS and turn % RETRY_EACH == 0:
@@ -210,19 +211,14 @@ class Connection:
         elif len(progress.waiting) > BEHIND:
             await self.ask(progress.waiting.pop(0))
 
-    async def swap(self, produce: Produce, progress: Progress) -> bool:
-        """Appends the connection's next batch before this one; False when none comes."""
-        try:
-            frame = await asyncio.wait_for(read_frame(self.reader), 0.5)
-        except TimeoutError:
-            return False
-        header, body_at = parse_request(frame)
-        if header.api_key != PRODUCE:
-            await self.append(produce, progress)
-            await self.handle(frame)
-            return True
-        request = decode_exact(ProduceRequest, header.api_version, frame, body_at)
-        later = Produce(frame, header.api_version, header.correlation_id, body_at, request)
-        await self.append(later, progress)
-        await self.append(produce, progress)
-        return True
+    async def swap(self, produce: Produce, progress: Progress) -> None:
+        """Acknowledges a batch, or appends it and then the one before, which was only acknowledged."""
+        self.writer.write(produce.answer(progress.end))
+        progress.end += produce.records
+        held = progress.waiting.pop() if progress.waiting else None
+        if held is None:
+            progress.waiting.append(produce.without_producer())
+            return
+        await self.ask(produce.without_producer())
+        await self.ask(held)
+        self.proxy.committed[SWAPS] += 1
