@@ -49,7 +49,7 @@ run: venv-run kernels ## the broker on 127.0.0.1:9092, data in ./data
 peer: venv ## Apache Kafka and its tools for the tests (brings Java when there is none)
 	@$(BIN)/python -m tests.peer.prepare
 
-.PHONY: test test-fast test-full fuzz
+.PHONY: test test-fast test-full test-crash fuzz
 test: venv-spark peer kernels ## every test: fast first, then real clients, Apache Kafka beside, kills, the judge, fuzzing
 	@$(BIN)/python -m tests.tiers fast slow compat kafka crash spark fuzz
 
@@ -57,6 +57,9 @@ test-fast: venv kernels ## seconds: units, properties, house rules
 	@$(BIN)/python -m tests.tiers fast
 
 test-full: test ## the same as test
+
+test-crash: venv-spark peer kernels ## the crash tests with 20 kills of each kind and process
+	@KBROKER_KILLS=$(or $(KBROKER_KILLS),20) $(BIN)/python -m tests.tiers crash
 
 fuzz: venv kernels ## fuzzing alone; for an hour: make fuzz KBROKER_FUZZ_SECONDS=3600
 	@$(if $(KBROKER_FUZZ_SECONDS),KBROKER_FUZZ_SECONDS=$(KBROKER_FUZZ_SECONDS)) $(BIN)/python -m tests.tiers fuzz

@@ -109,13 +109,15 @@ def test_a_topic_is_compacted_and_says_the_same(node: KBroker) -> None:
 
 
 def test_the_cleaner_is_modest(node: KBroker) -> None:
+    wait_until(lambda: "kbroker: cleaner" in node.children(), "no cleaner")  # the start does not wait for it
     cleaner = node.children()["kbroker: cleaner"]
-    assert cleaner.ionice().ioclass == psutil.IOPRIO_CLASS_IDLE
-    assert cleaner.nice() == 10
+    wait_until(lambda: cleaner.ionice().ioclass == psutil.IOPRIO_CLASS_IDLE, "not idle")
+    wait_until(lambda: cleaner.nice() == 10, "not nice")
 
 
 def test_no_cleaner_runs_when_it_is_disabled(broker_factory: Callable[..., KBroker]) -> None:
-    node = broker_factory({**SETTINGS, "log.cleaner.enable": "false"})
+    node = broker_factory({**SETTINGS, "log.cleaner.enable": "false", "kbroker.http.listen": "127.0.0.1:0"})
+    wait_until(lambda: "kbroker: http" in node.children(), "no http")  # the two are started together
     assert not [title for title in node.children() if "cleaner" in title]
 
 

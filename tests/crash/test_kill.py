@@ -13,7 +13,7 @@ from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
-KILLS = int(os.environ.get("KBROKER_KILLS", "20"))
+KILLS = int(os.environ.get("KBROKER_KILLS", "8"))
 SETTINGS = {"log.segment.bytes": "1048576"}  # small segments, so that kills meet rolls too
 
 

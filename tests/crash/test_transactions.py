@@ -19,7 +19,7 @@ from tests.peer.kbroker_node import ROOT, KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
-KILLS = int(os.environ.get("KBROKER_KILLS", "20"))
+KILLS = int(os.environ.get("KBROKER_KILLS", "8"))
 RECORDS = 3000
 RESTARTS = 3  # of an application that found its own client stuck
 SETTINGS = {
