@@ -2,7 +2,8 @@
 
 One SOCK_SEQPACKET pair a network process. Acceptor -> network: one message a connection, ``Accepted`` with the
 descriptor. Network -> acceptor: the ids of closed connections, int64 each; ``RESTARTED`` first of all. Or, behind the
-id ``RATES``, connection_creation_rate by address as JSON; the first of several such messages has a flag.
+id ``RATES``, connection_creation_rate by address as JSON; the first of several such messages has a flag. Or, behind
+``SETTINGS``, dynamic settings that the acceptor keeps to, as JSON.
 """
 
 import array
@@ -17,6 +18,7 @@ IDS_PER_MESSAGE = 512
 RATES_PER_MESSAGE = 256
 MESSAGE_BYTES = 64 << 10
 RATES = -2  # instead of ids: a message of rates
+SETTINGS = -3  # the same of settings
 RESTARTED = -1  # among the ids: a new network process; its predecessor's connections are gone
 
 
@@ -101,8 +103,25 @@ def send_rates(channel: socket.socket, rates: dict[str, float]) -> bool:
     return True
 
 
-def receive_closed(channel: socket.socket) -> list[int] | Rates | None:
-    """Ids of connections that have ended, or rates; None when there is nothing now. EOFError: the process has gone."""
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All dynamic settings that the acceptor keeps to, by Kafka name."""
+
+    values: dict[str, str]
+
+
+def send_settings(channel: socket.socket, values: dict[str, str]) -> bool:
+    """Tell the acceptor its dynamic settings. False: the channel is full."""
+    try:
+        channel.send(_ID.pack(SETTINGS) + json.dumps(values).encode())
+    except BlockingIOError:
+        return False
+    return True
+
+
+def receive_closed(channel: socket.socket) -> list[int] | Rates | Settings | None:
+    """Ids of connections that have ended, rates, or settings; None when there is nothing now. EOFError: the process has
+    gone."""
     try:
         body = channel.recv(MESSAGE_BYTES)
     except BlockingIOError:
@@ -114,4 +133,6 @@ def receive_closed(channel: socket.socket) -> list[int] | Rates | None:
     if body.startswith(_ID.pack(RATES)):
         rates, first = json.loads(body[_ID.size :])
         return Rates(rates, first)
+    if body.startswith(_ID.pack(SETTINGS)):
+        return Settings(json.loads(body[_ID.size :]))
     return [connection_id for (connection_id,) in _ID.iter_unpack(body)]

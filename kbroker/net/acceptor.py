@@ -16,8 +16,9 @@ from dataclasses import replace
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
+from kbroker.config.setting import ConfigError
 from kbroker.config.sites import port_key, sites_of
-from kbroker.ipc.fds import RESTARTED, Accepted, Rates, receive_closed, send_connection
+from kbroker.ipc.fds import RESTARTED, Accepted, Rates, Settings, receive_closed, send_connection
 from kbroker.metrics.slots import Slots, bind, private
 from kbroker.net.complaints import Complaints
 from kbroker.net.connection_limits import ConnectionLimits
@@ -191,6 +192,9 @@ class Acceptor:
                 return
             if ids is None:
                 return
+            if isinstance(ids, Settings):
+                self._configure(ids.values)
+                continue
             if isinstance(ids, Rates):
                 self._rates.change(ids.rates, ids.first)
                 continue
@@ -200,6 +204,12 @@ class Acceptor:
                         self._forget(old)
                 else:
                     self._forget(connection_id)
+
+    def _configure(self, settings: dict[str, str]) -> None:
+        try:
+            self._limits.configure(self._config.with_dynamic(cluster={}, own=settings))
+        except ConfigError as error:  # control has checked them, and the acceptor must not die of them
+            log.error("connection limits stay as they were: %s", error)
 
     def _forget(self, connection_id: int) -> None:
         found = self._open.pop(connection_id, None)

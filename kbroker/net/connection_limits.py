@@ -17,16 +17,20 @@ class ConnectionLimits:
     """Counts by listener and address. clock: seconds, monotonic."""
 
     def __init__(self, config: BrokerConfig, clock: Callable[[], float]) -> None:
-        self._config = config
         self._clock = clock
         self._total = 0
         self._by_listener: Counter[str] = Counter()
         self._by_host: Counter[str] = Counter()
+        self._allowance = float(config.get_int("max.connection.creation.rate"))
+        self._at = clock()
+        self.configure(config)
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Other limits from the next connection on; those that are open stay."""
+        self._config = config
         self._per_host = config.get_int("max.connections.per.ip")
         self._overrides = parse_overrides(config.get_str("max.connections.per.ip.overrides"))
         self._rate = config.get_int("max.connection.creation.rate")
-        self._allowance = float(self._rate)
-        self._at = clock()
 
     def may_accept(self, listener: str) -> bool:
         """Whether the listener may take a connection now; a later call may say yes."""

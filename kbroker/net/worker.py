@@ -11,6 +11,7 @@ from kbroker.ipc import layout as sm
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.messages import Hello, Image
 from kbroker.net import residency
+from kbroker.net.acceptor_settings import AcceptorSettings
 from kbroker.net.control_link import ControlLink
 from kbroker.net.dispatch import Dispatch, LocalHandler, Versions
 from kbroker.net.fetches import Fetches
@@ -68,12 +69,15 @@ async def _serve(
     )
 
     ip_rates = IpRates(context.handoff)
+    acceptor_settings = AcceptorSettings(context.handoff)
 
     def on_image(image: Image) -> None:
         gone = process.topics.apply(image.topics, image.deleted, image.full, image.version)
         fetches.on_gone(gone)
         dispatch.logins.change(image.settings)
         process.tls.change(image.settings)
+        if context.index == 0:
+            acceptor_settings.change(image.settings)
         if image.quotas is not None:
             process.quotas.change(image.quotas, list(process.connections.values()))
             if context.index == 0:

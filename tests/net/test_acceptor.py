@@ -136,6 +136,28 @@ def test_above_max_connections_per_ip_new_ones_are_closed(scenes: list[Scene]) -
         socket.socket(fileno=fd).close()
 
 
+def test_connection_limits_change_while_running(scenes: list[Scene]) -> None:
+    scene = Scene({"max.connections.per.ip": "1"})
+    scenes.append(scene)
+    scene.connect()
+    scene.turn()
+    fds.send_settings(scene.processes[0], {"max.connections.per.ip": "2"})
+    scene.turn()
+    scene.connect()
+    third = scene.connect()
+    scene.turn()
+    got = scene.received()
+    assert len(got) == 2
+    assert third.recv(1) == b""
+    fds.send_settings(scene.processes[0], {})  # what the file says holds again
+    scene.turn()
+    fourth = scene.connect()
+    scene.turn()
+    assert fourth.recv(1) == b""
+    for _, _, fd in got:
+        socket.socket(fileno=fd).close()
+
+
 def test_a_new_process_makes_its_predecessors_connections_forgotten(scenes: list[Scene]) -> None:
     scene = Scene({"max.connections": "2"})
     scenes.append(scene)
