@@ -25,6 +25,7 @@ from kbroker.supervisor import http_listener
 from kbroker.supervisor.child import Child, monotonic_ms
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
 from kbroker.supervisor.roles import ROLES, network_count, worker_count
+from kbroker.supervisor.stored_settings import with_stored_settings
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class Supervisor:
     """Owns the children, the listening sockets and the log dirs' locks."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        self.config = config
+        self.config = config = with_stored_settings(config)
         self.shared = Shared(_sizes(config))
         self._control_listener = _control_listener()
         self._handoffs = [
