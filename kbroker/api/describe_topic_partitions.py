@@ -98,7 +98,7 @@ def _known(broker: Broker, topic: Topic, shown: list[Partition]) -> DescribeTopi
 def _partition(broker: Broker, partition: Partition) -> DescribeTopicPartitionsResponsePartition:
     shown = shown_replicas(broker, partition)
     return DescribeTopicPartitionsResponsePartition(
-        ErrorCode.LEADER_NOT_AVAILABLE if shown.leader < 0 else ErrorCode.NONE,
+        shown.error_code,
         partition.index,
         shown.leader,
         partition.leader_epoch,

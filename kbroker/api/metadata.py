@@ -161,7 +161,7 @@ def _known(broker: Broker, topic: Topic, operations: int) -> MetadataResponseTop
 def _partition(broker: Broker, partition: Partition) -> MetadataResponsePartition:
     shown = shown_replicas(broker, partition)
     return MetadataResponsePartition(
-        ErrorCode.LEADER_NOT_AVAILABLE if shown.leader < 0 else ErrorCode.NONE,
+        shown.error_code,
         partition.index,
         shown.leader,
         partition.leader_epoch,

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition
 from kbroker.ipc import layout
+from kbroker.protocol.errors import ErrorCode
 
 NO_LEADER = -1
 
@@ -16,6 +17,11 @@ class ShownReplicas(NamedTuple):
     replicas: list[int]
     in_sync: list[int]
     offline: list[int]
+
+    @property
+    def error_code(self) -> ErrorCode:
+        """Of the partition in such an answer."""
+        return ErrorCode.LEADER_NOT_AVAILABLE if self.leader == NO_LEADER else ErrorCode.NONE
 
 
 def shown_replicas(broker: Broker, partition: Partition) -> ShownReplicas:

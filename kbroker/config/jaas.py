@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from kbroker.config.setting import ConfigError
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _FLAGS = "required|requisite|sufficient|optional"
 _VALUE = r'"(?:[^"\\]|\\.)*"|[^\s";=]+'
 _LINE = re.compile(rf"\s*([\w.$]+)\s+({_FLAGS})((?:\s+[^\s=;\"]+\s*=\s*(?:{_VALUE}))*)\s*;\s*", re.IGNORECASE)

@@ -34,6 +34,7 @@ from kbroker.control.runtime import Runtime
 from kbroker.control.topic_change import close_deleted
 from kbroker.control.transactions.verification import verify
 from kbroker.ipc import layout
+from kbroker.ipc.background import Background
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.messages import (
@@ -80,7 +81,7 @@ class Control:
         self._make_coordinators = coordinators
         self._runtimes: Sequence[Runtime] = ()
         self._links: set[AsyncLink] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._background = Background(log, "a task of control failed")
         self._opened: set[int] = set()
         self._all_opened = asyncio.Event()
         self._stop = asyncio.Event()
@@ -101,7 +102,7 @@ class Control:
         if not self._stop.is_set():
             await self._until_stop(self._load())
         if len(self._broker.sites) > 1:
-            self._start(self._replication.run())
+            self._background.start(self._replication.run())
         if not self._stop.is_set():
             self._context.shared.processes[self._context.process, layout.PROCESS_READY] = self._context.epoch
             log.info("control is ready")
@@ -154,7 +155,7 @@ class Control:
         )
         self._broker.links.lost(link)
         if was_ready and isinstance(peer, Hello) and not self._stop.is_set():
-            self._start(self._replication.worker_lost(peer.index))
+            self._background.start(self._replication.worker_lost(peer.index))
 
     def _on_message(self, link: AsyncLink, call_id: int, body: Any) -> None:
         if isinstance(body, ClientRequest):
@@ -167,22 +168,22 @@ class Control:
                 self._broker.links.observers.add(link)
                 link.send(self._broker.full_image())
             else:
-                self._start(self._greet_worker(link, body))
+                self._background.start(self._greet_worker(link, body))
         elif isinstance(body, VerifyTransaction):
-            self._start(self._verify(link, call_id, body))
+            self._background.start(self._verify(link, call_id, body))
         elif isinstance(body, FindScramCredential):
             link.reply(call_id, self._broker.scram.get((body.user, body.mechanism)))
         elif isinstance(body, GroupsQuery):
             link.reply(call_id, summaries(self._broker))
         elif isinstance(body, AskWorker):
-            self._start(pass_on(self._broker, link, call_id, body))
+            self._background.start(pass_on(self._broker, link, call_id, body))
         elif isinstance(body, ConnectionClosed):
             for listener in self._broker.connection_listeners:
                 listener(body.connection_id)
         elif isinstance(body, BrokerSettings):
             link.reply(call_id, self._broker.dynamic_settings())
         elif isinstance(body, MoveCaughtUp):
-            self._start(LogDirMoves.of(self._broker).caught_up(body))
+            self._background.start(LogDirMoves.of(self._broker).caught_up(body))
         elif isinstance(body, MoveFailed):
             LogDirMoves.of(self._broker).failed(body)
         else:
@@ -202,7 +203,7 @@ class Control:
         elif isinstance(answer, Deferred):
             answer.on_complete(partial(_reply, link, call_id, client))
         else:
-            self._start(self._reply_later(link, call_id, client, answer))
+            self._background.start(self._reply_later(link, call_id, client, answer))
 
     async def _reply_later(
         self, link: AsyncLink, call_id: int, client: ClientRequest, answer: Awaitable[bytes | None]
@@ -217,20 +218,10 @@ class Control:
     async def _verify(self, link: AsyncLink, call_id: int, asked: VerifyTransaction) -> None:
         link.reply(call_id, await verify(self._broker, asked))
 
-    def _start(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: "asyncio.Task[Any]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a task of control failed", exc_info=error)
-
     def _greet_network(self, link: AsyncLink, hello: Hello) -> None:
         """A network process has started: everything there is, then deltas, in the order of the link."""
         self._broker.links.add_network(hello.index, link)
-        self._start(self._confirmed(link))
+        self._background.start(self._confirmed(link))
 
     async def _confirmed(self, link: AsyncLink) -> None:
         try:
@@ -254,7 +245,7 @@ class Control:
             return
         broker.links.add_worker(hello.index, link)
         self._opened.add(hello.index)
-        self._start(LogDirMoves.of(broker).begin_again(hello.index))
+        self._background.start(LogDirMoves.of(broker).begin_again(hello.index))
         log.info("io %d: %d partitions open in %.2f s", hello.index, len(mine), time.monotonic() - began)
         if self._all_opened.is_set():
             await self._replication.worker_back(hello.index)

@@ -1,16 +1,15 @@
 """Tells the acceptor the dynamic settings it keeps to: how many connections there may be.
 
-Runs in: the first network process, whose successor tells them again.
+Runs in: the first network process.
 """
 
-import asyncio
 import socket
 from collections.abc import Mapping
 
 from kbroker.config.broker import base_name
 from kbroker.ipc.fds import send_settings
+from kbroker.net.acceptor_news import AcceptorNews, until_sent
 
-RETRY_SECONDS = 0.05
 KEPT_TO = {
     "max.connections",
     "max.connections.per.ip",
@@ -24,19 +23,11 @@ class AcceptorSettings:
 
     def __init__(self, handoff: socket.socket) -> None:
         self._handoff = handoff
-        self._told: dict[str, str] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._news: AcceptorNews[dict[str, str]] = AcceptorNews({}, self._tell)
 
     def change(self, settings: Mapping[str, str]) -> None:
         """There are other dynamic settings now, by name and for listeners by prefixed name."""
-        wanted = {name: value for name, value in settings.items() if base_name(name) in KEPT_TO}
-        if wanted == self._told:
-            return
-        self._told = wanted
-        if self._task is not None:
-            self._task.cancel()
-        self._task = asyncio.get_running_loop().create_task(self._tell(wanted))
+        self._news.change({name: value for name, value in settings.items() if base_name(name) in KEPT_TO})
 
     async def _tell(self, wanted: dict[str, str]) -> None:
-        while not send_settings(self._handoff, wanted):
-            await asyncio.sleep(RETRY_SECONDS)
+        await until_sent(lambda: send_settings(self._handoff, wanted))

@@ -1,6 +1,6 @@
 """Tells the acceptor the quotas of addresses; names are looked up here, where a slow answer holds up nobody.
 
-Runs in: the first network process, whose successor tells them again.
+Runs in: the first network process.
 """
 
 import asyncio
@@ -8,9 +8,8 @@ import socket
 
 from kbroker.config.client_quotas import CONNECTION_CREATION_RATE, IP, QuotaTable, plain_address
 from kbroker.ipc.fds import send_rates
+from kbroker.net.acceptor_news import AcceptorNews, until_sent
 from kbroker.net.connection_rates import DEFAULT
-
-RETRY_SECONDS = 0.05
 
 
 class IpRates:
@@ -18,8 +17,7 @@ class IpRates:
 
     def __init__(self, handoff: socket.socket) -> None:
         self._handoff = handoff
-        self._told: dict[str, float] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._news: AcceptorNews[dict[str, float]] = AcceptorNews({}, self._tell)
 
     def change(self, table: QuotaTable) -> None:
         """There are other quotas now."""
@@ -29,19 +27,13 @@ class IpRates:
             for kind, name in entity
             if kind == IP and CONNECTION_CREATION_RATE in values
         }
-        if wanted == self._told:
-            return
-        self._told = wanted
-        if self._task is not None:
-            self._task.cancel()
-        self._task = asyncio.get_running_loop().create_task(self._tell(wanted))
+        self._news.change(wanted)
 
     async def _tell(self, wanted: dict[str, float]) -> None:
         rates = {}
         for name, rate in wanted.items():
             rates[name and await _address(name)] = rate
-        while not send_rates(self._handoff, rates):
-            await asyncio.sleep(RETRY_SECONDS)
+        await until_sent(lambda: send_rates(self._handoff, rates))
 
 
 async def _address(name: str) -> str:

@@ -10,10 +10,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from kbroker.config.jaas import plain_users
 from kbroker.config.setting import ConfigError
+from kbroker.ipc.background import Background
 from kbroker.ipc.link import LinkClosed
 from kbroker.net import layout as nl
 from kbroker.net.connection import Connection, State
@@ -49,7 +49,7 @@ class Logins:
         self._find = find
         self._config = process.config
         self._users: dict[str, Mapping[str, str]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background(log, "a login failed")
 
     def change(self, settings: Mapping[str, str]) -> None:
         """Dynamic broker settings are other ones."""
@@ -74,7 +74,7 @@ class Logins:
                     self._process.close(connection, "the SASL session has expired")
                 return login.expired
         elif login.expects is Expects.TOKEN and login.bare:
-            self._start(self._bare_token(connection, login, frame))
+            self._background.start(self._bare_token(connection, login, frame))
             return True
         header, body = parse_request(frame)
         connection.api_key = header.api_key
@@ -83,7 +83,7 @@ class Logins:
             if header.api_key != ApiKey.SASL_AUTHENTICATE or header.api_version > LAST_AUTHENTICATE:
                 return self._unexpected(connection, header, "authentication")
             request, _ = decode(SaslAuthenticateRequest, header.api_version, frame, body)
-            self._start(self._token(connection, login, header, bytes(request.auth_bytes)))
+            self._background.start(self._token(connection, login, header, bytes(request.auth_bytes)))
             return True
         if header.api_key == ApiKey.API_VERSIONS and login.expects is Expects.VERSIONS_OR_HANDSHAKE:
             return False
@@ -156,16 +156,6 @@ class Logins:
         return found
 
     # --- tokens -------------------------------------------------------------------------------------
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a login failed", exc_info=error)
 
     async def _token(self, connection: Connection, login: Login, header: RequestHeader, token: bytes) -> None:
         def refused(text: str) -> bytes:

@@ -1,6 +1,5 @@
 """The TLS side of a network process: contexts by listener, relays under way."""
 
-import asyncio
 import logging
 import socket
 import ssl
@@ -8,6 +7,7 @@ from collections.abc import Mapping
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
+from kbroker.ipc.background import Background
 from kbroker.net.connection import Connection
 from kbroker.net.tls_context import TlsError, context_of, user_of
 from kbroker.net.tls_relay import relay
@@ -23,7 +23,7 @@ class TlsListeners:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self._contexts = self._made(config)
-        self._relays: set[asyncio.Task[None]] = set()
+        self._relays = Background(log, "a TLS relay failed")
 
     @staticmethod
     def _made(config: BrokerConfig) -> dict[str, ssl.SSLContext]:
@@ -55,17 +55,8 @@ class TlsListeners:
                 connection.user = user_of(session.getpeercert())
 
         context = self._contexts[connection.listener.listener]
-        work = relay(outer, inner, context, authenticated)
-        task = asyncio.get_running_loop().create_task(work)
-        self._relays.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._relays.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a TLS relay failed", exc_info=error)
+        self._relays.start(relay(outer, inner, context, authenticated))
 
     async def drain(self) -> None:
         """The connections are closed: let the last bytes reach the clients."""
-        if self._relays:
-            await asyncio.wait(self._relays, timeout=LAST_BYTES_SECONDS)
+        await self._relays.wait(LAST_BYTES_SECONDS)

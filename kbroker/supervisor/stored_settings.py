@@ -10,11 +10,11 @@ from pathlib import Path
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
+from kbroker.control.config_resource import BROKER
 from kbroker.control.store import FILE_NAME
 
 log = logging.getLogger(__name__)
 
-BROKER = 4  # Kafka's ConfigResource.Type
 CLUSTER_WIDE = ""
 
 

@@ -16,7 +16,6 @@ FAULTS = {
     6: "checksum wrong",
     8: "record count wrong",
 }
-TRANSACTIONAL_OR_CONTROL = 0x30
 CONTROL_BIT = 0x20
 SEQUENCES = 1 << 31
 

@@ -60,9 +60,10 @@ def judge(broker: KBroker, lines: Lines, said: Callable[[], str]) -> None:
     assert {word: found[-1] for word, found in store.of.items()} == dict(lines.words)
 
 
-def test_word_count_is_exact_whoever_is_killed(
+def counting(
     broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount]
-) -> None:
+) -> tuple[KBroker, Lines, WordCount, Counts]:
+    """A broker, the lines that are produced, an application that counts their words, and its first counts."""
     broker = broker_factory(SETTINGS)
     for topic in (SOURCE, TARGET):
         create_topic(broker.bootstrap, topic)
@@ -71,6 +72,13 @@ def test_word_count_is_exact_whoever_is_killed(
     progress = Counts(broker.bootstrap, TARGET)
     progress.read(100, CATCH_UP_S)
     assert progress.total >= 100, instance.said()[-4000:]
+    return broker, lines, instance, progress
+
+
+def test_word_count_is_exact_whoever_is_killed(
+    broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount]
+) -> None:
+    broker, lines, instance, progress = counting(broker_factory, application)
     for number in range(KILLS):
         time.sleep(random.Random(number).uniform(0.2, 1.0))
         victim = VICTIMS[number % len(VICTIMS)]
@@ -92,13 +100,7 @@ def test_word_count_is_exact_whoever_is_killed(
 def test_a_zombie_is_fenced(
     broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount]
 ) -> None:
-    broker = broker_factory(SETTINGS)
-    for topic in (SOURCE, TARGET):
-        create_topic(broker.bootstrap, topic)
-    lines = Lines(broker.bootstrap)
-    zombie = application(broker.bootstrap)
-    progress = Counts(broker.bootstrap, TARGET)
-    progress.read(100, CATCH_UP_S)
+    broker, lines, zombie, progress = counting(broker_factory, application)
     zombie.freeze()
     successor = application(broker.bootstrap)
     progress.read(progress.total + 400, CATCH_UP_S)

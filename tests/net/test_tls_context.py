@@ -2,13 +2,13 @@
 
 import shutil
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.net.tls_context import ANONYMOUS, TlsError, context_of, user_of
+from tests.certificates import certificate
 
 PEM = {"ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM"}
 
@@ -19,18 +19,7 @@ def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("openssl") is None:
         pytest.skip("no openssl to make certificates with")
     folder = tmp_path_factory.mktemp("pem")
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ]
-    files = ["-keyout", str(folder / "k.key"), "-out", str(folder / "k.crt")]
-    subprocess.run([*command, *files, "-subj", "/CN=k"], check=True, capture_output=True)
+    certificate(folder, "k", "/CN=k")
     (folder / "k.pem").write_text((folder / "k.key").read_text() + (folder / "k.crt").read_text())
     return folder
 

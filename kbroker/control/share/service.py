@@ -5,9 +5,8 @@ Records are read here and handed on as bytes: a share fetch gives away what it a
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Topic
@@ -27,6 +26,7 @@ from kbroker.control.share.share_partition import AcknowledgedBatch, Acquired, S
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.control.share.wake_ups import WakeUps
 from kbroker.control.timers import WheelTimers
+from kbroker.ipc.background import Background
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class ShareService:
         self._sessions = ShareSessions(broker.config.get_int("group.share.max.share.sessions"))
         self._fetching: set[ShareKey] = set()
         self._passed_by: set[ShareKey] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background(log, "work on shared partitions failed")
         self.partitions = SharePartitions(
             broker,
             groups,
@@ -96,7 +96,7 @@ class ShareService:
         )
         self._pruning = StatePruning(broker, runtime, self.shard)
         interval_ms = broker.config.get_int("share.coordinator.state.topic.prune.interval.ms")
-        runtime.every(interval_ms, "prune", lambda: self._start(self._pruning.prune()))
+        runtime.every(interval_ms, "prune", lambda: self._background.start(self._pruning.prune()))
         broker.coordinators[COORDINATOR_TYPE] = runtime
         broker.attachments[ShareService] = self
         broker.deletion_listeners.append(self._topic_deleted)
@@ -183,17 +183,7 @@ class ShareService:
 
     def _connection_closed(self, connection_id: int) -> None:
         for session in self._sessions.on_connection(connection_id):
-            self._start(self._close(session))
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("work on shared partitions failed", exc_info=error)
+            self._background.start(self._close(session))
 
     # --- acknowledging
 

@@ -4,7 +4,6 @@ import shutil
 import socket
 import ssl
 import struct
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.frame import encode_request, parse_response
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tests.certificates import certificate
 from tests.compat.quota_cases import alter, entry
 from tests.compat.raw import SocketPeer, receive
 from tests.conftest import RUNNING
@@ -32,22 +32,6 @@ pytestmark = [
 
 USER = "CN=alice,OU=tests,O=kbroker"
 LISTENERS = ("PLAINTEXT", "SSL", "SASL_SSL", "MUTUAL")
-
-
-def certificate(folder: Path, name: str, subject: str, *options: str) -> None:
-    """A self-signed certificate, which so is its own authority: NAME.crt and NAME.key."""
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-    ]
-    files = ["-keyout", f"{folder / name}.key", "-out", f"{folder / name}.crt", "-days", "2"]
-    subprocess.run([*command, *files, "-subj", subject, *options], check=True, capture_output=True)
 
 
 @dataclass(frozen=True)

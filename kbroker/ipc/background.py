@@ -1,0 +1,31 @@
+"""Tasks that nobody waits for: kept from the garbage collector, and their failures told to the log."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+
+class Background:
+    """Runs in: any process with an event loop. Owner: who starts the tasks. failed: what the log says of one."""
+
+    def __init__(self, log: logging.Logger, failed: str) -> None:
+        self._log = log
+        self._failed = failed
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run it beside everything else."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    async def wait(self, timeout_s: float) -> None:
+        """Until all that run now have ended, or the time has."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
+
+    def _ended(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error(self._failed, exc_info=error)
