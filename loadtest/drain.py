@@ -36,21 +36,7 @@ def drain(folder: Path, run: Run, clock: Clock, seconds: float = 3600.0) -> bool
 def _start(folder: Path, run: Run, clock: Clock, isolation: str) -> tuple[subprocess.Popen[bytes], Page]:
     path = folder / "pages" / f"drain-{isolation}.page"
     page = Page(path, create=True)
-    part = Part(
-        role="drain",
-        mode="",
-        folder=str(folder),
-        page=str(path),
-        run=run.run,
-        bootstrap=run.bootstrap,
-        topics={topic.mode: topic.name for topic in run.topics},
-        settings=run.settings,
-        rate=0,
-        begin_ns=run.started_ns,
-        clock_offset_ns=clock.offset_ns,
-        boot=clock.boot,
-        label=isolation,
-    )
+    part = Part.of_run(folder, run, "drain", "", isolation, path, clock, run.started_ns)
     with open(folder / "players.log", "ab") as log:
         command = [sys.executable, "-m", "loadtest.players", part.to_json()]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

@@ -71,7 +71,7 @@ def _pairs(folder: Path, bootstrap: str, seconds: float, pairs: int, record_byte
             )
             create_topics(run, settings)
             for role in ROLES:
-                found[role, history].append(_one(folder / f"{number}", run, settings, role, seconds))
+                found[role, history].append(_one(folder / f"{number}", run, role, seconds))
         for role in ROLES:
             print(
                 f"pair {pair + 1}: {role} {found[role, False][-1]} without, {found[role, True][-1]} with",
@@ -87,27 +87,13 @@ def _pairs(folder: Path, bootstrap: str, seconds: float, pairs: int, record_byte
         )
 
 
-def _one(folder: Path, run: Run, settings: Settings, role: str, seconds: float) -> Speed:
+def _one(folder: Path, run: Run, role: str, seconds: float) -> Speed:
     """One player flat out, measured after its start."""
     slot = ROLES[role]
     path = folder / "pages" / f"{role}.page"
     page = Page(path, create=True)
     clock = Clock()
-    part = Part(
-        role=role,
-        mode="idempotent",
-        folder=str(folder),
-        page=str(path),
-        run=run.run,
-        bootstrap=run.bootstrap,
-        topics={topic.mode: topic.name for topic in run.topics},
-        settings=settings.to_json(),
-        rate=0,
-        begin_ns=clock.now_ns(),
-        clock_offset_ns=clock.offset_ns,
-        boot=clock.boot,
-        label=role,
-    )
+    part = Part.of_run(folder, run, role, "idempotent", role, path, clock, clock.now_ns())
     process = subprocess.Popen([sys.executable, "-m", "loadtest.players", part.to_json()])
     try:
         until = time.monotonic() + 30

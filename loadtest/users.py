@@ -61,21 +61,9 @@ class PlayerUser(User):
         self._seen: dict[Any, Any] = {**dict.fromkeys(Slot, 0), **{times: empty() for times in Times}}
         self._born = time.monotonic()
         self._age_s = self.lifetime_s()
-        part = Part(
-            role=self.role,
-            mode=self.mode,
-            folder=str(self._folder),
-            page=str(path),
-            run=self._run.run,
-            bootstrap=self._run.bootstrap,
-            topics={topic.mode: topic.name for topic in self._run.topics},
-            settings=self._run.settings,
-            rate=self._settings.rate / self._settings.producers,
-            begin_ns=self._conduct.begin_ns,
-            clock_offset_ns=self._conduct.clock_offset_ns,
-            boot=self._conduct.boot,
-            label=f"{self._run.run:08x}-{self._label}",
-        )
+        label = f"{self._run.run:08x}-{self._label}"
+        clock, begin_ns = self._conduct.clock(), self._conduct.begin_ns
+        part = Part.of_run(self._folder, self._run, self.role, self.mode, label, path, clock, begin_ns)
         self._log = open(self._folder / "players.log", "ab")  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", "loadtest.players", part.to_json()],

@@ -95,15 +95,19 @@ class Injector:
         self._file.write(json.dumps(row) + "\n")
 
     def _watch(self) -> None:
-        """A broker that has ended by itself is written down and started again."""
+        """A broker that has ended by itself is written down and started again; when that fails, with the next look."""
         broker = self._broker
         if broker is None or broker.alive():
             return
         begin_ns = self._clock.now_ns()
         self.deaths.append(f"{broker.kind} ended by itself")
-        broker.revive()
-        self._write("death", broker.kind, begin_ns, "done", "ended by itself, was started again")
-        self._say(f"{broker.kind} ended by itself; it was started again")
+        try:
+            broker.revive()
+            outcome, detail = "done", "ended by itself, was started again"
+        except RuntimeError as failure:
+            outcome, detail = "failed", f"ended by itself, did not start again: {failure}"[:500]
+        self._write("death", broker.kind, begin_ns, outcome, detail)
+        self._say(f"{broker.kind} {detail}")
 
     def _inject(self, fault: Fault, which: float) -> str:
         if fault.kind == "reset":

@@ -12,7 +12,7 @@ from typing import Any
 from loadtest.clock import Clock
 from loadtest.page import Page, Slot
 from loadtest.players.connections import reset_connections
-from loadtest.run import ConsumerClient, ProducerClient, save_client
+from loadtest.run import ConsumerClient, ProducerClient, Run, save_client
 from loadtest.settings import Settings, from_json
 
 QUICK = {
@@ -28,7 +28,7 @@ QUICK = {
 class Part:
     """A player's part: passed as JSON on its command line."""
 
-    role: str  # produce | transact | copy | consume
+    role: str  # produce | transact | copy | consume | drain
     mode: str  # of the topic it writes, or reads
     folder: str
     page: str
@@ -36,11 +36,33 @@ class Part:
     bootstrap: str
     topics: dict[str, str]  # mode -> name
     settings: dict[str, Any]
-    rate: float  # of this player
+    rate: float  # of this player, if it is a producer
     begin_ns: int
     clock_offset_ns: int
     boot: str
     label: str  # transactional id, group instance: stable over lives
+
+    @classmethod
+    def of_run(
+        cls, folder: Path, run: Run, role: str, mode: str, label: str, page: Path, clock: Clock, begin_ns: int
+    ) -> "Part":
+        """A part in a run; its rate is an even share of the run's."""
+        settings = from_json(run.settings)
+        return cls(
+            role=role,
+            mode=mode,
+            folder=str(folder),
+            page=str(page),
+            run=run.run,
+            bootstrap=run.bootstrap,
+            topics={topic.mode: topic.name for topic in run.topics},
+            settings=run.settings,
+            rate=settings.rate / settings.producers,
+            begin_ns=begin_ns,
+            clock_offset_ns=clock.offset_ns,
+            boot=clock.boot,
+            label=label,
+        )
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -12,7 +12,6 @@ from kbroker.protocol import batch_layout as b
 Words = NDArray[np.int64]
 HEADER = 40
 MAGIC = 0x4B4C
-RECORD_OVERHEAD = 16  # no record's framing takes more
 
 # words of what a batch is made of
 BASE_OFFSET = 0
