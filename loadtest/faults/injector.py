@@ -73,7 +73,7 @@ class Injector:
             detail, outcome = self._inject(fault, which), "done"
         except Skipped as reason:
             detail, outcome = str(reason), "skipped"
-        except (LookupError, OSError, RuntimeError, psutil.Error) as failure:
+        except (LookupError, OSError, RuntimeError, AssertionError, psutil.Error) as failure:
             detail, outcome = f"{type(failure).__name__}: {failure}"[:500], "failed"
         self.counts[outcome] += 1
         self._write(fault.kind, fault.target, begin_ns, outcome, detail, fault)
@@ -104,7 +104,7 @@ class Injector:
         try:
             broker.revive()
             outcome, detail = "done", "ended by itself, was started again"
-        except RuntimeError as failure:
+        except (RuntimeError, OSError) as failure:
             outcome, detail = "failed", f"ended by itself, did not start again: {failure}"[:500]
         self._write("death", broker.kind, begin_ns, outcome, detail)
         self._say(f"{broker.kind} {detail}")

@@ -1,7 +1,6 @@
 """One Apache Kafka node (KRaft, broker and controller in one) on free ports, as the measure of kbroker."""
 
 import base64
-import os
 import signal
 import socket
 import struct
@@ -89,7 +88,7 @@ class ApacheKafka:
 
     def kill9(self) -> None:
         if self.process is not None:
-            os.kill(self.process.pid, signal.SIGKILL)
+            self.process.kill()  # of one that has ended by itself, too
             self.process.wait()
             self.process = None
 
