@@ -248,8 +248,10 @@ class Broker:
         """Broker settings changed at run time, by name."""
         return {**self.config.cluster, **self.config.own}
 
-    def open_call(self, topic: Topic, partition: Partition, replica: Replica) -> OpenPartition:
-        """The call that makes an IO worker open a log."""
+    def open_call(
+        self, topic: Topic, partition: Partition, replica: Replica, new: bool = False
+    ) -> OpenPartition:
+        """The call that makes an IO worker open a log; new: of a partition that was never opened before."""
         config = self.topic_config(topic.name)
         return OpenPartition(
             replica.slot,
@@ -261,13 +263,17 @@ class Broker:
             partition.leader_epoch,
             config,
             role_of(partition, replica, config.min_insync_replicas),
+            new,
         )
 
-    async def open_partitions(self, topic: Topic, partitions: list[Partition]) -> KafkaError | None:
-        """Publish the partitions' slots and have their IO workers open them; the first error, if any."""
+    async def open_partitions(
+        self, topic: Topic, partitions: list[Partition], new: bool = False
+    ) -> KafkaError | None:
+        """Publish the partitions' slots and have their IO workers open them; the first error, if any. new: as of
+        `open_call`."""
         self.write_slots(topic, partitions)
         calls = [
-            partial(self.links.call_worker, replica.worker, self.open_call(topic, partition, replica))
+            partial(self.links.call_worker, replica.worker, self.open_call(topic, partition, replica, new))
             for partition in partitions
             for replica in partition.replicas
         ]

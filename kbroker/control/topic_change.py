@@ -88,7 +88,7 @@ async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaErro
     for topic in topics:
         broker.opening[topic.name] = (topic, topic.partitions)
     for topic in topics:
-        if (error := await broker.open_partitions(topic, topic.partitions)) is not None:
+        if (error := await broker.open_partitions(topic, topic.partitions, new=True)) is not None:
             errors[topic.name] = error
     made = [topic for topic in topics if topic.name not in errors]
     await _publish(broker, made)
@@ -263,7 +263,7 @@ async def grow_topic(
             broker.unassign(r for p in added for r in p.replicas)
             raise
         broker.opening[name] = (grown, added)
-        error = await broker.open_partitions(grown, added)
+        error = await broker.open_partitions(grown, added, new=True)
         if error is not None:
             log.error(
                 "new partitions of %s: %s", name, error

@@ -290,7 +290,8 @@ class Follow:
 @dataclass(frozen=True, slots=True)
 class OpenPartition:
     """Create (if missing) or recover a partition's log and bring its slot online. role: None for a partition of one
-    replica. Replied with nothing."""
+    replica. new: control has just made the partition up, so no earlier copy of it can lie in the log dir. Replied with
+    nothing."""
 
     slot: int
     generation: int
@@ -301,6 +302,7 @@ class OpenPartition:
     leader_epoch: int
     config: TopicConfig
     role: Lead | Follow | None = None
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)

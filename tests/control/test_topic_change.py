@@ -176,6 +176,7 @@ def test_a_topic_grows_and_keeps_what_it_had(tmp_path: Path) -> None:
         asyncio.run(grow_topic(made.broker, "a", 4))
         topic = made.broker.catalogue.topics["a"]
         assert topic.partitions[:2] == before
+        assert all(call.new for call in made.worker.opened.values())  # nothing older is looked for
         assert [p.index for p in made.network.topics["a"].partitions] == [0, 1, 2, 3]
         made.broker.close()
         assert len(made.start().catalogue.topics["a"].partitions) == 4

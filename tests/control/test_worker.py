@@ -155,6 +155,7 @@ def test_an_io_worker_that_restarts_gets_all_its_partitions_again(tmp_path: Path
             lambda: [b for b in second.got if isinstance(b, m.OpenPartition)][2:] and second.got
         )
         assert sorted(body.partition for body in opened) == [0, 1, 2]
+        assert not any(body.new for body in opened)  # a finished copy of a move may wait for its name
         await create_topics(stage.broker, [NewTopic("b")])
         assert second.got[-1].topic == "b"
 

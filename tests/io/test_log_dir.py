@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from kbroker.io import meta_properties
-from kbroker.io.log_dir import LogDir, LogDirInUse
+from kbroker.io.log_dir import LogDir, LogDirInUse, finish_future
 from kbroker.io.meta_properties import MetaProperties, MetaPropertiesError
+from kbroker.log import files
 
 TRY_LOCK = """
 import fcntl, sys
@@ -153,3 +154,15 @@ def test_a_folder_that_another_one_has_taken_the_place_of_is_noticed(tmp_path: P
     Path(folder.path).mkdir()
     with pytest.raises(OSError, match="another folder"):
         folder.check()
+
+
+def test_a_finished_copy_gets_its_name_unless_the_log_is_there(tmp_path: Path) -> None:
+    copy = tmp_path / files.dated_folder_name("a", 1, "0" * 32, files.FUTURE_FOLDER)
+    copy.mkdir()
+    finish_future(str(tmp_path), "a", 0)
+    assert copy.exists()
+    finish_future(str(tmp_path), "a", 1)
+    assert (tmp_path / "a-1").exists()
+    copy.mkdir()
+    finish_future(str(tmp_path), "a", 1)
+    assert copy.exists()
