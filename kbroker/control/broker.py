@@ -6,7 +6,6 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
@@ -26,6 +25,8 @@ from kbroker.control.producer_ids import ProducerIds
 from kbroker.control.replication.roles import role_of
 from kbroker.control.slots import Slots as PartitionSlots
 from kbroker.control.store import ConfigKey, Deletion, ScramKey, Store, Stored
+from kbroker.control.store_choice import copy_dirs
+from kbroker.control.store_copies import StoreCopies
 from kbroker.ipc import layout
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import Image, OpenPartition, ScramCredential, TopicImage
@@ -54,6 +55,7 @@ class Broker:
     announcing: topics that network processes are being told of but that clients may not see yet.
     log_dirs: absolute paths of all log directories. dir_errors: which of them have failed.
     sites: the groups of log directories, which clients take for nodes.
+    stores: the copies of the store.
     orphans: partitions of deleted topics that an IO worker of this run may still have open.
     opening: partitions that an IO worker is being told of for the first time.
     metrics: this process's row.
@@ -100,14 +102,13 @@ class Broker:
         self.connection_listeners: list[Callable[[int], None]] = []
         self.orphans: list[Deletion] = []
         self._topic_configs: dict[str, TopicConfig] = {}
-        self._store = store
-        self._store_thread = ThreadPoolExecutor(1, "store")
         self._image_version = 0
         self._config_version = 0
         self._load: dict[int, int] = dict.fromkeys(range(shared.sizes.workers), 0)
         self.log_dirs = tuple(absolute(log_dir) for log_dir in self.config.log_dirs)
         self.dir_errors = LogDirErrors(self.log_dirs, shared)
         self.sites = sites_of(static)
+        self.stores = StoreCopies(store, self._dirs_for_stores)
         self._site_of = {log_dir: site for site in self.sites for log_dir in site.log_dirs}
         self._workers_of = workers_of_sites([site.log_dirs for site in self.sites], shared.sizes.workers)
 
@@ -154,6 +155,9 @@ class Broker:
         closed = {absolute(name) for name in names}
         return [] if "*" in names else [log_dir for log_dir in self.online_dirs if log_dir not in closed]
 
+    def _dirs_for_stores(self) -> tuple[str, ...]:
+        return copy_dirs([site.log_dirs for site in self.sites], self.online_dirs)
+
     def site_of(self, log_dir: str) -> Site:
         """The site of a log directory; of one that is in no site any more, the first."""
         return self._site_of.get(log_dir, self.sites[0])
@@ -179,10 +183,9 @@ class Broker:
     # --- steps of a change -----------------------------------------------------------------------------
 
     async def in_store(self, step: Callable[[Store], T]) -> T:
-        """Run a step on the store's thread. Raises KAFKA_STORAGE_ERROR."""
-        loop = asyncio.get_running_loop()
+        """Run a step in every copy of the store. Raises KAFKA_STORAGE_ERROR."""
         try:
-            done = await loop.run_in_executor(self._store_thread, step, self._store)
+            done = await self.stores.run(step)
         except sqlite3.Error as error:
             log.error("the store failed: %s", error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"The broker's store failed: {error}") from error
@@ -293,8 +296,7 @@ class Broker:
     def close(self) -> None:
         """Finish what the store has been asked to do, and close it."""
         self.logs.close()
-        self._store_thread.shutdown(wait=True)
-        self._store.close()
+        self.stores.close()
 
 
 def absolute(log_dir: str) -> str:

@@ -13,7 +13,6 @@ from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
 from kbroker.control import adoption, kafka_metadata
-from kbroker.control import store as stores
 from kbroker.control.broker import Broker, absolute
 from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.config_resource import TOPIC
@@ -23,7 +22,8 @@ from kbroker.control.log_dir_moves import LogDirMoves
 from kbroker.control.placement import place
 from kbroker.control.replication.election import choose_leaders
 from kbroker.control.retirement import retire_all
-from kbroker.control.store import Change, Deletion, Store, StoreError
+from kbroker.control.store import Change, Deletion, Store
+from kbroker.control.store_choice import open_newest
 from kbroker.ipc import layout
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.shared import Shared
@@ -32,22 +32,8 @@ log = logging.getLogger(__name__)
 
 PRODUCER_IDS_PER_MS = 1000
 """Producer ids that start at the time of adoption in microseconds lie far above any counted from 0."""
-
-
-def open_store(log_dirs: Sequence[str], all_dirs: Sequence[str] = ()) -> Store:
-    """The store in the first log directory that has one; a new one in the first.
-
-    all_dirs: offline ones included. Raises StoreError when the store may be in one of these: a second store would have
-    another truth."""
-    for log_dir in log_dirs:
-        path = Path(log_dir, stores.FILE_NAME)
-        if path.exists():
-            return Store(path)
-    if missing := set(all_dirs) - set(log_dirs):
-        raise StoreError(
-            f"{stores.FILE_NAME} may be in a log dir that can not be used: {', '.join(sorted(missing))}"
-        )
-    return Store(Path(log_dirs[0], stores.FILE_NAME))
+EPOCHS_IN_DOUBT = 1000
+"""Leader epochs go so far ahead of a store that may be out of date: those of the lost one are not used again."""
 
 
 def build(
@@ -63,10 +49,9 @@ def build(
 
     log_dirs: those that are online. Partitions of others keep their slots and stay offline. directory_ids: of them.
     """
-    store = open_store(log_dirs, [absolute(log_dir) for log_dir in static.log_dirs])
-    known = store.meta("cluster_id", cluster_id)
-    if known != cluster_id:
-        raise StoreError(f"the store is of cluster {known}, the log dirs' meta.properties say {cluster_id}")
+    chosen = open_newest(log_dirs, [absolute(log_dir) for log_dir in static.log_dirs], cluster_id)
+    store = chosen.store
+    store.begin_run()
     store.put_meta("cluster_id", cluster_id)
     broker = Broker(shared, static, store, store.load(), endpoints, cluster_id, node_endpoints)
     for log_dir in set(broker.log_dirs) - set(log_dirs):
@@ -74,10 +59,11 @@ def build(
     _check_identities(broker, store, directory_ids)
     new_run = not broker.slots.in_use
     if new_run:
-        store.advance_leader_epochs()
+        step = EPOCHS_IN_DOUBT if chosen.doubtful else 1
+        store.advance_leader_epochs(step)
         crash_point("leader change: epoch stored")
         for partition in broker.catalogue.partitions():
-            partition.leader_epoch += 1
+            partition.leader_epoch += step
     _finish_deletions(broker, store, new_run)
     moved = broker.slots.claim(broker.catalogue.replicas(), (one.partition.slot for one in broker.orphans))
     if moved:
@@ -92,6 +78,7 @@ def build(
         store.apply(Change(led_partitions=choose_leaders(broker)))
     for topic in broker.catalogue.topics.values():
         broker.write_slots(topic, topic.partitions)
+    broker.stores.complete()
     log.info(
         "%d topics, %d partitions%s",
         len(broker.catalogue.topics),

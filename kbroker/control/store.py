@@ -1,9 +1,11 @@
 """What must survive a restart and is no record of a log: topics, configs, quotas, credentials, producer ids, features.
 
-One SQLite file, `kbroker.db`, in the first log directory; WAL, synchronous=FULL: a change that was answered is on disk.
+One SQLite file, `kbroker.db`, and copies of it in other log directories (`store_copies.py`); WAL, synchronous=FULL: a
+change that was answered is on disk.
 
 Schema version (PRAGMA user_version) 4:
-    meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch
+    meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch; run, changes:
+                                        see `Standing`; copies: log dirs of all copies that are written, as JSON
     topics(name, topic_id)
     partitions(topic, idx, log_dir, leader_epoch, slot, generation)     the leader's log
     replicas(topic, idx, position, log_dir, slot, generation, in_sync, state)
@@ -28,6 +30,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from kbroker.config.client_quotas import Entity
 from kbroker.control.catalogue import Partition, Replica, Topic
@@ -48,6 +51,23 @@ ScramKey = tuple[str, int]
 
 class StoreError(Exception):
     """The store can not be used: damaged, or written by a newer version."""
+
+
+class NewerStore(StoreError):
+    """Written by a newer version of kbroker."""
+
+
+class Standing(NamedTuple):
+    """How new a copy of the store is. run: grows whenever control opens the store; changes: with each transaction."""
+
+    run: int
+    changes: int
+
+
+def standing_of(db: sqlite3.Connection) -> Standing:
+    """Of an open file. Raises sqlite3.Error."""
+    found = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('run', 'changes')").fetchall())
+    return Standing(int(found.get("run", 0)), int(found.get("changes", 0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +116,17 @@ class Stored:
 class Store:
     """The file. Runs in: control, on its store thread. Owner: the Broker, which calls it from one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, reserve: bool = True) -> None:
+        """reserve: make room for changes on a full disk, too. Raises StoreError."""
+        self.path = path
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         try:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("PRAGMA foreign_keys=ON")
             migrated = self._migrate(path)
-            self._reserve()
+            if reserve:
+                self.reserve()
             self._digest = RowDigest(self._db, path, anew=migrated)
         except (sqlite3.DatabaseError, DamagedStore) as error:
             self._db.close()
@@ -116,31 +139,56 @@ class Store:
         """Whether the file was of an older version, or new."""
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
-            raise StoreError(f"{path} has version {version}; this kbroker reads up to {VERSION}")
+            raise NewerStore(f"{path} has version {version}; this kbroker reads up to {VERSION}")
         for number in range(version, VERSION):
             self._db.executescript(f"BEGIN; {MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;")
         return bool(version < VERSION)
 
-    def _reserve(self) -> None:
-        """Room for changes on a full disk, so that topics can be deleted and retention shortened just then:
+    def reserve(self) -> None:
+        """Make room for changes on a full disk, so that topics can be deleted and retention shortened just then:
         RESERVE bytes of free pages in the file, and a WAL of that length, which is written from its start again after
         a checkpoint. A disk that is full already has no room for it."""
         with suppress(sqlite3.OperationalError):
-            with self._transaction() as db:
+            with self._transaction(change=False) as db:
                 db.execute("CREATE TABLE reserve (room BLOB)")
                 db.execute("INSERT INTO reserve VALUES (zeroblob(?))", (RESERVE,))
                 db.execute("DROP TABLE reserve")
             self._db.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, change: bool = True) -> Iterator[sqlite3.Connection]:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield self._db
+            if change:
+                self._put_meta("changes", self.standing.changes + 1)
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+
+    # --- copies ------------------------------------------------------------------------------------------
+
+    @property
+    def standing(self) -> Standing:
+        """How new this file is."""
+        return standing_of(self._db)
+
+    @property
+    def copies(self) -> list[str]:
+        """Log dirs of all copies that this one was written along with, its own included; empty in a new file."""
+        return [str(log_dir) for log_dir in json.loads(self.meta("copies", "[]"))]
+
+    def put_copies(self, log_dirs: Sequence[str]) -> None:
+        """From now on these copies are written; another one is out of date."""
+        self.put_meta("copies", json.dumps(sorted(log_dirs)))
+
+    def begin_run(self) -> None:
+        """What is written from now on is newer than anything in copies that are not here."""
+        with self._transaction():
+            self._put_meta("run", self.standing.run + 1)
+
+    # --- contents ----------------------------------------------------------------------------------------
 
     def load(self) -> Stored:
         """Read everything."""
@@ -205,6 +253,8 @@ class Store:
 
     def put_meta(self, key: str, value: str) -> None:
         """Set one value of the meta table, durably."""
+        if self.meta(key, "") == value:
+            return
         with self._transaction():
             self._put_meta(key, value)
 
@@ -316,10 +366,10 @@ class Store:
         with self._transaction():
             self._put_meta("next_producer_id", max(first, int(self.meta("next_producer_id", "0"))))
 
-    def advance_leader_epochs(self) -> None:
-        """A new run of the broker: every partition's leader epoch grows by one."""
+    def advance_leader_epochs(self, count: int = 1) -> None:
+        """A new run of the broker: every partition's leader epoch grows."""
         with self._transaction() as db:
-            db.execute("UPDATE partitions SET leader_epoch = leader_epoch + 1")
+            db.execute("UPDATE partitions SET leader_epoch = leader_epoch + ?", (count,))
 
     def close(self) -> None:
         """Close the file; the WAL is folded into it."""

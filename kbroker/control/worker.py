@@ -101,6 +101,7 @@ class Control:
         await self._until_stop(self._all_opened.wait())
         if not self._stop.is_set():
             await self._until_stop(self._load())
+        self._background.start(self._broker.stores.keep())
         if len(self._broker.sites) > 1:
             self._background.start(self._replication.run())
         if not self._stop.is_set():

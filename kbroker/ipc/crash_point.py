@@ -39,6 +39,8 @@ POINTS = (
     "recovery: producers replayed",
     "compaction: step of the cleaner",
     "compaction: step of the swap",
+    "store: one copy written",
+    "store: write-ahead log out of the way",
 )
 VARIABLE = "KBROKER_CRASH_AT"
 

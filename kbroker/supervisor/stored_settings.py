@@ -11,28 +11,44 @@ from pathlib import Path
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.control.config_resource import BROKER
-from kbroker.control.store import FILE_NAME
+from kbroker.control.store import FILE_NAME, Standing, standing_of
 
 log = logging.getLogger(__name__)
 
 CLUSTER_WIDE = ""
+Layers = dict[str, dict[str, str]]
+"""Settings by resource name: of the cluster, of each node."""
 
 
 def with_stored_settings(config: BrokerConfig) -> BrokerConfig:
-    """The file's settings under those that were set by AlterConfigs. A store that can not be read is control's to tell
-    of: the start goes on with the file's."""
-    path = Path(config.log_dirs[0]) / FILE_NAME
-    if not path.exists():
+    """The file's settings under those that were set by AlterConfigs, as the newest copy of the store has them. A copy
+    that can not be read is control's to tell of: without any the start goes on with the file's."""
+    found = [_read(Path(log_dir, FILE_NAME)) for log_dir in config.log_dirs]
+    copies = [copy for copy in found if copy is not None]
+    if not copies:
         return config
-    layers: dict[str, dict[str, str]] = {CLUSTER_WIDE: {}, str(config.node_id): {}}
+    _, layers = max(copies, key=lambda copy: copy[0])
     try:
+        return config.with_dynamic(
+            cluster=layers.get(CLUSTER_WIDE, {}), own=layers.get(str(config.node_id), {})
+        )
+    except ConfigError as error:
+        log.warning("stored settings are left out until control has read them: %s", error)
+        return config
+
+
+def _read(path: Path) -> tuple[Standing, Layers] | None:
+    layers: Layers = {}
+    try:
+        if not path.exists():
+            return None
         with closing(sqlite3.connect(path)) as db:
             rows = db.execute(
                 "SELECT resource_name, name, value FROM configs WHERE resource_type = ?", (BROKER,)
             )
             for resource, name, value in rows:
                 layers.setdefault(resource, {})[name] = value
-        return config.with_dynamic(cluster=layers[CLUSTER_WIDE], own=layers[str(config.node_id)])
-    except (sqlite3.Error, ConfigError) as error:
-        log.warning("%s: stored settings are left out until control has read them: %s", path, error)
-        return config
+            return standing_of(db), layers
+    except (OSError, sqlite3.Error) as error:
+        log.warning("%s: its settings are left out until control has read them: %s", path, error)
+        return None

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.state import open_store
-from kbroker.control.store import StoreError
+from kbroker.control.store import FILE_NAME, StoreError
+from kbroker.control.store_choice import open_newest
 from kbroker.control.topic_change import create_topics, delete_topics
 from kbroker.control.topic_plan import NewTopic
 from kbroker.ipc import layout
 from kbroker.log import files
-from tests.control.fakes import World, world
+from tests.control.fakes import CLUSTER_ID, World, world
 
 
 def create(made: World, *wishes: NewTopic) -> None:
@@ -141,13 +141,14 @@ def test_a_deletion_is_not_finished_while_its_log_dir_is_offline(tmp_path: Path)
         made.broker.dir_errors.fail(made.dirs[1], 5)
         asyncio.run(delete_topics(made.broker, [made.broker.catalogue.topics["a"]]))
         Path(lost.folder).mkdir(exist_ok=True)
-        store = made.broker._store
+        store = made.broker.stores.first
         assert [one.partition.log_dir for one in store.deletions()] == [made.dirs[1]]
 
 
 def test_no_second_store_is_made_while_the_first_may_be_in_an_offline_log_dir(tmp_path: Path) -> None:
     with world(tmp_path, dirs=2) as made:
         made.broker.close()
+        Path(made.dirs[1], FILE_NAME).unlink()
         with pytest.raises(StoreError, match="d0"):
-            open_store(made.dirs[1:], made.dirs)
+            open_newest(made.dirs[1:], made.dirs, CLUSTER_ID)
         made.start()

@@ -36,15 +36,18 @@ class Piece:
     topic = ""
     config: dict[str, str] = {}  # noqa: RUF012  never changed
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
         self.bootstrap = bootstrap
+        self.replicas = replicas
         self.failed: list[str] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=self.topic, daemon=True)
 
     def start(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.create_topics([NewTopic(self.topic, 1, 1, config=self.config)])[self.topic].result(30)
+        admin.create_topics([NewTopic(self.topic, 1, self.replicas, config=self.config)])[self.topic].result(
+            30
+        )
         self._thread.start()
 
     def stop(self) -> None:
@@ -212,8 +215,8 @@ class Transactional(Piece):
     config = {"segment.ms": "150"}  # noqa: RUF012
     EACH = 3
 
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap)
+    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
+        super().__init__(bootstrap, replicas)
         self._next = 0
         self.outcomes: dict[int, str] = {}
 
@@ -230,6 +233,7 @@ class Transactional(Piece):
             "transactional.id": "matrix",
             "transaction.timeout.ms": 60_000,
             "linger.ms": 1,
+            "error_cb": lambda _: None,  # of one that was given up, and is fenced by its successor
             **RECONNECT,
         }
         while True:

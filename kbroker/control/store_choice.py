@@ -1,0 +1,142 @@
+"""Which copy of the store counts at a start, and how another one is made of it.
+
+The newest intact copy counts: the one of the latest run and, of that run, with the most changes. A copy that is written
+tells which others are (`Store.copies`), so a lone one of three knows that it may be out of date, and is not begun with.
+"""
+
+import logging
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbroker.control.store import FILE_NAME, NewerStore, Store, StoreError
+from kbroker.ipc.crash_point import crash_point
+
+log = logging.getLogger(__name__)
+
+COPIES = 3
+"""Log dirs with a copy, more when there are more sites."""
+WRITING = ".writing"
+REFUSED = ".refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """doubtful: a copy that is not here may hold later changes."""
+
+    store: Store
+    doubtful: bool
+
+
+def copy_dirs(sites: Sequence[Sequence[str]], online: Sequence[str]) -> tuple[str, ...]:
+    """Log dirs that are to have a copy: one of each site, then others, as far as they are online."""
+    usable = [[log_dir for log_dir in site if log_dir in online] for site in sites]
+    firsts = [site[0] for site in usable if site]
+    others = [log_dir for site in usable for log_dir in site[1:]]
+    return tuple([*firsts, *others][: max(COPIES, len(sites))])
+
+
+def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: str) -> Chosen:
+    """The store that counts; a new one in the first log directory when there is none anywhere.
+
+    log_dirs: those that are online; all_dirs: offline ones included. Raises StoreError: when every copy is damaged,
+    when one was written by a newer version, and when more than half of the copies are not here."""
+    found, refused = _open_all(log_dirs, cluster_id)
+    missing = sorted(set(all_dirs) - set(log_dirs))
+    if not found:
+        if refused:
+            raise next(iter(refused.values()))
+        if missing:
+            raise StoreError(f"{FILE_NAME} may be in a log dir that can not be used: {', '.join(missing)}")
+        return Chosen(Store(Path(log_dirs[0], FILE_NAME)), False)
+    newest = max(found, key=lambda log_dir: found[log_dir].standing)
+    store = found[newest]
+    for log_dir, other in found.items():
+        if other is not store:
+            if other.standing != store.standing:
+                log.warning(
+                    "the store in %s is out of date: %s, not %s", log_dir, other.standing, store.standing
+                )
+            other.close()
+    written = set(store.copies) & set(all_dirs)
+    gone = sorted(written - set(found))
+    if 2 * len(gone) > len(written):
+        store.close()
+        raise StoreError(
+            f"{newest}/{FILE_NAME} may be out of date: the copies in {', '.join(gone)} are not to be had. Bring one of"
+            " them back, or take these log dirs out of log.dirs"
+        )
+    for log_dir, error in refused.items():
+        log.error("the store in %s is not used, but kept as %s%s: %s", log_dir, FILE_NAME, REFUSED, error)
+        for old in _files(Path(log_dir, FILE_NAME)):
+            if old.exists():
+                old.replace(f"{log_dir}/{FILE_NAME}{REFUSED}{old.name.removeprefix(FILE_NAME)}")
+    if gone:
+        log.warning(
+            "the store's copy in %s is not to be had; begins with that in %s", ", ".join(gone), newest
+        )
+    store.reserve()
+    return Chosen(store, bool(gone))
+
+
+def _open_all(log_dirs: Sequence[str], cluster_id: str) -> tuple[dict[str, Store], dict[str, StoreError]]:
+    """Every copy that can be read, and why others can not. Raises NewerStore."""
+    found: dict[str, Store] = {}
+    refused: dict[str, StoreError] = {}
+    for log_dir in log_dirs:
+        path = Path(log_dir, FILE_NAME)
+        if not path.exists():
+            continue
+        try:
+            store = Store(path, reserve=False)
+        except NewerStore:
+            for other in found.values():
+                other.close()
+            raise
+        except StoreError as error:
+            refused[log_dir] = error
+            continue
+        if (known := store.meta("cluster_id", cluster_id)) != cluster_id:
+            text = f"{path}: the store is of cluster {known}, the log dirs' meta.properties say {cluster_id}"
+            refused[log_dir] = StoreError(text)
+            store.close()
+        else:
+            found[log_dir] = store
+    return found, refused
+
+
+def write_copy(source: Path, log_dir: str) -> Store:
+    """Another copy of a store that nobody changes meanwhile, in place of what is there.
+
+    Runs in a thread of its own. The copy is whole on disk before it gets its name. Raises OSError, sqlite3.Error,
+    StoreError."""
+    path = Path(log_dir, FILE_NAME)
+    writing = Path(f"{path}{WRITING}")
+    for left in _files(writing):
+        left.unlink(missing_ok=True)
+    with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(writing)) as other:
+        one.backup(other)
+    _sync(writing)
+    for old in _files(path)[:2]:  # its write-ahead log must never meet the new file
+        old.unlink(missing_ok=True)
+    _sync(Path(log_dir))
+    crash_point("store: write-ahead log out of the way")
+    writing.replace(path)
+    _sync(Path(log_dir))
+    return Store(path)
+
+
+def _files(path: Path) -> list[Path]:
+    """Of a SQLite database."""
+    return [Path(f"{path}{ending}") for ending in ("-wal", "-shm", "")]
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,196 @@
+"""The copies of the store, one on each site's disk: every change is written to all of them at the same time.
+
+A copy that can not be written, or takes too long, is left behind: the others remember that it no longer counts before
+the change is answered. It is made anew from one of them when its log dir can be used (`look`, and each start).
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from kbroker.control.store import Store, StoreError
+from kbroker.control.store_choice import write_copy
+from kbroker.ipc.crash_point import crash_point
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PATIENCE_S = 1.0
+"""What a copy may take longer than the fastest."""
+LOOK_S = 5.0
+
+
+def _thread() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "store")
+
+
+@dataclass(slots=True, eq=False)
+class Copy:
+    """A file and the one thread that touches it."""
+
+    store: Store
+    thread: ThreadPoolExecutor = field(default_factory=_thread)
+
+    def leave(self) -> "Future[None]":
+        """Close it when its thread gets there, which on a disk that hangs may be never."""
+        closed = self.thread.submit(self.store.close)
+        self.thread.shutdown(wait=False)
+        return closed
+
+
+class StoreCopies:
+    """Runs in: control, all but the constructor from the event loop. Owner: the Broker.
+
+    wanted: log dirs that are to have a copy, as things are now; a copy in another one is left behind.
+    """
+
+    def __init__(self, first: Store, wanted: Callable[[], Sequence[str]]) -> None:
+        self._copies = {str(first.path.parent): Copy(first)}
+        self._leaving: dict[str, Future[Any]] = {}
+        self._wanted = wanted
+        self._changing = asyncio.Lock()
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """Where the copies are that count."""
+        return tuple(self._copies)
+
+    @property
+    def first(self) -> Store:
+        """One of them."""
+        return next(iter(self._copies.values())).store
+
+    def complete(self) -> None:
+        """At the start, when nothing else runs: all other copies are made anew. Blocks."""
+        first = self.first
+        wanted = [log_dir for log_dir in self._wanted() if log_dir not in self._copies]
+        first.put_copies([*self._copies, *wanted])
+        for log_dir in wanted:
+            try:
+                self._copies[log_dir] = Copy(write_copy(first.path, log_dir))
+            except (OSError, sqlite3.Error, StoreError) as error:
+                log.error("no copy of the store in %s: %s", log_dir, error)
+        if len(self._copies) <= len(wanted):
+            for copy in self._copies.values():
+                copy.store.put_copies(self.log_dirs)
+
+    async def run(self, step: Callable[[Store], T]) -> T:
+        """A step in every copy, one after another: it does the same in each. Its result is on disk everywhere but in
+        copies that do not count any more. Raises sqlite3.Error when no copy took it."""
+        return await asyncio.shield(asyncio.ensure_future(self._in_turn(step)))
+
+    async def keep(self) -> None:
+        """Look again and again."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            await self.look()
+
+    async def look(self) -> None:
+        """Leave copies behind whose log dir has failed; make anew those that can be."""
+        wanted = self._wanted()
+        if all(log_dir in self._copies for log_dir in wanted) and len(wanted) == len(self._copies):
+            return
+        async with self._changing:
+            await self._leave_failed()
+            for log_dir in wanted:
+                leaving = self._leaving.get(log_dir)
+                if log_dir not in self._copies and (leaving is None or leaving.done()):
+                    await self._join(log_dir)
+
+    def close(self) -> None:
+        """Finish what is under way, and close every copy."""
+        for copy in self._copies.values():
+            copy.thread.shutdown(wait=True)
+            copy.store.close()
+
+    async def _in_turn(self, step: Callable[[Store], T]) -> T:
+        async with self._changing:
+            await self._leave_failed()
+            return await self._everywhere(step)
+
+    async def _leave_failed(self) -> None:
+        wanted = self._wanted()
+        failed = [log_dir for log_dir in self._copies if log_dir not in wanted]
+        if failed and len(failed) < len(self._copies):
+            await self._leave(dict.fromkeys(failed, "its log dir is offline"))
+
+    async def _everywhere(self, step: Callable[[Store], T]) -> T:
+        loop = asyncio.get_running_loop()
+        tasks = {
+            log_dir: loop.run_in_executor(copy.thread, partial(_step, step, copy.store))
+            for log_dir, copy in self._copies.items()
+        }
+        await _patiently(tasks.values())
+        done = {log_dir: task for log_dir, task in tasks.items() if task.done()}
+        good = [task for task in done.values() if task.exception() is None]
+        if not good:
+            if len(done) == len(tasks):
+                await self._agree()
+            raise cast(BaseException, next(iter(done.values())).exception())
+        behind = {
+            log_dir: "it takes too long" if log_dir not in done else str(task.exception())
+            for log_dir, task in tasks.items()
+            if task not in good
+        }
+        if behind:
+            await self._leave(behind)
+        return good[0].result()
+
+    async def _agree(self) -> None:
+        """No copy has taken a change; one that may have, although it says no, is left behind."""
+        if len(self._copies) > 1:
+            standings = {log_dir: copy.store.standing for log_dir, copy in self._copies.items()}
+            least = min(standings.values())
+            if ahead := [log_dir for log_dir, standing in standings.items() if standing > least]:
+                await self._leave(dict.fromkeys(ahead, "it holds what the others refused"))
+
+    async def _leave(self, log_dirs: dict[str, str]) -> None:
+        for log_dir, why in log_dirs.items():
+            log.error("the store's copy in %s is left behind: %s", log_dir, why)
+            self._leaving[log_dir] = self._copies.pop(log_dir).leave()
+        counted = self.log_dirs
+        await self._everywhere(lambda store: store.put_copies(counted))
+
+    async def _join(self, log_dir: str) -> None:
+        thread = _thread()
+        making = thread.submit(write_copy, self.first.path, log_dir)
+        try:
+            store = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(making)), PATIENCE_S)
+        except (TimeoutError, OSError, sqlite3.Error, StoreError) as error:
+            log.debug("no copy of the store in %s yet: %s", log_dir, error)
+            making.add_done_callback(_close_late)
+            self._leaving[log_dir] = making
+            thread.shutdown(wait=False)
+            return
+        self._copies[log_dir] = Copy(store, thread)
+        counted = self.log_dirs
+        await self._everywhere(lambda store: store.put_copies(counted))
+        log.info("the store has a copy in %s again", log_dir)
+
+
+def _step(step: Callable[[Store], T], store: Store) -> T:
+    done = step(store)
+    crash_point("store: one copy written")
+    return done
+
+
+async def _patiently(tasks: Sequence[Any] | Any) -> None:
+    """Until all tasks are done, but not for long after one that has gone well."""
+    pending = set(tasks)
+    while pending:
+        done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+        if any(task.exception() is None for task in done):
+            break
+    if pending:
+        await asyncio.wait(pending, timeout=PATIENCE_S)
+
+
+def _close_late(making: "Future[Store]") -> None:
+    if making.exception() is None:
+        making.result().close()

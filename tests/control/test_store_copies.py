@@ -1,0 +1,252 @@
+"""The store is in several log dirs: whichever of them is lost, nothing that was answered is, and no stale copy wins."""
+
+import asyncio
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kbroker.control import store_copies
+from kbroker.control.config_resource import TOPIC
+from kbroker.control.store import FILE_NAME, Change, Store, StoreError
+from kbroker.control.store_choice import REFUSED, copy_dirs, open_newest
+from kbroker.control.store_copies import StoreCopies
+from tests.control.fakes import CLUSTER_ID
+
+
+class Dirs:
+    """Log dirs, those of them that are online, and the copies in these."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.all = [str(folder / f"d{number}") for number in range(count)]
+        for log_dir in self.all:
+            Path(log_dir).mkdir()
+        self.online = list(self.all)
+        self.copies: StoreCopies | None = None
+
+    def start(self) -> StoreCopies:
+        if self.copies is not None:
+            self.copies.close()
+            self.copies = None
+        chosen = open_newest(self.online, self.all, CLUSTER_ID)
+        chosen.store.begin_run()
+        chosen.store.put_meta("cluster_id", CLUSTER_ID)
+        self.copies = StoreCopies(chosen.store, lambda: tuple(self.online))
+        self.copies.complete()
+        return self.copies
+
+    def values(self, log_dir: str) -> dict[str, str]:
+        """What one copy says, whoever else has it open."""
+        with closing(sqlite3.connect(Path(log_dir, FILE_NAME))) as db:
+            return dict(db.execute("SELECT name, value FROM configs"))
+
+
+def put(store: Store, name: str, value: str) -> None:
+    store.apply(Change(configs={(TOPIC, "t"): {name: value}}))
+
+
+async def change(copies: StoreCopies, name: str, value: str = "1") -> None:
+    await copies.run(lambda store: put(store, name, value))
+
+
+@pytest.fixture
+def dirs(tmp_path: Path) -> Iterator[Dirs]:
+    made = Dirs(tmp_path, 3)
+    yield made
+    if made.copies is not None:
+        made.copies.close()
+
+
+def test_each_site_has_a_copy_before_any_has_a_second() -> None:
+    sites = [("a", "b"), ("c", "d")]
+    assert copy_dirs(sites, "abcd") == ("a", "c", "b")
+    assert copy_dirs(sites, "bcd") == ("b", "c", "d")
+    assert copy_dirs(sites, "d") == ("d",)
+    assert copy_dirs([("a", "b", "c", "d")], "abcd") == ("a", "b", "c")
+    assert copy_dirs([("a",), ("b",), ("c",), ("d",)], "abcd") == ("a", "b", "c", "d")
+
+
+def test_every_change_is_in_every_copy(dirs: Dirs) -> None:
+    copies = dirs.start()
+    asyncio.run(change(copies, "a"))
+    assert asyncio.run(copies.run(lambda store: store.allocate_producer_ids(10))) == 0
+    assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1"}] * 3
+    assert asyncio.run(copies.run(lambda store: store.allocate_producer_ids(10))) == 10
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_whichever_log_dir_is_lost_before_a_start_the_rest_has_all(dirs: Dirs, lost: int) -> None:
+    asyncio.run(change(dirs.start(), "a"))
+    gone = dirs.online.pop(lost)
+    shutil.rmtree(gone)
+    copies = dirs.start()
+    assert set(copies.log_dirs) == set(dirs.online)
+    assert all(dirs.values(log_dir) == {"a": "1"} for log_dir in dirs.online)
+
+
+def test_an_empty_log_dir_in_the_place_of_the_first_gets_a_copy(dirs: Dirs) -> None:
+    asyncio.run(change(dirs.start(), "a"))
+    shutil.rmtree(dirs.all[0])
+    Path(dirs.all[0]).mkdir()
+    dirs.start()
+    assert dirs.values(dirs.all[0]) == {"a": "1"}
+
+
+def test_a_crash_between_the_copies_keeps_the_change_or_not_but_everywhere_the_same(dirs: Dirs) -> None:
+    copies = dirs.start()
+    asyncio.run(change(copies, "a"))
+    put(copies._copies[dirs.all[2]].store, "b", "1")
+    dirs.start()
+    assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1", "b": "1"}] * 3
+
+
+def test_a_stale_copy_never_wins_however_many_changes_it_had(dirs: Dirs) -> None:
+    copies = dirs.start()
+    for number in range(20):
+        asyncio.run(change(copies, "a", str(number)))
+    dirs.online = dirs.all[1:]
+    asyncio.run(change(dirs.start(), "a", "later"))
+    dirs.online = list(dirs.all)
+    dirs.start()
+    assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "later"}] * 3
+
+
+def test_a_log_dir_that_fails_while_running_is_left_behind_and_joins_again(dirs: Dirs) -> None:
+    copies = dirs.start()
+
+    async def scene() -> None:
+        await change(copies, "a")
+        dirs.online = dirs.all[1:]
+        await change(copies, "b")
+        assert copies.log_dirs == tuple(dirs.all[1:])
+        assert dirs.values(dirs.all[0]) == {"a": "1"}
+        dirs.online = list(dirs.all)
+        await copies.look()
+        await change(copies, "c")
+
+    asyncio.run(scene())
+    assert [sorted(dirs.values(log_dir)) for log_dir in dirs.all] == [["a", "b", "c"]] * 3
+    assert [copy.store.copies for copy in copies._copies.values()] == [dirs.all] * 3
+
+
+def test_a_copy_that_can_not_be_written_does_not_stop_the_others(dirs: Dirs) -> None:
+    copies = dirs.start()
+    copies._copies[dirs.all[0]].store._db.execute("PRAGMA query_only=ON")
+    asyncio.run(change(copies, "a"))
+    assert copies.log_dirs == tuple(dirs.all[1:])
+    assert copies.first.copies == dirs.all[1:]
+    assert dirs.values(dirs.all[1]) == dirs.values(dirs.all[2]) == {"a": "1"}
+
+
+def test_a_disk_that_hangs_does_not_stop_the_others(dirs: Dirs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_copies, "PATIENCE_S", 0.05)
+    copies = dirs.start()
+    answers = threading.Event()
+    copies._copies[dirs.all[1]].thread.submit(answers.wait)
+
+    async def scene() -> None:
+        await change(copies, "a")
+        assert set(copies.log_dirs) == {dirs.all[0], dirs.all[2]}
+        await copies.look()
+        assert len(copies.log_dirs) == 2, "its thread still hangs"
+        answers.set()
+        leaving = copies._leaving[dirs.all[1]]
+        await asyncio.wrap_future(leaving)
+        monkeypatch.setattr(store_copies, "PATIENCE_S", 10.0)
+        await copies.look()
+
+    asyncio.run(scene())
+    assert set(copies.log_dirs) == set(dirs.all)
+    assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1"}] * 3
+
+
+def test_a_change_that_no_copy_takes_is_an_error_and_leaves_no_copy_behind(dirs: Dirs) -> None:
+    copies = dirs.start()
+
+    def refuse(store: Store) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        asyncio.run(copies.run(refuse))
+    assert copies.log_dirs == tuple(dirs.all)
+
+
+def test_a_copy_that_took_what_it_said_it_had_not_is_left_behind(dirs: Dirs) -> None:
+    copies = dirs.start()
+
+    def half(store: Store) -> None:
+        if store is copies.first:
+            put(store, "a", "1")
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with pytest.raises(sqlite3.OperationalError):
+        asyncio.run(copies.run(half))
+    assert copies.log_dirs == tuple(dirs.all[1:])
+
+
+@pytest.mark.parametrize("damage", ["truncated", "overwritten", "row", "foreign"])
+def test_a_copy_that_is_no_copy_is_not_used_and_is_kept_beside(dirs: Dirs, damage: str) -> None:
+    asyncio.run(change(dirs.start(), "a"))
+    assert dirs.copies is not None
+    dirs.copies.close()
+    dirs.copies = None
+    path = Path(dirs.all[0], FILE_NAME)
+    if damage == "truncated":
+        path.write_bytes(path.read_bytes()[:4096])
+    elif damage == "overwritten":
+        path.write_bytes(b"no database" * 10_000)
+    elif damage == "row":
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("UPDATE configs SET value = 'another'")
+            db.commit()
+    else:
+        path.unlink()
+        other = Store(path)
+        other.put_meta("cluster_id", "another")
+        for _ in range(100):
+            other.begin_run()
+        other.close()
+    bad = path.read_bytes()
+    dirs.start()
+    assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1"}] * 3
+    assert Path(f"{path}{REFUSED}").read_bytes() == bad
+
+
+def test_one_copy_of_three_is_not_begun_with(dirs: Dirs) -> None:
+    asyncio.run(change(dirs.start(), "a"))
+    dirs.online = dirs.all[2:]
+    with pytest.raises(StoreError, match="may be out of date"):
+        dirs.start()
+    dirs.all = dirs.all[2:]
+    dirs.start()
+    assert dirs.values(dirs.online[0]) == {"a": "1"}
+
+
+def test_two_sites_lost_one_after_the_other_leave_one_that_knows_it_is_the_last(dirs: Dirs) -> None:
+    copies = dirs.start()
+    for left in (dirs.all[1:], dirs.all[2:]):
+        dirs.online = left
+        asyncio.run(change(copies, "a", str(len(left))))
+    assert not open_newest(dirs.online, dirs.all, CLUSTER_ID).doubtful
+
+
+def test_a_copy_of_two_is_begun_with_in_doubt(tmp_path: Path) -> None:
+    dirs = Dirs(tmp_path, 2)
+    asyncio.run(change(dirs.start(), "a"))
+    assert dirs.copies is not None
+    dirs.copies.close()
+    chosen = open_newest(dirs.all[1:], dirs.all, CLUSTER_ID)
+    assert chosen.doubtful
+    chosen.store.close()
+
+
+def test_a_crash_while_a_copy_is_made_leaves_what_there_was(dirs: Dirs) -> None:
+    asyncio.run(change(dirs.start(), "a"))
+    for left in (".writing", ".writing-journal", ".writing-wal"):
+        Path(dirs.all[1], FILE_NAME + left).write_bytes(b"half")
+    dirs.start()
+    assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1"}] * 3
