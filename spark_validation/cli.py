@@ -34,6 +34,11 @@ def parser() -> argparse.ArgumentParser:
     )
     stream.add_argument("--grace", type=float, default=60, help="seconds a record's other half may be late")
     stream.add_argument("--report", type=Path, help="HTML file, written anew with every batch")
+    stream.add_argument(
+        "--checkpoint",
+        type=Path,
+        help="folder to keep what was seen in: started again with it, the job goes on",
+    )
     return made
 
 

@@ -21,10 +21,21 @@ CONNECTOR_OPTIONS = {
 }
 
 
-def segment_log(spark: SparkSession, data_dirs: list[str], topics: list[str], run: int) -> DataFrame:
-    """LOG_SCHEMA of the topics, markers as rows of state CONTROL. run: the run's number, -1 for any."""
+def segment_log(
+    spark: SparkSession,
+    data_dirs: list[str],
+    topics: list[str],
+    run: int,
+    since: dict[str, int] | None = None,
+) -> DataFrame:
+    """LOG_SCHEMA of the topics, markers as rows of state CONTROL. run: the run's number, -1 for any.
+
+    since: "topic-partition" -> offset: of these partitions alone, without segments that end below the offset.
+    """
     reader = spark.read.format(FORMAT).schema(LOG_SCHEMA)
     options = {"path": ",".join(data_dirs), "topics": ",".join(topics), "run": run, "control": "true"}
+    if since is not None:
+        options["since"] = json.dumps(since)
     return reader.options(**options).load()
 
 

@@ -2,6 +2,8 @@
 
 Live are V01, V02 and V05 by the digests of sends against log, once a bucket of offsets has been quiet for the grace,
 and altered values that consumers saw. The other anomalies need the end of the run: `judge` has them all.
+
+There is no watermark: rows are never too late. What comes after the grace opens its bucket again.
 """
 
 import argparse
@@ -10,19 +12,24 @@ import logging
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from loadtest.history import KINDS
+from loadtest.run import load_intents
 from spark_validation.checks import places
 from spark_validation.digests import BUCKET, content_hash
-from spark_validation.evidence import LOG_SCHEMA, SPARK_TYPES, Evidence, bucket
+from spark_validation.evidence import BUCKET_BITS, LOG_SCHEMA, SPARK_TYPES, Evidence, bucket
+from spark_validation.live.journal import Journal
 from spark_validation.live.state import Bucket, Live
-from spark_validation.log_frames import CONNECTOR_OPTIONS, identified
+from spark_validation.log_frames import CONNECTOR_OPTIONS, identified, segment_log
 from spark_validation.opening import existing, open_evidence, opened_run
 from spark_validation.segments.source import FORMAT
 from spark_validation.verdict import LISTED, Verdict
@@ -36,21 +43,37 @@ class LiveJob:
     """One run followed. Runs in: the driver; the streams' threads add to `state` under `lock`."""
 
     def __init__(self, evidence: Evidence, options: argparse.Namespace) -> None:
-        self.evidence = evidence
+        self._opened = evidence
         self.options = options
         self.state = Live(options.grace)
         self.verdict = Verdict()
         self.lock = threading.Lock()
+        self.journals: dict[str, Journal] = {}
+
+    @property
+    def evidence(self) -> Evidence:
+        """Of now: which clients, intents and history files there are is looked up anew."""
+        fresh = replace(self._opened)
+        fresh.run = self._opened.run
+        return fresh
 
     def follow(self) -> int:
         """Until the run has ended or the seconds are over; gives the exit code."""
         for kind in ("sends", "reads"):
             (self.options.history / kind).mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="live-") as checkpoints:
+        with ExitStack() as stack:
+            kept = self.options.checkpoint or Path(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="live-"))
+            )
+            for name in ("sent", "held", "reads"):
+                self.journals[name] = Journal(kept / f"{name}.jsonl")
+                stack.callback(self.journals[name].close)
+                for entry in self.journals[name].entries:
+                    self.merge(name, entry)
             queries = [
-                self.start(self.histories("sends"), self.add_sends, f"{checkpoints}/sends"),
-                self.start(self.log_stream(), self.add_log, f"{checkpoints}/log"),
-                self.start(self.histories("reads"), self.add_reads, f"{checkpoints}/reads"),
+                self.start(self.histories("sends"), self.add_sends, f"{kept}/sends"),
+                self.start(self.log_stream(), self.add_log, f"{kept}/log"),
+                self.start(self.histories("reads"), self.add_reads, f"{kept}/reads"),
             ]
             try:
                 self.watch(queries)
@@ -82,15 +105,16 @@ class LiveJob:
     def histories(self, kind: str) -> DataFrame:
         """Rows of a history as its files are completed."""
         schema = ", ".join(f"`{f.name}` {SPARK_TYPES[f.type]}" for f in KINDS[kind])
-        stream = self.evidence.spark.readStream.schema(schema).option("maxFilesPerTrigger", 200)
+        stream = self._opened.spark.readStream.schema(schema).option("maxFilesPerTrigger", 200)
         return stream.parquet(str(self.options.history / kind)).withColumnRenamed("key", "record_key")
 
     def log_stream(self) -> DataFrame:
         """Records of the run's topics as they are appended."""
-        topics = ",".join(topic.name for topic in self.evidence.run.topics)
-        spark, run = self.evidence.spark, self.evidence.run.run
-        if self.evidence.source == "segments":
-            path = ",".join(self.evidence.data_dirs)
+        evidence = self._opened
+        topics = ",".join(topic.name for topic in evidence.run.topics)
+        spark, run = evidence.spark, evidence.run.run
+        if evidence.source == "segments":
+            path = ",".join(evidence.data_dirs)
             return (
                 spark.readStream.format(FORMAT)
                 .schema(STATELESS)
@@ -101,41 +125,43 @@ class LiveJob:
         stream = spark.readStream.format("kafka").options(**options).option("startingOffsets", "earliest")
         return identified(stream.load(), run)
 
-    def add_sends(self, rows: DataFrame, _: int) -> None:
-        self.add("sent", rows.where("status = 0 and offset >= 0"), content_hash(F.lit(True)))
+    def add_sends(self, rows: DataFrame, batch: int) -> None:
+        self.add("sent", rows.where("status = 0 and offset >= 0"), content_hash(F.lit(True)), batch)
 
-    def add_log(self, rows: DataFrame, _: int) -> None:
+    def add_log(self, rows: DataFrame, batch: int) -> None:
         silent = self.evidence.silent_producers
-        self.add(
-            "held",
-            rows.where(~F.col("producer").isin(silent)) if silent else rows,
-            content_hash(F.col("intact")),
-        )
+        told = rows.where(~F.col("producer").isin(silent)) if silent else rows
+        self.add("held", told, content_hash(F.col("intact")), batch)
 
-    def add(self, which: str, rows: DataFrame, hashed: Any) -> None:
-        names = [topic.name for topic in self.evidence.run.topics]
+    def add(self, which: str, rows: DataFrame, hashed: Any, batch: int) -> None:
+        names = [topic.name for topic in self._opened.run.topics]
         some = rows.where(F.col("topic").isin(names)).select(
             "topic", "partition", bucket(), hashed.alias("h")
         )
         found = some.groupBy(*BUCKET).agg(F.count("*").alias("n"), F.bit_xor("h").alias("x")).collect()
-        with self.lock:
-            for row in found:
-                place = (row["topic"], row["partition"], row["bucket"])
-                self.state.merge(which, place, row["n"], row["x"], time.monotonic())
+        self.count(which, batch, {"buckets": [tuple(row) for row in found]})
 
-    def add_reads(self, rows: DataFrame, _: int) -> None:
+    def add_reads(self, rows: DataFrame, batch: int) -> None:
         counted = rows.agg(F.count("*").alias("n"), F.count_if(~F.col("intact")).alias("altered")).first()
-        altered = rows.where("not intact").limit(LISTED).collect()
+        altered = rows.where("not intact").limit(LISTED).collect() if counted and counted["altered"] else []
+        kept = ("topic", "partition", "offset", "producer", "seq", "consumer")
+        listed = [{name: row[name] for name in kept} for row in altered]
+        self.count("reads", batch, {"reads": counted["n"] if counted else 0, "altered": listed})
+
+    def count(self, name: str, batch: int, entry: dict[str, Any]) -> None:
+        """A micro-batch counts once: into the journal, then into the state."""
         with self.lock:
-            self.state.reads += counted["n"] if counted else 0
-            kept = ("topic", "partition", "offset", "producer", "seq", "consumer")
-            what = {
-                "anomaly": "V02",
-                "kind": "a consumer saw an altered value",
-                "convicts": True,
-                "detail": None,
-            }
-            self.verdict.add([what | {name: row[name] for name in kept} for row in altered])
+            if self.journals[name].add(batch, entry):
+                self.merge(name, entry)
+
+    def merge(self, name: str, entry: dict[str, Any]) -> None:
+        if name == "reads":
+            self.state.reads += entry["reads"]
+            what = {"anomaly": "V02", "kind": "a consumer saw an altered value", "convicts": True}
+            self.verdict.add([what | {"detail": None} | row for row in entry["altered"]])
+            return
+        for topic, partition, number, count, hash_ in entry["buckets"]:
+            self.state.merge(name, (topic, partition, number), count, hash_, time.monotonic())
 
     def judge(self, ended: bool) -> None:
         """Exact checks of buckets that are due; then the report."""
@@ -149,23 +175,50 @@ class LiveJob:
         said = ", ".join(f"{count:,} {name}" for name, count in totals.items())
         log.info("%s  %s", said, self.verdict.convicted() or "no anomaly")
         if self.options.report:
-            self.options.report.write_text(live_page(self.evidence, self.verdict, totals, ended))
+            self.options.report.write_text(live_page(self._opened, self.verdict, totals, ended))
 
     def check(self, buckets: list[Bucket]) -> None:
-        schema = "topic string, partition int, bucket bigint"
-        suspects = self.evidence.spark.createDataFrame(buckets, schema)
-        placed = places.sent_and_found(self.evidence, suspects)
-        strange = places.strangers(self.evidence, placed)
-        # the log runs ahead of the histories: what is not yet told of counts only once the run has ended
+        evidence = self.evidence
+        if evidence.source == "segments":
+            evidence.log = self.log_of(buckets)
+        suspects = evidence.spark.createDataFrame(buckets, "topic string, partition int, bucket bigint")
+        placed = places.sent_and_found(evidence, suspects)
+        strange = places.strangers(evidence, placed)
+        # the log runs ahead of the histories: what is announced and not yet told of is nobody's fault
         checks = [
-            places.lost(self.evidence, placed),
+            places.lost(evidence, placed),
             places.misplaced(placed),
-            places.phantoms(self.evidence, strange),
+            places.phantoms(evidence, strange),
         ]
         known = {self.key(row) for result in self.verdict.results.values() for row in result.convicting}
         for found in checks:
             rows = [row.asDict() for row in found.limit(LISTED).collect()]
-            self.verdict.add([row for row in rows if self.key(row) not in known])
+            self.verdict.add([row for row in self.unannounced(rows) if self.key(row) not in known])
+
+    def log_of(self, buckets: list[Bucket]) -> DataFrame:
+        """The log from the first of these buckets on, partition by partition: not all of it for a few of them."""
+        since: dict[str, int] = {}
+        for topic, partition, number in buckets:
+            name = f"{topic}-{partition}"
+            since[name] = min(number << BUCKET_BITS, since.get(name, number << BUCKET_BITS))
+        opened = self._opened
+        topics = sorted({topic for topic, _, _ in buckets})
+        return segment_log(opened.spark, opened.data_dirs, topics, opened.run.run, since)
+
+    def unannounced(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Without records that were announced after the check had looked and before it read the log."""
+        if not any(row["kind"] == "nobody sent it" for row in rows):
+            return rows
+        intents = load_intents(self.options.history)
+
+        def announced(row: dict[str, Any]) -> bool:
+            return row["kind"] == "nobody sent it" and any(
+                intent["producer"] == row["producer"]
+                and intent["first_seq"] <= row["seq"] <= intent["last_seq"]
+                for intent in intents
+            )
+
+        return [row for row in rows if not announced(row)]
 
     @staticmethod
     def key(row: dict[str, Any]) -> tuple[Any, ...]:

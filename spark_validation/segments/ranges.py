@@ -46,11 +46,24 @@ def partition_folders(data_dirs: list[str], topics: list[str]) -> list[tuple[str
     return found
 
 
-def plan(data_dirs: list[str], topics: list[str], split_bytes: int = SPLIT_BYTES) -> list[Range]:
-    """All ranges of the partitions below log directories, as their files are now. Raises FileNotFoundError."""
+def plan(
+    data_dirs: list[str],
+    topics: list[str],
+    split_bytes: int = SPLIT_BYTES,
+    since: dict[str, int] | None = None,
+) -> list[Range]:
+    """All ranges of the partitions below log directories, as their files are now. Raises FileNotFoundError.
+
+    since: "topic-partition" -> offset: of these partitions alone, without segments that end below the offset.
+    """
     found: list[Range] = []
     for folder, topic, partition in partition_folders(data_dirs, topics):
+        if since is not None and f"{topic}-{partition}" not in since:
+            continue
         pieces = pieces_of(folder, split_bytes)
+        if since is not None:
+            first = max((p.segment for p in pieces if p.segment <= since[f"{topic}-{partition}"]), default=0)
+            pieces = [piece for piece in pieces if piece.segment >= first]
         groups = grouped(pieces, split_bytes)
         at = 0
         for group in groups:

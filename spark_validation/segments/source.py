@@ -1,13 +1,14 @@
 """`spark.read.format("kafka-segments")`: the records, or the batch headers, of Kafka's segment files.
 
-Options: path (log directories, comma separated), topics (comma separated; none: all), split_bytes, run (of the load
-test; -1: any), rows ("records", "batches" or "indexes"), control ("true": markers are rows too), isolation
-("read_uncommitted", "read_committed"), crc ("true": batches are checked). The schema chooses among the columns of
-columns.py; without one the columns are those of Spark's Kafka connector. The files are listed when the query is
-planned; one task reads
-one large range or several small ones.
+Options: path (log directories, comma separated), topics (comma separated; none: all), since (JSON, "topic-partition" to
+offset: these partitions alone, without segments that end below the offset), split_bytes, run (of the load test; -1:
+any), rows ("records", "batches" or "indexes"), control ("true": markers are rows too), isolation ("read_uncommitted",
+"read_committed"), crc ("true": batches are checked). The schema chooses among the columns of columns.py; without one
+the columns are those of Spark's Kafka connector. The files are listed when the query is planned; one task reads one
+large range or several small ones.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -63,7 +64,8 @@ class SegmentReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         topics = [topic for topic in self.options.get("topics", "").split(",") if topic]
         split = WHOLE if self.rows == "indexes" else int(self.options.get("split_bytes", ranges.SPLIT_BYTES))
-        works = ranges.plan(self.options["path"].split(","), topics, split)
+        since = json.loads(self.options["since"]) if "since" in self.options else None
+        works = ranges.plan(self.options["path"].split(","), topics, split, since)
         return [RangePartition(bundle) for bundle in ranges.bundled(works)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

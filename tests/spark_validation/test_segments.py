@@ -154,3 +154,14 @@ def test_small_ranges_share_a_task_and_none_is_lost(tmp_path: Path) -> None:
     assert [work for bundle in bundles for work in bundle] == works
     assert len(bundles) == 1
     assert len(bundled(works, split_bytes=1)) == len(works)
+
+
+def test_since_leaves_out_what_ends_below_and_other_partitions(tmp_path: Path) -> None:
+    topic = clean("t", 1)
+    written(tmp_path, topic)
+    second = topic.log[1][10].base  # the second segment of partition 1 starts with the eleventh batch
+    for since, first in ((second - 1, 0), (second, second), (second + 7, second)):
+        works = plan([str(tmp_path)], [], since={"t-1": since})
+        assert [(work.partition, work.pieces[0].segment) for work in works] == [(1, first)]
+        assert {row["partition"] for row in rows_of(works, ["partition"])} == {1}
+    assert plan([str(tmp_path)], [], since={"u-0": 0}) == []

@@ -1,0 +1,34 @@
+"""What a stream has added to the state, a line a micro-batch, so that a job that is started again goes on.
+
+Spark commits a micro-batch after it was handled; a job that dies in between is given it again under the same number,
+with the same rows. The line is written first, so that batch is known by then and counts once.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+class Journal:
+    """Of one stream. Owner: the streaming job. `entries`: what earlier lives of the job wrote."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = path.read_bytes() if path.exists() else b""
+        whole = data[: data.rfind(b"\n") + 1]  # a line that the job died in was never committed
+        self.entries: list[dict[str, Any]] = [json.loads(line) for line in whole.splitlines()]
+        self._known = {entry["batch"] for entry in self.entries}
+        self._file = open(path, "ab")  # noqa: SIM115
+        self._file.truncate(len(whole))
+
+    def add(self, batch: int, content: dict[str, Any]) -> bool:
+        """Writes a micro-batch down; False when it was known."""
+        if batch in self._known:
+            return False
+        self._known.add(batch)
+        self._file.write(json.dumps({"batch": batch} | content).encode() + b"\n")
+        self._file.flush()
+        return True
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,122 @@
+"""The streaming job: planted anomalies are named while the run goes on, clean topics never, over a restart too."""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
+
+from spark_validation.live.job import LiveJob
+from spark_validation.opening import open_evidence
+from tests.spark_validation.mutations import Expected, world
+from tests.spark_validation.world import Topic, write
+
+pytestmark = pytest.mark.spark
+
+LATE = "clean"  # its sends come after its records were judged without them
+SEEN = ("V02", "a consumer saw an altered value")
+Found = dict[str, Expected]
+
+
+def expected_live(topic: Topic, expected: Expected) -> Expected:
+    """Of a mutation's findings those that need no end of the run, and what its consumers saw."""
+    wanted = {
+        (anomaly, kind): count
+        for (anomaly, kind), count in expected.items()
+        if anomaly in ("V01", "V02", "V05") and "not visible" not in kind
+    }
+    altered = sum(not row["intact"] for row in topic.rows["reads"])
+    return wanted | ({SEEN: altered} if altered else {})
+
+
+def life(folder: Path) -> LiveJob:
+    """One life of the job: it ends with the run, or after what there is has been judged."""
+    options = argparse.Namespace(
+        history=folder / "run",
+        bootstrap=None,
+        segments=str(folder / "data"),
+        topics=None,
+        seconds=0.1,
+        grace=0.0,
+        report=folder / "live.html",
+        checkpoint=folder / "kept",
+    )
+    job = LiveJob(open_evidence(options, following=True), options)
+    job.follow()
+    return job
+
+
+def findings(job: LiveJob) -> Found:
+    rows = [row for result in job.verdict.results.values() for row in (*result.convicting, *result.counted)]
+    found: dict[str, Counter[tuple[str, str]]] = {}
+    for row in rows:
+        found.setdefault(row["topic"], Counter())[row["anomaly"], row["kind"]] += 1
+    return {topic: dict(kinds) for topic, kinds in found.items()}
+
+
+@pytest.fixture(scope="module")
+def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveJob, LiveJob, Path]]:
+    """A job while the run goes on and one topic's sends are missing; and the one that goes on after its kill."""
+    folder = tmp_path_factory.mktemp("live")
+    write(folder, [topic for topic, _ in world().values()])
+    whole = (folder / "run" / "run.json").read_text()
+    (folder / "run" / "run.json").write_text(json.dumps(json.loads(whole) | {"ended_ns": None, "ends": {}}))
+    late = folder / "run" / "sends" / f"t{world()[LATE][0].number:06d}-0000.parquet"
+    hidden = late.rename(late.with_name(f".{late.name}.part"))
+    first = life(folder)
+    # as after a kill behind the journal and before Spark's commit: the last micro-batch is given once more
+    commits = sorted((folder / "kept" / "sends" / "commits").glob("[0-9]*"))
+    commits[-1].unlink()
+    commits[-1].with_name(f".{commits[-1].name}.crc").unlink()
+    hidden.rename(late)
+    (folder / "run" / "run.json").write_text(whole)
+    second = life(folder)
+    yield first, second, folder
+    second.evidence.spark.stop()
+
+
+def test_planted_anomalies_are_named_while_the_run_goes_on_and_nothing_else(
+    lives: tuple[LiveJob, LiveJob, Path],
+) -> None:
+    wanted = {name: expected_live(topic, expected) for name, (topic, expected) in world().items()}
+    beyond = ("V01", "beyond the log's end")  # where the log ends is known at the end of the run
+    wanted["tail-lost"] = {("V01", "nothing at its offset"): wanted["tail-lost"].pop(beyond)}
+    assert findings(lives[0]) == {name: kinds for name, kinds in wanted.items() if kinds}
+
+
+def test_a_job_that_is_started_again_goes_on_and_counts_nothing_twice(
+    lives: tuple[LiveJob, LiveJob, Path],
+) -> None:
+    first, second, folder = lives
+    wanted = {name: expected_live(topic, expected) for name, (topic, expected) in world().items()}
+    assert findings(second) == {name: kinds for name, kinds in wanted.items() if kinds}
+    sends = [
+        row
+        for topic, _ in world().values()
+        for row in topic.rows["sends"]
+        if row["status"] == 0 and row["offset"] >= 0
+    ]
+    assert second.state.totals()["sends"] == len(sends)
+    assert second.state.totals()["log"] == first.state.totals()["log"]
+    assert second.state.reads == first.state.reads == sum(len(t.rows["reads"]) for t, _ in world().values())
+    journal = [json.loads(line) for line in (folder / "kept" / "sent.jsonl").read_text().splitlines()]
+    assert {bucket[0] for bucket in journal[-1]["buckets"]} == {LATE}
+
+
+def test_late_rows_open_their_bucket_again_and_settle_it(lives: tuple[LiveJob, LiveJob, Path]) -> None:
+    first, second, _ = lives
+    here = [bucket for bucket in first.state.held if bucket[0] == LATE]
+    assert len(here) == 2
+    assert not any(bucket in first.state.sent for bucket in here)
+    assert all(second.state.sent[bucket] == second.state.held[bucket] for bucket in here)
+    assert second.state.settled >= set(here)
+
+
+def test_the_page_names_what_was_found(lives: tuple[LiveJob, LiveJob, Path]) -> None:
+    page = (lives[2] / "live.html").read_text()
+    assert "Convicted: V01, V02, V05" in page
+    assert "http-equiv" not in page  # the run has ended: nothing to load anew
