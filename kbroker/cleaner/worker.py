@@ -20,6 +20,7 @@ from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.link import LinkClosed
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import (
     BeginCleaning,
     BrokerSettings,
@@ -53,6 +54,7 @@ class CleanerThread(threading.Thread):
         self._number = number
         self._workers = context.shared.sizes.workers
         self._shift = shift
+        self._dir_errors = LogDirErrors(context.config.log_dirs, context.shared)
         self._caller = Caller(context.control_address)
         self._cleaner: LogCleaner | None = None
         self._worker = 0  # of the log that is being cleaned
@@ -108,6 +110,7 @@ class CleanerThread(threading.Thread):
             raise
         except OSError as error:
             log.warning("%s could not be cleaned: %s", job.folder, error)
+            self._dir_errors.met(job.folder, error)
             self._shift.failed(one, for_good=False)
             return None
         self._caller.ask(self._worker, EndCleaning(one.slot, one.generation, cleaned.end))

@@ -89,7 +89,6 @@ class Broker:
         self.catalogue = Catalogue(stored.topics)
         self.slots = PartitionSlots(shared.slots, stored.next_generation)
         self.links = Links()
-        self.logs = LogReading()
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.transactions: Transactions | None = None
         self.coordinators: dict[int, Coordinator] = {}
@@ -107,6 +106,7 @@ class Broker:
         self._load: dict[int, int] = dict.fromkeys(range(shared.sizes.workers), 0)
         self.log_dirs = tuple(absolute(log_dir) for log_dir in self.config.log_dirs)
         self.dir_errors = LogDirErrors(self.log_dirs, shared)
+        self.logs = LogReading(self.dir_errors)
         self.sites = sites_of(static)
         self.stores = StoreCopies(store, self._dirs_for_stores)
         self._site_of = {log_dir: site for site in self.sites for log_dir in site.log_dirs}

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
@@ -19,7 +20,8 @@ MOST_READERS = 1024
 class LogReading:
     """Readers by folder. Runs in: control, all reading on one thread. Owner: the Broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, dir_errors: LogDirErrors) -> None:
+        self._dir_errors = dir_errors
         self._thread = ThreadPoolExecutor(1, "log-reader")
         self._files = OpenFiles(MOST_FILES)
         self._readers: dict[str, LogReader] = {}
@@ -30,6 +32,7 @@ class LogReading:
         try:
             return await loop.run_in_executor(self._thread, self._run, folder, step)
         except (OSError, CorruptLog, ProtocolError) as error:
+            self._dir_errors.met(folder, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def _run(self, folder: str, step: Callable[[LogReader], T]) -> T:

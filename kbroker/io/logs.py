@@ -23,7 +23,7 @@ from kbroker.io.recovery import LoadedLog, TrustedEnd
 from kbroker.io.recovery_progress import RecoveryProgress
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
-from kbroker.ipc.log_dir_errors import LogDirErrors
+from kbroker.ipc.log_dir_errors import OF_THE_DISK, LogDirErrors
 from kbroker.ipc.messages import Follow, Lead, OpenPartition
 from kbroker.kernels.sequence import write_group
 from kbroker.metrics.slots import bind
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 """What passes: a full disk, no more files, no more memory. Any other error of a write takes the log dir offline."""
-UNREADABLE = {errno.EIO, errno.ENXIO, errno.ENODEV, errno.EROFS, errno.ESTALE, errno.EUCLEAN, errno.ESHUTDOWN}
-"""Errors of a read that speak of the disk, not of one file."""
 ROOM_TO_HEAL = 32 << 20  # bytes; less would be full again at once
 RECOVERED_LOGS = bind("kbroker_recovered_logs_total")
 RECOVERY_SECONDS = bind("kbroker_recovery_seconds")
@@ -298,7 +296,7 @@ class Logs:
     def read_failed(self, slot: int, error: OSError) -> None:
         """A segment could not be read: an error of the disk takes its log dir offline."""
         partition = self._partitions.get(slot)
-        if partition is not None and error.errno in UNREADABLE:
+        if partition is not None and error.errno in OF_THE_DISK:
             self._dir_failed(str(Path(partition.folder).parent), error)
 
     def check_dirs(self) -> None:

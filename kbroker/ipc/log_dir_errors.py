@@ -5,10 +5,25 @@ so several writers can not disagree. Everybody reads it: a log dir that failed f
 Kafka, until the broker is started again.
 """
 
+import errno
+import logging
 import os
 from collections.abc import Sequence
 
 from kbroker.ipc.shared import Shared
+
+log = logging.getLogger(__name__)
+
+OF_THE_DISK = {
+    errno.EIO,
+    errno.ENXIO,
+    errno.ENODEV,
+    errno.EROFS,
+    errno.ESTALE,
+    errno.EUCLEAN,
+    errno.ESHUTDOWN,
+}
+"""Errors of a read that speak of the disk, not of one file."""
 
 
 class LogDirErrors:
@@ -28,6 +43,13 @@ class LogDirErrors:
             return False
         self._words[self.paths.index(path)] = number
         return True
+
+    def met(self, folder: str, error: Exception) -> None:
+        """A partition's log could not be read by somebody who does not own it: an error of its disk takes the log dir
+        offline. The IO workers look at the words once a second."""
+        log_dir = folder.rpartition("/")[0]
+        if isinstance(error, OSError) and error.errno in OF_THE_DISK and self.fail(log_dir, error.errno):
+            log.error("log dir %s goes offline: %s", log_dir, error)
 
     def of(self, path: str) -> int:
         """The errno that took a log dir offline, 0 while it is in use."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout as sm
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.net.cold_reads import ColdReads
 from kbroker.net.connection import Connection, FilePart, Part
 from kbroker.net.context import Context
@@ -93,7 +94,7 @@ class Fetches:
         self._table = SessionTable(context, topics, slots)
         self.sessions = Sessions(slots, self._table.new_id, self._table.drop, self._table.used_ms)
         self.reads = ReadTable(context)
-        self.reader = PartitionReader(shared, topics, self.reads)
+        self.reader = PartitionReader(shared, topics, self.reads, LogDirErrors(config.log_dirs, shared))
         context.words[CX_PROBE] = probe is by_cachestat
         self.cold = ColdReads(shared, client, probe)
         interval = config.get_int("fetch.purgatory.purge.interval.requests")
@@ -185,13 +186,14 @@ class Fetches:
                 session_id = made.id
                 self._table.lend(made)
         self._count(readings)
-        parts = FetchAnswer(fetch.header, self._node_id).build(readings, 0, session_id)
         cold = self.cold.of([reading for _, reading in readings])
         if cold:
             began_ns = time.monotonic_ns()
-            self.cold.read(cold, lambda: self._send_late(fetch.connection, parts, began_ns))
+            self.cold.read(cold, lambda: self._send_late(fetch, readings, session_id, began_ns))
         else:
-            self._send(fetch.connection, parts)
+            self._send(
+                fetch.connection, FetchAnswer(fetch.header, self._node_id).build(readings, 0, session_id)
+            )
 
     def _held_back(self, fetch: Fetch, readings: Selected) -> bool:
         """Whether a quota is used up: the client is told so, and the session nothing."""
@@ -218,15 +220,20 @@ class Fetches:
                 session.partitions[key] = session.partitions.pop(key)
         return selected
 
-    def _send_late(self, connection: Connection, parts: list[Part], began_ns: int) -> None:
-        self._counts.waited(connection, COLD_READ_SECONDS, began_ns)
-        self._send(connection, parts)
+    def _send_late(self, fetch: Fetch, readings: Selected, session_id: int, began_ns: int) -> None:
+        self._counts.waited(fetch.connection, COLD_READ_SECONDS, began_ns)
+        there = [(wanted, self.reader.still(reading)) for wanted, reading in readings]
+        self._send(fetch.connection, FetchAnswer(fetch.header, self._node_id).build(there, 0, session_id))
 
     def _send(self, connection: Connection, parts: list[Part]) -> None:
         self._counts.fetched(parts, self._sendfile_min)
         for i, part in enumerate(parts):
             if isinstance(part, FilePart) and part.length < self._sendfile_min:
-                data = os.pread(part.source.fd, part.length, part.position)
+                try:
+                    data = os.pread(part.source.fd, part.length, part.position)
+                except OSError as error:  # the next fetch has its log dir taken offline, and is told so
+                    self._close(connection, f"a segment file can not be read: {error}")
+                    return
                 if len(data) < part.length:
                     self._close(connection, "a segment file became shorter while it was read")
                     return

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from kbroker.ipc import layout as sm
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared
 from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
@@ -61,7 +62,8 @@ class Limits:
 class PartitionReader:
     """Reads any partition the process knows. Owner: the process; keeps a LogReader for each slot in use."""
 
-    def __init__(self, shared: Shared, topics: Topics, reads: ReadTable) -> None:
+    def __init__(self, shared: Shared, topics: Topics, reads: ReadTable, dir_errors: LogDirErrors) -> None:
+        self._dir_errors = dir_errors
         self._reads = reads
         self._slots = shared.slots
         self._topics = topics
@@ -113,6 +115,7 @@ class PartitionReader:
             self._locate(reading, wanted, words, part, limits)
         except (CorruptLog, OSError) as failure:
             log.error("fetch of %s-%d at %d: %s", found[0].name, part.index, wanted.fetch_offset, failure)
+            self._dir_errors.met(part.folder, failure)
             return Reading(ErrorCode.KAFKA_STORAGE_ERROR, slot=part.slot)
         return reading
 
@@ -130,6 +133,12 @@ class PartitionReader:
             return 0
         reading = self.read(wanted, Limits(wanted.max_bytes, True, isolation))
         return -1 if reading.error is not ErrorCode.NONE else reading.length
+
+    def still(self, reading: Reading) -> Reading:
+        """What a reading is worth after its bytes were waited for: nothing when its log dir has failed meanwhile."""
+        if reading.length and self._slots[reading.slot, sm.SLOT_STATE] == sm.STATE_OFFLINE:
+            return Reading(ErrorCode.KAFKA_STORAGE_ERROR, slot=reading.slot)
+        return reading
 
     def _slot(self, part: PartitionImage) -> list[int]:
         if not read_slot(self._slots[part.slot].ctypes.data, self._words):

@@ -38,6 +38,8 @@ class Load:
     def __post_init__(self) -> None:
         self._stop = threading.Event()
         self._count = 0
+        self._acks: dict[int, float] = {}  # by partition, when the last acknowledgement came
+        self._gaps: dict[int, float] = {}
         self._thread = threading.Thread(target=self._run, name="load")
 
     @property
@@ -53,6 +55,18 @@ class Load:
         """Stop producing and wait until everything in flight has been acknowledged."""
         self._stop.set()
         self._thread.join()
+
+    def longest_gap(self) -> float:
+        """Seconds of the longest silence of any partition that an acknowledgement has ended, since the last call."""
+        gaps, self._gaps = self._gaps, {}
+        return max(gaps.values(), default=0.0)
+
+    def wait_for_acks(self, timeout_s: float = 60) -> None:
+        """Until every partition has one more."""
+        before, deadline = dict(self._acks), time.monotonic() + timeout_s
+        while any(self._acks.get(partition) == before.get(partition) for partition in range(PARTITIONS)):
+            assert time.monotonic() < deadline, f"no acknowledgement within {timeout_s} s"
+            time.sleep(0.002)
 
     def wait_for_ack(self, since: int, timeout_s: float = 60) -> float:
         """Seconds until more than ``since`` records are acknowledged."""
@@ -73,6 +87,10 @@ class Load:
         assert value is not None
         self.acknowledged[partition][offset] = int(value)
         self._count += 1
+        now = time.monotonic()
+        gap = now - self._acks.get(partition, now)
+        self._gaps[partition] = max(gap, self._gaps.get(partition, 0.0))
+        self._acks[partition] = now
 
     def _run(self) -> None:
         producer = Producer(

@@ -5,6 +5,7 @@ import random
 import socket
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -68,6 +69,18 @@ def wait_for_in_sync(broker: KBroker, topic: str, count: int, timeout_s: float =
             f"not {count} in sync: {described(broker, topic)}\n{broker.logs()}"
         )
         time.sleep(0.05)
+
+
+def led_again_s(broker: KBroker, since_s: float) -> float:
+    """Seconds from a moment (time.time) to the last change of a leader, by what the broker logged."""
+    moments = [
+        datetime.fromisoformat(line.split()[0]).timestamp()
+        for line in broker.logs(1 << 20).splitlines()
+        if ": leader with epoch" in line
+    ]
+    later = [moment - since_s for moment in moments if moment >= since_s]
+    assert later, f"no partition has another leader\n{broker.logs()}"
+    return max(later)
 
 
 def log_bytes(folder: Path, topic: str, partition: int) -> bytes:

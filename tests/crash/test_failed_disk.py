@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.protocol.schema import Struct
 from tests.compat.raw import SocketPeer
@@ -81,6 +82,17 @@ class Scene:
         assert isinstance(answer, DescribeLogDirsResponse)
         return {one.log_dir for one in answer.results if one.error_code == ErrorCode.KAFKA_STORAGE_ERROR}
 
+    def fetch(self, partition: int) -> int:
+        """Error code of a fetch from the first offset, as one that reads and never writes meets it."""
+        wanted = FetchPartition(partition, fetch_offset=0, partition_max_bytes=1 << 20)
+        topics = [FetchTopic(topic=TOPIC, partitions=[wanted])]
+        request = FetchRequest(max_wait_ms=1000, min_bytes=1, topics=topics)
+        for _ in range(3):  # an answer that can not be sent to its end closes the connection
+            answer = self.ask(ApiKey.FETCH, 11, request)
+            if isinstance(answer, FetchResponse):
+                return answer.responses[0].partitions[0].error_code
+        raise AssertionError("every fetch ends with a closed connection")
+
     def leaderless(self) -> set[int]:
         answer = self.ask(ApiKey.METADATA, 9, MetadataRequest(None))
         assert isinstance(answer, MetadataResponse)
@@ -130,6 +142,18 @@ def test_a_failing_disk_takes_its_log_dir_offline_and_no_other(scene: Scene) -> 
     admin = AdminClient({"bootstrap.servers": scene.broker.bootstrap})
     admin.create_topics([NewTopic("later", 3, 1)])["later"].result(30)
     assert not list((scene.disk.folder / "logs").glob("later-*"))
+
+
+def test_one_who_only_reads_is_told_at_once_and_the_log_dir_goes_offline(scene: Scene) -> None:
+    assert set(scene.produce(EVERY).values()) == {None}
+    assert {scene.fetch(partition) for partition in EVERY} == {0}
+    scene.disk.fail()
+    assert {scene.fetch(partition) for partition in scene.all_ours} <= {
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }
+    scene.wait_until_offline()
+    assert {scene.fetch(partition) for partition in EVERY - scene.all_ours} == {0}
 
 
 def test_a_disk_that_is_back_is_served_after_a_restart(scene: Scene) -> None:

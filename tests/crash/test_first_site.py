@@ -14,12 +14,13 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tests.crash.crash_load import Transactional
 from tests.crash.load import PARTITIONS, Load, judge, read_all
 from tests.crash.loop_disk import LoopDisk
-from tests.crash.sited import create, described, log_bytes, start_sites, wait_for_in_sync
+from tests.crash.sited import create, described, led_again_s, log_bytes, start_sites, wait_for_in_sync
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
 
 TOPIC = "replicated"
+GAP_S = 2.0
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 SETTINGS = {
     "log.segment.bytes": "1048576",
@@ -146,8 +147,13 @@ def test_the_disk_of_the_first_site_fails_and_its_old_files_come_back(
     try:
         life = Life(broker, 2)
         try:
+            life.load.longest_gap()
+            moment_s = time.time()
             disk.fail()
             wait_for_in_sync(broker, TOPIC, 1)
+            life.load.wait_for_acks()
+            print(f"gap {life.load.longest_gap():.3f} s, led again {led_again_s(broker, moment_s):.3f} s")
+            assert led_again_s(broker, moment_s) < GAP_S
             for topic in (TOPIC, *INTERNAL):
                 assert {leader for leader, _, _ in described(broker, topic).values()} == {2}
             set_retention(broker, "77000000")

@@ -8,14 +8,15 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
 from tests.crash.load import PARTITIONS, Load, judge, read_all
-from tests.crash.sited import create, described, log_bytes, start_sites, wait_for_in_sync
+from tests.crash.sited import create, described, led_again_s, log_bytes, start_sites, wait_for_in_sync
 from tests.crash.test_kill import kill_running
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 
-KILLS = 6
+KILLS = 5
 GAP_S = 2.0
+LOOK_S = 1.0  # until a folder that vanished is looked at; appends are taken until then
 SMALL_SEGMENTS = {"log.segment.bytes": "1048576"}
 
 
@@ -30,12 +31,14 @@ def test_io_workers_killed_in_turn_under_load(
     load.start()
     gaps = []
     try:
-        load.wait_for_ack(0)
         for number in range(KILLS):
             wait_for_in_sync(broker, "replicated", sites)
+            load.wait_for_acks()
+            load.longest_gap()
             kill_running(broker, f"io {number % sites}")
-            gaps.append(load.wait_for_ack(load.count))
-            time.sleep(0.05)
+            load.wait_for_acks()
+            load.wait_for_acks()
+            gaps.append(load.longest_gap())
     finally:
         load.stop()
     judge(load, read_all(broker.bootstrap, "replicated"))
@@ -43,8 +46,9 @@ def test_io_workers_killed_in_turn_under_load(
     for partition in range(PARTITIONS):
         first, *others = (log_bytes(folder, "replicated", partition) for folder in dirs)
         assert all(other == first for other in others), f"partition {partition}: replicas differ"
-    print(f"{sites} sites: {load.count} acknowledged, longest gap {max(gaps):.3f} s")
-    assert max(gaps) < 5 * GAP_S  # generous: a loaded machine must not fail it
+    gaps.sort()
+    print(f"{sites} sites: {load.count} acknowledged, gaps {', '.join(f'{gap:.3f}' for gap in gaps)} s")
+    assert gaps[KILLS // 2] < GAP_S  # the median: of a loaded machine one may be longer
     broker.stop()
 
 
@@ -113,8 +117,11 @@ def test_a_site_whose_disk_vanishes_is_led_for_and_catches_up_when_it_is_back(
     away = tmp_path / "away"
     try:
         load.wait_for_ack(0)
+        moment_s = time.time()
         dirs[1].rename(away)
         wait_for_in_sync(broker, "vanishing", 2)
+        load.wait_for_acks()
+        assert led_again_s(broker, moment_s) < GAP_S + LOOK_S
         assert all(leader != 2 for leader, _, _ in described(broker, "vanishing").values())
         load.wait_for_ack(load.count + 100)
     finally:

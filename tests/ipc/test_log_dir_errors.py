@@ -21,3 +21,16 @@ def test_a_path_that_is_no_log_dir_never_fails() -> None:
     assert not errors.fail("/elsewhere", errno.EIO)
     assert errors.of("/elsewhere") == 0
     assert errors.online == ("/a",)
+
+
+def test_only_an_error_of_the_disk_that_a_reader_meets_takes_the_log_dir_offline() -> None:
+    errors = LogDirErrors(["/a", "/b"], Shared(Sizes(1, 1, 8, 16, 1 << 16, log_dirs=2)))
+    for harmless in (
+        FileNotFoundError(errno.ENOENT, "deleted"),
+        OSError(errno.EMFILE, "files"),
+        ValueError(),
+    ):
+        errors.met("/b/topic-0", harmless)
+    assert errors.online == ("/a", "/b")
+    errors.met("/b/topic-0", OSError(errno.EIO, "dead"))
+    assert errors.online == ("/a",)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kbroker.ipc import layout
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.net.fetch_session import Wanted
 from kbroker.net.partition_reader import READ_COMMITTED, Limits, PartitionReader
@@ -23,6 +24,7 @@ def reader_of(case: Compacted) -> PartitionReader:
         SimpleNamespace(slots=slots),  # type: ignore[arg-type]
         SimpleNamespace(by_id={}, by_name={"t": image}),  # type: ignore[arg-type]
         SimpleNamespace(note=lambda *_: None),  # type: ignore[arg-type]
+        LogDirErrors(["/nowhere"], SimpleNamespace(log_dir_errors=np.zeros(1, np.int64))),  # type: ignore[arg-type]
     )
 
 

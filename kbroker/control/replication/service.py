@@ -307,7 +307,7 @@ class Replication:
         """The reply of the worker; None when there is nothing to tell, or nobody."""
         minimum = self._broker.topic_config(partition.topic).min_insync_replicas
         role, key = role_of(partition, replica, minimum), (replica.slot, replica.generation)
-        if role is None or self._told.get(key) == role:
+        if role is None or self._told.get(key) == role or self._broker.dir_errors.of(replica.log_dir):
             return None
         answer = await self._call(replica, role)
         if isinstance(answer, KafkaError):
