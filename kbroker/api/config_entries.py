@@ -32,7 +32,10 @@ def entries_of(broker: Broker, kind: int, name: str, keys: list[str] | None) -> 
         if not name:
             return describe_all_brokers(broker.config, keys)
         _check_id(broker, name, " or empty string,")
-        return describe_broker(broker.config, keys)
+        config = broker.config
+        if name != str(broker.node_id):
+            config = config.with_dynamic(cluster=broker.override(kind, ""), own=broker.override(kind, name))
+        return describe_broker(config, keys)
     if kind == BROKER_LOGGER:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")

@@ -43,11 +43,11 @@ DYNAMIC_ONLY = table(
     for name, what in (
         (
             "leader.replication.throttled.rate",
-            "sending to throttled replicas (without effect: replicas share a host)",
+            "sending to throttled replicas that are out of sync",
         ),
         (
             "follower.replication.throttled.rate",
-            "copying by throttled replicas (without effect: replicas share a host)",
+            "copying by throttled replicas that are out of sync",
         ),
         ("replica.alter.log.dirs.io.max.bytes.per.second", "moving replicas between log directories"),
     )

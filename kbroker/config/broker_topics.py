@@ -22,6 +22,10 @@ TOPICS = (
                 "it led."),
     Setting("replica.lag.time.max.ms", LONG, 30000, importance=HIGH,
             doc="A replica that has not had all of its leader's records for this long is out of sync."),
+    Setting("auto.leader.rebalance.enable", BOOLEAN, True, importance=HIGH,
+            doc="Leadership goes back to the preferred replica when that is in sync again."),
+    Setting("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1), importance=HIGH,
+            doc="Seconds between two looks whether it should."),
     Setting("create.topic.policy.class.name", CLASS, None, KnownClass(), importance=LOW,
             doc="Java class that may refuse topic creations. kbroker loads no Java code, so it must be "
                 "unset."),

@@ -38,7 +38,6 @@ class InertGroup:
 
 # fmt: off
 _CONTROLLERS = (
-    Setting("auto.leader.rebalance.enable", BOOLEAN, True, importance=HIGH),
     Setting("broker.heartbeat.interval.ms", INT, 2000),
     Setting("controlled.shutdown.enable", BOOLEAN, True),
     Setting("controller.performance.always.log.threshold.ms", LONG, 2000, at_least(0), internal=True),
@@ -60,7 +59,6 @@ _CONTROLLERS = (
     Setting("internal.metadata.delete.delay.millis", LONG, 60000, importance=LOW, internal=True),
     Setting("internal.metadata.log.segment.bytes", INT, None, importance=LOW, internal=True),
     Setting("internal.metadata.max.batch.size.in.bytes", INT, 8388608, importance=LOW, internal=True),
-    Setting("leader.imbalance.check.interval.seconds", LONG, 300, at_least(1), importance=HIGH),
     Setting("metadata.log.dir", STRING, None, importance=HIGH),
     Setting("metadata.log.max.record.bytes.between.snapshots", LONG, 20971520, at_least(1), importance=HIGH),
     Setting("metadata.log.max.snapshot.interval.ms", LONG, 3600000, at_least(0), importance=HIGH),

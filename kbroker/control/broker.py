@@ -30,6 +30,7 @@ from kbroker.control.store_copies import StoreCopies
 from kbroker.ipc import layout
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import Image, OpenPartition, ScramCredential, TopicImage
+from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.slots import Slots
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -109,6 +110,7 @@ class Broker:
         self.logs = LogReading(self.dir_errors)
         self.sites = sites_of(static)
         self.stores = StoreCopies(store, self._dirs_for_stores)
+        self.publish_throttles()
         self._site_of = {log_dir: site for site in self.sites for log_dir in site.log_dirs}
         self._workers_of = workers_of_sites([site.log_dirs for site in self.sites], shared.sizes.workers)
 
@@ -247,6 +249,15 @@ class Broker:
         version, epoch = self._image_version, self.features_epoch
         return Image(version, full, topics, deleted, settings, quotas, features, epoch)
 
+    def publish_throttles(self) -> None:
+        """What replicas of each site may send and copy while they are out of sync (KIP-73)."""
+        rates = ReplicationRates(self.shared)
+        for site in self.sites:
+            values = {**self.override(BROKER, ""), **self.override(BROKER, str(site.node_id))}
+            for side, name in ((LEADER, "leader"), (FOLLOWER, "follower")):
+                value = values.get(f"{name}.replication.throttled.rate")
+                rates.set(site.number, side, None if value is None else int(value))
+
     def dynamic_settings(self) -> dict[str, str]:
         """Broker settings changed at run time, by name."""
         return {**self.config.cluster, **self.config.own}
@@ -289,6 +300,7 @@ class Broker:
         for partition in partitions:
             for replica in partition.replicas:
                 self.slots.write(replica, config, topic.internal, partition.replicated)
+                self.shared.in_sync[replica.slot] = replica.in_sync
 
     async def _allocate_producer_ids(self, count: int) -> int:
         return await self.in_store(lambda store: store.allocate_producer_ids(count))

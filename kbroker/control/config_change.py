@@ -22,6 +22,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
+SITE_SETTINGS = ".replication.throttled.rate"
+
 
 async def alter(
     broker: Broker, kind: int, name: str, alterations: Sequence[Alteration], validate_only: bool
@@ -76,6 +78,8 @@ def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alterat
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return changed
     if kind == BROKER:
+        if name in [str(site.node_id) for site in broker.sites[1:]]:
+            return _changed_site(broker, name, alterations)
         return alter_broker(name, alterations, broker.config)
     if kind == GROUP:
         return alter_group(name, broker.override(kind, name), alterations, broker.config)
@@ -85,6 +89,18 @@ def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alterat
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 
+def _changed_site(broker: Broker, name: str, alterations: Sequence[Alteration]) -> dict[str, str]:
+    """Of the node of a further site: the sites are one broker, so only what is counted by node can be its own."""
+    config = broker.config.with_dynamic(
+        cluster=broker.override(BROKER, ""), own=broker.override(BROKER, name)
+    )
+    changed = alter_broker(str(broker.node_id), alterations, config)
+    if common := sorted(key for key in changed if not key.endswith(SITE_SETTINGS)):
+        why = f"Node {name} is a replica site of broker {broker.node_id}: set {', '.join(common)} there"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+    return changed
+
+
 async def _broker_changed(broker: Broker) -> None:
     """Dynamic broker settings are other ones: for control itself, all other processes, and topics that inherit them."""
     before = {name: broker.topic_config(name) for name in broker.catalogue.topics}
@@ -92,6 +108,7 @@ async def _broker_changed(broker: Broker) -> None:
         cluster=broker.override(BROKER, ""), own=broker.override(BROKER, str(broker.node_id))
     )
     broker.settings_changed(config)
+    broker.publish_throttles()
     settings = Settings(broker.dynamic_settings())
     workers = range(broker.shared.sizes.workers)
     await bounded(64, [partial(broker.links.call_worker, worker, settings) for worker in workers])

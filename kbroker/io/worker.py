@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from kbroker.config.sites import sites_of
 from kbroker.io import drain_layout as dl
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands
@@ -23,6 +24,7 @@ from kbroker.io.moves import Moves
 from kbroker.io.producer_table import ProducerTable
 from kbroker.io.read_ahead import ReadAheadPool
 from kbroker.io.replication.replicas import Replicas
+from kbroker.io.replication.throttle import Throttle
 from kbroker.io.transactions import finish_transaction
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
@@ -76,7 +78,9 @@ class Worker:
         )
         self.moves = Moves(self.logs, lambda: self.housekeeping.config, self._notify_again.add)
         self._moves_due_ms = 0
-        self.replicas = Replicas(self.shared, self.drain, self.logs, self.durability)
+        sites = len(sites_of(context.config))
+        throttle = Throttle(self.shared, context.index, context.config.node_id, sites)
+        self.replicas = Replicas(self.shared, self.drain, self.logs, self.durability, throttle)
         self.logs.begin_role = self.replicas.begin
         self.commands = Commands(
             self.logs,

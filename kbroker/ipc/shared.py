@@ -61,7 +61,9 @@ class Shared:
     workers, then http, then the cleaner); append_ring(client, worker), completion_ring(client, worker): addresses;
     counters[clients + workers][max_partitions, COUNTER_WORDS], and counter_bases[max_partitions, COUNTER_WORDS]: what a
     slot's counters added up to when its partition got it (control writes it); metrics[clients + workers + 3,
-    ROW_WORDS]: the rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py.
+    ROW_WORDS]: the rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
+    replication_rates[sites, 2], replication_bytes[workers, sites, 2]: see replication_rates.py;
+    in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about to be (control writes it).
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -86,6 +88,13 @@ class Shared:
         self.counter_bases = self._counter_bases.words((sizes.max_partitions, layout.COUNTER_WORDS))
         self._log_dir_errors = Region(max(1, sizes.log_dirs) * 8)
         self.log_dir_errors = self._log_dir_errors.words((max(1, sizes.log_dirs),))
+        sites = max(1, sizes.log_dirs)  # at most
+        self._replication_rates = Region(sites * 2 * 8)
+        self.replication_rates = self._replication_rates.words((sites, 2))
+        self._replication_bytes = Region(sizes.workers * sites * 2 * 8)
+        self.replication_bytes = self._replication_bytes.words((sizes.workers, sites, 2))
+        self._in_sync = Region(sizes.max_partitions * 8)
+        self.in_sync = self._in_sync.words((sizes.max_partitions,))
         self._metrics = Region((self.process_count + 3) * ROW_WORDS * 8)
         self.metrics = self._metrics.words((self.process_count + 3, ROW_WORDS))
         table = (TABLE_ROWS, row_words(sizes.quota_samples))

@@ -60,7 +60,7 @@ class Piece:
             with self.client() as producer:
                 while not self._stop.is_set():
                     self.step(producer)
-                    producer.poll(0)
+                    self.poll(producer)
                     time.sleep(PAUSE_S)
         except Exception as error:
             self.failed.append(repr(error))
@@ -73,6 +73,9 @@ class Piece:
 
     def step(self, producer: Producer) -> None:
         raise NotImplementedError
+
+    def poll(self, producer: Producer) -> None:
+        producer.poll(0)
 
     def judge(self) -> None:
         assert not self.failed, (self.topic, self.failed[:5])
@@ -113,8 +116,8 @@ class Short(Piece):
     topic = "short"
     config = {"retention.bytes": "60000", "segment.ms": "150", "write.caching": "false"}  # noqa: RUF012
 
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap)
+    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
+        super().__init__(bootstrap, replicas)
         self._next = 0
         self.acknowledged: dict[int, int] = {}
         self.deleted_below = 0
@@ -170,8 +173,8 @@ class Compacted(Piece):
     }
     KEYS = 40
 
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap)
+    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
+        super().__init__(bootstrap, replicas)
         self._next = 0
         self.acknowledged: dict[int, int] = {}  # by key, the number of the latest acknowledged record
         self.tombstones: set[int] = set()  # numbers of records without a value
@@ -228,12 +231,14 @@ class Transactional(Piece):
         with suppress(KafkaException):
             self._current.flush(30)
 
+    def poll(self, producer: Producer) -> None:
+        """Its first producer may have been given up, and tells that its successor has fenced it."""
+
     def _new(self) -> Producer:
         settings = {
             "transactional.id": "matrix",
             "transaction.timeout.ms": 60_000,
             "linger.ms": 1,
-            "error_cb": lambda _: None,  # of one that was given up, and is fenced by its successor
             **RECONNECT,
         }
         while True:
@@ -291,8 +296,8 @@ class Churn(Piece):
 
     topic = "churn"
 
-    def __init__(self, bootstrap: str) -> None:
-        super().__init__(bootstrap)
+    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
+        super().__init__(bootstrap, replicas)
         self._next = 0
         self._due = 0.0
         self.deleted: set[str] = set()

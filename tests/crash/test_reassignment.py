@@ -5,11 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
+from kbroker.config.alter import Op
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages import alter_partition_reassignments as apr
 from kbroker.protocol.messages import elect_leaders as el
+from kbroker.protocol.messages import incremental_alter_configs as iac
 from kbroker.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kbroker.protocol.schema import Struct
 from tests.compat.raw import SocketPeer
@@ -82,4 +85,67 @@ def test_replicas_move_under_load(broker_factory: Callable[..., KBroker], tmp_pa
     for partition in range(PARTITIONS):
         assert log_bytes(dirs[0], "moving", partition) == log_bytes(dirs[1], "moving", partition)
         assert not (dirs[2] / f"moving-{partition}").exists()
+    broker.stop()
+
+
+RATE = 2_000_000
+BYTES = 8_000_000
+
+
+def set_configs(broker: KBroker, kind: int, name: str, values: dict[str, str | None]) -> int:
+    """The error code. None drops a value, as the tools do after a reassignment."""
+    configs = [
+        iac.AlterableConfig(key, Op.DELETE if value is None else Op.SET, value)
+        for key, value in values.items()
+    ]
+    request = iac.IncrementalAlterConfigsRequest([iac.AlterConfigsResource(kind, name, configs)])
+    answer = ask(broker, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    assert isinstance(answer, iac.IncrementalAlterConfigsResponse)
+    return answer.responses[0].error_code
+
+
+@pytest.mark.parametrize(("side", "node"), [("leader", "1"), ("follower", "2")])
+def test_a_throttled_replica_is_copied_no_faster_than_its_node_may(
+    side: str, node: str, broker_factory: Callable[..., KBroker], tmp_path: Path
+) -> None:
+    """And the throttle can be taken away while it copies."""
+    broker, _ = start_sites(broker_factory, tmp_path, 2)
+    create(broker, "slow", PARTITIONS, 1)
+    reassign(broker, "slow", [1])
+    wait_until_moved(broker)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
+    for number in range(BYTES // 10_000):
+        producer.produce("slow", b"x" * 10_000, partition=number % PARTITIONS)
+    assert producer.flush(60) == 0
+    assert set_configs(broker, 4, "2", {"log.cleaner.threads": "2"}) == ErrorCode.INVALID_REQUEST
+    assert set_configs(broker, 4, node, {f"{side}.replication.throttled.rate": str(RATE)}) == 0
+    assert set_configs(broker, 2, "slow", {f"{side}.replication.throttled.replicas": "*"}) == 0
+    began = time.monotonic()
+    reassign(broker, "slow", [1, 2])
+    in_front = PARTITIONS * (1 << 20)  # a buffer of each partition may go before it counts
+    if side == "leader":
+        wait_for_in_sync(broker, "slow", 2)
+        assert time.monotonic() - began > (BYTES - in_front) / RATE
+    else:
+        assert set_configs(broker, 4, node, {f"{side}.replication.throttled.rate": "0"}) == 0
+        time.sleep(0.5)
+        assert all(len(in_sync) == 1 for _, _, in_sync in described(broker, "slow").values())
+        assert set_configs(broker, 4, node, {f"{side}.replication.throttled.rate": None}) == 0
+        wait_for_in_sync(broker, "slow", 2)
+    broker.stop()
+
+
+def test_preferred_replicas_lead_again_by_themselves(
+    broker_factory: Callable[..., KBroker], tmp_path: Path
+) -> None:
+    broker, _ = start_sites(broker_factory, tmp_path, 2, {"leader.imbalance.check.interval.seconds": "1"})
+    create(broker, "balanced", PARTITIONS, 2)
+    preferred = {index: replicas[0] for index, (_, replicas, _) in described(broker, "balanced").items()}
+    kill_running(broker, "io 0")
+    deadline = time.monotonic() + 60
+    while "led by their preferred replica again" not in broker.logs(1 << 20):
+        assert time.monotonic() < deadline, broker.logs()
+        time.sleep(0.05)
+    wait_for_in_sync(broker, "balanced", 2)
+    assert {index: leader for index, (leader, _, _) in described(broker, "balanced").items()} == preferred
     broker.stop()

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 TICK_S = 0.2
+MOST_BALANCED = 1000  # at one look
 CALLS_AT_ONCE = 64
 ANSWER_S = 1.0  # a worker that has not answered by then is told again
 CATCH_UP_S = 1.0  # what a new leader is given to copy the last records of an old one that is still there
@@ -62,10 +64,16 @@ class Replication:
     async def run(self) -> None:
         """Look at everything again and again; started when every IO worker has opened its logs."""
         await self.settle(self.partitions())
+        config = self._broker.config
+        interval_s = config.get_int("leader.imbalance.check.interval.seconds")
+        due_s = time.monotonic() + interval_s
         while True:
             await asyncio.sleep(TICK_S)
             try:
                 await self.look()
+                if config.get_bool("auto.leader.rebalance.enable") and time.monotonic() >= due_s:
+                    due_s = time.monotonic() + interval_s
+                    await self.prefer()
                 for step in self.each_look:
                     await step()
             except KafkaError as error:
@@ -208,11 +216,15 @@ class Replication:
             ]
             for _, replica in joining:
                 replica.joining = True
+                self._broker.shared.in_sync[replica.slot] = (
+                    1  # it must not be held back: the leader waits for it
+                )
             calls = [partial(self._lead_now, partition) for partition, _ in joining]
             answers = await bounded(CALLS_AT_ONCE, calls)
             joined = []
             for (partition, replica), complete in zip(joining, answers, strict=True):
                 replica.joining = False
+                self._broker.shared.in_sync[replica.slot] = complete is True
                 if complete is True:
                     replica.in_sync = True
                     self._broker.metrics.words[EXPANDS] += 1
@@ -239,6 +251,23 @@ class Replication:
                 break
             await asyncio.sleep(0.002)
         self.elect(partition, target)
+
+    async def prefer(self) -> int:
+        """Give leadership back to preferred replicas that are in sync again; how many partitions that were.
+
+        Source: Kafka's ReplicationControlManager.maybeBalancePartitionLeaders."""
+        moved = 0
+        for partition in self.partitions():
+            if partition.leader is partition.replicas[0] or partition.adding or partition.removing:
+                continue
+            if moved == MOST_BALANCED:
+                break
+            with suppress(KafkaError):  # it is not there, or somebody else was faster
+                await self.elect_on_demand(partition, unclean=False)
+                moved += 1
+        if moved:
+            log.info("%d partitions are led by their preferred replica again", moved)
+        return moved
 
     async def elect_on_demand(self, partition: Partition, unclean: bool) -> None:
         """ElectLeaders: of the preferred replica, or of any that is left when the partition has no leader.
@@ -305,6 +334,7 @@ class Replication:
 
     async def _tell(self, partition: Partition, replica: Replica) -> Any:
         """The reply of the worker; None when there is nothing to tell, or nobody."""
+        self._broker.shared.in_sync[replica.slot] = replica.in_sync or replica.joining
         minimum = self._broker.topic_config(partition.topic).min_insync_replicas
         role, key = role_of(partition, replica, minimum), (replica.slot, replica.generation)
         if role is None or self._told.get(key) == role or self._broker.dir_errors.of(replica.log_dir):

@@ -22,6 +22,7 @@ from kbroker.io.partition import Partition
 from kbroker.io.replication.agreement import agreed_end
 from kbroker.io.replication.copier import Copier, CopyFailed, DamagedBatch
 from kbroker.io.replication.copy_kernel import any_behind
+from kbroker.io.replication.throttle import Throttle
 from kbroker.ipc import layout
 from kbroker.ipc.messages import Follow
 from kbroker.ipc.ring import wake_process
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 PAUSE_NS = 1_000_000_000  # after a failure that time may heal
 BREATH_NS = 20_000_000  # after something that is over in a moment
+HELD_NS = 50_000_000  # while the throttle of replication holds
 TRIES = 100  # of reading a slot's group while its writer is at it
 PULLS = 8  # buffers of one partition in a turn
 
@@ -55,7 +57,10 @@ class Followed:
 class Following:
     """Runs in: io. Owner: the worker's Replicas."""
 
-    def __init__(self, shared: Shared, drain: Drain, logs: Logs, durability: Durability) -> None:
+    def __init__(
+        self, shared: Shared, drain: Drain, logs: Logs, durability: Durability, throttle: Throttle
+    ) -> None:
+        self._throttle = throttle
         self._shared = shared
         self._drain = drain
         self._logs = logs
@@ -195,10 +200,14 @@ class Following:
             followed.agreed = False
             return False
         copied = False
+        limits = self._throttle.limits(partition.config, partition.partition, followed.body.leader_worker)
         for _ in range(PULLS):
             if partition.log_end >= words[layout.SLOT_LOG_END]:
                 break
-            if not self._copy_some(followed, partition, words):
+            if limits and self._throttle.holds(partition.slot, limits):
+                self._pause(followed, HELD_NS)
+                break
+            if not self._copy_some(followed, partition, words, limits):
                 self._pause(followed, BREATH_NS)
                 break
             copied = True
@@ -213,7 +222,9 @@ class Following:
             _own(partition.advance_log_start, words[layout.SLOT_LOG_START])
         return copied
 
-    def _copy_some(self, followed: Followed, partition: Partition, words: list[int]) -> bool:
+    def _copy_some(
+        self, followed: Followed, partition: Partition, words: list[int], limits: list[tuple[int, int]]
+    ) -> bool:
         """One buffer from the leader's file; False when there is nothing to be had now."""
         end_base, end_position = words[layout.SLOT_ACTIVE_BASE], words[layout.SLOT_ACTIVE_END]
         version = words[layout.SLOT_SEGMENTS_VERSION]
@@ -229,6 +240,8 @@ class Following:
             followed.place = None
             return base != end_base
         taken = self._copier.copy(partition, file.fd, position, end)
+        if limits:
+            self._throttle.copied(limits, taken)
         followed.place = base, position + taken
         return True
 

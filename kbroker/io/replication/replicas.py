@@ -5,6 +5,7 @@ from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
 from kbroker.io.replication.following import Following
 from kbroker.io.replication.leading import Leading
+from kbroker.io.replication.throttle import Throttle
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.ipc.shared import Shared
 from kbroker.protocol.errors import ErrorCode
@@ -19,9 +20,11 @@ class Replicas:
     active: whether this worker has any such partition; while it has none nothing here is called.
     """
 
-    def __init__(self, shared: Shared, drain: Drain, logs: Logs, durability: Durability) -> None:
+    def __init__(
+        self, shared: Shared, drain: Drain, logs: Logs, durability: Durability, throttle: Throttle
+    ) -> None:
         self.leading = Leading(shared, drain, logs, durability)
-        self.following = Following(shared, drain, logs, durability)
+        self.following = Following(shared, drain, logs, durability, throttle)
         self.active = False
         self._drain = drain
         self._logs = logs

@@ -161,3 +161,18 @@ def test_a_copy_lags_after_its_time_and_joins_when_it_has_what_is_committed(tmp_
     assert look() == (0, 1)
     words[copy.slot, layout.SLOT_LEADER_EPOCH] = -1  # has not agreed with this leader yet
     assert look() == (0, 0)
+
+
+def test_preferred_replicas_that_are_in_sync_lead_again(tmp_path: Path) -> None:
+    made = sited(tmp_path)
+    create(made, NewTopic("a", 1, 3))
+    replication = Replication(made.broker)
+    lose(made, 0)
+    asyncio.run(replication.worker_lost(0))
+    assert asyncio.run(replication.prefer()) == 0
+    made.broker.links.add_worker(0, made.workers[0])  # type: ignore[arg-type]
+    assert asyncio.run(replication.prefer()) == 0, "it is not in sync yet"
+    only(made).replicas[0].in_sync = True
+    assert asyncio.run(replication.prefer()) == 1
+    assert shown(made)[0] == 1
+    assert asyncio.run(replication.prefer()) == 0

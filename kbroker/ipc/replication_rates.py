@@ -1,0 +1,37 @@
+"""Throttles of replication (KIP-73) that all IO workers keep together: rates by site, and bytes that were copied.
+
+Control writes the rates; each IO worker adds up what it copies of throttled replicas in a row of its own, and reads
+everybody's. A rate is kept plus one, because untouched memory is 0: no limit.
+"""
+
+from kbroker.ipc.shared import Shared
+
+LEADER, FOLLOWER = 0, 1
+
+
+class ReplicationRates:
+    """Runs in: control and io. The words are shared; an object of this class is a view of them.
+
+    A site is named by its number. side: LEADER for what its replicas send, FOLLOWER for what they copy.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        self._rates = shared.replication_rates
+        self._bytes = shared.replication_bytes
+
+    def set(self, site: int, side: int, bytes_per_second: int | None) -> None:
+        """None: no limit."""
+        self._rates[site, side] = 0 if bytes_per_second is None else bytes_per_second + 1
+
+    def rate(self, site: int, side: int) -> int | None:
+        """Bytes a second, None without a limit."""
+        word = int(self._rates[site, side])
+        return word - 1 if word else None
+
+    def add(self, worker: int, site: int, side: int, count: int) -> None:
+        """An IO worker has copied bytes that a site's limit is about."""
+        self._bytes[worker, site, side] += count
+
+    def total(self, site: int, side: int) -> int:
+        """Bytes that all workers have copied under a site's limit."""
+        return int(self._bytes[:, site, side].sum())
