@@ -22,6 +22,10 @@ XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK_BYTES: Final = 32 * 1024
 ZSTD_PIECE_BYTES: Final = 2048
 """Input taken at once: its output is bounded by 128 KiB for each 4 bytes."""
+LZ4_MOST: Final = 255
+"""A byte of lz4 stands for no more bytes than this."""
+LZ4_FLAGS: Final = 4  # byte of a frame
+LZ4_CONTENT_SIZE: Final = 0x08
 GZIP: Final = 31
 """zlib's window bits for the gzip container."""
 _INT: Final = struct.Struct(">i")
@@ -131,6 +135,12 @@ def _decompress_raw_snappy(raw: bytes, max_bytes: int, before: int) -> bytes:
 
 
 def _decompress_lz4(data: bytes | memoryview, max_bytes: int) -> bytes:
+    said_size = (
+        len(data) > LZ4_FLAGS and data[LZ4_FLAGS] & LZ4_CONTENT_SIZE
+    )  # and would be given that much memory
+    if len(data) * LZ4_MOST <= max_bytes and not said_size:
+        whole: bytes = lz4.frame.decompress(data)  # five times as fast as with a bound that it can not pass
+        return whole
     unpacker = lz4.frame.LZ4FrameDecompressor()
     out: bytes = unpacker.decompress(bytes(data), max_bytes + 1)
     _bounded(len(out), max_bytes)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -19,23 +18,19 @@ Words = NDArray[np.int64]
 
 @dataclass
 class Records:
-    """Decoded records [start, stop) of a chunk. found: rows of RECORD_COLUMNS; state: one a batch; run: -1 is any."""
+    """Decoded records of a chunk. found: rows of RECORD_COLUMNS; identity: of IDENTITY_COLUMNS, where a column is made
+    of it; texts: the columns key and value, where wanted; state: one a batch."""
 
     topic: str
     partition: int
     chunk: Chunk
     state: NDArray[np.int8] | None
     found: Words
-    run: int
+    identity: Words
+    texts: dict[str, pa.Array]
 
     def __len__(self) -> int:
         return len(self.found)
-
-    @cached_property
-    def identity(self) -> Words:
-        out = np.empty((len(self.found), dk.IDENTITY_COLUMNS), np.int64)
-        dk.identities(self.found, 0, len(self.found), self.run, out)
-        return out
 
     def header(self, column: int) -> Words:
         """A column of each record's batch header."""
@@ -44,17 +39,6 @@ class Records:
     def batch_state(self) -> NDArray[np.int8]:
         assert self.state is not None
         return self.state[self.found[:, dk.BATCH]]
-
-
-def binary(found: Words, column: int) -> pa.Array:
-    """Keys (KEY_AT) or values (VALUE_AT) as an Arrow binary array."""
-    count = len(found)
-    ends = np.empty(count + 1, np.int32)
-    valid = np.zeros((count + 7) // 8, np.uint8)
-    data = np.empty(int(np.maximum(found[:, column + 1], 0).sum()), np.uint8)
-    nulls = dk.gather(found, column, 0, count, ends, valid, data)
-    buffers = [pa.py_buffer(valid) if nulls else None, pa.py_buffer(ends), pa.py_buffer(data)]
-    return pa.Array.from_buffers(pa.binary(), count, buffers, nulls)
 
 
 def repeated(value: str, count: int) -> pa.Array:
@@ -82,8 +66,8 @@ def sequence(r: Records) -> pa.Array:
 
 RECORD: dict[str, Callable[[Records], pa.Array]] = {
     # the columns of Spark's Kafka connector
-    "key": lambda r: binary(r.found, dk.KEY_AT),
-    "value": lambda r: binary(r.found, dk.VALUE_AT),
+    "key": lambda r: r.texts["key"],
+    "value": lambda r: r.texts["value"],
     "topic": lambda r: repeated(r.topic, len(r)),
     "partition": lambda r: pa.array(np.full(len(r), r.partition, np.int32)),
     "offset": lambda r: number(r.found[:, dk.OFFSET], np.int64),
@@ -106,6 +90,10 @@ RECORD: dict[str, Callable[[Records], pa.Array]] = {
     "sequence": sequence,
     "leader_epoch": lambda r: number(r.header(bt.LEADER_EPOCH), np.int32),
 }
+
+# made while a record's bytes are at hand
+TEXTS = {"key": dk.KEY_AT, "value": dk.VALUE_AT}
+IDENTITY = {"record_key", "producer", "seq", "partition_seq", "flags", "intact", "intended_ns"}
 
 BATCH: dict[str, int] = {
     "position": bt.POSITION,

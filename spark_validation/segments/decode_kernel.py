@@ -169,27 +169,26 @@ def records(
     return made
 
 
-@kernel("int64(int64[:, ::1], int64, int64, int64, int32[::1], uint8[::1], uint8[::1])")
+@kernel("int64(int64[:, ::1], int64, int64, int64, int32[::1], uint8[::1], int64)")
 def gather(
-    found: Words, column: int, start: int, stop: int, ends: NDArray[np.int32], valid: Bytes, data: Bytes
+    found: Words, column: int, start: int, stop: int, ends: NDArray[np.int32], valid: Bytes, data: int
 ) -> int:
-    """Keys or values of records [start, stop) as Arrow wants a binary column; returns how many are null.
+    """Keys or values of records [start, stop) behind those before, as Arrow wants a binary column; returns nulls.
 
-    column: KEY_AT or VALUE_AT; ends: int32[stop - start + 1]; valid: bitmap of zeros; data: room for all bytes.
+    column: KEY_AT or VALUE_AT; ends: ends[start] is where the bytes go on, further ones are filled in; valid: bitmap,
+    zeros from start on; data: address of room for all bytes.
     """
-    target = data.ctypes.data
-    at = 0
+    at = np.int64(ends[start])
     nulls = 0
-    ends[0] = 0
     for n in range(start, stop):
         size = found[n, column + 1]
         if size < 0:
             nulls += 1
         else:
-            copy(target + at, found[n, column], size)
+            copy(data + at, found[n, column], size)
             at += size
-            valid[(n - start) >> 3] |= 1 << ((n - start) & 7)
-        ends[n - start + 1] = at
+            valid[n >> 3] |= 1 << (n & 7)
+        ends[n + 1] = at
     return nulls
 
 
