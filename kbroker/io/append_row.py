@@ -5,7 +5,7 @@ segment becomes active (open, recovery, roll, truncate) and reads it back for ev
 the row, not a Python attribute, is the truth for position, next offset and index state.
 """
 
-ROW_WORDS = 32
+ROW_WORDS = 40
 CLOSED = 0
 OPEN = 1
 DISK_FULL = 2
@@ -38,8 +38,12 @@ ROW_LAST_TXN_END = 22
 ROW_FIRST_UNSTABLE = 23  # first offset of the earliest open transaction, -1 if none: LSO = that, else HW
 ROW_SEGMENT_MS = 24  # segment.ms minus this segment's jitter
 ROW_LAST_APPEND_MS = 25
-ROW_BATCH_EPOCH = 27  # follower: leader epoch of the last batch that was copied
-ROW_TOO_FEW = 28  # 1: fewer in-sync replicas than min.insync.replicas, so acks=all gets NOT_ENOUGH_REPLICAS
 ROW_LAST_FLUSH_MS = 26  # when flush.ms last asked for a sync
 ROW_FLUSH_MS = 27  # flush.ms, NEVER for Kafka's default
 ROW_ROLLED = 28  # 1: a segment was closed since the last sync
+ROW_BATCH_EPOCH = 29  # follower: leader epoch of the last batch that was copied
+ROW_TOO_FEW = 30  # 1: fewer in-sync replicas than min.insync.replicas, so acks=all gets NOT_ENOUGH_REPLICAS
+ROW_PLAIN_SYNC = (
+    31  # 1: one fdatasync of the active .log puts everything on disk (nothing rolled, names are synced)
+)
+ROW_CUTS = 32  # how often the log was truncated: a sync begun before speaks of other records

@@ -4,12 +4,14 @@ Runs in: io. Owner: the IO worker. Not thread-safe.
 """
 
 import struct
+import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io import append_row, drain_kernel
+from kbroker.io import append_row, commit_kernel, completion_kernel, drain_kernel
+from kbroker.io import delayed_produce_kernel as delayed_kernel
 from kbroker.io import drain_layout as dl
 from kbroker.io.producer_table import ProducerTable
 from kbroker.ipc.shared import Shared
@@ -17,6 +19,7 @@ from kbroker.metrics.slots import Slots
 from kbroker.protocol import batch_layout
 
 Words = NDArray[np.int64]
+NEVER = append_row.NEVER
 INDEX_ENTRY_BYTES = 8
 TIME_INDEX_ENTRY_BYTES = 12
 PRODUCER = struct.Struct(">qh")
@@ -27,8 +30,8 @@ MARKER_VALUE = struct.Struct(">hi")
 
 @dataclass(frozen=True, slots=True)
 class HeldAppend:
-    """A written append whose answer waits for a flush. acks and timeout_ms are the request's; enqueued_ns:
-    CLOCK_MONOTONIC of its entry in the ring."""
+    """A written append that Python answers, or holds until its records are safe. acks and timeout_ms are the request's;
+    enqueued_ns: CLOCK_MONOTONIC of its entry in the ring."""
 
     client: int
     token: int
@@ -84,7 +87,13 @@ class Drain:
         self._scratch: NDArray[np.uint8] = np.zeros(
             16 * dl.MAX_IOV + (INDEX_ENTRY_BYTES + TIME_INDEX_ENTRY_BYTES) * dl.MAX_BATCHES + 16, np.uint8
         )
+        self._syncs_scratch: NDArray[np.uint8] = np.zeros(dl.SYNC_SCRATCH_BYTES, np.uint8)
+        self._sync_results: Words = np.zeros((3 * dl.SYNC_RECORDS, 3), np.int64)
+        self.syncs: Words = np.zeros((partitions, dl.SYNC_WORDS), np.int64)
+        self._delayed: Words = np.zeros((1, dl.DELAYED_WORDS), np.int64)
+        self._lists: Words = np.zeros((partitions + 1, dl.LIST_WORDS), np.int64)
         self.env = self._environment()
+        self._grow()
         self._clients: Words = np.zeros((shared.sizes.clients, dl.CLIENT_WORDS), np.int64)
         for client in range(shared.sizes.clients):
             row = self._clients[client]
@@ -105,16 +114,36 @@ class Drain:
         env[dl.ENV_IOV] = scratch + 16
         env[dl.ENV_INDEX_BYTES] = env[dl.ENV_IOV] + 16 * dl.MAX_IOV
         env[dl.ENV_TIME_INDEX_BYTES] = env[dl.ENV_INDEX_BYTES] + INDEX_ENTRY_BYTES * dl.MAX_BATCHES
+        env[dl.ENV_DELAYED_DUE_MS] = NEVER
+        env[dl.ENV_SYNC_JOBS] = env[dl.ENV_SYNC_RESULTS] = -1
+        env[dl.ENV_SYNC_SCRATCH] = self._syncs_scratch.ctypes.data
         return env
+
+    def _grow(self) -> None:
+        """Room for as many delayed produces again, and for those of a call at least."""
+        old = self._delayed
+        first = max(len(old), 1)  # row 0 is nobody's
+        count = first + max(first, 2 * dl.MAX_BATCHES)
+        self._delayed = np.zeros((count, dl.DELAYED_WORDS), np.int64)
+        self._delayed[: len(old)] = old
+        self._delayed[first if len(old) > 1 else 0 :, dl.DELAYED_SLOT] = -1
+        free = np.arange(first + 1, count + 1)
+        free[-1] = self.env[dl.ENV_DELAYED_FREE]
+        self._delayed[first:, dl.DELAYED_NEXT] = free
+        self.env[dl.ENV_DELAYED_FREE] = first
+        self._delayed_room = count - dl.MAX_BATCHES - 1
 
     def run(self) -> int:
         """One kernel call; returns how many entries it took. ``out`` holds the rest."""
         producers = self.producers
         if producers.room <= 0:
             producers.make_room(dl.MAX_BATCHES)
+        if self.env[dl.ENV_DELAYED_COUNT] > self._delayed_room:
+            self._grow()
         drain_kernel.drain(
             self.env, self._clients, self.shared.slots, self.rows, producers.rows, producers.room, self._batches,
-            self._chains, self._touched, self._failed, self.counters, self.out,
+            self._chains, self._touched, self._failed, self._delayed, self._lists, self.syncs, self.counters,
+            self.out,
         )  # fmt: skip
         producers.claimed(int(self.out[dl.OUT_PRODUCERS]))
         return int(self.out[dl.OUT_COUNT])
@@ -133,17 +162,12 @@ class Drain:
         """(slot, errno) of the last run's failed writes; their rows are closed."""
         return [(slot, error) for slot, error in self._failed[: self.out[dl.OUT_FAILED]].tolist()]
 
-    def held(self) -> list[HeldAppend | Marker | ReadAhead]:
+    def held(self) -> list[Marker | ReadAhead]:
         """Entries of the last run that Python has to complete, in order."""
         batches = self._batches[: self.out[dl.OUT_COUNT]]
-        held: list[HeldAppend | Marker | ReadAhead] = []
-        for row in batches[batches[:, dl.BATCH_HELD] != 0].tolist():
-            if row[dl.BATCH_HELD] == dl.HELD_READ_AHEAD:
-                held.append(_read_ahead(row))
-            elif row[dl.BATCH_HELD] == dl.HELD_CONTROL:
-                held.append(self._marker(row))
-            else:
-                held.append(_held_append(row))
+        held: list[Marker | ReadAhead] = []
+        for row in batches[batches[:, dl.BATCH_HELD] > dl.HELD_APPEND].tolist():
+            held.append(_read_ahead(row) if row[dl.BATCH_HELD] == dl.HELD_READ_AHEAD else self._marker(row))
         return held
 
     def _marker(self, row: list[int]) -> Marker:
@@ -156,7 +180,7 @@ class Drain:
         """Answer a held append; False when the client's ring is full (try again). Then ``wake``."""
         failed = error != 0
         return bool(
-            drain_kernel.complete_one(
+            completion_kernel.complete_one(
                 self.env, self._clients, self.shared.slots, held.client, held.token, error,
                 -1 if failed else held.base_offset, -1 if failed else held.last_offset,
                 held.append_time_ms, held.slot,
@@ -166,18 +190,88 @@ class Drain:
     def complete_token(self, client: int, token: int, slot: int, error: int, base_offset: int = -1) -> bool:
         """Answer any other entry; False when the client's ring is full."""
         return bool(
-            drain_kernel.complete_one(
+            completion_kernel.complete_one(
                 self.env, self._clients, self.shared.slots, client, token, error, base_offset, base_offset, -1, slot
             )
         )  # fmt: skip
 
     def wake(self) -> None:
         """Wake the clients that were answered from Python."""
-        drain_kernel.wake_all(self.env, self._clients)
+        completion_kernel.wake_all(self.env, self._clients)
 
     def notify(self, slot: int) -> int:
         """Tell waiting network processes that a slot advanced; bits that found a full ring."""
-        return int(drain_kernel.notify_slot(self.env, self._clients, self.shared.slots, slot))
+        return int(completion_kernel.notify_slot(self.env, self._clients, self.shared.slots, slot))
+
+    # --- delayed produces and syncs: called by Durability ----------------------------------------------
+
+    @property
+    def delayed(self) -> int:
+        """Delayed produces: appends that wait for the disk or for replicas."""
+        return int(self.env[dl.ENV_DELAYED_COUNT])
+
+    @property
+    def next_expiry_ms(self) -> int:
+        """No delayed produce expires before (CLOCK_MONOTONIC)."""
+        return int(self.env[dl.ENV_DELAYED_DUE_MS])
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether delayed produces have their answer, but no room for it in their client's ring."""
+        return bool(self._lists[-1, dl.LIST_HEAD])
+
+    def hold(self, held: HeldAppend) -> None:
+        """A delayed produce for an append that came to Python."""
+        if self.env[dl.ENV_DELAYED_COUNT] > self._delayed_room:
+            self._grow()
+        batch: Words = np.zeros(dl.BATCH_WORDS, np.int64)
+        batch[dl.BATCH_CLIENT], batch[dl.BATCH_TOKEN], batch[dl.BATCH_SLOT] = (
+            held.client,
+            held.token,
+            held.slot,
+        )
+        batch[dl.BATCH_BASE_OFFSET], batch[dl.BATCH_LAST_OFFSET] = held.base_offset, held.last_offset
+        batch[dl.BATCH_APPEND_TIME], batch[dl.BATCH_ENQUEUED_NS] = held.append_time_ms, held.enqueued_ns
+        batch[dl.BATCH_ACKS] = held.timeout_ms << 16 | held.acks & 0xFFFF
+        delayed_kernel.hold_one(self.env, self._delayed, self._lists, batch, time.monotonic_ns())
+
+    def release(self, slot: int) -> int:
+        """Answer what a slot's durable offset or high watermark has reached; how many. Then ``wake``."""
+        return int(
+            delayed_kernel.release_slot(
+                self.env, self._clients, self.shared.slots, self.rows, self._delayed, self._lists, slot
+            )
+        )
+
+    def fail(self, slot: int, error: int) -> int:
+        """Answer everything that waits on a slot with an error; how many. Then ``wake``."""
+        return int(
+            delayed_kernel.fail_slot(
+                self.env, self._clients, self.shared.slots, self._delayed, self._lists, slot, error
+            )
+        )
+
+    def expire(self, now_ms: int) -> int:
+        """Answer what has waited too long with REQUEST_TIMED_OUT; how many. Then ``wake``."""
+        return int(
+            delayed_kernel.expire_due(
+                self.env, self._clients, self.shared.slots, self._delayed, self._lists, now_ms
+            )
+        )
+
+    def answer_late(self) -> None:
+        """Try again where a client's ring was full. Then ``wake``."""
+        delayed_kernel.answer_late(self.env, self._clients, self.shared.slots, self._delayed, self._lists)
+
+    def take_synced(self, flush_seconds: int) -> list[tuple[int, int, int]]:
+        """Publish and answer what the threads have synced; what is left to Python (``commit_kernel.take_synced``).
+
+        flush_seconds: slot of the metric of a sync's time."""
+        count = commit_kernel.take_synced(
+            self.env, self._clients, self.shared.slots, self.rows, self._delayed, self._lists, self.syncs,
+            self.counters, self._sync_results, flush_seconds,
+        )  # fmt: skip
+        return [(token, error, time_ns) for token, error, time_ns in self._sync_results[:count].tolist()]
 
 
 def marker_of(batch: bytes, append: HeldAppend) -> Marker:

@@ -3,8 +3,9 @@
 Four passes over one batch array: ``plan`` copies ring entries and decides each one's outcome and offsets
 (append_kernel.py); ``write_batches`` gathers the accepted batches of each partition into few pwritev and adds
 index entries (write_kernel.py); ``publish`` makes the new ends visible; ``complete`` answers the senders.
-Python runs between calls only for what is rare: a roll, a full producer table, a control batch, a failed
-write, entries that wait for a flush. Ring tails move last, so a crash leaves unanswered entries in the rings.
+An entry that waits for a sync or for replicas becomes a delayed produce (delayed_produce_kernel.py), and the sync is
+asked for (commit_kernel.py). Python runs between calls only for what is rare: a roll, a full producer table, a control
+batch, a failed write. Ring tails move last, so a crash leaves unanswered entries in the rings.
 Arrays: ``drain_layout.py``.
 """
 # mypy: disable-error-code="no-untyped-call"
@@ -15,12 +16,21 @@ from numpy.typing import NDArray
 from kbroker.io import append_row as ar
 from kbroker.io import drain_layout as ds
 from kbroker.io.append_kernel import KAFKA_STORAGE_ERROR, plan_append
+from kbroker.io.commit_kernel import ask_syncs
+from kbroker.io.completion_kernel import (
+    CLOCK_MONOTONIC,
+    CLOCK_REALTIME,
+    clock_ns,
+    notify,
+    push_completion,
+    wake_clients,
+)
+from kbroker.io.delayed_produce_kernel import hold
 from kbroker.io.write_kernel import index_batches, write_batches
 from kbroker.ipc import layout as sm
-from kbroker.ipc.ring import HEAD, TAIL, ring_entry, ring_free, ring_ready, wake
+from kbroker.ipc.ring import TAIL, ring_entry, ring_free, ring_ready
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import clock_gettime
-from kbroker.kernels.memory import exchange, fence, load_i64, store_i64, store_release
+from kbroker.kernels.memory import fence, load_i64, store_release
 from kbroker.metrics.histogram_kernel import add, observe
 from kbroker.metrics.layout import (
     APPEND_SECONDS,
@@ -33,16 +43,6 @@ from kbroker.metrics.layout import (
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
-
-CLOCK_REALTIME = 0
-CLOCK_MONOTONIC = 1
-
-
-@inlined
-def clock_ns(clock: int, scratch: int) -> int:
-    """Nanoseconds of a clock; ``scratch`` is the address of a timespec."""
-    clock_gettime(clock, scratch)
-    return load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8)
 
 
 @inlined
@@ -144,54 +144,6 @@ def publish(slots: Table, slot: int, row: Words) -> bool:
 
 
 @inlined
-def push_completion(
-    env: Words, client: Words, slots: Table, token: int, error: int, base_offset: int, last_offset: int,
-    append_time: int, slot: int, now_ns: int,
-) -> None:  # fmt: skip
-    """One entry of a completion ring; the caller knows that there is room."""
-    ring = client[ds.CLIENT_COMPLETION_RING]
-    head = load_i64(ring + HEAD)
-    entry = ring_entry(ring, env[ds.ENV_CAPACITY], head)
-    store_i64(entry + 8 * sm.COMPLETION_TOKEN, token)
-    store_i64(entry + 8 * sm.COMPLETION_ERROR, error)
-    store_i64(entry + 8 * sm.COMPLETION_BASE_OFFSET, base_offset)
-    store_i64(entry + 8 * sm.COMPLETION_APPEND_TIME_MS, append_time)
-    store_i64(entry + 8 * sm.COMPLETION_LOG_START, slots[slot, sm.SLOT_LOG_START])
-    store_i64(entry + 8 * sm.COMPLETION_SLOT, slot)
-    store_i64(entry + 8 * sm.COMPLETION_NANOSECONDS, now_ns)
-    store_i64(entry + 8 * sm.COMPLETION_LAST_OFFSET, last_offset)
-    store_release(ring + HEAD, head + 1)
-    client[ds.CLIENT_COMPLETED] += 1
-
-
-@inlined
-def notify(env: Words, clients: Table, slots: Table, slot: int, now_ns: int) -> int:
-    """Tell the processes whose waiter bit is set that a slot advanced; bits that found no room."""
-    waiters = slots[slot].ctypes.data + 8 * sm.SLOT_WAITERS
-    if load_i64(waiters) == 0:
-        return 0
-    bits = exchange(waiters, 0)
-    missed = 0
-    for c in range(clients.shape[0]):
-        if bits >> c & 1:
-            if ring_free(clients[c, ds.CLIENT_COMPLETION_RING], env[ds.ENV_CAPACITY]) > 0:
-                push_completion(env, clients[c], slots, -1, 0, -1, -1, -1, slot, now_ns)
-            else:
-                missed |= 1 << c
-    return missed
-
-
-@inlined
-def wake_clients(env: Words, clients: Table) -> None:
-    """Wake each client that got a completion and sleeps."""
-    for c in range(clients.shape[0]):
-        client = clients[c]
-        if client[ds.CLIENT_COMPLETED] > 0:
-            wake(client[ds.CLIENT_PROCESS_LINE], client[ds.CLIENT_EVENT_FD], env[ds.ENV_ONE])
-            client[ds.CLIENT_COMPLETED] = 0
-
-
-@inlined
 def count_appends(env: Words, batches: Table, out: Words) -> None:
     """Metrics of what this call has written."""
     metrics = env[ds.ENV_METRICS]
@@ -212,11 +164,16 @@ def count_appends(env: Words, batches: Table, out: Words) -> None:
 
 
 @inlined
-def complete(env: Words, clients: Table, slots: Table, batches: Table, out: Words) -> None:
-    """Pass 4: answer every entry that Python does not hold, move the ring tails, wake the senders."""
+def complete(
+    env: Words, clients: Table, slots: Table, batches: Table, delayed: Table, lists: Table, out: Words
+) -> None:
+    """Pass 4: answer every entry that need not wait, move the ring tails, wake the senders."""
     now_ns = out[ds.OUT_NOW_NS]
     for n in range(out[ds.OUT_COUNT]):
         batch = batches[n]
+        if batch[ds.BATCH_HELD] == ds.HELD_APPEND:
+            hold(env, delayed, lists, batch, now_ns)
+            continue
         if batch[ds.BATCH_HELD] != 0:
             out[ds.OUT_HELD] += 1
             continue
@@ -233,11 +190,12 @@ def complete(env: Words, clients: Table, slots: Table, batches: Table, out: Word
 
 @kernel(
     "void(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64, int64[:, ::1], "
-    "int64[:, ::1], int64[::1], int64[:, ::1], int64[:, ::1], int64[::1])"
+    "int64[:, ::1], int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[::1])"
 )
 def drain(
     env: Words, clients: Table, slots: Table, rows: Table, producers: Table, producer_room: int,
-    batches: Table, chains: Table, touched: Words, failed: Table, counters: Table, out: Words,
+    batches: Table, chains: Table, touched: Words, failed: Table, delayed: Table, lists: Table, syncs: Table,
+    counters: Table, out: Words,
 ) -> None:  # fmt: skip
     """Take, write, publish and complete; results in ``out`` (see drain_layout.OUT_*)."""
     out[:] = 0
@@ -245,6 +203,7 @@ def drain(
     out[ds.OUT_NOW_MS] = clock_ns(CLOCK_REALTIME, clock) // 1_000_000
     plan(env, clients, slots, rows, producers, producer_room, batches, chains, touched, out)
     began = clock_ns(CLOCK_MONOTONIC, clock) if out[ds.OUT_COUNT] > 0 else 0
+    wants_sync = False
     for t in range(out[ds.OUT_TOUCHED]):
         slot = touched[t]
         row = rows[slot]
@@ -271,11 +230,13 @@ def drain(
         publish(slots, slot, row)
         flags = slots[slot, sm.SLOT_FLAGS]
         if flags & sm.FLAG_DURABLE or row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS]:
-            out[ds.OUT_DURABLE] |= ds.WANTS_FLUSH
+            wants_sync = True
         if flags & sm.FLAG_REPLICATED:
             out[ds.OUT_DURABLE] |= ds.WANTS_REPLICAS
     out[ds.OUT_NOW_NS] = clock_ns(CLOCK_MONOTONIC, clock)
-    complete(env, clients, slots, batches, out)
+    if wants_sync and ask_syncs(env, slots, rows, syncs, touched, out[ds.OUT_TOUCHED]):
+        out[ds.OUT_DURABLE] |= ds.WANTS_FLUSH
+    complete(env, clients, slots, batches, delayed, lists, out)
     fence()
     for t in range(out[ds.OUT_TOUCHED]):
         if touched[t] >= 0:
@@ -286,36 +247,6 @@ def drain(
         count_appends(env, batches, out)
         add(env[ds.ENV_METRICS] + 8 * DRAINS, 1)
         observe(env[ds.ENV_METRICS] + 8 * DRAIN_SECONDS, out[ds.OUT_NOW_NS] - began)
-
-
-@kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64)")
-def notify_slot(env: Words, clients: Table, slots: Table, slot: int) -> int:
-    """Tell waiting processes, from Python, that a slot advanced; bits that found no room (to try again)."""
-    fence()
-    missed = notify(env, clients, slots, slot, clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK]))
-    wake_clients(env, clients)
-    return missed
-
-
-@kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64, int64, int64, int64, int64, int64, int64)")
-def complete_one(
-    env: Words, clients: Table, slots: Table, client: int, token: int, error: int, base_offset: int,
-    last_offset: int, append_time: int, slot: int,
-) -> int:  # fmt: skip
-    """Complete one held entry from Python; 0 when the ring is full. ``wake_all`` afterwards."""
-    if ring_free(clients[client, ds.CLIENT_COMPLETION_RING], env[ds.ENV_CAPACITY]) <= 0:
-        return 0
-    now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
-    push_completion(
-        env, clients[client], slots, token, error, base_offset, last_offset, append_time, slot, now_ns
-    )
-    return 1
-
-
-@kernel("void(int64[::1], int64[:, ::1])")
-def wake_all(env: Words, clients: Table) -> None:
-    """Wake every client that got a completion since the last call."""
-    wake_clients(env, clients)
 
 
 @kernel("int64(int64[:, ::1])")

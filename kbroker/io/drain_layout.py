@@ -9,6 +9,12 @@ ENV_INDEX_BYTES = 3  # address of scratch for .index entries of one partition an
 ENV_TIME_INDEX_BYTES = 4  # the same for .timeindex
 ENV_CLOCK = 5  # address of a timespec
 ENV_METRICS = 6  # address of this process's row of metric slots
+ENV_DELAYED_FREE = 7  # number of the first free row of delayed produces
+ENV_DELAYED_COUNT = 8  # delayed produces
+ENV_DELAYED_DUE_MS = 9  # no delayed produce expires before; CLOCK_MONOTONIC
+ENV_SYNC_JOBS = 10  # end of the pipe to the threads that sync, -1 while there are none
+ENV_SYNC_RESULTS = 11  # end of the pipe from them
+ENV_SYNC_SCRATCH = 12  # address of SYNC_SCRATCH_BYTES
 
 # one row for each client process
 CLIENT_WORDS = 8
@@ -42,7 +48,7 @@ BATCH_PRODUCER_ROW = 15
 BATCH_OPERATION = 16
 BATCH_GENERATION = 17
 MAX_BATCHES = 1024
-HELD_APPEND = 1  # waits for a flush
+HELD_APPEND = 1  # waits for a sync or for replicas: a delayed produce
 HELD_CONTROL = 2  # a written transaction marker
 HELD_READ_AHEAD = 3
 MAX_IOV = 1000  # below Linux's IOV_MAX of 1024
@@ -54,6 +60,44 @@ CHAIN_TAIL = 1
 CHAIN_POSITION = 2  # file position and next offset as they will be after the write
 CHAIN_NEXT_OFFSET = 3
 CHAIN_MARKED = 4  # 1: a transaction marker is in the chain, so nothing more is taken for this slot
+
+# one row for each delayed produce: an answer that waits for the disk or for replicas. Row 0 is nobody's: 0 is "none"
+DELAYED_WORDS = 12
+DELAYED_NEXT = 0  # the slot's next one, in the order of offsets; of a free row: the next free one
+DELAYED_SLOT = 1  # -1: a free row
+DELAYED_CLIENT = 2
+DELAYED_TOKEN = 3
+DELAYED_BASE_OFFSET = 4
+DELAYED_LAST_OFFSET = 5
+DELAYED_APPEND_TIME = 6
+DELAYED_ACKS = 7
+DELAYED_EXPIRY_MS = 8  # CLOCK_MONOTONIC
+DELAYED_ENQUEUED_NS = 9
+DELAYED_ERROR = 10  # of one that has its answer, but whose client has no room for it
+# lists of them: one row for each slot, the last one for those that have their answer
+LIST_WORDS = 2
+LIST_HEAD = 0
+LIST_TAIL = 1
+
+# one row for each slot: its sync that is under way
+SYNC_WORDS = 8
+SYNC_STATE = 0
+SYNC_AGAIN = 1  # 1: something was appended since, so another one follows
+SYNC_GENERATION = 2
+SYNC_FD = 3  # the sync's own descriptor
+SYNC_NEXT_OFFSET = 4  # what is on disk then, and where it lies
+SYNC_SEGMENT_BASE = 5
+SYNC_POSITION = 6
+SYNC_CUTS = 7
+SYNC_IDLE = 0
+SYNC_PLAIN = 1  # one fdatasync, asked for by the kernel
+SYNC_WHOLE = 2  # a FlushJob of Python's
+# records of both pipes: token, descriptor, 0; and token, errno, nanoseconds. A plain sync's token is -1 - slot.
+SYNC_RECORD_BYTES = 24
+SYNC_NOT_BEGUN = -1  # as errno: the slot's next sync is to be made by Python
+SYNC_NOT_TOLD = -2  # as errno: a waiting client process had no room for the news
+SYNC_RECORDS = 512  # that are read or written at a time
+SYNC_SCRATCH_BYTES = SYNC_RECORD_BYTES * SYNC_RECORDS
 
 # results of a call
 OUT_WORDS = 16
@@ -70,7 +114,7 @@ OUT_NOW_MS = 10
 OUT_NOW_NS = 11
 OUT_PRODUCERS = 12  # producers added to the table
 
-WANTS_FLUSH = 1
+WANTS_FLUSH = 1  # of a slot whose sync is more than one fdatasync
 WANTS_REPLICAS = 2
 
 STOP_NONE = 0

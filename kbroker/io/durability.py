@@ -1,13 +1,21 @@
 """When an append may be answered: appends that wait for a flush, and the flushes they wait for.
 
-A held append is a DelayedProduce watched by its slot: it completes when the slot's durable offset has passed it,
-and expires with REQUEST_TIMED_OUT after the request's timeout (the records stay in the log, as in Kafka).
+A held append is a delayed produce, a row that the kernels keep (delayed_produce_kernel.py): it completes when the
+slot's durable offset has passed it, and expires with REQUEST_TIMED_OUT after the request's timeout (the records stay
+in the log, as in Kafka). Plain syncs are begun and ended by kernels, too (commit_kernel.py); what is left to this
+module are the first sync of a log, those after a roll, by flush.ms, and failures.
 """
 
+import errno
+import logging
+import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+import numpy as np
 
 from kbroker.io import append_row as ar
+from kbroker.io import drain_layout as dl
 from kbroker.io.drain import Drain, HeldAppend
 from kbroker.io.group_commit import Commit, GroupCommit
 from kbroker.io.logs import Logs
@@ -15,12 +23,11 @@ from kbroker.ipc import layout
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode
-from kbroker.purgatory.delayed_produce import DelayedProduce
-from kbroker.purgatory.purgatory import Purgatory
+
+log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = bind("kbroker_flush_seconds")
 FLUSH_ERRORS = bind("kbroker_flush_errors_total")
-WAITED_FOR_FLUSH = bind("kbroker_request_phase_seconds", api="Produce", phase="flush")
 ALL = -1  # acks
 DELAYED = bind("kbroker_purgatory_delayed", operation="Produce")
 WATCHED = bind("kbroker_purgatory_watched", operation="Produce")
@@ -28,17 +35,19 @@ EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")
 
 
 class Durability:
-    """Held appends and group commits of one IO worker. Runs in: io. Not thread-safe (the commit thread is inside)."""
+    """Held appends and group commits of one IO worker. Runs in: io. Not thread-safe (the commit threads are inside).
 
-    def __init__(self, shared: Shared, drain: Drain, logs: Logs, now_ms: int) -> None:
+    notify_again: told slots whose waiting client processes had no room for the news."""
+
+    def __init__(
+        self, shared: Shared, drain: Drain, logs: Logs, notify_again: Callable[[int], None] = lambda _: None
+    ) -> None:
         self._shared = shared
         self._drain = drain
         self._logs = logs
-        self._purgatory: Purgatory[int] = Purgatory(now_ms)
+        self._notify_again = notify_again
         self._commit = GroupCommit(time.monotonic_ns)
-        self._held: dict[int, dict[DelayedProduce, HeldAppend]] = {}
-        self._under_way: set[int] = set()
-        self._again: set[int] = set()
+        drain.env[dl.ENV_SYNC_RESULTS] = self._commit.fileno()
         self._unanswered: list[tuple[HeldAppend, int]] = []
         logs.offline_listeners.append(self.went_offline)
 
@@ -49,9 +58,14 @@ class Durability:
     @property
     def delayed(self) -> int:
         """Held appends."""
-        return self._purgatory.delayed
+        return self._drain.delayed
 
-    def hold(self, held: HeldAppend, now_ms: int) -> None:
+    @property
+    def unanswered(self) -> bool:
+        """Whether a client's ring was too full for an answer: ``answer_late`` soon."""
+        return self._drain.unanswered or bool(self._unanswered)
+
+    def hold(self, held: HeldAppend) -> None:
         """Answer when the slot's durable offset allows: at once for a slot that does not wait for the disk."""
         flags = int(self._shared.slots[held.slot, layout.SLOT_FLAGS])
         waits_for_flush = self._drain.rows[held.slot, ar.ROW_FLUSH_RECORDS] < ar.NEVER
@@ -59,30 +73,12 @@ class Durability:
         if not flags & layout.FLAG_DURABLE and not waits_for_flush and not replicated:
             self._answer(held, 0)
             return
-        produce = DelayedProduce(
-            now_ms + held.timeout_ms,
-            {held.slot: held.last_offset + 1},
-            self._replicated_offset if replicated else self._durable_offset,
-            lambda produce, expired: self._finish(
-                produce, held, ErrorCode.REQUEST_TIMED_OUT if expired else self._outcome(held)
-            ),
-        )
-        self._held.setdefault(held.slot, {})[produce] = held
-        self._purgatory.try_complete_else_watch(produce, (held.slot,))
-
-    def _finish(self, produce: DelayedProduce, held: HeldAppend, error: int) -> None:
-        del self._held[held.slot][produce]
-        self._drain.metrics.observe(WAITED_FOR_FLUSH, time.monotonic_ns() - held.enqueued_ns)
-        self._answer(held, error)
-
-    def _outcome(self, held: HeldAppend) -> int:
-        """The records are where they should be; but the in-sync set may have shrunk below what the topic asks."""
-        too_few = held.acks == ALL and self._drain.rows[held.slot, ar.ROW_TOO_FEW]
-        return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else 0
+        self._drain.hold(held)
+        self._drain.release(held.slot)
 
     def advanced(self, slot: int) -> None:
         """The high watermark of a replicated slot has moved: answer what waited for it."""
-        self._purgatory.check_and_complete(slot)
+        self._drain.release(slot)
 
     def flush(self, slots: Iterable[int]) -> None:
         """Ask for a sync of those slots that want one now."""
@@ -108,90 +104,112 @@ class Durability:
             partition = self._logs.get(slot)
             if partition is None:
                 continue
-            if slot in self._under_way:
-                self._again.add(slot)
+            sync = self._drain.syncs[slot]
+            if sync[dl.SYNC_STATE] != dl.SYNC_IDLE:
+                sync[dl.SYNC_AGAIN] = 1
                 continue
-            self._under_way.add(slot)
             generation = int(self._shared.slots[slot, layout.SLOT_GENERATION])
             commits.append(Commit(slot, generation, partition.begin_flush(rolled_only)))
+            sync[dl.SYNC_STATE], sync[dl.SYNC_AGAIN] = dl.SYNC_WHOLE, 0
+            sync[dl.SYNC_CUTS] = self._drain.rows[slot, ar.ROW_CUTS]
         if commits:
             self._commit.ask(commits)
+            self._drain.env[dl.ENV_SYNC_JOBS] = self._commit.jobs
 
     def take_flushed(self) -> None:
         """Publish finished syncs and answer what waited for them."""
-        for committed in self._commit.take():
-            slot = committed.commit.slot
-            self._under_way.discard(slot)
-            self._drain.metrics.observe(FLUSH_SECONDS, committed.nanoseconds)
-            partition = self._logs.get(slot)
-            if (
-                partition is None
-                or self._shared.slots[slot, layout.SLOT_GENERATION] != committed.commit.generation
-            ):
-                self._again.discard(slot)
-                continue
-            if committed.errno:
-                self._drain.metrics.words[FLUSH_ERRORS] += 1
-                self._logs.sync_failed(slot, committed.errno)
-                continue
-            partition.finish_flush(committed.commit.job)
-            self._drain.counters[slot, layout.COUNTER_FLUSHES] += 1
-            self._drain.notify(slot)
-            self._purgatory.check_and_complete(slot)
-        if self._again:
-            again, self._again = self._again, set()
+        left = self._drain.take_synced(FLUSH_SECONDS)
+        again = [slot for token, error, time_ns in left if (slot := self._ended(token, error, time_ns)) >= 0]
+        if again:
             self._ask(again)
-        if self._unanswered:
-            unanswered, self._unanswered = self._unanswered, []
-            for held, error in unanswered:
-                self._answer(held, error)
+        if left:
+            self._drain.wake()
 
-    def _durable_offset(self, slot: int) -> int:
-        return int(self._shared.slots[slot, layout.SLOT_DURABLE])
-
-    def _replicated_offset(self, slot: int) -> int:
-        """What every in-sync replica has, and with flush.messages what is on the leader's disk, too."""
-        mark = int(self._shared.slots[slot, layout.SLOT_HIGH_WATERMARK])
-        if self._drain.rows[slot, ar.ROW_FLUSH_RECORDS] < ar.NEVER:
-            return min(mark, self._durable_offset(slot))
-        return mark
+    def _ended(self, token: int, error: int, nanoseconds: int) -> int:
+        """What the kernel leaves of a sync's end; the slot if it is to be synced again, else -1."""
+        if error == dl.SYNC_NOT_TOLD:
+            self._notify_again(-1 - token)
+            return -1
+        if error == dl.SYNC_NOT_BEGUN:
+            return -1 - token
+        committed = self._commit.result(token, error, nanoseconds) if token >= 0 else None
+        slot = committed.commit.slot if committed else -1 - token
+        sync = self._drain.syncs[slot]
+        sync[dl.SYNC_STATE] = dl.SYNC_IDLE
+        self._drain.metrics.observe(FLUSH_SECONDS, nanoseconds)
+        partition = self._logs.get(slot)
+        generation = committed.commit.generation if committed else sync[dl.SYNC_GENERATION]
+        again = slot if sync[dl.SYNC_AGAIN] else -1
+        if partition is None or self._shared.slots[slot, layout.SLOT_GENERATION] != generation:
+            return again  # for its successor
+        if error:
+            log.error("slot %d: a sync failed: %s", slot, errno.errorcode.get(error, os.strerror(error)))
+            self._drain.metrics.words[FLUSH_ERRORS] += 1
+            self._logs.sync_failed(slot, error)
+            return -1
+        if self._drain.rows[slot, ar.ROW_CUTS] != sync[dl.SYNC_CUTS]:
+            return slot  # it was of records that are gone
+        if committed:
+            partition.finish_flush(committed.commit.job)
+        else:
+            partition.publish_durable(
+                int(sync[dl.SYNC_NEXT_OFFSET]), int(sync[dl.SYNC_SEGMENT_BASE]), int(sync[dl.SYNC_POSITION])
+            )
+        self._drain.counters[slot, layout.COUNTER_FLUSHES] += 1
+        if self._drain.notify(slot):
+            self._notify_again(slot)
+        self._drain.release(slot)
+        return again
 
     def _answer(self, held: HeldAppend, error: int) -> None:
         """The worker wakes the clients once for all answers: a wake-up each would be a turn of theirs each."""
         if not self._drain.complete(held, error):  # the client's ring is full; it is drained soon
             self._unanswered.append((held, error))
 
+    def answer_late(self) -> None:
+        """Try again where a client's ring was full."""
+        if self._drain.unanswered:
+            self._drain.answer_late()
+        if self._unanswered:
+            unanswered, self._unanswered = self._unanswered, []
+            for held, error in unanswered:
+                self._answer(held, error)
+
     def forget(self, slot: int, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """The slot is closed: what waits for it gets an error, as after a change of leader."""
-        for produce, held in self._held.pop(slot, {}).items():
-            self._purgatory.cancel(produce)
-            self._answer(held, error)
+        self._drain.fail(slot, error)
 
     def went_offline(self, slot: int) -> None:
         """The slot's log dir failed: what waits for it will never be on disk."""
         self.forget(slot, ErrorCode.KAFKA_STORAGE_ERROR)
 
-    def next_expiry_ms(self) -> int | None:
+    def next_expiry_ms(self) -> int:
         """When ``expire`` is due next."""
-        return self._purgatory.next_expiry_ms()
+        return self._drain.next_expiry_ms
 
     def expire(self, now_ms: int) -> None:
         """Answer what has waited too long."""
-        if expired := self._purgatory.expire(now_ms):
+        if now_ms >= self._drain.next_expiry_ms and (expired := self._drain.expire(now_ms)):
             self._drain.metrics.words[EXPIRED] += expired
 
     def measure(self) -> None:
         """Metrics of what waits."""
-        self._drain.metrics.words[DELAYED] = self._purgatory.delayed
-        self._drain.metrics.words[WATCHED] = self._purgatory.watched
+        self._drain.metrics.words[DELAYED] = self._drain.delayed
+        self._drain.metrics.words[WATCHED] = self._drain.delayed
 
     def wait(self) -> None:
         """Until ``take_flushed`` has something to do, if a sync is under way."""
-        self._commit.wait()
+        if self._syncing:
+            self._commit.wait()
+
+    @property
+    def _syncing(self) -> bool:
+        return bool(np.any(self._drain.syncs[:, dl.SYNC_STATE] != dl.SYNC_IDLE))
 
     def close(self) -> None:
         """Finish the syncs under way, answer what waited for them."""
-        while self._under_way or self._again:
+        while self._syncing:
             self.wait()
             self.take_flushed()
+        self._drain.env[dl.ENV_SYNC_JOBS] = self._drain.env[dl.ENV_SYNC_RESULTS] = -1
         self._commit.close()

@@ -3,6 +3,8 @@
 While a sync runs the drain goes on; whatever was appended meanwhile shares the next sync. That is what makes
 durable acks cheap: their number per second is the group's size over the time of a sync. Several logs are synced at
 the same time, because a journaling file system then answers all of them with one commit of its journal.
+Most syncs are plain, and the drain kernel asks for them itself (commit_kernel.py); here are the threads, and the
+other syncs.
 """
 
 import errno
@@ -19,14 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbroker.io.flush_job import FlushJob
-from kbroker.io.sync_kernel import END, RECORD_BYTES, serve_syncs
+from kbroker.io.sync_kernel import END, serve_syncs
 
 log = logging.getLogger(__name__)
 
 THREADS = 8
 WHOLE_THREADS = 4
 RECORD = struct.Struct("=qqq")
-ROOM_BYTES = 1 << 16  # what a pipe holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,8 @@ class GroupCommit:
     """Threads that run commits. Runs in: io. Owner: the IO worker, which alone calls it. Not thread-safe.
 
     A commit of the active segment alone goes by a pipe to compiled threads; one of closed segments, too, is whole
-    work for a Python thread. Results come by a pipe: ``fileno`` is readable when ``take`` has some. A slot has at
-    most one commit under way: the owner asks again when it has taken the result.
+    work for a Python thread. Results come by a pipe: whoever reads it gives those with a token of ``ask`` to
+    ``result``. A slot has at most one commit under way: the owner asks again when it has taken the result.
     """
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
@@ -68,8 +69,13 @@ class GroupCommit:
         self._threads: list[threading.Thread] = []
 
     def fileno(self) -> int:
-        """Readable when results are there."""
+        """Readable when results are there, records of SYNC_RECORD_BYTES."""
         return self._results
+
+    @property
+    def jobs(self) -> int:
+        """Where the kernel puts plain syncs; -1 while no thread serves them."""
+        return self._jobs if self._threads else -1
 
     def ask(self, commits: Iterable[Commit]) -> None:
         """Sync these."""
@@ -77,6 +83,8 @@ class GroupCommit:
             token = self._next_token
             self._next_token += 1
             self._under_way[token] = commit
+            if commit.job.active >= 0 and not self._threads:
+                self._start_threads()
             if commit.job.active_alone:
                 self._unsent.append(token)
             else:
@@ -85,8 +93,6 @@ class GroupCommit:
 
     def _send(self) -> None:
         """Give the threads what the pipe has room for; the rest goes when results have come."""
-        if self._unsent and not self._threads:
-            self._start_threads()
         while self._unsent:
             token = self._unsent[0]
             try:
@@ -95,28 +101,20 @@ class GroupCommit:
                 return
             self._unsent.popleft()
 
-    def take(self) -> list[Committed]:
-        """Results since the last call."""
-        try:
-            told = os.read(self._results, ROOM_BYTES // RECORD_BYTES * RECORD_BYTES)
-        except BlockingIOError:
-            return []
-        results = []
-        for token, error, nanoseconds in RECORD.iter_unpack(told):
-            commit = self._under_way.pop(token)
-            commit.job.close()
-            if error:
-                log.error("sync of %s failed: %s", commit.job.folder, os.strerror(error))
-            results.append(Committed(commit, error, nanoseconds))
+    def result(self, token: int, error: int, nanoseconds: int) -> Committed:
+        """What a record of the pipe says of a commit."""
+        commit = self._under_way.pop(token)
+        commit.job.close()
+        if error:
+            log.error("sync of %s failed: %s", commit.job.folder, os.strerror(error))
         self._send()
-        return results
+        return Committed(commit, error, nanoseconds)
 
     def wait(self) -> None:
-        """Until there are results, if anything is under way."""
-        if self._under_way:
-            poll = select.poll()
-            poll.register(self._results, select.POLLIN)
-            poll.poll()
+        """Until there are results. Something is under way."""
+        poll = select.poll()
+        poll.register(self._results, select.POLLIN)
+        poll.poll()
 
     def close(self) -> None:
         """End the threads, which finish what they were given. The owner has taken every result that it wants."""

@@ -19,14 +19,7 @@ from kbroker.io.flush_job import FlushJob, Unsynced
 from kbroker.io.leader_epochs import LeaderEpochs
 from kbroker.io.producer_entry import ProducerEntry
 from kbroker.io.recovery import LoadedLog, LoadRequest, TrustedEnd
-from kbroker.io.segment import (
-    ActiveState,
-    Segment,
-    SegmentFds,
-    finish,
-    open_files,
-    reserve,
-)
+from kbroker.io.segment import ActiveState, Segment, SegmentFds, finish, open_files, reserve
 from kbroker.io.segment_scan import Progress
 from kbroker.io.slot_group import publish
 from kbroker.ipc import layout
@@ -385,7 +378,8 @@ class OpenLog:
         changed: bool = False,
         changing: bool = False,
     ) -> None:
-        self.row[ar.ROW_ROLLED] = self.has_rolled
+        rolled = self.row[ar.ROW_ROLLED] = self.has_rolled
+        self.row[ar.ROW_PLAIN_SYNC] = self._names_synced and not rolled
         publish(
             self.words,
             self.row,

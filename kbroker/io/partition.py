@@ -189,6 +189,7 @@ class Partition(ReplicaLog):
         if offset >= self.log_end:
             return
         self.row[ar.ROW_OPEN] = 0
+        self.row[ar.ROW_CUTS] += 1
         bases = self.base_offsets
         kept = bisect_right(bases, offset) - 1  # number of the segment that becomes active
         self._unsynced.add(bases[-1], self._open_fds())

@@ -15,7 +15,7 @@ from kbroker.config.sites import sites_of
 from kbroker.io import drain_layout as dl
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands
-from kbroker.io.drain import Drain, HeldAppend, Marker, ReadAhead
+from kbroker.io.drain import Drain, Marker
 from kbroker.io.durability import Durability
 from kbroker.io.file_handles import FileHandles, process_limit
 from kbroker.io.housekeeping import Housekeeping
@@ -59,7 +59,7 @@ class Worker:
         self.drain = Drain(self.shared, context.index, self.producers)
         self.sleeper = Sleeper(self.shared, context.process)
         self.logs = Logs(context, self.drain, self.sleeper.ring)
-        self.durability = Durability(self.shared, self.drain, self.logs, now_ms())
+        self.durability = Durability(self.shared, self.drain, self.logs, self._notify_again.add)
         self.handles = FileHandles(
             self.drain.rows, process_limit(), self.durability.flush_now, self._sync_failed
         )
@@ -98,7 +98,8 @@ class Worker:
         self._due_ms = 0
         self._poll = select.epoll()
         self._poll.register(self.sleeper.event_fd, select.EPOLLIN)
-        self._poll.register(self.durability.fileno(), select.EPOLLIN)
+        self._synced_fd = self.durability.fileno()
+        self._poll.register(self._synced_fd, select.EPOLLIN)
 
     def run(self) -> None:
         """Serve until SIGTERM, then flush and close every log."""
@@ -148,7 +149,7 @@ class Worker:
         if (waiting and not self._blocked()) or (self.replicas.active and self.replicas.pending()):
             self.sleeper.awake()
             return
-        patience = max(0, self._due_ms - now_ms())
+        patience = max(0, min(self._due_ms, self.durability.next_expiry_ms()) - now_ms())
         if self.replicas.active:
             patience = min(patience, max(0, self.replicas.next_due_ms(now_ms()) - now_ms()))
         self._look(min(patience, BLOCKED_MS) if waiting else patience)
@@ -164,10 +165,7 @@ class Worker:
         due = [self.housekeeping.next_due_ms, now + 1000]
         if self.moves.count:
             due.append(self._moves_due_ms)
-        expiry = self.durability.next_expiry_ms()
-        if expiry is not None:
-            due.append(expiry)
-        if self._notify_again or self.link is None or self.drain.waiting:
+        if self._notify_again or self.durability.unanswered or self.link is None or self.drain.waiting:
             due.append(now + RECONNECT_MS if self.link is None else now + 1)
         return min(due)
 
@@ -175,16 +173,20 @@ class Worker:
         """Block for events. Mostly they are appends, which go straight back to the drain; the rest is looked at when
         control or a thread has something, or by the clock."""
         began = time.monotonic_ns()
-        rest = False
-        for fd, _ in self._poll.poll(timeout_ms / 1000):
-            if fd == self.sleeper.event_fd:
-                self.sleeper.clear()
-            else:
-                rest = True
+        ready = self._poll.poll(timeout_ms / 1000)
         woken = time.monotonic_ns()
         self.metrics.words[IDLE_NS] += woken - began
         self._line[layout.PROCESS_HEARTBEAT_NS] = woken
-        if rest or self.sleeper.take_rung() or woken // 1_000_000 >= self._due_ms:
+        rest = woken // 1_000_000 >= min(self._due_ms, self.durability.next_expiry_ms())
+        for fd, _ in ready:
+            if fd == self.sleeper.event_fd:
+                self.sleeper.clear()
+            elif fd == self._synced_fd:
+                self.durability.take_flushed()
+                rest |= self.durability.unanswered
+            else:
+                rest = True
+        if rest or self.sleeper.take_rung():
             self._rest()
             self._due_ms = self._next_due_ms()
 
@@ -200,8 +202,7 @@ class Worker:
             self.metrics.words[READ_AHEADS] += 1
             self.metrics.words[READ_AHEAD_BYTES] += request.length
             self.drain.complete_token(request.client, request.token, request.slot, 0)
-        self.durability.take_flushed()
-        self.drain.wake()
+        self.durability.answer_late()
         now = now_ms()
         self.durability.expire(now)
         self.housekeeping.run(now)
@@ -280,11 +281,9 @@ class Worker:
 
     def _finish_held(self) -> None:
         for entry in self.drain.held():
-            if isinstance(entry, HeldAppend):
-                self.durability.hold(entry, now_ms())
-            elif isinstance(entry, Marker):
+            if isinstance(entry, Marker):
                 self._finish_marker(entry)
-            elif isinstance(entry, ReadAhead):
+            else:
                 file = self.logs.segment_file(entry.slot, entry.segment_base)
                 if file is None:
                     self.drain.complete_token(
@@ -300,7 +299,7 @@ class Worker:
             crash_point("marker: in the log, transaction open")
             finish_transaction(log_, self.producers, marker)
             self.drain.notify(marker.append.slot)
-        self.durability.hold(marker.append, now_ms())
+        self.durability.hold(marker.append)
 
     # --- stop --------------------------------------------------------------------------------------
 

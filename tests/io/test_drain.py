@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.io import append_row as ar
 from kbroker.io import drain_layout as dl
-from kbroker.io.drain import HeldAppend, Marker
+from kbroker.io.drain import Marker
 from kbroker.ipc import layout
 from kbroker.protocol import batch_layout as rb
 from tests.io.drain_case import CAPACITY, DrainCase, batch, header
@@ -204,11 +204,11 @@ def test_durable_topic_holds_acks_all_and_the_high_watermark(case: DrainCase) ->
     assert case.outcomes() == [(quick, 0, 2)]
     assert case.words[layout.SLOT_LOG_END] == 3
     assert case.words[layout.SLOT_HIGH_WATERMARK] == 0
-    held = [entry for entry in case.drain.held() if isinstance(entry, HeldAppend)]
-    assert [(h.token, h.base_offset, h.last_offset, h.acks, h.timeout_ms) for h in held] == [
-        (waiting, 0, 1, -1, 30_000)
-    ]
-    assert case.drain.complete(held[0], 0)
+    assert case.drain.delayed == 1
+    case.words[layout.SLOT_DURABLE] = 1
+    assert case.drain.release(case.slot) == 0
+    case.words[layout.SLOT_DURABLE] = 2
+    assert case.drain.release(case.slot) == 1
     assert case.outcomes() == [(waiting, 0, 0)]
 
 
@@ -217,8 +217,10 @@ def test_flush_messages_holds_the_batch_that_reaches_it(case: DrainCase) -> None
     first, second = case.push(batch(records=2)), case.push(batch(records=1))
     case.drain.run()
     assert case.outcomes() == [(first, 0, 0)]
-    assert [held.token for held in case.drain.held() if isinstance(held, HeldAppend)] == [second]
-    assert case.drain.out[dl.OUT_DURABLE] == 1
+    assert case.drain.out[dl.OUT_DURABLE] == dl.WANTS_FLUSH
+    case.words[layout.SLOT_DURABLE] = 3
+    assert case.drain.release(case.slot) == 1
+    assert case.outcomes() == [(second, 0, 2)]
 
 
 def test_failed_write_is_told_and_nothing_moves(case: DrainCase) -> None:

@@ -1,9 +1,8 @@
-"""The conditions of the three kinds of delayed operation."""
+"""The conditions of delayed operations."""
 
 import pytest
 
 from kbroker.purgatory.delayed_fetch import DelayedFetch
-from kbroker.purgatory.delayed_produce import DelayedProduce
 from kbroker.purgatory.purgatory import Purgatory
 
 
@@ -43,19 +42,3 @@ def test_a_fetch_completes_when_its_partition_grows() -> None:
     end["a"] = 10
     assert purgatory.check_and_complete("a") == 1
     assert ends == [("a",)]
-
-
-def test_a_produce_that_expires_names_the_slots_not_reached() -> None:
-    high_watermark = {1: 100, 2: 200, 3: 299}
-    ends: list[tuple[dict[int, int], bool]] = []
-
-    def finish(produce: DelayedProduce, expired: bool) -> None:
-        ends.append((dict(produce.pending), expired))
-
-    purgatory = Purgatory[int](0)
-    produce = DelayedProduce(1000, {1: 100, 2: 201, 3: 300}, high_watermark.__getitem__, finish)
-    assert not purgatory.try_complete_else_watch(produce, (1, 2, 3))
-    high_watermark[2] = 201
-    assert purgatory.check_and_complete(2) == 0
-    purgatory.expire(1000)
-    assert ends == [({3: 300}, True)]
