@@ -30,8 +30,8 @@ venv-spark: ## adds what the Spark validation needs
 .PHONY: kernels
 kernels: $(VENV)/.kernels ## compiles the kernels to the on-disk cache, once
 
-$(VENV)/.kernels: $(wildcard kbroker/kernels/*.py) requirements/run.txt | venv-run
-	@if [ -f kbroker/kernels/warm.py ]; then $(BIN)/python -m kbroker.kernels.warm; fi
+$(VENV)/.kernels: $(wildcard kbroker/kernels/*.py kbroker/*/*_kernel.py kbroker/*/*/*_kernel.py) requirements/run.txt | venv-run
+	@$(BIN)/python -m kbroker.kernels.warm
 	@touch $@
 
 ##—— the broker

@@ -6,18 +6,21 @@ Imports little on purpose: what this module loads stays in the memory of every p
 import gc
 import logging
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 from kbroker.config import properties
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
-from kbroker.kernels import cache
+from kbroker.kernels import image
 from kbroker.supervisor.logs import log_to_stderr
 from kbroker.supervisor.unsupported import unsupported
 
 log = logging.getLogger(__name__)
 
 EXIT_CONFIG = 2
+WARM = "from kbroker.kernels.warm import main; sys.exit(main())"
 
 
 def serve(file: Path | None, overrides: list[str]) -> int:
@@ -42,9 +45,22 @@ def serve(file: Path | None, overrides: list[str]) -> int:
     if problems:
         return EXIT_CONFIG
     gc.disable()  # until the supervisor has imported everything: there is no garbage in it, only a fifth of the time
-    # kernels load (or compile) here, once, before the first fork
-    if not cache.filled():
-        log.info("the kernels are not compiled yet: this start takes a minute or two, later ones do not")
+    use_kernels()
     from kbroker.supervisor.supervisor import Supervisor, exit_code_of
 
     return exit_code_of(Supervisor(config))
+
+
+def use_kernels() -> None:
+    """Have this process and its children run the compiled kernels, and compile them first where that was not done.
+
+    Without a place to keep them they are compiled by the imports that follow, at each start anew."""
+    if image.use():
+        return
+    log.info("the kernels are not compiled yet: this start takes a minute or two, later ones do not")
+    package = str(Path(__file__).parents[2])  # this kbroker's kernels, wherever a module of that name may lie
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); {WARM}"], check=False
+    )
+    if done.returncode != 0 or not image.use():
+        log.warning("the compiled kernels can not be kept (the compiler's exit code: %d)", done.returncode)

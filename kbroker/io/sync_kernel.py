@@ -6,11 +6,8 @@ futex calls a sync, and the drain waited for the interpreter lock meanwhile.
 Records in both pipes are RECORD_BYTES long, which a pipe takes and gives as a whole: token, descriptor; and
 token, errno, nanoseconds.
 """
-# mypy: disable-error-code="no-untyped-call"
 
-from numba import types
-
-from kbroker.kernels.jit import kernel
+from kbroker.kernels.jit import external, kernel
 from kbroker.kernels.libc import EINTR, clock_gettime, errno, read, write
 from kbroker.kernels.memory import load_i64, store_i64
 
@@ -19,7 +16,7 @@ END = -1  # as descriptor: the thread ends
 CLOCK_MONOTONIC = 1
 EIO = 5
 
-fdatasync = types.ExternalFunction("fdatasync", types.int32(types.int32))
+fdatasync = external("fdatasync", "int32", "int32")
 
 
 @kernel("int64(int64, int64, int64)")

@@ -13,11 +13,13 @@ from pathlib import Path
 
 KERNEL_FOLDER = Path(__file__).parent
 # what kernels outside this folder are called, and plain modules whose constants or functions they compile in
-KERNELS_ELSEWHERE = "*/*_kernel.py"
+KERNELS_ELSEWHERE = "**/*_kernel.py"
+NO_KERNELS = ("image.py", "warm.py")  # they carry kernels from here to there
 LAYOUT_SOURCES = (
     "protocol/batch_layout.py",
     "ipc/layout.py",
     "ipc/ring.py",
+    "ipc/sensor_layout.py",
     "io/append_row.py",
     "io/drain_layout.py",
     "metrics/layout.py",
@@ -35,7 +37,8 @@ def sources() -> list[Path]:
     """Every file whose text a compiled kernel may depend on, sorted."""
     package = KERNEL_FOLDER.parent
     layouts = [package / name for name in LAYOUT_SOURCES if (package / name).exists()]
-    return sorted([*KERNEL_FOLDER.glob("*.py"), *package.glob(KERNELS_ELSEWHERE)]) + layouts
+    own = [source for source in KERNEL_FOLDER.glob("*.py") if source.name not in NO_KERNELS]
+    return sorted([*own, *package.glob(KERNELS_ELSEWHERE)]) + layouts
 
 
 def cache_folder() -> Path:
@@ -54,8 +57,3 @@ def cache_folder() -> Path:
     fallback = Path(tempfile.gettempdir()) / f"kbroker-{os.getuid()}" / folder.name
     fallback.mkdir(parents=True, exist_ok=True, mode=0o700)
     return fallback
-
-
-def filled() -> bool:
-    """Whether kernels were compiled to the folder before."""
-    return any(cache_folder().glob("*/*.nbc"))

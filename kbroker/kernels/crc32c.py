@@ -9,13 +9,9 @@ zero bytes to a message is a linear map of its CRC, kept as four tables of 256 w
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from kbroker.kernels.jit import cpu_has, inlined, kernel
+from kbroker.kernels.jit import cgutils, cpu_has, inlined, intrinsic, ir, kernel, types
 from kbroker.kernels.memory import load_i64, load_u8
 
 POLYNOMIAL = 0x82F63B78

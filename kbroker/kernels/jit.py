@@ -1,21 +1,38 @@
-"""The one door to numba: a typed decorator, the on-disk cache of compiled kernels, and CPU facts."""
+"""The one door to numba: typed decorators, the on-disk cache of compiled kernels, and CPU facts.
+
+In a process that uses the image of compiled kernels (`image.py`) numba stays outside: `kernel` finds the machine code
+there, and what only describes code to a compiler (`intrinsic`, `external`, `types`, `cgutils`, `ir`) does nothing.
+"""
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar, cast
 
+from llvmlite import binding as llvm
+
+from kbroker.kernels import image
 from kbroker.kernels.cache import cache_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder()))
+IMAGE = image.in_use()
 
-import numba  # noqa: E402  the cache folder must be named before numba reads it
-from llvmlite import binding as llvm  # noqa: E402
+numba: Any = None
+types: Any = None
+cgutils: Any = None
+ir: Any = None
 
-numba.config.CACHE_DIR = os.environ[
-    "NUMBA_CACHE_DIR"
-]  # for when another module imported numba before this one
+if IMAGE is None:
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder()))  # numba reads it when it is imported
+    numba = import_module("numba")
+    numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]  # for when another module imported it before
+    types = numba.types
+    cgutils = import_module("numba.core.cgutils")
+    ir = import_module("llvmlite.ir")
+
+SIGNATURES: dict[Any, str] = {}
+"""Of each kernel that numba compiled or loaded in this process: what `warm` makes the image from."""
 
 
 def kernel(signature: str) -> Callable[[F], F]:
@@ -26,14 +43,40 @@ def kernel(signature: str) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
-        return cast(F, numba.njit(signature, cache=True, nogil=True, error_model="numpy")(function))
+        if IMAGE is not None:
+            made = IMAGE.function(function)
+            if made is None:
+                raise ImportError(
+                    f"no kernel {function.__module__}.{function.__qualname__} in {image.path()}"
+                )
+        else:
+            made = numba.njit(signature, cache=True, nogil=True, error_model="numpy")(function)
+            SIGNATURES[made] = signature
+        return cast(F, made)
 
     return decorate
 
 
 def inlined(function: F) -> F:
     """Compile as part of the kernels that call it; never called from Python."""
+    if IMAGE is not None:
+        return function
     return cast(F, numba.njit(inline="never", nogil=True, error_model="numpy")(function))
+
+
+def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What numba.extending.intrinsic does: code for LLVM, written where kernels call the function."""
+    if IMAGE is not None:
+        return function
+    return cast(Callable[..., Any], import_module("numba.extending").intrinsic(function))
+
+
+def external(name: str, result: str, *arguments: str) -> Any:
+    """A C function of this process that kernels may call; types are numba's names, such as int64."""
+    if IMAGE is not None:
+        return None
+    signature = getattr(types, result)(*(getattr(types, argument) for argument in arguments))
+    return types.ExternalFunction(name, signature)
 
 
 def cpu_has(feature: str) -> bool:

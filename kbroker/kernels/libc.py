@@ -3,36 +3,28 @@
 Declared as external functions of libc, which is already loaded, so that kernels which use them are
 kept in the on-disk cache (ctypes function pointers would not be).
 """
-# mypy: disable-error-code="no-untyped-call"
 
-from numba import types
-
-from kbroker.kernels.jit import inlined
+from kbroker.kernels.jit import external, inlined
 from kbroker.kernels.memory import load_i32
 
-_i64, _i32 = types.int64, types.int32
+_i64, _i32 = "int64", "int32"
 
-
-def _libc(name: str, result: types.Type, *arguments: types.Type) -> types.ExternalFunction:
-    return types.ExternalFunction(name, result(*arguments))
-
-
-read = _libc("read", _i64, _i32, _i64, _i64)
-write = _libc("write", _i64, _i32, _i64, _i64)
-pread = _libc("pread", _i64, _i32, _i64, _i64, _i64)
-pwrite = _libc("pwrite", _i64, _i32, _i64, _i64, _i64)
-lseek = _libc("lseek", _i64, _i32, _i64, _i32)
-pwritev = _libc("pwritev", _i64, _i32, _i64, _i32, _i64)
-recv = _libc("recv", _i64, _i32, _i64, _i64, _i32)
-send = _libc("send", _i64, _i32, _i64, _i64, _i32)
-epoll_wait = _libc("epoll_wait", _i32, _i32, _i64, _i32, _i32)
-epoll_ctl = _libc("epoll_ctl", _i32, _i32, _i32, _i32, _i64)
-sendfile = _libc("sendfile", _i64, _i32, _i32, _i64, _i64)
-syscall = _libc("syscall", _i64, _i64, _i64, _i64, _i64, _i64)
-clock_gettime = _libc("clock_gettime", _i32, _i32, _i64)
-memmove = _libc("memmove", _i64, _i64, _i64, _i64)
-memcmp = _libc("memcmp", _i32, _i64, _i64, _i64)
-_errno_location = _libc("__errno_location", _i64)
+read = external("read", _i64, _i32, _i64, _i64)
+write = external("write", _i64, _i32, _i64, _i64)
+pread = external("pread", _i64, _i32, _i64, _i64, _i64)
+pwrite = external("pwrite", _i64, _i32, _i64, _i64, _i64)
+lseek = external("lseek", _i64, _i32, _i64, _i32)
+pwritev = external("pwritev", _i64, _i32, _i64, _i32, _i64)
+recv = external("recv", _i64, _i32, _i64, _i64, _i32)
+send = external("send", _i64, _i32, _i64, _i64, _i32)
+epoll_wait = external("epoll_wait", _i32, _i32, _i64, _i32, _i32)
+epoll_ctl = external("epoll_ctl", _i32, _i32, _i32, _i32, _i64)
+sendfile = external("sendfile", _i64, _i32, _i32, _i64, _i64)
+syscall = external("syscall", _i64, _i64, _i64, _i64, _i64, _i64)
+clock_gettime = external("clock_gettime", _i32, _i32, _i64)
+memmove = external("memmove", _i64, _i64, _i64, _i64)
+memcmp = external("memcmp", _i32, _i64, _i64, _i64)
+_errno_location = external("__errno_location", _i64)
 
 MSG_DONTWAIT = 0x40
 MSG_NOSIGNAL = 0x4000

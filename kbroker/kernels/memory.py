@@ -7,12 +7,7 @@ Atomics come from LLVM with named orderings, so they are right on x86-64 and on 
 
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
-INT64 = ir.IntType(64)
+from kbroker.kernels.jit import cgutils, intrinsic, ir, types
 
 
 def _pointer(builder: Any, address: Any, bits: int) -> Any:
@@ -28,7 +23,8 @@ def _load(bits: int, signed: bool, swap: bool):
                 value = builder.bswap(value)
             if bits == 64:
                 return value
-            return builder.sext(value, INT64) if signed else builder.zext(value, INT64)
+            word = ir.IntType(64)
+            return builder.sext(value, word) if signed else builder.zext(value, word)
 
         return types.int64(types.int64), codegen
 
@@ -72,7 +68,7 @@ def load_acquire(typingctx, address):
     """int64 at an 8-aligned address; later reads see what its writer wrote before."""
 
     def codegen(context, builder, signature, args):
-        return builder.load_atomic(_pointer(builder, args[0], 64), "acquire", 8, typ=INT64)
+        return builder.load_atomic(_pointer(builder, args[0], 64), "acquire", 8, typ=ir.IntType(64))
 
     return types.int64(types.int64), codegen
 

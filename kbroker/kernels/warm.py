@@ -1,15 +1,17 @@
-"""Compile every kernel to the on-disk cache: ``python -m kbroker.kernels.warm``.
+"""Compile every kernel to the on-disk cache and to the broker's image: ``python -m kbroker.kernels.warm``.
 
-A first run takes a minute or two; later runs load what is there. ``make run`` and ``make test`` call it so
-that no broker start has to wait for a compiler.
+A first run takes a minute or two; later runs find what is there. ``make run`` and ``make test`` call it so
+that no broker start has to wait for a compiler, and a broker that finds no image does.
 """
 
 import importlib
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from kbroker.kernels import cache
+from kbroker.kernels import cache, image
+from kbroker.kernels.image import CompiledKernel
 
 PACKAGE = Path(cache.__file__).parent.parent
 
@@ -24,9 +26,32 @@ def modules() -> list[str]:
     return found
 
 
+def compiled(function: Any, signature: str) -> CompiledKernel:
+    """What numba's cache holds of a kernel of this process, for the image. Raises LookupError when it holds nothing."""
+    result = next(iter(function.overloads.values()))
+    cache = function._cache  # numba offers no other way to its object code
+    key = cache._index_key(signature, result.target_context.codegen())
+    found = cache._cache_file.load(key)
+    if found is None or result.environment.consts:
+        raise LookupError(f"{function.py_func.__qualname__} is not in numba's cache")
+    _, kind, (code, _) = found[0]
+    assert kind == "object"
+    source = function.py_func
+    return CompiledKernel(
+        source.__module__,
+        source.__qualname__,
+        code,
+        result.fndesc.llvm_cpython_wrapper_name,
+        result.target_context.get_env_name(result.fndesc),
+    )
+
+
 def main() -> int:
-    """Import each module, which compiles or loads its kernels; a line for each."""
+    """Import each module, which compiles or loads its kernels; a line for each. Then write the image."""
     start = time.monotonic()
+    if image.use():
+        sys.stderr.write(f"kernels are ready: {image.path()}\n")
+        return 0
     names = modules()
     for number, name in enumerate(names, 1):
         began = time.monotonic()
@@ -34,7 +59,10 @@ def main() -> int:
         sys.stderr.flush()
         importlib.import_module(name)
         sys.stderr.write(f"{time.monotonic() - began:.1f} s\n")
-    sys.stderr.write(f"kernels ready in {time.monotonic() - start:.1f} s: {cache.cache_folder()}\n")
+    from kbroker.kernels import jit
+
+    written = image.write([compiled(*one) for one in jit.SIGNATURES.items()])
+    sys.stderr.write(f"kernels ready in {time.monotonic() - start:.1f} s: {written}\n")
     return 0
 
 

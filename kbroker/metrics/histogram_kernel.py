@@ -1,11 +1,7 @@
 """Counting one time into a histogram of slots, for kernels and for Python."""
 
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
 from kbroker.kernels.cache import MEASURED
-from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.jit import cgutils, inlined, intrinsic, kernel, types
 from kbroker.kernels.memory import load_i64, store_i64
 from kbroker.metrics.layout import (
     HISTOGRAM_BUCKETS,

@@ -1,0 +1,148 @@
+"""All compiled kernels in one file, which the broker loads without numba: machine code needs no compiler.
+
+Importing numba and having it look at each cached kernel takes a third of a second and tens of megabytes, in a process
+that compiles nothing. `kbroker.kernels.warm` therefore writes numba's own results (object code and the names of the
+wrappers that Python calls) into an image beside numba's cache. A process that says `use` before it imports the first
+kernel gets the functions from there; every other one (tests, tools that compile kernels of their own) gets
+them from numba. What numba does for a function that it takes from its cache is done here by the same parts of it, its
+three extension modules: see numba.core.cpu.CPUContext.get_executable and numba.core.base._load_global_helpers.
+"""
+
+import builtins
+import ctypes
+import hashlib
+import importlib.util
+import os
+import pickle
+import platform
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kbroker.kernels.cache import cache_folder
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """One kernel. code: a relocatable object file; wrapper: symbol of what Python calls; environment: symbol of the
+    variable that must point to a numba Environment."""
+
+    module: str
+    name: str
+    code: bytes
+    wrapper: str
+    environment: str
+
+
+def path() -> Path:
+    """Where the image lies: beside numba's cache, by processor and interpreter."""
+    from llvmlite import binding as llvm
+
+    host = (
+        platform.python_version(), sysconfig.get_platform(), version("llvmlite"), llvm.get_host_cpu_name(),
+        sorted(llvm.get_host_cpu_features().items()),
+    )  # fmt: skip
+    return cache_folder() / f"image-{hashlib.sha256(repr(host).encode()).hexdigest()[:16]}.pickle"
+
+
+def write(kernels: Iterable[CompiledKernel]) -> Path:
+    """Write the image; the file is there as a whole or not at all. Raises OSError."""
+    target = path()
+    temporary = target.with_suffix(f".{os.getpid()}")
+    temporary.write_bytes(pickle.dumps([_fields(one) for one in kernels]))
+    return temporary.replace(target)
+
+
+def _fields(one: CompiledKernel) -> tuple[str, str, bytes, str, str]:
+    return one.module, one.name, one.code, one.wrapper, one.environment
+
+
+class Image:
+    """The kernels of a process, linked. Runs in: the broker's parent; its children inherit the code by forking."""
+
+    def __init__(self, kernels: Iterable[CompiledKernel]) -> None:
+        """Raises OSError, ImportError or RuntimeError when the code can not be linked."""
+        from llvmlite import binding as llvm
+
+        self._dynfunc = _register_helpers(llvm)
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            jit=True, codemodel="jitdefault", reloc="static" if platform.machine() == "x86_64" else "default"
+        )
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        self._kernels = {(one.module, one.name): one for one in kernels}
+        for one in self._kernels.values():
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(one.code))
+        self._engine.finalize_object()
+
+    def function(self, source: Callable[..., Any]) -> Callable[..., Any] | None:
+        """The compiled form of a function, None when the image has none. It takes what its signature says;
+        other arguments raise TypeError or ValueError."""
+        one = self._kernels.get((source.__module__, source.__qualname__))
+        if one is None:
+            return None
+        environment = self._dynfunc.Environment(source.__globals__)
+        variable = self._engine.get_global_value_address(one.environment)
+        ctypes.c_void_p.from_address(variable).value = id(environment)
+        made: Callable[..., Any] = self._dynfunc.make_function(
+            sys.modules[one.module],
+            one.name,
+            source.__doc__ or "",
+            self._engine.get_function_address(one.wrapper),
+            environment,
+            self._engine,  # kept alive by the function
+        )
+        return made
+
+
+def _register_helpers(llvm: Any) -> Any:
+    """Name to the linker what compiled wrappers call; numba's `_dynfunc`."""
+    dynfunc, helpers = _extension("_dynfunc"), _extension("_helperlib")
+    runtime = _extension("core/runtime/_nrt_python")
+    llvm.add_symbol("_Py_NoneStruct", id(None))
+    for name, address in (helpers.c_helpers | dynfunc.c_helpers).items():
+        llvm.add_symbol(f"numba_{name}", address)
+    for name, address in runtime.c_helpers.items():
+        llvm.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+    for one in vars(builtins).values():
+        if isinstance(one, type) and issubclass(one, BaseException):
+            llvm.add_symbol(f"PyExc_{one.__name__}", id(one))
+    return dynfunc
+
+
+def _extension(name: str) -> ModuleType:
+    """An extension module of numba, without the packages around it. Raises ImportError."""
+    found = importlib.util.find_spec("numba")
+    if found is None or not found.submodule_search_locations:
+        raise ImportError("numba is not installed")
+    file = f"{found.submodule_search_locations[0]}/{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    dotted = "numba." + name.replace("/", ".")
+    spec = ModuleSpec(dotted, ExtensionFileLoader(dotted, file), origin=file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
+
+
+_used: list[Image] = []
+
+
+def use() -> bool:
+    """Take this process's kernels from the image; False when there is none, or none that fits. To be called before
+    the first kernel is imported."""
+    try:
+        _used[:] = [Image(CompiledKernel(*fields) for fields in pickle.loads(path().read_bytes()))]
+    except (OSError, ImportError, RuntimeError, ValueError, TypeError, EOFError, pickle.PickleError):
+        return False
+    return True
+
+
+def in_use() -> Image | None:
+    """The image that this process has said to use."""
+    return _used[0] if _used else None
