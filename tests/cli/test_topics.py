@@ -3,6 +3,7 @@
 import re
 
 from tests.cli.conftest import Shell
+from tests.peer.eventually import eventually
 
 
 def test_a_created_topic_has_the_partitions_and_settings_asked_for(cli: Shell, group: str) -> None:
@@ -49,7 +50,7 @@ def test_the_list_can_be_narrowed_by_a_pattern(cli: Shell, topic: str) -> None:
 
 def test_partitions_only_grow(cli: Shell, topic: str) -> None:
     cli("topics", "alter", topic, "--partitions", 5)
-    assert cli("topics", "list", topic, "--json").json[0]["partitions"] == 5
+    eventually(lambda: cli("topics", "list", topic, "--json").json[0]["partitions"] == 5)
     for number in (5, 4):
         assert "INVALID_PARTITIONS" in cli("topics", "alter", topic, "--partitions", number, code=1).stderr
 

@@ -1,7 +1,6 @@
 """Fixtures of the client tests: the same tests against kbroker and against Apache Kafka, which proves the tests."""
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -23,14 +22,6 @@ class Cluster:
 
     bootstrap: str
     is_kafka: bool
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Apache Kafka's brokers learn of a change a moment after it was confirmed."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 TopicFactory = Callable[..., str]

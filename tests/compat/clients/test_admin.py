@@ -35,9 +35,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.compat.clients.conftest import NameFactory, TopicFactory, eventually
+from tests.compat.clients.conftest import NameFactory, TopicFactory
 from tests.compat.clients.python_clients import TIMEOUT_S, Confluent
 from tests.compat.clients.record import Record
+from tests.peer.eventually import eventually
 
 pytestmark = pytest.mark.compat
 

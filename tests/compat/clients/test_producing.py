@@ -11,11 +11,12 @@ from confluent_kafka import KafkaError
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.compat.clients.conftest import NameFactory, TopicFactory, eventually
+from tests.compat.clients.conftest import NameFactory, TopicFactory
 from tests.compat.clients.python_clients import TIMEOUT_S, AioKafka, Confluent, KafkaPython
 from tests.compat.clients.record import Record
 from tests.compat.raw import SocketPeer
 from tests.conftest import BrokerFactory
+from tests.peer.eventually import eventually
 
 pytestmark = pytest.mark.compat
 

@@ -14,10 +14,10 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kbroker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
-from tests.compat.clients.conftest import eventually
 from tests.compat.quota_cases import alter, entry
 from tests.compat.raw import SocketPeer
 from tests.conftest import BrokerFactory
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = pytest.mark.compat
