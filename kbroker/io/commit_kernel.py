@@ -4,10 +4,8 @@ A plain sync is one fdatasync of a slot's active .log. All slots that a drain ha
 write; each slot has one sync under way, and what is appended meanwhile shares the next.
 Layout: ``drain_layout.SYNC_*``.
 """
-# mypy: disable-error-code="no-untyped-call"
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from kbroker.io import append_row as ar
@@ -15,7 +13,7 @@ from kbroker.io import drain_layout as ds
 from kbroker.io.completion_kernel import CLOCK_MONOTONIC, clock_ns, notify, wake_clients
 from kbroker.io.delayed_produce_kernel import release
 from kbroker.ipc import layout as sm
-from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.jit import external, inlined, kernel
 from kbroker.kernels.libc import read, write
 from kbroker.kernels.memory import fence, load_i64, store_i64, store_release
 from kbroker.metrics.histogram_kernel import observe
@@ -23,8 +21,8 @@ from kbroker.metrics.histogram_kernel import observe
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
 
-dup = types.ExternalFunction("dup", types.int32(types.int32))
-close = types.ExternalFunction("close", types.int32(types.int32))
+dup = external("dup", "int32", "int32")
+close = external("close", "int32", "int32")
 
 
 @inlined
