@@ -146,7 +146,7 @@ class Short(Piece):
                 future = self._admin.delete_records(
                     [TopicPartition(self.topic, 0, target)], request_timeout=5
                 )
-                with suppress(KafkaException):
+                with suppress(KafkaException, TimeoutError):
                     (one,) = future.values()
                     self.deleted_below = max(self.deleted_below, one.result(10).low_watermark)
 
@@ -309,7 +309,7 @@ class Churn(Piece):
         self._due = time.monotonic() + 0.4
         name = f"churn-{self._next}"
         self._next += 1
-        with suppress(KafkaException):
+        with suppress(KafkaException, TimeoutError):
             self._admin.create_topics([NewTopic(name, 2, 1)], request_timeout=3)[name].result(5)
             self._admin.delete_topics([name], request_timeout=3)[name].result(5)
             self.deleted.add(name)
