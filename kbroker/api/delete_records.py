@@ -7,7 +7,7 @@ import asyncio
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.topic_name import CLUSTER_METADATA
+from kbroker.control.topic_name import CLUSTER_METADATA, INTERNAL
 from kbroker.ipc.messages import DeleteRecords
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -64,7 +64,7 @@ async def _delete(ctx: RequestContext, name: str, index: int, offset: int) -> De
     try:
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if name == CLUSTER_METADATA:
+        if name in INTERNAL or name == CLUSTER_METADATA:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         if not ctx.broker.topic_config(name).delete:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)

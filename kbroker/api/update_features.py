@@ -59,7 +59,7 @@ def _errors(ctx: RequestContext, request: UpdateFeaturesRequest) -> dict[str, Ka
                     ErrorCode.INVALID_REQUEST, f"Feature {update.feature} appears more than once"
                 )
             kind = _upgrade_type(update, ctx.version)
-            check_update(update.feature, update.max_version_level, kind, current, SERVED)
+            check_update(update.feature, update.max_version_level, kind, current, SERVED, ctx.broker.node_id)
             errors[update.feature] = None
         except KafkaError as error:
             errors[update.feature] = error

@@ -1,4 +1,4 @@
-"""Broker settings: consumer groups, share groups and committed offsets."""
+"""Broker settings: consumer groups, share groups, streams groups and committed offsets."""
 
 from kbroker.config.checks import at_least, between, list_of, one_of_any_case
 from kbroker.config.setting import CLUSTER, HIGH, INT, INT_MAX, LIST, LONG, LOW, SHORT, STRING, Setting
@@ -107,6 +107,32 @@ GROUPS = (
     Setting("group.share.initialize.retry.interval.ms", INT, 30000, at_least(1), importance=LOW,
             internal=True,
             doc="How long to wait before a share partition that could not be initialised is tried again."),
+    Setting("group.streams.session.timeout.ms", INT, 45000, at_least(1),
+            doc="Silence after which a member of a streams group is dropped."),
+    Setting("group.streams.min.session.timeout.ms", INT, 45000, at_least(1),
+            doc="Lower bound of streams.session.timeout.ms of a group."),
+    Setting("group.streams.max.session.timeout.ms", INT, 60000, at_least(1),
+            doc="Upper bound of streams.session.timeout.ms of a group."),
+    Setting("group.streams.heartbeat.interval.ms", INT, 5000, at_least(1),
+            doc="Heartbeat interval told to the members of streams groups."),
+    Setting("group.streams.min.heartbeat.interval.ms", INT, 5000, at_least(1),
+            doc="Lower bound of streams.heartbeat.interval.ms of a group."),
+    Setting("group.streams.max.heartbeat.interval.ms", INT, 15000, at_least(1),
+            doc="Upper bound of streams.heartbeat.interval.ms of a group."),
+    Setting("group.streams.assignment.interval.ms", INT, 1000, at_least(0), CLUSTER,
+            doc="Shortest time between two assignments of a streams group."),
+    Setting("group.streams.min.assignment.interval.ms", INT, 0, at_least(0),
+            doc="Lower bound of streams.assignment.interval.ms of a group."),
+    Setting("group.streams.max.assignment.interval.ms", INT, 15000, at_least(0),
+            doc="Upper bound of streams.assignment.interval.ms of a group."),
+    Setting("group.streams.initial.rebalance.delay.ms", INT, 3000, at_least(0),
+            doc="How long the first assignment of a streams group waits for more members."),
+    Setting("group.streams.num.standby.replicas", INT, 0, at_least(0),
+            doc="Standby tasks for each stateful task of a streams group."),
+    Setting("group.streams.max.standby.replicas", INT, 2, at_least(0),
+            doc="Upper bound of streams.num.standby.replicas of a group."),
+    Setting("group.streams.max.size", INT, INT_MAX, at_least(1),
+            doc="Most members of a streams group."),
     Setting("share.coordinator.state.topic.num.partitions", INT, 50, at_least(1), importance=HIGH,
             doc="Partitions of __share_group_state when it is created."),
     Setting("share.coordinator.state.topic.replication.factor", SHORT, 3, at_least(1), importance=HIGH,

@@ -54,6 +54,13 @@ class Entry:
         return self.source is Source.DEFAULT
 
 
+_NO_DEFAULT = frozenset({"node.id", "process.roles", "controller.listener.names"})
+"""Kafka has no default for these: every server.properties names them, so they are shown as named there."""
+
+_OF_THE_AUTHORIZER = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+"""Not settings of Kafka's broker but of its authorizer: shown when set."""
+
+
 def documentation(row: Setting | None) -> str | None:
     """The text of a row; of one without effect the reason."""
     if row is None:
@@ -64,7 +71,8 @@ def documentation(row: Setting | None) -> str | None:
 
 def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[Entry]:
     """Every setting of this broker: all rows but the internal ones, and every key that is set."""
-    names = dict.fromkeys(name for name, row in BROKER.items() if not row.internal)
+    shown = (name for name, row in BROKER.items() if not row.internal and name not in _OF_THE_AUTHORIZER)
+    names = dict.fromkeys(shown)
     names |= dict.fromkeys((*config.static, *config.cluster, *config.own))
     return [_broker_entry(config, name, broker_synonyms(config, name)) for name in _wanted(names, keys)]
 
@@ -122,7 +130,10 @@ def broker_synonyms(config: BrokerConfig, name: str) -> tuple[Synonym, ...]:
     for n in names:
         row = BROKER.get(n)
         default = None if row is None else render(row.default_value(), row.type)
-        if default is not None:
+        if n in _NO_DEFAULT:
+            if not found and default:
+                found.append(Synonym(n, default, Source.STATIC_BROKER))
+        elif default is not None:
             found.append(Synonym(n, _hide(name, default), Source.DEFAULT))
     start = next((i for i, synonym in enumerate(found) if synonym.name == name), len(found))
     return tuple(found[start:])

@@ -1,4 +1,4 @@
-"""The table of group settings, and the effective settings of one group (KIP-848, KIP-932).
+"""The table of group settings, and the effective settings of one group (KIP-848, KIP-932, KIP-1071).
 
 A group's own value lies over the broker's setting (SYNONYM) and must stay within the broker's bounds.
 """
@@ -40,15 +40,15 @@ ROWS = (
     Setting("share.session.timeout.ms", INT, 45000, at_least(1),
             doc="Silence after which a member of this share group is dropped."),
     Setting("streams.assignment.interval.ms", INT, 1000, at_least(0),
-            doc="Stored only: the streams group protocol is not offered."),
+            doc="Shortest time between two assignments of this streams group."),
     Setting("streams.heartbeat.interval.ms", INT, 5000, at_least(1),
-            doc="Stored only: the streams group protocol is not offered."),
+            doc="Heartbeat interval told to the members of this streams group."),
     Setting("streams.initial.rebalance.delay.ms", INT, 3000, at_least(0),
-            doc="Stored only: the streams group protocol is not offered."),
+            doc="How long the first assignment of this streams group waits for more members."),
     Setting("streams.num.standby.replicas", INT, 0, at_least(0),
-            doc="Stored only: the streams group protocol is not offered."),
+            doc="Standby tasks for each stateful task of this streams group."),
     Setting("streams.session.timeout.ms", INT, 45000, at_least(1),
-            doc="Stored only: the streams group protocol is not offered."),
+            doc="Silence after which a member of this streams group is dropped."),
 )
 # fmt: on
 

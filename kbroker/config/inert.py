@@ -14,7 +14,6 @@ from kbroker.config.setting import (
     DOUBLE,
     HIGH,
     INT,
-    INT_MAX,
     LIST,
     LONG,
     LONG_MAX,
@@ -172,22 +171,6 @@ _COORDINATOR_THREADS = (
     Setting("transaction.two.phase.commit.enable", BOOLEAN, False, importance=LOW),
 )
 
-_STREAMS_GROUPS = (
-    Setting("group.streams.assignment.interval.ms", INT, 1000, at_least(0), CLUSTER),
-    Setting("group.streams.heartbeat.interval.ms", INT, 5000, at_least(1)),
-    Setting("group.streams.initial.rebalance.delay.ms", INT, 3000, at_least(0)),
-    Setting("group.streams.max.assignment.interval.ms", INT, 15000, at_least(0)),
-    Setting("group.streams.max.heartbeat.interval.ms", INT, 15000, at_least(1)),
-    Setting("group.streams.max.session.timeout.ms", INT, 60000, at_least(1)),
-    Setting("group.streams.max.size", INT, INT_MAX, at_least(1)),
-    Setting("group.streams.max.standby.replicas", INT, 2, at_least(0)),
-    Setting("group.streams.min.assignment.interval.ms", INT, 0, at_least(0)),
-    Setting("group.streams.min.heartbeat.interval.ms", INT, 5000, at_least(1)),
-    Setting("group.streams.min.session.timeout.ms", INT, 45000, at_least(1)),
-    Setting("group.streams.num.standby.replicas", INT, 0, at_least(0)),
-    Setting("group.streams.session.timeout.ms", INT, 45000, at_least(1)),
-)
-
 _AS_A_CLIENT = (
     Setting("sasl.client.callback.handler.class", CLASS, None, KnownClass()),
     Setting("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", dynamic=PER_BROKER),
@@ -249,8 +232,6 @@ INERT_GROUPS = (
                "this is about the Java virtual machine, its thread pools or its plugins."),
     InertGroup("Coordinator threads", _COORDINATOR_THREADS,
                "control is one process that reads its internal topics and writes each batch at once."),
-    InertGroup("Streams groups", _STREAMS_GROUPS,
-               "the streams group protocol is not offered."),
     InertGroup("The broker as a client", _AS_A_CLIENT,
                "the broker authenticates clients and never logs in to anyone; Kerberos is not offered."),
     InertGroup("Delegation tokens", _DELEGATION_TOKENS,

@@ -17,6 +17,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.links import bounded
 from kbroker.control.store import Change
+from kbroker.control.topic_name import validate
 from kbroker.ipc.messages import ConfigurePartition, Settings
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -75,6 +76,7 @@ def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alterat
     if kind == TOPIC:
         changed = alter_topic(broker.override(kind, name), alterations, broker.config)
         if broker.catalogue.get(name) is None:
+            validate(name)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return changed
     if kind == BROKER:

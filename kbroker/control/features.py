@@ -1,6 +1,8 @@
 """Features a cluster can finalize (KIP-584): which levels this broker knows, and which are in force.
 
-A feature is listed only when the APIs that its levels promise are served; level 0 is "off".
+A feature is listed only when the APIs that its levels promise are served; level 0 is "off". Two of Kafka's say nothing
+that could differ on one host: which replicas may lead a partition without any in sync (KIP-966), and how voters of the
+metadata quorum change (KIP-853).
 """
 
 from collections.abc import Collection, Mapping
@@ -23,7 +25,9 @@ class Feature:
 
 
 FEATURES: Mapping[str, Feature] = {
+    "eligible.leader.replicas.version": Feature(0, 1, 1),
     "group.version": Feature(0, 1, 1, ApiKey.CONSUMER_GROUP_HEARTBEAT),
+    "kraft.version": Feature(0, 1, 0),
     "metadata.version": Feature(7, 30, 30),
     "share.version": Feature(0, 1, 1, ApiKey.SHARE_FETCH),
     "streams.version": Feature(0, 1, 1, ApiKey.STREAMS_GROUP_HEARTBEAT),
@@ -47,7 +51,12 @@ def finalized(stored: Mapping[str, int], served: Collection[int]) -> dict[str, i
 
 
 def check_update(
-    name: str, level: int, upgrade_type: int, current: Mapping[str, int], served: Collection[int]
+    name: str,
+    level: int,
+    upgrade_type: int,
+    current: Mapping[str, int],
+    served: Collection[int],
+    node_id: int,
 ) -> None:
     """Whether a level may be set (FeatureControlManager). Raises KafkaError."""
 
@@ -61,10 +70,14 @@ def check_update(
         raise refuse("The controller does not support the given upgrade type.")
     if level < 0:
         raise refuse("A feature version cannot be less than 0.")
+    if feature is None and level == 0:
+        raise refuse(f"Feature {name} not found.")
     if feature is None:
-        raise refuse("Local controller does not support this feature.")
-    if level and not feature.min_level <= level <= feature.max_level:
-        raise refuse(f"Local controller only supports versions {feature.min_level}-{feature.max_level}")
+        raise refuse(f"Local controller {node_id} does not support this feature.")
+    if not feature.min_level <= level <= feature.max_level:
+        raise refuse(
+            f"Local controller {node_id} only supports versions {feature.min_level}-{feature.max_level}"
+        )
     now = current.get(name, 0)
     if level < now and upgrade_type == UPGRADE:
         raise refuse(

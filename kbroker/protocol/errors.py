@@ -4,7 +4,10 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error codes. `retriable` is what clients make of it; `message` is a short text for people."""
+    """Kafka's error codes. `retriable` is what clients make of it; `message` is a short text for people.
+
+    Where Kafka sends the text of a code itself to clients, it is in Kafka's words.
+    """
 
     retriable: bool
     message: str
@@ -20,7 +23,7 @@ class ErrorCode(IntEnum):
     NONE = 0, False, "no error"
     OFFSET_OUT_OF_RANGE = 1, False, "the offset lies outside the log of the partition"
     CORRUPT_MESSAGE = 2, True, "a batch is damaged, too large, or lacks a key in a compacted topic"
-    UNKNOWN_TOPIC_OR_PARTITION = 3, True, "this server has no such topic or partition"
+    UNKNOWN_TOPIC_OR_PARTITION = 3, True, "This server does not host this topic-partition."
     INVALID_FETCH_SIZE = 4, False, "the fetch size is not valid"
     LEADER_NOT_AVAILABLE = 5, True, "the partition has no leader now"
     NOT_LEADER_OR_FOLLOWER = 6, True, "this server does not lead this partition"
@@ -121,7 +124,7 @@ class ErrorCode(IntEnum):
     GROUP_MAX_SIZE_REACHED = 81, False, "the group has reached group.max.size"
     FENCED_INSTANCE_ID = 82, False, "another member registered with the same group.instance.id"
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, True, "no replica may become leader"
-    ELECTION_NOT_NEEDED = 84, True, "the preferred replica leads already"
+    ELECTION_NOT_NEEDED = 84, True, "Leader election not needed for topic partition."
     NO_REASSIGNMENT_IN_PROGRESS = 85, False, "no reassignment of the partition is under way"
     GROUP_SUBSCRIBED_TO_TOPIC = 86, False, "the group is subscribed to the topic"
     INVALID_RECORD = 87, False, "a record is not valid"
@@ -137,7 +140,7 @@ class ErrorCode(IntEnum):
     PRINCIPAL_DESERIALIZATION_FAILURE = 97, False, "the principal of the forwarded request cannot be read"
     SNAPSHOT_NOT_FOUND = 98, False, "there is no such snapshot"
     POSITION_OUT_OF_RANGE = 99, False, "the position lies outside the snapshot"
-    UNKNOWN_TOPIC_ID = 100, True, "this server has no topic of this id"
+    UNKNOWN_TOPIC_ID = 100, True, "This server does not host this topic ID."
     DUPLICATE_BROKER_REGISTRATION = 101, False, "the broker id is in use"
     BROKER_ID_NOT_REGISTERED = 102, False, "the broker id is not registered"
     INCONSISTENT_TOPIC_ID = 103, True, "the topic id is not that of the log"

@@ -83,7 +83,7 @@ def test_v3_leaves_out_features_that_may_be_off(tmp_path: Path) -> None:
 
 
 def test_features_are_listed_only_with_the_apis_they_promise() -> None:
-    assert set(offered({})) == {"metadata.version"}
+    assert set(offered({})) == {"metadata.version", "eligible.leader.replicas.version", "kraft.version"}
     assert set(offered({ApiKey.CONSUMER_GROUP_HEARTBEAT})) == {"metadata.version", "group.version"}
     assert finalized({}, {ApiKey.END_TXN}) == {"metadata.version": 30, "transaction.version": 2}
     assert finalized({"transaction.version": 0}, {ApiKey.END_TXN}) == {"metadata.version": 30}
@@ -128,16 +128,17 @@ def test_a_level_is_stored_and_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "level", "kind"),
     [
-        ("bogus", 1, 1), ("metadata.version", 31, 1), ("metadata.version", 6, 1), ("metadata.version", 29, 1),
+        ("bogus", 1, 1), ("bogus", 0, 2), ("kraft.version", 1, 2),
+        ("metadata.version", 31, 1), ("metadata.version", 6, 1), ("metadata.version", 29, 1),
         ("metadata.version", 30, 0), ("transaction.version", 3, 1), ("transaction.version", 1, 1),
     ],
 )  # fmt: skip
 def test_levels_out_of_range_or_downwards_are_refused(name: str, level: int, kind: int) -> None:
     served = {feature.needs for feature in FEATURES.values() if feature.needs is not None}
     with pytest.raises(KafkaError) as refused:
-        check_update(name, level, kind, finalized({}, served), served)
+        check_update(name, level, kind, finalized({}, served), served, 1)
     assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
 
 
 def test_a_safe_downgrade_is_allowed() -> None:
-    check_update("transaction.version", 1, 2, {"transaction.version": 2}, {ApiKey.END_TXN})
+    check_update("transaction.version", 1, 2, {"transaction.version": 2}, {ApiKey.END_TXN}, 1)

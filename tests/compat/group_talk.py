@@ -19,8 +19,20 @@ from tests.compat.raw import SocketPeer
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SHORT = re.compile(r"[A-Za-z0-9_-]{22}")
+_MISSING = re.compile(r"(?<=^Internal topics are missing: ).*")
 _REGEX_PROBLEM = re.compile(r"(?<=is not a valid regular expression: ).*")
-_UNORDERED = {"members", "topics", "topic_partitions", "groups", "results", "partitions", "responses"}
+_UNORDERED = {
+    "members",
+    "topics",
+    "topic_partitions",
+    "groups",
+    "results",
+    "partitions",
+    "responses",
+    "partitions_by_user_endpoint",
+    "active_partitions",
+    "standby_partitions",
+}
 
 KNOWN_S = 10
 LEARNS_S = 0.5
@@ -109,6 +121,7 @@ class Talk:
     def _named(self, text: str) -> str:
         if _SHORT.fullmatch(text):
             return self._number(text)
+        text = _MISSING.sub(lambda found: ", ".join(sorted(found[0].split(", "))), text)
         return _REGEX_PROBLEM.sub("...", _UUID.sub(lambda found: self._number(found[0]), text))
 
     def _number(self, made_up: str) -> str:

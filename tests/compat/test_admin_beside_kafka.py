@@ -18,9 +18,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 NOT_DONE = {80, 81, 83, 84, 85, 86, 87}
 """Raft voters and the share state persister: between brokers, or not planned."""
 
-FEATURES_NOT_DONE = {"streams.version", "eligible.leader.replicas.version", "kraft.version"}
-"""Streams groups (KIP-1071), and what only a cluster of several nodes has."""
-
 
 @pytest.fixture(scope="module")
 def peers(fresh_kafka: ApacheKafka, broker: KBroker) -> tuple[SocketPeer, SocketPeer]:
@@ -63,15 +60,13 @@ def test_advertised_ranges_are_kafkas(peers: tuple[SocketPeer, SocketPeer], vers
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_features_are_kafkas_but_for_those_that_are_not_served(
-    peers: tuple[SocketPeer, SocketPeer], version: int
-) -> None:
+def test_features_are_kafkas(peers: tuple[SocketPeer, SocketPeer], version: int) -> None:
     request = ApiVersionsRequest("raw", "1.0")
     wanted, found = (peer.ask(ApiKey.API_VERSIONS, version, request) for peer in peers)
     for name in ("supported_features", "finalized_features"):
         theirs = {feature.name: feature for feature in getattr(wanted, name)}
         ours = {feature.name: feature for feature in getattr(found, name)}
-        assert ours == {each: feature for each, feature in theirs.items() if each not in FEATURES_NOT_DONE}
+        assert ours == theirs
 
 
 @pytest.mark.parametrize("software", [("", "1"), ("a", ""), ("-a", "1"), ("a b", "1")])

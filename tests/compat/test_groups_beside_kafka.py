@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat import group_scripts, share_scripts
+from tests.compat import group_scripts, share_scripts, streams_scripts
 from tests.compat.group_talk import Talk
 from tests.compat.raw import SocketPeer, differences
 from tests.peer.apache_kafka import ApacheKafka
@@ -13,8 +13,8 @@ from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 
-SCRIPTS = {**group_scripts.SCRIPTS, **share_scripts.SCRIPTS}
-SETTINGS = {"group.initial.rebalance.delay.ms": "500"}
+SCRIPTS = {**group_scripts.SCRIPTS, **share_scripts.SCRIPTS, **streams_scripts.SCRIPTS}
+SETTINGS = {"group.initial.rebalance.delay.ms": "500", **streams_scripts.SETTINGS}
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record, offset_tombstone
 from kbroker.control.groups.rebalance import Rebalance
+from kbroker.control.groups.streams_group.state import StreamsGroup
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.machine import Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -68,6 +69,11 @@ class OffsetCommits:
                         request.generation_id_or_member_epoch,
                         topic_id,
                         part.partition_index,
+                    )
+                elif isinstance(group, StreamsGroup):
+                    epoch = request.generation_id_or_member_epoch
+                    group.validate_partition_commit(
+                        request.member_id, epoch, topic.name, part.partition_index
                     )
                 code = ErrorCode.NONE
                 metadata = part.committed_metadata or ""

@@ -35,6 +35,13 @@ class GroupSettings:
     share_heartbeat_interval_ms: int = 5000
     share_assignment_interval_ms: int = 1000
     share_max_size: int = 200
+    streams_session_timeout_ms: int = 45_000
+    streams_heartbeat_interval_ms: int = 5000
+    streams_assignment_interval_ms: int = 1000
+    streams_initial_rebalance_delay_ms: int = 3000
+    streams_num_standby_replicas: int = 0
+    streams_max_standby_replicas: int = 2
+    streams_max_size: int = 2**31 - 1
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "GroupSettings":
@@ -62,6 +69,13 @@ class GroupSettings:
             share_heartbeat_interval_ms=number("group.share.heartbeat.interval.ms"),
             share_assignment_interval_ms=number("group.share.assignment.interval.ms"),
             share_max_size=number("group.share.max.size"),
+            streams_session_timeout_ms=number("group.streams.session.timeout.ms"),
+            streams_heartbeat_interval_ms=number("group.streams.heartbeat.interval.ms"),
+            streams_assignment_interval_ms=number("group.streams.assignment.interval.ms"),
+            streams_initial_rebalance_delay_ms=number("group.streams.initial.rebalance.delay.ms"),
+            streams_num_standby_replicas=number("group.streams.num.standby.replicas"),
+            streams_max_standby_replicas=number("group.streams.max.standby.replicas"),
+            streams_max_size=number("group.streams.max.size"),
         )
 
 

@@ -25,6 +25,10 @@ from kbroker.control.groups.share_group.describe import describe_share_group
 from kbroker.control.groups.share_group.heartbeat import ShareHeartbeat
 from kbroker.control.groups.share_group.replay import ShareReplay
 from kbroker.control.groups.share_group.state import ShareGroup
+from kbroker.control.groups.streams_group.describe import describe_streams_group
+from kbroker.control.groups.streams_group.heartbeat import StreamsHeartbeat
+from kbroker.control.groups.streams_group.replay import StreamsReplay
+from kbroker.control.groups.streams_group.state import StreamsGroup
 from kbroker.control.groups.sync import ClassicSync, answered
 from kbroker.control.groups.sync import refused as sync_refused
 from kbroker.control.groups.table import GroupTable
@@ -43,6 +47,8 @@ from kbroker.protocol.messages.offset_delete import OffsetDeleteRequest
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from kbroker.protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
 from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kbroker.protocol.messages.streams_group_describe import DescribedGroup as DescribedStreamsGroup
+from kbroker.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from kbroker.protocol.messages.sync_group import SyncGroupRequest
 from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
@@ -72,6 +78,9 @@ class GroupShard:
         self._share = ShareHeartbeat(self.table)
         ShareReplay(self.table, self._replay)
         self._replay.when_loaded(ShareGroup.TYPE, self._share.loaded)
+        self._streams = StreamsHeartbeat(self.table)
+        StreamsReplay(self.table, self._replay)
+        self._replay.when_loaded(StreamsGroup.TYPE, self._streams.loaded)
 
     # --- classic groups
 
@@ -175,6 +184,17 @@ class GroupShard:
 
     def describe_share_group(self, group_id: str) -> DescribedShareGroup:
         return describe_share_group(self.table, group_id)
+
+    # --- streams groups
+
+    def streams_heartbeat(
+        self, caller: Caller, request: StreamsGroupHeartbeatRequest, now_ms: int
+    ) -> Outcome:
+        """Response: a HeartbeatResult of `streams_group.heartbeat`."""
+        return self._streams.heartbeat(caller, request, now_ms)
+
+    def describe_streams_group(self, group_id: str) -> DescribedStreamsGroup:
+        return describe_streams_group(self.table, group_id)
 
     # --- offsets
 

@@ -1,0 +1,64 @@
+"""StreamsGroupHeartbeat (key 88), v0: join, take part in and leave a streams group (KIP-1071).
+
+Offered with the feature streams.version 1. Internal topics that the topology needs are created beside the answer; the
+member learns of them by the status of its next heartbeats.
+"""
+
+import logging
+
+from kbroker.api.context import RequestContext
+from kbroker.api.group_caller import caller
+from kbroker.api.row import Api
+from kbroker.control.broker import Broker
+from kbroker.control.groups.service import GroupService
+from kbroker.control.groups.streams_group.configured_topology import Status
+from kbroker.control.groups.streams_group.heartbeat import HeartbeatResult
+from kbroker.control.groups.streams_group.topology import InternalTopic
+from kbroker.control.topic_change import create_topics
+from kbroker.control.topic_plan import NewTopic
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+
+API = Api(ApiKey.STREAMS_GROUP_HEARTBEAT, 0, 0)
+
+log = logging.getLogger(__name__)
+
+
+async def handle(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
+    """The member's epoch, what its application should know and, when they changed, its tasks."""
+    service = GroupService.of(ctx.broker)
+    who = caller(ctx)
+    result: HeartbeatResult = await service.run(
+        request.group_id, lambda now_ms: service.shard.streams_heartbeat(who, request, now_ms)
+    )
+    if result.missing:
+        await _create(ctx.broker, request.group_id, result)
+    return result.response
+
+
+def refuse(
+    request: StreamsGroupHeartbeatRequest, error: KafkaError, version: int
+) -> StreamsGroupHeartbeatResponse:
+    """The request failed as a whole."""
+    return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+
+
+async def _create(broker: Broker, group_id: str, result: HeartbeatResult) -> None:
+    """Create the internal topics; what can not be created is told with the status that says they are missing."""
+    made = await create_topics(broker, [_wish(topic) for topic in result.missing])
+    failed = {name: why for name, why in made.items() if isinstance(why, KafkaError)}
+    if not failed:
+        return
+    log.warning("group %s: internal topics could not be created: %s", group_id, failed)
+    why = "; ".join(f"{name} ({error.message})" for name, error in sorted(failed.items()))
+    for status in result.response.status or ():
+        if status.status_code == Status.MISSING_INTERNAL_TOPICS:
+            status.status_detail += f"; Creation failed: {why}."
+
+
+def _wish(topic: InternalTopic) -> NewTopic:
+    return NewTopic(topic.name, topic.partitions, topic.replication_factor or -1, configs=dict(topic.configs))

@@ -1,0 +1,75 @@
+"""What a StreamsGroupHeartbeat must say, in Kafka's words."""
+
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+
+SMALLEST_EPOCH = -2
+JOINING = 0
+
+
+def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
+    """Raises INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY."""
+    _refuse_unsupported(request)
+    for value, name in (
+        (request.member_id, "MemberId"),
+        (request.group_id, "GroupId"),
+        (request.instance_id, "InstanceId"),
+        (request.rack_id, "RackId"),
+    ):
+        if value is not None and not value.strip():
+            raise _invalid(f"{name} can't be empty.")
+    if request.member_epoch == JOINING:
+        _check_join(request)
+    elif request.member_epoch == SMALLEST_EPOCH and request.instance_id is None:
+        raise _invalid("InstanceId can't be null.")
+    elif request.member_epoch < SMALLEST_EPOCH:
+        raise _invalid(
+            f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to {SMALLEST_EPOCH}."
+        )
+    roles = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+    if any(each is None for each in roles) and any(each is not None for each in roles):
+        raise _invalid("If one task-type is non-null, all must be non-null.")
+    if request.member_epoch != JOINING and request.topology is not None:
+        raise _invalid("Topology can only be provided when (re-)joining.")
+
+
+def _check_join(request: StreamsGroupHeartbeatRequest) -> None:
+    if request.rebalance_timeout_ms == -1:
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+    for tasks, name in (
+        (request.active_tasks, "ActiveTasks"),
+        (request.standby_tasks, "StandbyTasks"),
+        (request.warmup_tasks, "WarmupTasks"),
+    ):
+        if tasks is None or tasks:
+            raise _invalid(f"{name} must be empty when (re-)joining.")
+    if request.topology is None:
+        raise _invalid("Topology must be non-null when (re-)joining.")
+    for part in request.topology.subtopologies:
+        for topic in part.state_changelog_topics:
+            if topic.partitions:
+                raise KafkaError(
+                    ErrorCode.STREAMS_INVALID_TOPOLOGY,
+                    f"Changelog topic {topic.name} must have an undefined partition count, but it is set to "
+                    f"{topic.partitions}.",
+                )
+
+
+def _refuse_unsupported(request: StreamsGroupHeartbeatRequest) -> None:
+    """What the protocol has and Kafka 4.3 does not do."""
+    if request.instance_id is not None:
+        raise _invalid("Static membership is not yet supported.")
+    if request.task_offsets is not None:
+        raise _invalid("TaskOffsets are not supported yet.")
+    if request.task_end_offsets is not None:
+        raise _invalid("TaskEndOffsets are not supported yet.")
+    if request.warmup_tasks:
+        raise _invalid("WarmupTasks are not supported yet.")
+    if request.topology is not None:
+        for part in request.topology.subtopologies:
+            if part.source_topic_regex:
+                raise _invalid("Regular expressions for source topics are not supported yet.")
+
+
+def _invalid(text: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, text)

@@ -1,0 +1,181 @@
+"""Rebuilding streams groups from their records, and following our own appends: the only way they change."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.group_replay import GroupReplay
+from kbroker.control.groups.streams_group.member import LEAVE_EPOCH, Endpoint, MemberState, StreamsMember
+from kbroker.control.groups.streams_group.state import StreamsGroup
+from kbroker.control.groups.streams_group.tasks import NONE_OWNED, EpochTasks, OwnedTasks, TaskSet, tasks_of
+from kbroker.control.groups.streams_group.topology import from_record
+from kbroker.control.groups.table import GroupTable
+from kbroker.protocol.coordinator_records import streams_group_current_member_assignment as current
+from kbroker.protocol.coordinator_records import streams_group_target_assignment_member as target
+from kbroker.protocol.coordinator_records.streams_group_member_metadata import (
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMemberMetadataValue,
+)
+from kbroker.protocol.coordinator_records.streams_group_metadata import (
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+)
+from kbroker.protocol.coordinator_records.streams_group_target_assignment_metadata import (
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTargetAssignmentMetadataValue,
+)
+from kbroker.protocol.coordinator_records.streams_group_topology import (
+    StreamsGroupTopologyKey,
+    StreamsGroupTopologyValue,
+)
+
+
+class StreamsReplay:
+    """Runs in: control. Owner: the StreamsGroups."""
+
+    def __init__(self, table: GroupTable, replay: GroupReplay) -> None:
+        self._table = table
+        replay.handle(StreamsGroupMetadataKey, self._group)
+        replay.handle(StreamsGroupTopologyKey, self._topology)
+        replay.handle(StreamsGroupMemberMetadataKey, self._member)
+        replay.handle(StreamsGroupTargetAssignmentMetadataKey, self._target_epoch)
+        replay.handle(target.StreamsGroupTargetAssignmentMemberKey, self._target)
+        replay.handle(current.StreamsGroupCurrentMemberAssignmentKey, self._assignment)
+
+    def _find(self, group_id: str, create: bool) -> StreamsGroup | None:
+        """The group; created also in the place of a classic one that stands for offsets alone."""
+        group = self._table.groups.get(group_id)
+        if isinstance(group, StreamsGroup):
+            return group
+        replaceable = group is None or (isinstance(group, ClassicGroup) and group.is_empty)
+        if not create or not replaceable:
+            return None
+        made = StreamsGroup(group_id)
+        self._table.groups[group_id] = made
+        return made
+
+    def _group(self, _: int, key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue | None) -> None:
+        group = self._find(key.group_id, value is not None)
+        if group is None:
+            return
+        if value is None:
+            del self._table.groups[key.group_id]
+            return
+        group.group_epoch = value.epoch
+        group.metadata_hash = value.metadata_hash
+        group.validated_topology_epoch = value.validated_topology_epoch
+        group.assignment_configs = {each.key: each.value for each in value.last_assignment_configs or ()}
+
+    def _topology(
+        self, _: int, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None
+    ) -> None:
+        group = self._find(key.group_id, value is not None)
+        if group is not None:
+            group.topology = None if value is None else from_record(value)
+
+    def _member(
+        self, _: int, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None
+    ) -> None:
+        group = self._find(key.group_id, value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.remove_member(key.member_id)
+            return
+        endpoint = value.user_endpoint
+        group.put_member(
+            replace(
+                group.members.get(key.member_id) or StreamsMember(key.member_id),
+                instance_id=value.instance_id,
+                rack_id=value.rack_id,
+                client_id=value.client_id,
+                client_host=value.client_host,
+                rebalance_timeout_ms=value.rebalance_timeout_ms,
+                topology_epoch=value.topology_epoch,
+                process_id=value.process_id,
+                user_endpoint=None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+                client_tags=tuple((each.key, each.value) for each in value.client_tags),
+            )
+        )
+
+    def _target_epoch(
+        self,
+        _: int,
+        key: StreamsGroupTargetAssignmentMetadataKey,
+        value: StreamsGroupTargetAssignmentMetadataValue | None,
+    ) -> None:
+        group = self._find(key.group_id, value is not None)
+        if group is not None:
+            group.assignment_epoch = -1 if value is None else value.assignment_epoch
+            group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
+
+    def _target(
+        self,
+        _: int,
+        key: target.StreamsGroupTargetAssignmentMemberKey,
+        value: target.StreamsGroupTargetAssignmentMemberValue | None,
+    ) -> None:
+        group = self._find(key.group_id, value is not None)
+        if group is None:
+            return
+        if value is None:
+            group.target.pop(key.member_id, None)
+        else:
+            group.target[key.member_id] = TaskSet(
+                tasks_of(value.active_tasks), tasks_of(value.standby_tasks), tasks_of(value.warmup_tasks)
+            )
+
+    def _assignment(
+        self,
+        _: int,
+        key: current.StreamsGroupCurrentMemberAssignmentKey,
+        value: current.StreamsGroupCurrentMemberAssignmentValue | None,
+    ) -> None:
+        group = self._find(key.group_id, value is not None)
+        if group is None:
+            return
+        member = group.members.get(key.member_id)
+        if value is None:
+            if member is not None:
+                group.put_member(
+                    replace(
+                        member,
+                        member_epoch=LEAVE_EPOCH,
+                        previous_member_epoch=LEAVE_EPOCH,
+                        tasks=NONE_OWNED,
+                        pending_revocation=NONE_OWNED,
+                    )
+                )
+            return
+        known = value.state in MemberState._value2member_map_
+        group.put_member(
+            replace(
+                member or StreamsMember(key.member_id),
+                member_epoch=value.member_epoch,
+                previous_member_epoch=value.previous_member_epoch,
+                state=MemberState(value.state) if known else MemberState.UNKNOWN,
+                tasks=OwnedTasks(
+                    _with_epochs(value.active_tasks, value.member_epoch),
+                    tasks_of(value.standby_tasks),
+                    tasks_of(value.warmup_tasks),
+                ),
+                pending_revocation=OwnedTasks(
+                    _with_epochs(value.active_tasks_pending_revocation, value.member_epoch),
+                    tasks_of(value.standby_tasks_pending_revocation),
+                    tasks_of(value.warmup_tasks_pending_revocation),
+                ),
+            )
+        )
+
+
+def _with_epochs(ids: Iterable[current.TaskIds], member_epoch: int) -> EpochTasks:
+    """Records without epochs: the member's own stands in."""
+    found: dict[str, dict[int, int]] = {}
+    for each in ids:
+        if not each.partitions:
+            continue
+        epochs = each.assignment_epochs
+        if epochs is None or len(epochs) != len(each.partitions):
+            epochs = [member_epoch] * len(each.partitions)
+        found[each.subtopology_id] = dict(zip(each.partitions, epochs, strict=True))
+    return found

@@ -1,0 +1,85 @@
+"""Tasks of a Streams application: subtopology id and partition, in three roles."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
+
+Tasks = Mapping[str, frozenset[int]]
+"""Subtopology id -> partitions. No empty sets."""
+
+EpochTasks = Mapping[str, Mapping[int, int]]
+"""Subtopology id -> partition -> epoch in which the member got it. No empty mappings."""
+
+NO_TASKS: Final[Tasks] = MappingProxyType({})
+NO_EPOCH_TASKS: Final[EpochTasks] = MappingProxyType({})
+
+
+class TaskId(NamedTuple):
+    """One task."""
+
+    subtopology: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSet:
+    """What a member shall have, or says that it has."""
+
+    active: Tasks = field(default_factory=lambda: NO_TASKS)
+    standby: Tasks = field(default_factory=lambda: NO_TASKS)
+    warmup: Tasks = field(default_factory=lambda: NO_TASKS)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.active or self.standby or self.warmup)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTasks:
+    """What a member has, or must give up; active tasks know the epoch they came with (KIP-1251)."""
+
+    active: EpochTasks = field(default_factory=lambda: NO_EPOCH_TASKS)
+    standby: Tasks = field(default_factory=lambda: NO_TASKS)
+    warmup: Tasks = field(default_factory=lambda: NO_TASKS)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.active or self.standby or self.warmup)
+
+    def meets(self, claimed: TaskSet) -> bool:
+        """Whether one of these tasks is among the claimed ones, in the same role."""
+        return (
+            any(not each.isdisjoint(self.active.get(key, ())) for key, each in claimed.active.items())
+            or any(not each.isdisjoint(self.standby.get(key, ())) for key, each in claimed.standby.items())
+            or any(not each.isdisjoint(self.warmup.get(key, ())) for key, each in claimed.warmup.items())
+        )
+
+    def covers(self, claimed: TaskSet) -> bool:
+        """Whether all claimed tasks are among these, in the same role."""
+        return (
+            all(each <= self.active.get(key, {}).keys() for key, each in claimed.active.items())
+            and all(each <= self.standby.get(key, frozenset()) for key, each in claimed.standby.items())
+            and all(each <= self.warmup.get(key, frozenset()) for key, each in claimed.warmup.items())
+        )
+
+
+NONE_OWNED: Final = OwnedTasks()
+
+
+class TaskIdsLike(Protocol):
+    """What messages and records carry."""
+
+    subtopology_id: str
+    partitions: list[int]
+
+
+def tasks_of(ids: Iterable[TaskIdsLike] | None) -> Tasks:
+    """Without subtopologies that have no partition."""
+    found: dict[str, frozenset[int]] = {}
+    for each in ids or ():
+        if each.partitions:
+            found[each.subtopology_id] = found.get(each.subtopology_id, frozenset()) | frozenset(
+                each.partitions
+            )
+    return found

@@ -1,0 +1,157 @@
+"""The topology of a streams group: its subtopologies with the topics they read, write and keep state in."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kbroker.protocol.coordinator_records import streams_group_topology as record
+from kbroker.protocol.messages import streams_group_describe as described
+from kbroker.protocol.messages import streams_group_heartbeat as heartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """A repartition or changelog topic. partitions and replication_factor 0: not said."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subtopology:
+    """One part of an application that runs as tasks, one a partition."""
+
+    subtopology_id: str
+    source_topics: frozenset[str]
+    source_regex: frozenset[str]
+    changelogs: Mapping[str, InternalTopic]
+    repartition_sinks: frozenset[str]
+    repartition_sources: Mapping[str, InternalTopic]
+    copartitioned: tuple[frozenset[str], ...]
+
+    @property
+    def is_stateful(self) -> bool:
+        return bool(self.changelogs)
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """Topics whose partitions make its tasks."""
+        return self.source_topics | self.repartition_sources.keys()
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """All subtopologies by id, in the order of their ids."""
+
+    epoch: int
+    subtopologies: Mapping[str, Subtopology]
+
+    def required_topics(self) -> frozenset[str]:
+        """Every topic it reads or keeps state in."""
+        found: set[str] = set()
+        for each in self.subtopologies.values():
+            found |= each.inputs | each.changelogs.keys()
+        return frozenset(found)
+
+    def subtopology_reading(self, topic: str) -> Subtopology | None:
+        """The one that has the topic among its inputs."""
+        return next((each for each in self.subtopologies.values() if topic in each.inputs), None)
+
+
+def from_message(message: heartbeat.Topology) -> Topology:
+    """A member's topology."""
+    return _topology(message.epoch, message.subtopologies)
+
+
+def from_record(value: record.StreamsGroupTopologyValue) -> Topology:
+    return _topology(value.epoch, value.subtopologies)
+
+
+def _topology(epoch: int, parts: Iterable[heartbeat.Subtopology | record.Subtopology]) -> Topology:
+    ordered = sorted(parts, key=lambda each: each.subtopology_id)
+    return Topology(epoch, {each.subtopology_id: _subtopology(each) for each in ordered})
+
+
+def _subtopology(part: heartbeat.Subtopology | record.Subtopology) -> Subtopology:
+    groups = []
+    for group in part.copartition_groups:
+        names = {part.source_topics[index] for index in group.source_topics}
+        names |= {part.repartition_source_topics[index].name for index in group.repartition_source_topics}
+        groups.append(frozenset(names))
+    return Subtopology(
+        part.subtopology_id,
+        frozenset(part.source_topics),
+        frozenset(part.source_topic_regex),
+        _internal(part.state_changelog_topics),
+        frozenset(part.repartition_sink_topics),
+        _internal(part.repartition_source_topics),
+        tuple(sorted(groups, key=sorted)),
+    )
+
+
+def _internal(topics: Iterable[heartbeat.TopicInfo | record.TopicInfo]) -> dict[str, InternalTopic]:
+    return {
+        topic.name: InternalTopic(
+            topic.name,
+            topic.partitions,
+            topic.replication_factor,
+            tuple(sorted((each.key, each.value) for each in topic.topic_configs)),
+        )
+        for topic in sorted(topics, key=lambda each: each.name)
+    }
+
+
+def to_record(topology: Topology) -> record.StreamsGroupTopologyValue:
+    """Co-partition groups are stored as indexes into the lists of the record."""
+    return record.StreamsGroupTopologyValue(
+        topology.epoch, [_stored(each) for each in topology.subtopologies.values()]
+    )
+
+
+def _stored(part: Subtopology) -> record.Subtopology:
+    sources, repartitions = sorted(part.source_topics), sorted(part.repartition_sources)
+    return record.Subtopology(
+        part.subtopology_id,
+        sources,
+        sorted(part.source_regex),
+        [_stored_topic(each) for each in part.changelogs.values()],
+        sorted(part.repartition_sinks),
+        [_stored_topic(part.repartition_sources[name]) for name in repartitions],
+        [
+            record.CopartitionGroup(
+                [index for index, name in enumerate(sources) if name in group],
+                [],
+                [index for index, name in enumerate(repartitions) if name in group],
+            )
+            for group in part.copartitioned
+        ],
+    )
+
+
+def _stored_topic(topic: InternalTopic) -> record.TopicInfo:
+    configs = [record.TopicConfig(key, value) for key, value in topic.configs]
+    return record.TopicInfo(topic.name, topic.partitions, topic.replication_factor, configs)
+
+
+def to_description(topology: Topology, partitions: Mapping[str, int]) -> described.Topology:
+    """As StreamsGroupDescribe shows it; partitions has the counts decided for internal topics, where they are."""
+
+    def shown(topic: InternalTopic) -> described.TopicInfo:
+        configs = [described.KeyValue(key, value) for key, value in topic.configs]
+        count = partitions.get(topic.name, topic.partitions)
+        return described.TopicInfo(topic.name, count, topic.replication_factor, configs)
+
+    return described.Topology(
+        topology.epoch,
+        [
+            described.Subtopology(
+                part.subtopology_id,
+                sorted(part.source_topics),
+                sorted(part.repartition_sinks),
+                [shown(each) for each in part.changelogs.values()],
+                [shown(each) for each in part.repartition_sources.values()],
+            )
+            for part in topology.subtopologies.values()
+        ],
+    )
