@@ -74,17 +74,20 @@ class Inbox:
             self._page.add(Slot.SEEN_BYTES, sum(map(len, values)))
             self._page.times(Times.END_TO_END)[:] += count((seen_ns - intended_ns)[intact])
         if self._history is not None:
-            stamps = map(_MILLISECONDS, map(Message.timestamp, messages))
-            self._history.add(
+            stamps = np.fromiter(
+                map(_MILLISECONDS, map(Message.timestamp, messages)), np.int64, len(messages)
+            )
+            first, consumer = self._next_position, self._consumer
+            self._history.add(  # in its thread: what needs no message
                 "reads",
-                {
-                    "consumer": self._consumer,
-                    "position": np.arange(self._next_position, self._next_position + len(messages)),
+                lambda: {
+                    "consumer": consumer,
+                    "position": np.arange(first, first + len(heads)),
                     "assignment": assignments[partitions],
                     "topic": topic,
                     "partition": partitions,
                     "offset": offsets,
-                    "timestamp_ms": np.fromiter(stamps, np.int64, len(messages)),
+                    "timestamp_ms": stamps,
                     "key": keys,
                     "producer": np.where(ours, heads["producer"].astype(np.int64), -1),
                     "seq": np.where(ours, heads["seq"].astype(np.int64), -1),

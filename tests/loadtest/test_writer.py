@@ -61,4 +61,4 @@ def test_a_row_that_does_not_fit_is_raised_where_the_next_is_added(tmp_path: Pat
 def test_every_kind_can_be_written_empty_of_surprises(kind: str) -> None:
     texts = {"string": ["x"], "bool": [True]}
     row: dict[str, Any] = {field.name: texts.get(str(field.type), [1]) for field in KINDS[kind]}
-    assert as_table(kind, row).num_rows == 1
+    assert as_table(kind, [row]).num_rows == 1
