@@ -26,7 +26,9 @@ def handle(
     service = GroupService.of(ctx.broker)
     who = caller(ctx)
     response: ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse] = service.ask(
-        request.group_id, lambda now_ms: service.shard.consumer_heartbeat(who, request, now_ms)
+        request.group_id,
+        lambda now_ms: service.shard.consumer_heartbeat(who, request, now_ms),
+        by_records=True,
     )
     return response
 

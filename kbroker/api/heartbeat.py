@@ -28,6 +28,10 @@ def handle(
         if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return HeartbeatResponse()
         raise
+    if isinstance(
+        response, HeartbeatResponse
+    ):  # answered at once: no other operation of the group is under way
+        service.lane.learn_heartbeat(ctx.client, request, response)
     return response
 
 

@@ -8,8 +8,9 @@ Nothing found is offset -1, timestamp -1, no error. The leader epoch is that of 
 """
 
 import asyncio
-from collections import Counter
+from collections.abc import Awaitable
 from dataclasses import dataclass
+from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.partition_check import check_leader_epoch, online
@@ -40,6 +41,7 @@ FIRST_VERSION = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
+AT_ONCE = (LATEST, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 READ_COMMITTED = 1
 CONSUMER = -1
 NOTHING = -1
@@ -54,25 +56,57 @@ class Found:
     leader_epoch: int = -1
 
 
-async def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+Answer = ListOffsetsPartitionResponse | Awaitable[ListOffsetsPartitionResponse]
+
+
+def handle(
+    ctx: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """One offset per partition; a partition named twice is INVALID_REQUEST."""
-    times = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     asked: dict[str, dict[int, ListOffsetsPartition]] = {}
+    twice: set[tuple[str, int]] = set()
     for topic in request.topics:
+        partitions = asked.setdefault(topic.name, {})
         for partition in topic.partitions:
-            asked.setdefault(topic.name, {})[partition.partition_index] = partition
-    waits = [
-        _offset(ctx, request, name, partition, times[name, partition.partition_index] > 1)
+            if partition.partition_index in partitions:
+                twice.add((topic.name, partition.partition_index))
+            partitions[partition.partition_index] = partition
+    answers = {
+        name: [
+            _offset(ctx, request, name, partition, (name, index) in twice)
+            for index, partition in partitions.items()
+        ]
         for name, partitions in asked.items()
-        for partition in partitions.values()
+    }
+    if any(
+        not isinstance(each, ListOffsetsPartitionResponse) for parts in answers.values() for each in parts
+    ):
+        return _later(answers)
+    return ListOffsetsResponse(topics=[_topic(name, parts) for name, parts in answers.items()])
+
+
+async def _later(answers: dict[str, list[Answer]]) -> ListOffsetsResponse:
+    """Those that read a log read it at the same time."""
+    waiting = [
+        each
+        for parts in answers.values()
+        for each in parts
+        if not isinstance(each, ListOffsetsPartitionResponse)
     ]
-    answers = iter(await asyncio.gather(*waits))
+    found = iter(await asyncio.gather(*waiting))
     return ListOffsetsResponse(
         topics=[
-            ListOffsetsTopicResponse(name, [next(answers) for _ in partitions])
-            for name, partitions in asked.items()
+            _topic(
+                name,
+                [each if isinstance(each, ListOffsetsPartitionResponse) else next(found) for each in parts],
+            )
+            for name, parts in answers.items()
         ]
     )
+
+
+def _topic(name: str, parts: list[Any]) -> ListOffsetsTopicResponse:
+    return ListOffsetsTopicResponse(name, parts)
 
 
 def refuse(request: ListOffsetsRequest, error: KafkaError, version: int) -> ListOffsetsResponse:
@@ -88,9 +122,10 @@ def refuse(request: ListOffsetsRequest, error: KafkaError, version: int) -> List
     )
 
 
-async def _offset(
+def _offset(
     ctx: RequestContext, request: ListOffsetsRequest, name: str, asked: ListOffsetsPartition, twice: bool
-) -> ListOffsetsPartitionResponse:
+) -> Answer:
+    """The answer itself when no log has to be read."""
     index = asked.partition_index
     try:
         if twice:
@@ -101,29 +136,51 @@ async def _offset(
         check_leader_epoch(ctx.broker, partition, asked.current_leader_epoch)
         consumer = request.replica_id == CONSUMER
         committed = consumer and request.isolation_level == READ_COMMITTED
-        found = await _find(ctx.broker, partition, asked.timestamp, consumer, committed)
+        if asked.timestamp in AT_ONCE:
+            return _part(index, _look(ctx.broker, partition, asked.timestamp, consumer, committed))
     except KafkaError as error:
         return ListOffsetsPartitionResponse(index, error.code)
+    return _search(ctx.broker, partition, asked, consumer, committed)
+
+
+def _part(index: int, found: Found) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(
         index, ErrorCode.NONE, found.timestamp, found.offset, found.leader_epoch
     )
 
 
+async def _search(
+    broker: Broker, partition: Partition, asked: ListOffsetsPartition, consumer: bool, committed: bool
+) -> ListOffsetsPartitionResponse:
+    index = asked.partition_index
+    try:
+        return _part(index, await _find(broker, partition, asked.timestamp, consumer, committed))
+    except KafkaError as error:
+        return ListOffsetsPartitionResponse(index, error.code)
+
+
+def _limit(words: Any, consumer: bool, committed: bool) -> int:
+    """Below what the reader may see: last stable offset, high watermark or log end."""
+    if committed:
+        return int(words[layout.SLOT_LAST_STABLE])
+    return int(words[layout.SLOT_HIGH_WATERMARK if consumer else layout.SLOT_LOG_END])
+
+
+def _look(broker: Broker, partition: Partition, timestamp: int, consumer: bool, committed: bool) -> Found:
+    """What shared memory says."""
+    if timestamp != LATEST:
+        return Found()
+    words = broker.slots.group(partition.slot)
+    return Found(NOTHING, _limit(words, consumer, committed), int(words[layout.SLOT_LEADER_EPOCH]))
+
+
 async def _find(
     broker: Broker, partition: Partition, timestamp: int, consumer: bool, committed: bool
 ) -> Found:
-    """The offset of a timestamp or position, below what the reader may see: high watermark, last stable offset or
-    log end."""
+    """The offset of a timestamp or of the beginning, out of the log."""
     words = broker.slots.group(partition.slot)
     start = int(words[layout.SLOT_LOG_START])
-    if committed:
-        limit = int(words[layout.SLOT_LAST_STABLE])
-    else:
-        limit = int(words[layout.SLOT_HIGH_WATERMARK if consumer else layout.SLOT_LOG_END])
-    if timestamp == LATEST:
-        return Found(NOTHING, limit, int(words[layout.SLOT_LEADER_EPOCH]))
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return Found()
+    limit = _limit(words, consumer, committed)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         epoch = await broker.logs.read(partition.folder, lambda reader: earliest_epoch(reader.folder, start))
         return Found(NOTHING, start, epoch)

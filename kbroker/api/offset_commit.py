@@ -4,22 +4,20 @@ v2-4 retention of its own; v3 throttle time; v6 leader epoch; v7 group instance 
 v9 member epochs and GROUP_ID_NOT_FOUND, STALE_MEMBER_EPOCH (KIP-848); v10 topic ids (v0-1 are gone since Kafka 4.0).
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.control.groups.offset_commit import failed_topic, refused
 from kbroker.control.groups.service import GroupService
 from kbroker.control.machine import Deferred
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
 )
 
 API = Api(ApiKey.OFFSET_COMMIT, 2, 10)
@@ -38,9 +36,12 @@ def handle(
 
 def _ask(ctx: RequestContext, request: OffsetCommitRequest) -> Any:
     service = GroupService.of(ctx.broker)
-    return service.ask_beside(
+    answer = service.ask_beside(
         request.group_id, lambda now_ms: service.shard.commit_offsets(request, ctx.version, now_ms)
     )
+    if isinstance(answer, Deferred):  # decided at once: no other operation of the group is under way
+        service.lane.learn(ctx.client.body, ctx.version, request)
+    return answer
 
 
 def _known(ctx: RequestContext, topic: OffsetCommitRequestTopic) -> bool:
@@ -80,9 +81,7 @@ async def _handle_partly_known(ctx: RequestContext, request: OffsetCommitRequest
 
 def refuse(request: OffsetCommitRequest, error: KafkaError, version: int) -> OffsetCommitResponse:
     """The request failed as a whole: every partition carries the error."""
-    return OffsetCommitResponse(
-        topics=[_failed(topic, topic.partitions, error.code) for topic in request.topics]
-    )
+    return refused(request, error.code)
 
 
 def _known_topics(
@@ -96,23 +95,16 @@ def _known_topics(
         found = catalogue.by_id(topic.topic_id) if by_id else catalogue.get(topic.name)
         if found is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            response.topics.append(_failed(topic, topic.partitions, code))
+            response.topics.append(failed_topic(topic, topic.partitions, code))
             continue
         count = len(found.partitions)
         there = [part for part in topic.partitions if 0 <= part.partition_index < count]
         if len(there) < len(topic.partitions):
             missing = [part for part in topic.partitions if not 0 <= part.partition_index < count]
-            response.topics.append(_failed(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            response.topics.append(failed_topic(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if there:
             known.append(OffsetCommitRequestTopic(found.name, found.topic_id, there))
     return known
-
-
-def _failed(
-    topic: OffsetCommitRequestTopic, partitions: Iterable[OffsetCommitRequestPartition], code: ErrorCode
-) -> OffsetCommitResponseTopic:
-    parts = [OffsetCommitResponsePartition(part.partition_index, code) for part in partitions]
-    return OffsetCommitResponseTopic(topic.name, topic.topic_id, parts)
 
 
 def _merge(response: OffsetCommitResponse, answer: OffsetCommitResponse, by_id: bool) -> None:

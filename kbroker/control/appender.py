@@ -3,8 +3,10 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +29,15 @@ SLOT_ADVANCED = -1
 """The token of a completion that tells of a slot whose waiter bit was set."""
 
 
+Settled = Callable[[int, int], None]
+"""Told the error of an append, 0 for none, and its base offset."""
+
+
 @dataclass(slots=True)
 class Pending:
     """A batch that an IO worker has been given. number: how many entries its ring had been given before."""
 
-    future: "asyncio.Future[int]"
+    settled: Settled
     space: Space
     worker: int
     number: int = -1
@@ -55,6 +61,8 @@ class Appender:
         self._epoch = (epoch & 0xFFFF) << layout.TOKEN_EPOCH_SHIFT
         self._next_token = 0
         self._pending: dict[int, Pending] = {}
+        self._futures: set[asyncio.Future[int]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._pushed = [0] * shared.sizes.workers
         self._to_wake: set[int] = set()
         self.slot_listeners: list[Callable[[int], None]] = []
@@ -75,9 +83,11 @@ class Appender:
     def stop(self) -> None:
         """Stop listening; appends under way fail."""
         asyncio.get_running_loop().remove_reader(self._sleeper.event_fd)
-        for pending in self._pending.values():
-            pending.future.cancel()
         self._pending.clear()
+        for future in self._futures:
+            future.cancel()
+        for task in self._tasks:
+            task.cancel()
 
     async def append(
         self, partition: Partition, batch: bytes, acks: int = -1, timeout_ms: int = DEFAULT_TIMEOUT_MS
@@ -95,33 +105,78 @@ class Appender:
                     raise
             await asyncio.sleep(RETRY_S)
 
+    def submit(self, partition: Partition, batch: bytes, done: Callable[[KafkaError | None], None]) -> None:
+        """As `append`, but `done` is told the end of it, and there is no task while all goes well."""
+
+        def settled(error: int, _: int) -> None:
+            if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                self._start(self._submit_again(partition, batch, done))
+                return
+            if not error:
+                crash_point.reach("appended")
+            done(KafkaError(ErrorCode(error)) if error else None)
+
+        space = self._space.take(len(batch))
+        if space is None:
+            self._start(self._submit_again(partition, batch, done))
+            return
+        self._arena[space.start : space.start + len(batch)] = batch
+        if not self._push(partition, space, len(batch), -1, DEFAULT_TIMEOUT_MS, settled):
+            self._space.give(space)
+            self._start(self._submit_again(partition, batch, done))
+
+    async def _submit_again(
+        self, partition: Partition, batch: bytes, done: Callable[[KafkaError | None], None]
+    ) -> None:
+        await asyncio.sleep(RETRY_S)
+        try:
+            await self.append(partition, batch)
+        except KafkaError as error:
+            done(error)
+        else:
+            done(None)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def _append_once(self, partition: Partition, batch: bytes, acks: int, timeout_ms: int) -> int:
         while (space := self._space.take(len(batch))) is None:
             await asyncio.sleep(FULL_S)
         self._arena[space.start : space.start + len(batch)] = batch
-        token = self._epoch | self._next_token
-        self._next_token = (self._next_token + 1) & TOKEN_MASK
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        pending = self._pending[_signed(token)] = Pending(future, space, partition.worker)
-        entry = self._entry
-        while True:
-            entry[layout.REQUEST_OPERATION] = layout.OPERATION_APPEND
-            entry[layout.REQUEST_SLOT] = partition.slot
-            entry[layout.REQUEST_GENERATION] = partition.generation
-            entry[layout.REQUEST_ADDRESS] = space.start
-            entry[layout.REQUEST_LENGTH] = len(batch)
-            entry[layout.REQUEST_TOKEN] = _signed(token)
-            entry[layout.REQUEST_ACKS] = (acks & 0xFFFF) | (timeout_ms << 16)
-            entry[layout.REQUEST_NANOSECONDS] = time.monotonic_ns()
-            ring = self._shared.append_ring(self._client, partition.worker)
-            if ring_push(ring, self._shared.sizes.ring_entries, entry):
-                pending.number = self._pushed[partition.worker]
-                self._pushed[partition.worker] += 1
-                break
+        settled = partial(_settle_future, future)
+        while not self._push(partition, space, len(batch), acks, timeout_ms, settled):
             await asyncio.sleep(FULL_S)
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        return await future
+
+    def _push(
+        self, partition: Partition, space: Space, length: int, acks: int, timeout_ms: int, settled: Settled
+    ) -> bool:
+        """Give a batch to its IO worker; False while the ring is full."""
+        token = _signed(self._epoch | self._next_token)
+        entry = self._entry
+        entry[layout.REQUEST_OPERATION] = layout.OPERATION_APPEND
+        entry[layout.REQUEST_SLOT] = partition.slot
+        entry[layout.REQUEST_GENERATION] = partition.generation
+        entry[layout.REQUEST_ADDRESS] = space.start
+        entry[layout.REQUEST_LENGTH] = length
+        entry[layout.REQUEST_TOKEN] = token
+        entry[layout.REQUEST_ACKS] = (acks & 0xFFFF) | (timeout_ms << 16)
+        entry[layout.REQUEST_NANOSECONDS] = time.monotonic_ns()
+        ring = self._shared.append_ring(self._client, partition.worker)
+        if not ring_push(ring, self._shared.sizes.ring_entries, entry):
+            return False
+        self._next_token = (self._next_token + 1) & TOKEN_MASK
+        number = self._pushed[partition.worker]
+        self._pending[token] = Pending(settled, space, partition.worker, number)
+        self._pushed[partition.worker] += 1
         self._wake_soon(partition.worker)
         crash_point.reach("pushed")
-        return await future
+        return True
 
     def _wake_soon(self, worker: int) -> None:
         """Waking costs more than appending: once for all that the loop has at hand."""
@@ -173,12 +228,16 @@ class Appender:
         if pending is None:
             return  # of a predecessor, or answered already
         self._space.give(pending.space)
-        if pending.future.done():
-            return
-        if error:
-            pending.future.set_exception(KafkaError(ErrorCode(error)))
-        else:
-            pending.future.set_result(base_offset)
+        pending.settled(error, base_offset)
+
+
+def _settle_future(future: "asyncio.Future[int]", error: int, base_offset: int) -> None:
+    if future.done():
+        return
+    if error:
+        future.set_exception(KafkaError(ErrorCode(error)))
+    else:
+        future.set_result(base_offset)
 
 
 def _signed(token: int) -> int:

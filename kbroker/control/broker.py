@@ -28,6 +28,7 @@ from kbroker.control.store import ConfigKey, Deletion, ScramKey, Store, Stored
 from kbroker.control.store_choice import copy_dirs
 from kbroker.control.store_copies import StoreCopies
 from kbroker.ipc import layout
+from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import Image, OpenPartition, ScramCredential, TopicImage
 from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
@@ -52,6 +53,7 @@ class Broker:
     attachments: what upper rooms keep along with this broker, by its type.
     config_listeners: told the resource (type, name) whose dynamic configs have changed.
     deletion_listeners: told each topic that has been deleted.
+    block_servers: given each block of requests first; what they take of it has no call any more.
     connection_listeners: told the id of each connection that has share-fetched and is closed now.
     announcing: topics that network processes are being told of but that clients may not see yet.
     log_dirs: absolute paths of all log directories. dir_errors: which of them have failed.
@@ -99,6 +101,7 @@ class Broker:
         self.attachments: dict[type, object] = {}
         self.config_listeners: list[Callable[[int, str], None]] = []
         self.deletion_listeners: list[Callable[[Topic], None]] = []
+        self.block_servers: list[Callable[[AsyncLink, bytearray], None]] = []
         self.connection_listeners: list[Callable[[int], None]] = []
         self.orphans: list[Deletion] = []
         self._topic_configs: dict[str, TopicConfig] = {}

@@ -23,7 +23,7 @@ def make_coordinators(
     """
     loop = asyncio.get_running_loop()
     groups = Runtime(broker, appender, shard.TOPIC, loop)
-    group_service = GroupService(broker, groups)
+    group_service = GroupService(broker, groups, appender)
     group_service.start()
     transactions = Runtime(broker, appender, TRANSACTIONS, loop)
     TransactionService(broker, transactions, appender, group_service).start()

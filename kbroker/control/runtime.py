@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
@@ -34,9 +34,26 @@ class Independent:
     count: int = 0
 
 
+class Lane(Protocol):
+    """Operations that are decided past the machine, as long as nothing else happens to their key (`commit_lane.py`)."""
+
+    def forget(self, key: str) -> None:
+        """Another operation of the key begins: decide nothing more for it."""
+
+    def forget_all(self) -> None:
+        """As `forget`, for every key."""
+
+    def in_flight(self, key: str) -> bool:
+        """Whether records of the key are being written."""
+
+    def when_idle(self, key: str, then: Callable[[], None]) -> None:
+        """Call once when they are not any more."""
+
+
 class Runtime:
     """One coordinator at work. Runs in: control. Owner: the process's main. It is the Timers of its machine.
 
+    lane: decides operations past this runtime, or None.
     loaded: partitions of the topic whose records have been replayed; others answer COORDINATOR_LOAD_IN_PROGRESS.
     """
 
@@ -45,6 +62,7 @@ class Runtime:
     ) -> None:
         self.topic = topic
         self.loaded: set[int] = set()
+        self.lane: Lane | None = None
         self._broker = broker
         self._appender = appender
         self._machine: Machine | None = None
@@ -101,6 +119,8 @@ class Runtime:
         """Somebody has deleted the coordinator's own topic, and with it all that it knew."""
         if topic.name == self.topic:
             loaded, self.loaded = self.loaded, set()
+            if self.lane is not None:
+                self.lane.forget_all()
             for index in loaded:
                 self.machine.unloaded(index)
 
@@ -117,16 +137,22 @@ class Runtime:
             return await self._wait(response)
         return response
 
-    def ask(self, key: str, operation: Operation) -> Any:
+    def ask(self, key: str, operation: Operation, by_records: bool = False) -> Any:
         """As `run`, but decided before this returns when nothing else of the key is under way.
+
+        by_records: what it changes that the lane's verdicts depend on, it changes by records alone.
 
         The response itself when nothing has to be written or waited for, else an awaitable that must be awaited:
         most heartbeats and reads need no task. Raises KafkaError.
         """
+        if not by_records:
+            self._leave_lane(key)
         if key in self._tails:
             return self.run(key, operation)
         partition = self._partition(key)
         outcome = operation(self._broker.now_ms())
+        if by_records and self.lane is not None and (outcome.records or outcome.then is not None):
+            self.lane.forget(key)
         if outcome.records:
             mine: asyncio.Future[None] = self._loop.create_future()
             self._tails[key] = mine
@@ -181,12 +207,29 @@ class Runtime:
                 self.machine.replay(index, record.key, record.value, now_ms)
         else:
             log.warning("%s-%d: append failed: %s", self.topic, index, failure)
+        self._ended(key, group)
+        answer.complete(outcome.response if failure is None else KafkaError(coordinator_error(failure.code)))
+
+    def _ended(self, key: str, group: Independent) -> None:
         group.count -= 1
         if not group.count:
             if self._independent.get(key) is group:
                 del self._independent[key]
             self._next_turn(key, group.tail)
-        answer.complete(outcome.response if failure is None else KafkaError(coordinator_error(failure.code)))
+
+    def _leave_lane(self, key: str) -> None:
+        """An operation that is decided here waits for what the lane has under way, as for the independent ones."""
+        lane = self.lane
+        if lane is None:
+            return
+        lane.forget(key)
+        if lane.in_flight(key):
+            group = self._independent.get(key)
+            if group is None:
+                group = self._independent[key] = Independent(self._loop.create_future())
+                self._tails.setdefault(key, group.tail)
+            group.count += 1
+            lane.when_idle(key, partial(self._ended, key, group))
 
     async def _write_decided(
         self, key: str, mine: "asyncio.Future[None]", partition: Partition, outcome: Outcome
@@ -204,6 +247,7 @@ class Runtime:
             del self._tails[key]
 
     async def _in_turn(self, key: str, operation: Operation, producer: tuple[int, int] | None = None) -> Any:
+        self._leave_lane(key)
         before = self._tails.get(key)
         mine: asyncio.Future[None] = self._loop.create_future()
         self._tails[key] = mine
@@ -282,6 +326,14 @@ class Runtime:
     def cancel(self, name: str) -> None:
         """Forget a timer."""
         self._timers.cancel(name)
+
+    def put_off(self, name: str, due_ms: int) -> None:
+        """Let a timer fire no earlier than at a CLOCK_MONOTONIC time."""
+        self._timers.put_off(name, due_ms)
+
+    def before_timers(self, action: Callable[[], None]) -> None:
+        """Call each time before timers fire."""
+        self._timers.before_advance = action
 
     def start(self, key: str, operation: Operation) -> None:
         """Run an operation whose response nobody waits for."""

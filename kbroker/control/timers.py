@@ -29,6 +29,7 @@ class WheelTimers:
         self._timers: dict[str, NamedTimer] = {}
         self._wake: asyncio.TimerHandle | None = None
         self._wake_ms = 0
+        self.before_advance: Callable[[], None] | None = None  # the last chance to put timers off
 
     def schedule(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
         """Run the action after delay_ms; replaces a timer of the same name.
@@ -47,6 +48,12 @@ class WheelTimers:
         self._wheel.add(timer)
         self._arm()
 
+    def put_off(self, name: str, due_ms: int) -> None:
+        """Let a timer fire no earlier than at a time of the clock; nothing when there is none."""
+        timer = self._timers.get(name)
+        if timer is not None and timer.due_ms < due_ms:
+            timer.due_ms = due_ms
+
     def cancel(self, name: str) -> None:
         """Forget a timer; nothing when there is none."""
         timer = self._timers.pop(name, None)
@@ -56,6 +63,8 @@ class WheelTimers:
     def advance(self) -> None:
         """Run what is due."""
         self._wake = None
+        if self.before_advance is not None:
+            self.before_advance()
         now_ms = self._clock_ms()
         for timer in self._wheel.advance(now_ms):
             assert isinstance(timer, NamedTimer)

@@ -35,6 +35,7 @@ from kbroker.control.topic_change import close_deleted
 from kbroker.control.transactions.verification import verify
 from kbroker.ipc import layout
 from kbroker.ipc.background import Background
+from kbroker.ipc.block import client_request, requests
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.messages import (
@@ -55,6 +56,7 @@ from kbroker.ipc.move_messages import (
 from kbroker.metrics.slots import bind
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +146,7 @@ class Control:
     # --- links ------------------------------------------------------------------------------------------
 
     def _new_link(self) -> AsyncLink:
-        link = AsyncLink(self._on_message, self._on_lost)
+        link = AsyncLink(self._on_message, self._on_lost, self._on_block)
         self._links.add(link)
         return link
 
@@ -189,6 +191,19 @@ class Control:
             LogDirMoves.of(self._broker).failed(body)
         else:
             log.error("a message that control does not know: %s", type(body).__name__)
+
+    def _on_block(self, link: AsyncLink, block: bytearray) -> None:
+        if not self._request_time.counts():
+            for serve in self._broker.block_servers:
+                serve(link, block)
+        for call, peer, frame in requests(block):
+            try:
+                client = client_request(peer, frame)
+            except ProtocolError as error:
+                log.warning("a request that can not be read: %s; closed", error)
+                link.reply(call, None)
+                continue
+            self._serve(link, call, client)
 
     def _serve(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
         began_ns = time.monotonic_ns() if self._request_time.counts() else 0

@@ -1,9 +1,10 @@
 """Duplex message channels between processes over Unix sockets: calls, replies, one-way messages.
 
 A frame is a 4-byte little-endian length and the pickle of ``(call_id, body)``, or of a list of ``(call_id, number in
-PLAIN, fields)`` for messages that come with every request, several at a time. Call ids are the caller's; 0 means that
-no reply is wanted. Two ends exist: ``AsyncLink`` for processes with an event loop (network, control) and
-``PolledLink`` for the IO worker's own loop.
+PLAIN, fields)`` for messages that come with every request, several at a time. With the highest bit of its length set, a
+frame is a block of requests or answers (`block.py`). Call ids are the caller's; 0 means that no reply is wanted, and a
+negative one that the reply goes into a block. Two ends exist: ``AsyncLink`` for processes with an event loop (network,
+control) and ``PolledLink`` for the IO worker's own loop.
 """
 
 import asyncio
@@ -14,10 +15,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
+from kbroker.ipc.block import FAILED, pack_answer, split
 from kbroker.ipc.messages import ClientRequest, Reply
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 LENGTH = struct.Struct("<I")
+BLOCK = 1 << 31
 RECEIVE_BYTES = 1 << 18
 PLAIN: tuple[type[Reply] | type[ClientRequest], ...] = (Reply, ClientRequest)
 _NUMBERS = {kind: number for number, kind in enumerate(PLAIN)}
@@ -33,8 +36,15 @@ class LinkClosed(ConnectionError):
 
 
 def pack(call_id: int, body: Any) -> bytes:
-    """One frame of one message."""
+    """One frame of one message; of a Reply to a negative call, a block."""
+    if type(body) is Reply and body.call_id < 0:
+        return frame_block(pack_answer(body.call_id, body.value))
     return _frame((call_id, body))
+
+
+def frame_block(block: bytes) -> bytes:
+    """One frame of a block."""
+    return LENGTH.pack(len(block) | BLOCK) + block
 
 
 def _frame(content: Any) -> bytes:
@@ -43,21 +53,32 @@ def _frame(content: Any) -> bytes:
 
 
 class FrameReader:
-    """Cuts received bytes into ``(call_id, body)`` messages."""
+    """Cuts received bytes into ``(call_id, body)`` messages.
 
-    def __init__(self) -> None:
+    on_block: given each block, in its turn; without it a block's requests are messages like any other.
+    """
+
+    def __init__(self, on_block: Callable[[bytearray], None] | None = None) -> None:
         self._buffer = bytearray()
+        self._on_block = on_block
 
     def feed(self, data: bytes | memoryview) -> Iterator[tuple[int, Any]]:
         """Add bytes; yields each message that is now complete."""
         self._buffer += data
         position = 0
         while len(self._buffer) - position >= 4:
-            (length,) = LENGTH.unpack_from(self._buffer, position)
+            (word,) = LENGTH.unpack_from(self._buffer, position)
+            length = word & ~BLOCK
             if len(self._buffer) - position - 4 < length:
                 break
-            payload = bytes(self._buffer[position + 4 : position + 4 + length])
+            payload = self._buffer[position + 4 : position + 4 + length]
             position += 4 + length
+            if word & BLOCK:
+                if self._on_block is None:
+                    yield from split(payload)
+                else:
+                    self._on_block(payload)
+                continue
             message = pickle.loads(payload)
             if isinstance(message, list):
                 for call_id, number, fields in message:
@@ -73,16 +94,23 @@ Handler = Callable[["AsyncLink", int, Any], None]
 class AsyncLink(asyncio.Protocol):
     """One end of a link inside an event loop. Runs in: network, control. Owner: the process's main.
 
-    on_message(link, call_id, body) is called for everything but replies; on_lost(link) once at the end.
+    on_message(link, call_id, body) is called for everything but replies and blocks; on_block(link, block) for those
+    (without it, a block's requests are messages); on_lost(link) once at the end.
     """
 
-    def __init__(self, on_message: Handler, on_lost: Callable[["AsyncLink"], None] | None = None) -> None:
+    def __init__(
+        self,
+        on_message: Handler,
+        on_lost: Callable[["AsyncLink"], None] | None = None,
+        on_block: Callable[["AsyncLink", bytearray], None] | None = None,
+    ) -> None:
         self._on_message = on_message
         self._on_lost = on_lost
-        self._reader = FrameReader()
+        self._reader = FrameReader(None if on_block is None else partial(on_block, self))
         self._calls: dict[int, Answered] = {}
         self._next_call = 1
-        self._out: list[bytes | tuple[int, int, tuple[Any, ...]]] = []
+        self._out: list[bytes | tuple[int, int, tuple[Any, ...]] | list[bytes]] = []
+        self._waiting = 0
         self._transport: asyncio.Transport | None = None
         self.peer: Any = None  # whatever the owner wants to remember of the other side
 
@@ -117,16 +145,38 @@ class AsyncLink(asyncio.Protocol):
 
     def _write(self, call_id: int, body: Any, now: bool = False) -> None:
         """What one turn of the loop has to say goes out in few pieces. now: the body may change meanwhile."""
+        number = _NUMBERS.get(type(body))
+        self._put(pack(call_id, body) if now or number is None else (call_id, number, tuple(body)))
+
+    def _put(self, message: bytes | tuple[int, int, tuple[Any, ...]] | list[bytes]) -> None:
         out = self._out
         if not out:
             asyncio.get_running_loop().call_soon(self._flush)
-        number = _NUMBERS.get(type(body))
-        out.append(pack(call_id, body) if now or number is None else (call_id, number, tuple(body)))
-        if len(out) >= TOGETHER:
+        out.append(message)
+        self._waiting += 1
+        if self._waiting >= TOGETHER:
             self._flush()
+
+    def answer(self, messages: bytes) -> None:
+        """Answers of a block, packed already; they leave with what else this turn has to say."""
+        out = self._out
+        if not out or not isinstance(out[-1], list):
+            self._put([messages])
+            return
+        out[-1].append(messages)
+        self._waiting += 1
+        if self._waiting >= TOGETHER:
+            self._flush()
+
+    def send_block(self, block: bytes) -> None:
+        """A block of requests, at once."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.write(frame_block(block))
 
     def _flush(self) -> None:
         out, self._out = self._out, []
+        self._waiting = 0
         if not out or self._transport is None:
             return
         frames: list[bytes] = []
@@ -138,7 +188,7 @@ class AsyncLink(asyncio.Protocol):
             if plain:
                 frames.append(_frame(plain))
                 plain = []
-            frames.append(message)
+            frames.append(message if isinstance(message, bytes) else frame_block(b"".join(message)))
         if plain:
             frames.append(_frame(plain))
         self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
@@ -168,7 +218,9 @@ class AsyncLink(asyncio.Protocol):
         """Answer a call; a no-op for one-way messages."""
         if not call_id or self._transport is None:
             return
-        if value is None or type(value) is bytes:
+        if call_id < 0:
+            self.answer(pack_answer(call_id, value, FAILED if error else 0))
+        elif value is None or type(value) is bytes:
             self._write(0, Reply(call_id, value, error, message))
         else:
             self._write(0, Reply(call_id, value, error, message), now=True)

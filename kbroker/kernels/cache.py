@@ -17,6 +17,7 @@ KERNELS_ELSEWHERE = "**/*_kernel.py"
 NO_KERNELS = ("image.py", "warm.py")  # they carry kernels from here to there
 LAYOUT_SOURCES = (
     "protocol/batch_layout.py",
+    "control/commit_layout.py",
     "ipc/layout.py",
     "ipc/ring.py",
     "ipc/sensor_layout.py",

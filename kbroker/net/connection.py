@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kbroker.config.listeners import Endpoint
 from kbroker.ipc.fds import Accepted
 from kbroker.net.login import Login
@@ -63,6 +66,7 @@ class Connection:
         "on_close",
         "on_end",
         "on_sent",
+        "peer_bytes",
         "queued_ns",
         "request_bytes",
         "row",
@@ -87,6 +91,7 @@ class Connection:
         self.api_key = -1  # of the request that Python is answering
         self.api_version = self.request_bytes = 0
         self.began_ns = self.queued_ns = self.waited_ns = 0  # of that request, see RequestCounts
+        self.peer_bytes: NDArray[np.uint8] | None = None  # what control is told of it, kept for the kernel
         self.end = ""  # why it was closed
         self.login: Login | None = None  # on SASL listeners
         self.on_end: Callable[[], None] | None = None  # as on_close, for what lasts as long as the connection

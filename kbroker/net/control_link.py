@@ -26,12 +26,22 @@ class ControlLink:
     """Runs in: network. Owner: the process's main.
 
     on_image(image): make it visible to every later request; control is answered right after it returns.
+    on_answers(block): answers to requests that left in blocks. on_change(whether there is a link now).
     """
 
-    def __init__(self, address: str, hello: Hello, on_image: Callable[[Image], None]) -> None:
+    def __init__(
+        self,
+        address: str,
+        hello: Hello,
+        on_image: Callable[[Image], None],
+        on_answers: Callable[[bytearray], None],
+        on_change: Callable[[bool], None],
+    ) -> None:
         self._address = address
         self._hello = hello
         self._on_image = on_image
+        self._on_answers = on_answers
+        self._on_change = on_change
         self._link: AsyncLink | None = None
         self._closed = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -41,7 +51,7 @@ class ControlLink:
         """Connect and say hello, trying until it works."""
         loop = asyncio.get_running_loop()
         while not self._closed:
-            link = AsyncLink(self._on_message, self._on_lost)
+            link = AsyncLink(self._on_message, self._on_lost, self._on_block)
             end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             end.setblocking(False)
             try:
@@ -53,6 +63,7 @@ class ControlLink:
                 continue
             self._link = link
             link.send(self._hello)
+            self._on_change(True)
             return
 
     def _on_message(self, link: AsyncLink, call_id: int, body: Any) -> None:
@@ -64,10 +75,14 @@ class ControlLink:
         else:
             log.error("control sent a message that a network process does not know: %s", type(body).__name__)
 
+    def _on_block(self, _: AsyncLink, block: bytearray) -> None:
+        self._on_answers(block)
+
     def _on_lost(self, link: AsyncLink) -> None:
         if link is not self._link:
             return
         self._link = None
+        self._on_change(False)
         if not self._closed:
             log.warning("the link to control is lost, connecting again")
             task = asyncio.get_running_loop().create_task(self.connect())
@@ -86,6 +101,11 @@ class ControlLink:
             answered(None)
         else:
             self._link.ask(request, answered)
+
+    def send_block(self, block: bytes) -> None:
+        """Requests of clients as the kernel has packed them; their answers come in blocks, too."""
+        if self._link is not None:
+            self._link.send_block(block)
 
     def tell_closed(self, connection_id: int) -> None:
         """Let control know that a connection is no more; a control that starts later knows none of it anyway."""

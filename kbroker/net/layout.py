@@ -91,9 +91,16 @@ CX_MAX_FIRST_FRAME = 67  # sasl.server.max.receive.size: of a connection that is
 CX_THROTTLE_MS = 68  # what the next answer to Produce says; 0 but for a moment
 CX_RECEIVE_BYTES = 70
 CX_METRICS = 71  # address of this process's row of metric slots
+# 72-85: fetch_layout.py
+CX_HANDING = 88  # 1: requests for control go into its block; 0: all through Python (no link, quotas)
+CX_HANDED = 89  # rows of HANDED_WORDS by API key: what may go there
+CX_LINK_OUT = 90  # the block for control
+CX_LINK_BYTES = 91
+CX_LINK_USED = 92
+CX_CALLS = 93  # requests handed on so far
 
 # --- connection ---------------------------------------------------------------------------------------------
-CONNECTION_WORDS = 32
+CONNECTION_WORDS = 40
 CN_FD = 0  # -1: free
 CN_FLAGS = 1
 CN_ARMED = 2  # epoll mask now registered
@@ -111,6 +118,14 @@ CN_BYTES_IN = 13
 CN_BYTES_OUT = 14
 CN_REQUESTS = 15
 CN_GENERATION = 16  # grows each time the row is taken
+# 17-31: fetch_layout.py
+CN_CALL = 32  # the call that control is to answer, 0 for none
+CN_API = 33  # of that request: key | version << 16
+CN_REQUEST_BYTES = 34
+CN_BEGAN_NS = 35
+CN_QUEUED_NS = 36
+CN_PEER = 37  # address of what control is told of the client; 0: its requests go through Python
+CN_PEER_BYTES = 38
 
 FLAG_OPEN = 1
 FLAG_HOT = 2  # plaintext and past authentication: the kernel receives, and serves Produce
@@ -128,6 +143,14 @@ FLAG_QUOTA = 4096  # Python sends the answers to Produce, one request at a time:
 FLAGS_NOT_READING = (
     FLAG_BUSY | FLAG_STALLED | FLAG_DRAINING | FLAG_CLOSING | FLAG_MUTED | FLAG_OUT_BLOCKED | FLAG_VERIFYING
 )
+
+# --- APIs that control serves -------------------------------------------------------------------------------
+HANDED_APIS = 96
+HANDED_WORDS = 4
+HANDED_LOWEST = 0  # versions; lowest above highest: not handed on
+HANDED_HIGHEST = 1
+HANDED_FLEXIBLE = 2  # first version whose header has tags
+HANDED_FRAME_BYTES = 1 << 16  # larger requests go through Python
 
 # --- produce request ----------------------------------------------------------------------------------------
 REQUEST_WORDS = 16
@@ -223,6 +246,8 @@ EVENT_READ_AHEAD = 11  # A: token
 EVENT_WAIT = 12  # as EVENT_REQUEST: a fetch that the kernel will serve when there are more bytes
 EVENT_UNVERIFIED = 13  # A: result row, B: LAST_OFFSET of its completion
 EVENT_UNSENT_FILE = 14  # A: segment row, B: position, C: bytes
+EVENT_ANSWER_REST = 15  # of control's block. A: position of what the socket did not take, B: bytes
+EVENT_UNANSWERED = 16  # control has no answer. A: status of the message, B: API key
 
 TOKEN_READ_AHEAD = 1 << 40
 TOKEN_MASK = (1 << 48) - 1

@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from kbroker.config.broker import BrokerConfig
@@ -21,6 +22,7 @@ from kbroker.net.chunk_kernel import release_chunk
 from kbroker.net.complaints import Complaints, bad_size
 from kbroker.net.connection import Connection, FilePart, FileSource, Part, State
 from kbroker.net.context import Context
+from kbroker.net.hand_on import HandOn
 from kbroker.net.login import Login
 from kbroker.net.produce_answers import ProduceAnswers
 from kbroker.net.produce_checks import ProduceChecks
@@ -76,6 +78,7 @@ class NetworkProcess:
         self.transactions = TransactionChecks(
             self.context, self.topics, self.checks.refuse_unverified, self._verified
         )
+        self.handing = HandOn(self, self._serve_events, self._wait_sent)
         self.server: Server
         self._process_line = shared.processes[client]
         self._handoff = handoff
@@ -99,14 +102,15 @@ class NetworkProcess:
             nl.EVENT_ADVANCED: self._on_advanced,
             nl.EVENT_READ_AHEAD: self._on_read_ahead,
             nl.EVENT_UNVERIFIED: self._on_unverified,
+            nl.EVENT_ANSWER_REST: self.handing.rest,
+            nl.EVENT_UNANSWERED: self.handing.unanswered,
         }
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Listen to the acceptor and to the sockets it passes on."""
         self._loop = loop
         self._handoff.setblocking(False)
-        event_fd = int(self.context.words[nl.CX_EVENT_FD])
-        self._register(event_fd, nl.EPOLLIN, OWN_EVENT_FD)
+        self._register(int(self.context.words[nl.CX_EVENT_FD]), nl.EPOLLIN, OWN_EVENT_FD)
         loop.add_reader(self.context.epoll.fileno(), self.turn)
         loop.add_reader(self._handoff.fileno(), self._take_connections)
         self._tell_closed()
@@ -122,11 +126,12 @@ class NetworkProcess:
         """Pump and serve its events, a few times; then let the loop look at everything else."""
         self._turn_asked = False
         words = self.context.words
+        self.handing.allow(not self.quotas.active)
         for _ in range(PUMPS_PER_TURN):
             count = pump(self.context.address)
+            self.handing.flush()
             self._served_events = count
-            if count:
-                self._serve_events(0, count)
+            self._serve_events(0, count)
             if self.checks.waiting:
                 self.checks.push_waiting()
             if self.transactions.waiting:
@@ -194,6 +199,7 @@ class NetworkProcess:
             connection.state = State.AUTHENTICATING
         elif self.quotas.active:
             self.quotas.start(connection)
+        self.handing.know(connection)
         self.counts.opened(connection)
         self.context.connections[row, nl.CN_ARMED] = READING
         self._register(fd, READING, row)
@@ -247,11 +253,12 @@ class NetworkProcess:
         if not self._send(connection, parts):
             return
         if connection.unsent:
-            self._block(connection)
-            began_ns = time.monotonic_ns()
-            connection.on_sent = lambda: self._sent_late(connection, began_ns)
+            self._wait_sent(connection)
         else:
             self.unbusy(connection.row)
+
+    def _wait_sent(self, connection: Connection) -> None:
+        self._hold(connection, partial(self._sent_late, connection, time.monotonic_ns()))
 
     def _sent_late(self, connection: Connection, began_ns: int) -> None:
         self.counts.sent_late(connection.api_key, began_ns)
@@ -271,7 +278,8 @@ class NetworkProcess:
             row[nl.CN_LAST_NS] = time.monotonic_ns()
         return True
 
-    def _block(self, connection: Connection) -> None:
+    def _hold(self, connection: Connection, then: Callable[[], None]) -> None:
+        connection.on_sent = then
         self.context.connections[connection.row, nl.CN_FLAGS] |= nl.FLAG_OUT_BLOCKED
         arm_row(self.context.address, connection.row, nl.EPOLLOUT)
 
@@ -293,22 +301,21 @@ class NetworkProcess:
     # --- events: (connection row, a, b, c) -----------------------------------------------------------
 
     def _on_request(self, row: int, offset: int, length: int, chunk: int) -> None:
-        frame = bytes(self.context.arena_bytes[offset : offset + length])
-        release_chunk(self.context.address, chunk)
-        connection = self.connections.get(row)
-        if connection is not None:
-            self.server.take(connection, frame)
+        self._serve_frame(self.server.take, row, offset, length, chunk)
 
     def _on_wait(self, row: int, offset: int, length: int, chunk: int) -> None:
+        self._serve_frame(self.server.wait, row, offset, length, chunk)
+
+    def _serve_frame(
+        self, serve: Callable[[Connection, bytes], None], row: int, offset: int, length: int, chunk: int
+    ) -> None:
         frame = bytes(self.context.arena_bytes[offset : offset + length])
         release_chunk(self.context.address, chunk)
-        connection = self.connections.get(row)
-        if connection is not None:
-            self.server.wait(connection, frame)
+        if (connection := self.connections.get(row)) is not None:
+            serve(connection, frame)
 
     def _on_closed(self, row: int, error: int, *_: int) -> None:
-        connection = self.connections.get(row)
-        if connection is not None:
+        if (connection := self.connections.get(row)) is not None:
             self.close(connection, os.strerror(error) if error else "closed by the client")
 
     def _on_bad_size(self, row: int, size: int, *_: int) -> None:
@@ -353,8 +360,7 @@ class NetworkProcess:
         if not self._send(connection, [] if answer is None else [answer]):
             return
         if connection.unsent:
-            self._block(connection)
-            connection.on_sent = lambda: self._unblock(row)
+            self._hold(connection, lambda: self._unblock(row))
         else:
             self._unblock(row)
 
@@ -364,16 +370,14 @@ class NetworkProcess:
             return
         start = address - int(self.context.words[nl.CX_OUT])
         connection.unsent.append(self.context.out[start : start + length].tobytes())
-        self._block(connection)
-        connection.on_sent = lambda: self._unblock(row)
+        self._hold(connection, lambda: self._unblock(row))
 
     def _on_unsent_file(self, row: int, segment: int, position: int, length: int) -> None:
         connection = self.connections.get(row)
         if connection is None:
             return
         connection.unsent.append(FilePart(self.server.source(segment), position, length))
-        self._block(connection)
-        connection.on_sent = lambda: self._unblock(row)
+        self._hold(connection, lambda: self._unblock(row))
 
     def _on_writable(self, row: int, *_: int) -> None:
         connection = self.connections.get(row)

@@ -7,6 +7,7 @@ from kbroker.kernels.libc import clock_gettime, epoll_ctl, epoll_wait, read
 from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64
 from kbroker.net.fetch_send_kernel import go_on_sending
 from kbroker.net.layout import (
+    CN_CALL,
     CN_CHUNK,
     CN_FLAGS,
     CN_STALLED_NEXT,
@@ -211,6 +212,7 @@ def close_row(cx: int, connection: int) -> None:
     """Forget a connection whose socket Python is about to close."""
     row = connection_row(cx, connection)
     drop_region(cx, row)
+    put(row, CN_CALL, 0)
     put(row, CN_FLAGS, get(row, CN_FLAGS) & ~FLAG_OPEN)
     forget_requests(cx, connection)
 

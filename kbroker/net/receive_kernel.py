@@ -15,6 +15,7 @@ from kbroker.net.chunk_kernel import ensure_room, hold, release, reserve
 from kbroker.net.count_kernel import PRODUCE, count_queued, parse_begins, parse_ends
 from kbroker.net.fetch_kernel import serve
 from kbroker.net.fetch_layout import SERVED, WAITING
+from kbroker.net.hand_on_kernel import hand_on
 from kbroker.net.layout import (
     CN_BYTES_IN,
     CN_CHUNK,
@@ -188,6 +189,8 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
                 return STOP if get(row, CN_FLAGS) & FLAGS_NOT_READING != 0 else NEXT
             if state == WAITING:
                 kind = EVENT_WAIT
+    elif hand_on(cx, connection, frame, length):
+        return STOP
     put(row, CN_FLAGS, flags | FLAG_BUSY)
     _tell_frame(cx, kind, connection, frame, length, chunk)
     return STOP

@@ -84,7 +84,16 @@ async def _serve(
                 ip_rates.change(image.quotas)
         image_listener(image)
 
-    control = ControlLink(context.control_address, Hello("network", context.index, context.epoch), on_image)
+    def on_link(up: bool) -> None:
+        handing.linked = up
+        if not up:
+            handing.lost()
+
+    handing = process.handing
+    handing.serves(served, local_handlers)
+    hello = Hello("network", context.index, context.epoch)
+    control = ControlLink(context.control_address, hello, on_image, handing.take_answers, on_link)
+    handing.send, handing.go_on = control.send_block, process.ask_turn
     process.transactions.ask = control.verify
     dispatch = process.server = Dispatch(process, control, fetches, local_handlers, served)
     await control.connect()

@@ -121,6 +121,15 @@ def commit(talk: TransactionTalk) -> Asked:
     return Asked(ApiKey.OFFSET_COMMIT, 8, second)
 
 
+def commit_again(talk: TransactionTalk) -> Asked:
+    """The third commit of a kind is not looked at by the machine any more."""
+    member, generation = stable(talk)
+    for offset in (3, 4):
+        before = commit_request(talk.group(), topic(talk), offset, member, generation)
+        talk.ask("commit", ApiKey.OFFSET_COMMIT, 8, before)
+    return Asked(ApiKey.OFFSET_COMMIT, 8, commit_request(talk.group(), topic(talk), 5, member, generation))
+
+
 def offset_delete(talk: TransactionTalk) -> Asked:
     talk.ask("commit", ApiKey.OFFSET_COMMIT, 8, commit_request(talk.group(), topic(talk), 3))
     topics = [OffsetDeleteRequestTopic(topic(talk), [OffsetDeleteRequestPartition(0)])]
@@ -258,6 +267,7 @@ CASES = (
     Case("Heartbeat", heartbeat, ("answering",)),
     Case("LeaveGroup", leave, ("pushed", "answering"), ("pushed", "answering")),
     Case("OffsetCommit", commit, LOGGED),
+    Case("OffsetCommit that passes", commit_again, LOGGED),
     Case("OffsetDelete", offset_delete, LOGGED),
     Case("DeleteGroups", delete_groups, LOGGED),
     Case("ConsumerGroupHeartbeat", consumer_heartbeat, LOGGED),

@@ -1,16 +1,21 @@
 """OffsetCommit, TxnOffsetCommit and OffsetDelete."""
 
+from collections.abc import Iterable
+
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
+from kbroker.control.groups.commit_passes import Entitled
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_record import CommittedOffset, offset_record, offset_tombstone
-from kbroker.control.groups.rebalance import Rebalance
+from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
 from kbroker.control.groups.streams_group.state import StreamsGroup
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.machine import Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -111,6 +116,22 @@ class OffsetCommits:
                 self._rebalance.schedule_heartbeat(group, member)
         return group
 
+    def entitled(self, request: OffsetCommitRequest) -> Entitled | None:
+        """Whose session a commit like this one, which has just been allowed, prolongs; None when the next one may be
+        judged otherwise though nothing else has happened to the group meanwhile."""
+        group = self._table.groups.get(request.group_id)
+        if isinstance(group, ClassicGroup):
+            member = group.members.get(request.member_id)
+            if member is None or not group.is_in(ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
+                return Entitled("", 0)
+            return Entitled(heartbeat_timer(group.group_id, member.member_id), member.session_timeout_ms)
+        if isinstance(group, ConsumerGroup):
+            # with an older epoch each partition is looked at for itself
+            known = group.members.get(request.member_id)
+            if known is None or known.member_epoch == request.generation_id_or_member_epoch:
+                return Entitled("", 0)
+        return None
+
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, api_version: int, now_ms: int
     ) -> Outcome:
@@ -182,3 +203,18 @@ class OffsetCommits:
                 ):
                     records.append(offset_tombstone(request.group_id, topic.name, index))
         return Outcome(records, response)
+
+
+def refused(request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
+    """The answer to a request that failed as a whole: every partition carries the error."""
+    return OffsetCommitResponse(
+        topics=[failed_topic(topic, topic.partitions, code) for topic in request.topics]
+    )
+
+
+def failed_topic(
+    topic: OffsetCommitRequestTopic, partitions: Iterable[OffsetCommitRequestPartition], code: ErrorCode
+) -> OffsetCommitResponseTopic:
+    """One topic of an answer whose partitions all carry the error."""
+    parts = [OffsetCommitResponsePartition(part.partition_index, code) for part in partitions]
+    return OffsetCommitResponseTopic(topic.name, topic.topic_id, parts)

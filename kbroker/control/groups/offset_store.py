@@ -9,6 +9,7 @@ from kbroker.control.groups.offset_record import (
     decode_offset_key,
     encode_offset_key,
 )
+from kbroker.control.groups.offset_rows import OffsetRows
 from kbroker.protocol.schema import ProtocolError
 
 Offsets = dict[str, dict[int, CommittedOffset]]
@@ -20,29 +21,51 @@ LAST_VERSION = 4
 class Commit:
     """The last commit of one partition, as its record; parsed when somebody asks.
 
-    sequence: grows with each replayed record; tells which of two commits is the later one.
+    row: of the lane, which may have replayed later records than this knows; -1 without one.
     """
 
-    __slots__ = ("_offset", "group_id", "partition", "sequence", "topic", "value")
+    __slots__ = ("_offset", "_rows", "_sequence", "_value", "group_id", "partition", "row", "topic")
 
-    def __init__(self, group_id: str, topic: str, partition: int) -> None:
+    def __init__(self, group_id: str, topic: str, partition: int, rows: OffsetRows) -> None:
         self.group_id = group_id
         self.topic = topic
         self.partition = partition
-        self.sequence = 0
-        self.value = b""
+        self.row = -1
+        self._rows = rows
+        self._sequence = 0
+        self._value = b""
         self._offset: CommittedOffset | None = None
 
     def put(self, value: bytes, sequence: int) -> None:
-        self.value = value
-        self.sequence = sequence
+        self._value = value
+        self._sequence = sequence
         self._offset = None
+
+    def _settle(self) -> None:
+        if self.row >= 0:
+            sequence, value = self._rows.last(self.row)
+            if sequence > self._sequence:
+                self.put(value, sequence)
+
+    def leave(self) -> None:
+        """Give the row back."""
+        if self.row >= 0:
+            self._settle()
+            self._rows.drop(self.row)
+            self.row = -1
+
+    @property
+    def sequence(self) -> int:
+        """Grows with each replayed record; tells which of two commits is the later one."""
+        self._settle()
+        return self._sequence
 
     @property
     def offset(self) -> CommittedOffset:
         """Raises ProtocolError when the record was damaged."""
+        self._settle()
         if self._offset is None:
-            self._offset = decode_offset(self.value)
+            self._offset = decode_offset(self._value)
         return self._offset
 
 
@@ -52,14 +75,14 @@ Commits = dict[str, dict[int, Commit]]
 class OffsetStore:
     """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's OffsetMetadataManager)."""
 
-    __slots__ = ("_by_key", "_committed", "_open", "_pending", "_sequence")
+    __slots__ = ("_by_key", "_committed", "_open", "_pending", "rows")
 
     def __init__(self) -> None:
+        self.rows = OffsetRows()
         self._committed: dict[str, Commits] = {}
         self._by_key: dict[bytes, Commit] = {}
         self._pending: dict[int, dict[str, Commits]] = {}
         self._open: dict[str, set[int]] = {}
-        self._sequence = 0
 
     @property
     def count(self) -> int:
@@ -76,6 +99,10 @@ class OffsetStore:
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
         commit = self._committed.get(group_id, {}).get(topic, {}).get(partition)
         return None if commit is None else commit.offset
+
+    def commit_of(self, key: bytes) -> Commit | None:
+        """The commit whose records have this key."""
+        return self._by_key.get(key)
 
     def has_topic(self, group_id: str, topic: str) -> bool:
         """Whether the group has an offset of the topic, committed or pending."""
@@ -111,9 +138,13 @@ class OffsetStore:
         commit = self._by_key.get(key)
         if commit is None or value is None or producer_id >= 0:
             return self._replay(key, value, producer_id)
-        self._sequence += 1
-        commit.put(_checked(value), self._sequence)
+        commit.put(_checked(value), self._next())
         return commit.group_id
+
+    def _next(self) -> int:
+        counter = self.rows.counter
+        counter[0] += 1
+        return counter[0]
 
     def _replay(self, key: bytes, value: bytes | None, producer_id: int) -> str:
         group_id, topic, partition = decode_offset_key(key)
@@ -121,9 +152,8 @@ class OffsetStore:
         if value is None:
             self._forget(key, group_id, topic, partition)
             return group_id
-        self._sequence += 1
-        commit = Commit(group_id, topic, partition)
-        commit.put(_checked(value), self._sequence)
+        commit = Commit(group_id, topic, partition, self.rows)
+        commit.put(_checked(value), self._next())
         if producer_id < 0:
             self._put(key, commit)
             return group_id
@@ -154,7 +184,7 @@ class OffsetStore:
         """Drop a group with its partition of __consumer_offsets; not by records."""
         for partitions in self._committed.pop(group_id, {}).values():
             for commit in partitions.values():
-                self._by_key.pop(_key_of(commit), None)
+                self._take_out(_key_of(commit))
         for producer_id in self._open.pop(group_id, set()):
             self._pending.get(producer_id, {}).pop(group_id, None)
 
@@ -162,10 +192,16 @@ class OffsetStore:
         self._committed.setdefault(commit.group_id, {}).setdefault(commit.topic, {})[commit.partition] = (
             commit
         )
+        self._take_out(key)
         self._by_key[key] = commit
 
+    def _take_out(self, key: bytes) -> None:
+        commit = self._by_key.pop(key, None)
+        if commit is not None:
+            commit.leave()
+
     def _forget(self, key: bytes, group_id: str, topic: str, partition: int) -> None:
-        self._by_key.pop(key, None)
+        self._take_out(key)
         _remove(self._committed, group_id, topic, partition)
         for producer_id in self._open.get(group_id, ()):
             _remove(self._pending.get(producer_id, {}), group_id, topic, partition)

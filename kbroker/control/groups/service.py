@@ -4,9 +4,11 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Catalogue, Topic
 from kbroker.control.config_resource import GROUP
+from kbroker.control.groups.commit_lane import CommitLane
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
 from kbroker.control.machine import Operation
@@ -53,12 +55,15 @@ class CatalogueView:
 class GroupService:
     """Runs in: control. Owner: the process's main. API handlers reach it by `of`."""
 
-    def __init__(self, broker: Broker, runtime: Runtime) -> None:
+    def __init__(self, broker: Broker, runtime: Runtime, appender: Appender) -> None:
         self.runtime = runtime
         self.shard = GroupShard(GroupSettings.of(broker.config), runtime, CatalogueView(broker.catalogue))
         self._broker = broker
         self._counted_rebalances = 0
         runtime.attach(self.shard)
+        self.lane = CommitLane(broker, runtime, self.shard, appender)
+        runtime.lane = self.lane
+        broker.block_servers.append(self.lane.take)
         broker.coordinators[COORDINATOR_TYPE] = runtime
         broker.attachments[GroupService] = self
         broker.deletion_listeners.append(self.topic_deleted)
@@ -97,10 +102,10 @@ class GroupService:
         self._check_topic()
         return await self.runtime.run(group_id, operation)
 
-    def ask(self, group_id: str, operation: Operation) -> Any:
+    def ask(self, group_id: str, operation: Operation, by_records: bool = False) -> Any:
         """The response of an operation of a group, or an awaitable of it (Runtime.ask). Raises KafkaError."""
         self._check_topic()
-        return self.runtime.ask(group_id, operation)
+        return self.runtime.ask(group_id, operation, by_records)
 
     def ask_beside(self, group_id: str, operation: Operation) -> Any:
         """As `ask`, for commits and heartbeats, which need not see each other (Runtime.ask_beside)."""

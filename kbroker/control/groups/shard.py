@@ -10,6 +10,7 @@ from collections.abc import Set
 from kbroker.control.groups import describe, offset_expiration
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.commit_passes import Entitled
 from kbroker.control.groups.consumer_group.describe import describe_consumer_group
 from kbroker.control.groups.consumer_group.groups import ConsumerGroups
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
@@ -19,7 +20,7 @@ from kbroker.control.groups.join import ClassicJoin, refused
 from kbroker.control.groups.leave import ClassicLeave
 from kbroker.control.groups.offset_commit import OffsetCommits
 from kbroker.control.groups.offset_fetch import fetch_offsets
-from kbroker.control.groups.rebalance import Rebalance
+from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.share_group.describe import describe_share_group
 from kbroker.control.groups.share_group.heartbeat import ShareHeartbeat
@@ -142,6 +143,14 @@ class GroupShard:
             code = error.code
         return Outcome(response=HeartbeatResponse(error_code=code))
 
+    def heartbeats_alike(self, request: HeartbeatRequest, answer: HeartbeatResponse) -> Entitled | None:
+        """Whether this heartbeat has this answer until the next other operation of its group."""
+        group = self.table.groups.get(request.group_id)
+        member = group.members.get(request.member_id) if isinstance(group, ClassicGroup) else None
+        if member is None or answer.error_code != ErrorCode.NONE:
+            return None
+        return Entitled(heartbeat_timer(request.group_id, member.member_id), member.session_timeout_ms)
+
     def leave(self, request: LeaveGroupRequest, now_ms: int) -> Outcome:
         """Response: LeaveGroupResponse in its batched form (v3 and later)."""
         if not request.group_id:
@@ -204,6 +213,10 @@ class GroupShard:
         Topics of the request have names; their ids are stored with them.
         """
         return self._commits.commit(request, api_version, now_ms)
+
+    def commits_alike(self, request: OffsetCommitRequest) -> Entitled | None:
+        """Whether commits of this sender pass as this one did until the next other operation of its group."""
+        return self._commits.entitled(request)
 
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest, api_version: int, now_ms: int

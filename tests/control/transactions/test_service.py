@@ -62,7 +62,7 @@ class Scene:
         self.log = Log()
         loop = asyncio.get_running_loop()
         self.groups = Runtime(self.broker, self.log, OFFSETS, loop)  # type: ignore[arg-type]
-        self.group_service = GroupService(self.broker, self.groups)
+        self.group_service = GroupService(self.broker, self.groups, self.log)  # type: ignore[arg-type]
         self.runtime = Runtime(self.broker, self.log, TOPIC, loop)  # type: ignore[arg-type]
         self.service = TransactionService(self.broker, self.runtime, self.log, self.group_service)  # type: ignore[arg-type]
 

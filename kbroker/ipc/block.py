@@ -1,0 +1,134 @@
+"""Blocks: many requests of clients, or many answers to them, in one frame of a link, without pickle.
+
+A block is a row of messages, each a head, up to two byte strings, and zeros up to the next multiple of 8. A request
+carries its peer (who asks: packed once a connection, see `pack_peer`) and its frame without the size; an answer carries
+a status and its frame with the size. Kernels of both sides read and write the same bytes. Calls of requests that
+travel in blocks are negative: ``~(serial << CALL_ROW_BITS | connection row)`` of the network process.
+"""
+
+import pickle
+import struct
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from kbroker.ipc.messages import ClientRequest
+from kbroker.protocol.frame import RequestHeader, parse_request
+from kbroker.protocol.schema import ProtocolError
+
+HEAD: Final = struct.Struct("<qqii")
+"""Bytes of the whole message; call; bytes of the peer (request) or status (answer); bytes of the frame."""
+HEAD_BYTES: Final = HEAD.size
+CALL_ROW_BITS: Final = 24
+ANSWERED: Final = 0
+CLOSE: Final = 1
+"""Status of an answer without a frame: close the connection."""
+FAILED: Final = 2
+"""As CLOSE, for a fault of control's own."""
+PEERS: Final = 1 << 16
+
+
+class Peer(NamedTuple):
+    """What control is told of a connection with each of its requests; see ClientRequest."""
+
+    connection_id: int
+    listener: str
+    client_host: str
+    client_port: int
+    principal: str
+    site: int
+
+
+def pack_peer(peer: Peer) -> bytes:
+    """The bytes that stand for a peer in a request."""
+    return pickle.dumps(tuple(peer), protocol=5)
+
+
+@lru_cache(PEERS)
+def _peer(packed: bytes) -> Peer:
+    return Peer._make(pickle.loads(packed))
+
+
+def pack_request(call: int, peer: bytes, frame: bytes) -> bytes:
+    """One request, as the network process's kernel writes it."""
+    return _message(call, len(peer), len(frame), padded(peer) + frame)
+
+
+def pack_answer(call: int, frame: bytes | None, status: int = ANSWERED) -> bytes:
+    """One answer. frame: the framed response, None to close the connection."""
+    if frame is None:
+        return _message(call, status or CLOSE, 0, b"")
+    return _message(call, status, len(frame), frame)
+
+
+def _message(call: int, second: int, frame_bytes: int, content: bytes) -> bytes:
+    pad = -len(content) & 7
+    return HEAD.pack(HEAD_BYTES + len(content) + pad, call, second, frame_bytes) + content + bytes(pad)
+
+
+def padded(content: bytes) -> bytes:
+    """The bytes, up to the next multiple of 8."""
+    return content + bytes(-len(content) & 7)
+
+
+def requests(block: bytearray) -> Iterator[tuple[int, bytes, bytes]]:
+    """(call, peer, frame) of each request of a block; not of those that have no call any more."""
+    position = 0
+    while position < len(block):
+        size, call, peer_bytes, frame_bytes = HEAD.unpack_from(block, position)
+        if call:
+            yield call, *_content(block, position + HEAD_BYTES, peer_bytes, frame_bytes)
+        position += size
+
+
+def request_at(block: bytearray, position: int) -> tuple[bytes, bytes]:
+    """(peer, frame) of the request at a position."""
+    _, _, peer_bytes, frame_bytes = HEAD.unpack_from(block, position)
+    return _content(block, position + HEAD_BYTES, peer_bytes, frame_bytes)
+
+
+def _content(block: bytearray, start: int, peer_bytes: int, frame_bytes: int) -> tuple[bytes, bytes]:
+    frame = start + peer_bytes + (-peer_bytes & 7)
+    return bytes(block[start : start + peer_bytes]), bytes(block[frame : frame + frame_bytes])
+
+
+def answers(block: bytearray) -> Iterator[tuple[int, int, bytes]]:
+    """(call, status, frame) of each answer of a block."""
+    position = 0
+    while position < len(block):
+        size, call, status, frame_bytes = HEAD.unpack_from(block, position)
+        start = position + HEAD_BYTES
+        yield call, status, bytes(block[start : start + frame_bytes])
+        position += size
+
+
+def client_request(peer: bytes, frame: bytes) -> ClientRequest:
+    """The request that a peer and a frame stand for. Raises ProtocolError for a header that can not be read."""
+    header, body = parse_request(frame)
+    return whole_request(_peer(peer), header, frame[body:])
+
+
+def whole_request(peer: Peer, header: RequestHeader, body: bytes) -> ClientRequest:
+    """A ClientRequest of its three parts."""
+    return ClientRequest(
+        peer.connection_id,
+        header.api_key,
+        header.api_version,
+        header.correlation_id,
+        header.client_id,
+        peer.listener,
+        peer.client_host,
+        peer.client_port,
+        peer.principal,
+        body,
+        peer.site,
+    )
+
+
+def split(block: bytearray) -> Iterator[tuple[int, ClientRequest]]:
+    """(call, request) of each request of a block whose header can be read."""
+    for call, peer, frame in requests(block):
+        try:
+            yield call, client_request(peer, frame)
+        except ProtocolError:
+            continue

@@ -1,0 +1,111 @@
+"""Requests for control pass Python by: in order, whole, and never for the wrong client."""
+
+import socket
+import struct
+import threading
+import time
+
+from kbroker.config.client_quotas import CLIENT_ID, REQUEST_PERCENTAGE, QuotaTable
+from kbroker.ipc.messages import ClientRequest, Image
+from kbroker.metrics.layout import REQUESTS, VERSION_COUNT
+from tests.net.conftest import NodeFactory
+from tests.net.requests import is_closed
+
+METADATA = 3
+
+
+def asking(correlation_id: int, api: int = METADATA, version: int = 1, body: bytes = b"") -> bytes:
+    return struct.pack(">ihhih", 10 + len(body), api, version, correlation_id, -1) + body
+
+
+def framed(correlation_id: int, size: int = 0) -> bytes:
+    return struct.pack(">ii", 4 + size, correlation_id) + bytes(size)
+
+
+def read(link: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        data = link.recv(min(1 << 20, size - len(found)))
+        assert data, f"closed after {len(found)} bytes"
+        found += data
+    return found
+
+
+def test_pipelined_requests_are_answered_in_order(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1}, answer=lambda request: framed(request.correlation_id))
+    links = [node.connect() for _ in range(5)]
+    for link in links:
+        link.sendall(b"".join(asking(number) for number in range(50)))
+    for link in links:
+        assert read(link, 50 * 8) == b"".join(framed(number) for number in range(50))
+    requests = int(node.shared.metrics[0, REQUESTS + METADATA * VERSION_COUNT + 1])
+    assert requests == 250
+
+
+def test_an_answer_that_the_socket_does_not_take_at_once_arrives_whole(node_factory: NodeFactory) -> None:
+    size = 30 << 20
+    node = node_factory({"t": 1}, answer=lambda request: framed(request.correlation_id, size))
+    link = node.connect()
+    link.sendall(asking(1) + asking(2))
+    time.sleep(0.2)
+    assert read(link, 8 + size) == framed(1, size)
+    assert read(link, 8 + size) == framed(2, size)
+
+
+def test_a_large_request_takes_the_way_over_python(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1}, answer=lambda request: framed(request.correlation_id))
+    link = node.connect()
+    body = bytes(range(256)) * 4096
+    link.sendall(asking(1, body=body) + asking(2, body=b"small"))
+    assert read(link, 16) == framed(1) + framed(2)
+    assert [request.body for request in node.control.requests] == [body, b"small"]
+
+
+def test_an_answer_to_a_client_that_left_reaches_nobody_else(node_factory: NodeFactory) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def answer(request: ClientRequest) -> bytes:
+        if request.correlation_id == 1:
+            asked.set()
+            assert go_on.wait(10)
+        return framed(request.correlation_id)
+
+    node = node_factory({"t": 1}, answer=answer)
+    first = node.connect()
+    first.sendall(asking(1))
+    assert asked.wait(10)
+    first.close()
+    node.closed_ids(1)
+    second = node.connect()  # takes the row of the first
+    second.sendall(asking(2))
+    go_on.set()
+    assert read(second, 8) == framed(2)
+
+
+def test_a_client_that_waits_when_control_goes_is_closed(node_factory: NodeFactory) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def answer(request: ClientRequest) -> bytes:
+        if request.correlation_id == 1:
+            asked.set()
+            assert go_on.wait(10)
+        return framed(request.correlation_id)
+
+    node = node_factory({"t": 1}, answer=answer)
+    link, other = node.connect(), node.connect()
+    link.sendall(asking(1))
+    assert asked.wait(10)
+    node.control.drop()
+    assert is_closed(link)
+    go_on.set()
+    other.sendall(asking(2))
+    assert read(other, 8) == framed(2)
+
+
+def test_while_there_are_quotas_every_request_is_pythons(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1}, answer=lambda request: framed(request.correlation_id))
+    table = QuotaTable({((CLIENT_ID, "other"),): {REQUEST_PERCENTAGE: 50.0}})
+    node.control.tell(Image(2, False, (), quotas=table))
+    link = node.connect()
+    link.sendall(asking(1))
+    assert read(link, 8) == framed(1)
