@@ -20,6 +20,7 @@ from bench.scenarios import (
     many_partitions,
     partitions,
     pressure,
+    questions,
     raw_fetch,
     raw_produce,
     recovery,
@@ -50,4 +51,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     connections.SCENARIO,
     *pressure.SCENARIOS,
     *groups.SCENARIOS,
+    *questions.SCENARIOS,
 )

@@ -1,0 +1,103 @@
+"""The small questions that clients ask between batches. Every answer is held against the first one."""
+
+import socket
+import struct
+from collections.abc import Callable
+
+from bench.members import CORRELATION_ID
+from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
+from bench.turn import Turn
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.frame import encode_request
+from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kbroker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kbroker.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from kbroker.protocol.schema import Struct
+
+CONNECTIONS = 50
+PARTITIONS = 3
+LATEST = -1
+
+
+def _framed(api: ApiKey, version: int, request: Struct) -> bytes:
+    return encode_request(api, version, CORRELATION_ID, "bench", request)
+
+
+def _ask(port: int, frame: bytes) -> bytes:
+    """The whole answer to one request."""
+    with socket.create_connection(("127.0.0.1", port)) as link, link.makefile("rb") as stream:
+        link.sendall(frame)
+        size = stream.read(4)
+        return size + stream.read(*struct.unpack(">i", size))
+
+
+def _repeat(turn: Turn, frame: bytes) -> Measures:
+    port, folder = turn.target.port, turn.target.folder
+    _ask(port, frame)  # the first may make something; the second is what all the others are like
+    sent, expected = folder / "requests.bin", folder / "answer.bin"
+    sent.write_bytes(frame * CONNECTIONS)
+    expected.write_bytes(_ask(port, frame))
+    load = turn.load("repeat", requests=sent, answer=expected, connections=CONNECTIONS, **turn.timed())
+    return {**load.rate("requests"), **load.latency("answer")}
+
+
+def metadata(turn: Turn) -> Measures:
+    topic = turn.topic("asked", PARTITIONS)
+    return _repeat(
+        turn, _framed(ApiKey.METADATA, 12, MetadataRequest([MetadataRequestTopic(name=topic)], False))
+    )
+
+
+def coordinators(turn: Turn) -> Measures:
+    asked = FindCoordinatorRequest(coordinator_keys=[f"bench-{turn.number}"])
+    return _repeat(turn, _framed(ApiKey.FIND_COORDINATOR, 4, asked))
+
+
+def latest(turn: Turn) -> Measures:
+    topic = turn.topic("asked", PARTITIONS)
+    parts = [ListOffsetsPartition(index, -1, LATEST) for index in range(PARTITIONS)]
+    return _repeat(
+        turn, _framed(ApiKey.LIST_OFFSETS, 8, ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, parts)]))
+    )
+
+
+def committed(turn: Turn) -> Measures:
+    topic, group = turn.topic("asked", PARTITIONS), f"bench-{turn.number}"
+    _ask(
+        turn.target.port,
+        _framed(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=[group])),
+    )
+    parts = [OffsetCommitRequestPartition(index, 1000) for index in range(PARTITIONS)]
+    commit = OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic(topic, partitions=parts)])
+    _ask(turn.target.port, _framed(ApiKey.OFFSET_COMMIT, 8, commit))
+    wanted = OffsetFetchRequestTopics(topic, partition_indexes=list(range(PARTITIONS)))
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=[wanted])])
+    return _repeat(turn, _framed(ApiKey.OFFSET_FETCH, 8, asked))
+
+
+def _scenario(name: str, title: str, run: Callable[[Turn], Measures]) -> Scenario:
+    measures = (
+        rate(1.0, "requests/s"),
+        cpu_per_message(what="request"),
+        latency("p99", what="answer"),
+        client_cpu(),
+    )
+    return Scenario(name, f"{title}, {CONNECTIONS} connections", measures, run)
+
+
+SCENARIOS = (
+    _scenario("ask_metadata", "Metadata of a topic", metadata),
+    _scenario("ask_coordinator", "FindCoordinator of a group", coordinators),
+    _scenario("ask_latest", f"ListOffsets, the latest of {PARTITIONS} partitions", latest),
+    _scenario("ask_committed", f"OffsetFetch of {PARTITIONS} partitions", committed),
+)
