@@ -4,6 +4,7 @@ import heapq
 import logging
 import shutil
 from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from kbroker.ipc.crash_point import crash_point
@@ -12,12 +13,14 @@ log = logging.getLogger(__name__)
 
 
 class Deletions:
-    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; `remove` may run in any thread.
+    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; files are removed by a thread of its own,
+    because a large one keeps whoever removes it for as long as its pages take to be freed: 10 ms for 100 MB and more.
 
     What is left here at a stop is removed by the next start (see leftovers.py, LogDir.remove_deleted)."""
 
     def __init__(self) -> None:
         self._due: list[tuple[int, str]] = []
+        self._thread: ThreadPoolExecutor | None = None
 
     def add(self, paths: Iterable[str], due_ms: int) -> None:
         """Have paths (files or folders) removed at a time."""
@@ -35,6 +38,14 @@ class Deletions:
         while self._due and self._due[0][0] <= now_ms:
             found.append(heapq.heappop(self._due)[1])
         return found
+
+    def remove_due(self, now_ms: int) -> Future[None] | None:
+        """Have removed what is due; None when nothing is."""
+        if not (paths := self.take_due(now_ms)):
+            return None
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "deletion")
+        return self._thread.submit(remove, paths)
 
 
 def remove(paths: Iterable[str]) -> None:

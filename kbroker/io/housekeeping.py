@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.io import append_row as ar
-from kbroker.io import deletions
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
@@ -141,7 +140,7 @@ class Housekeeping:
     def _look(self) -> None:
         now = wall_clock_ms()
         self._logs.check_dirs()
-        deletions.remove(self._logs.deletions.take_due(now))
+        self._logs.deletions.remove_due(now)
         self._logs.heal()
         self.write_cleaner_offsets()
         self._durability.measure()

@@ -17,6 +17,19 @@ def test_paths_come_due_in_order() -> None:
     assert waiting.take_due(100) == []
 
 
+def test_what_is_due_is_removed_beside_the_appends(tmp_path: Path) -> None:
+    waiting = Deletions()
+    assert waiting.remove_due(100) is None
+    for name in ("old", "young"):
+        (tmp_path / name).write_text("")
+    waiting.add([str(tmp_path / "old")], 10)
+    waiting.add([str(tmp_path / "young")], 20)
+    removed = waiting.remove_due(10)
+    assert removed is not None
+    removed.result(10)
+    assert [path.name for path in tmp_path.iterdir()] == ["young"]
+
+
 def test_files_and_folders_are_removed_and_gone_ones_are_no_error(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "x").write_text("")
