@@ -60,6 +60,7 @@ class Context:
         self.epoll = select.epoll()
         self.plan: Words = np.zeros((PLAN_ROWS, fl.PLAN_WORDS), np.int64)
         self._parts: Words = np.zeros((fl.PARTS, fl.PART_WORDS), np.int64)
+        self._unused = 0
         self._snapshot: Words = np.zeros(sm.SLOT_WORDS, np.int64)
         self._start_chunks()
         self._start_words(config)
@@ -166,20 +167,26 @@ class Context:
         self.connections[number, nl.CN_FD] = -1
         self.free_rows.append(number)
 
-    def trim(self) -> int:
-        """Give back the memory of free chunks that were not used since the last call; returns their number.
+    def trim(self) -> None:
+        """Let ``give_back`` have the free chunks that were not used since the last call.
 
         Untouched pages cost nothing: a burst must not keep its memory for good."""
         words = self.words
-        unused = int(words[nl.CX_FREE_CHUNK_LOW])
+        self._unused = int(words[nl.CX_FREE_CHUNK_LOW])
         words[nl.CX_FREE_CHUNK_LOW] = words[nl.CX_FREE_CHUNK_COUNT]
-        given = 0
-        for chunk in self.free_chunks[:unused].tolist():
-            if self.chunks[chunk, nl.CH_TOUCHED]:
-                self.arena.map.madvise(MADV_REMOVE, chunk * CHUNK_BYTES, CHUNK_BYTES)
-                self.chunks[chunk, nl.CH_TOUCHED] = 0
-                given += 1
-        return given
+
+    def give_back(self) -> bool:
+        """Give back the memory of one of them; False when there is none left. Not all at once: it costs 0.25 ms of
+        kernel time for each MiB, which whoever waits for an answer would wait for."""
+        unused = min(self._unused, int(self.words[nl.CX_FREE_CHUNK_LOW]))
+        free = self.free_chunks[:unused]
+        touched = np.flatnonzero(self.chunks[free, nl.CH_TOUCHED])
+        if not len(touched):
+            return False
+        chunk = int(free[touched[0]])
+        self.arena.map.madvise(MADV_REMOVE, chunk * CHUNK_BYTES, CHUNK_BYTES)
+        self.chunks[chunk, nl.CH_TOUCHED] = 0
+        return True
 
 
 MADV_REMOVE: Final = 9  # mmap.MADV_REMOVE, which not every build of Python names

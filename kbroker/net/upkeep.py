@@ -46,6 +46,10 @@ class Upkeep:
         if words[nl.CX_STALLED] >= 0 and not words[nl.CX_FREE_CHUNK_COUNT]:
             self._free_room(now - STALLED_NS)
 
+    def give_back(self) -> bool:
+        """Give some memory of the arena back; False when there is no more to give."""
+        return self._context.give_back()
+
     def _quiet_since(self, before_ns: int) -> list[int]:
         table = self._context.connections
         flags = table[:, nl.CN_FLAGS]

@@ -22,6 +22,7 @@ from kbroker.net.upkeep import Upkeep
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
+GIVE_BACK_SECONDS = 0.02  # between two chunks of memory that are given back
 OLD_ENTRIES_SECONDS = 0.001
 DRAIN_SECONDS = 5.0
 DRAIN_POLL_SECONDS = 0.005
@@ -110,11 +111,14 @@ async def _serve(
 
 async def _tick(upkeep: Upkeep, fetches: Fetches) -> None:
     loop = asyncio.get_running_loop()
+    due = loop.time()
     while True:
-        due = loop.time() + TICK_SECONDS
-        await asyncio.sleep(TICK_SECONDS)
+        due = max(due, loop.time() - TICK_SECONDS) + TICK_SECONDS
+        await asyncio.sleep(due - loop.time())
         upkeep.tick(max(0.0, loop.time() - due))
         fetches.measure()
+        while upkeep.give_back() and loop.time() < due + TICK_SECONDS - GIVE_BACK_SECONDS:
+            await asyncio.sleep(GIVE_BACK_SECONDS)
 
 
 async def _drain(upkeep: Upkeep, fetches: Fetches) -> None:
