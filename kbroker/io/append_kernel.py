@@ -170,6 +170,17 @@ def remember(producers: Table, batch: Words, row: Words, transactional: bool) ->
 
 
 @inlined
+def kept_below(slots: Table, row: Words, slot: int) -> int:
+    """The offset below which records are where acks=all wants them."""
+    durable = slots[slot, sm.SLOT_DURABLE]
+    if not slots[slot, sm.SLOT_FLAGS] & sm.FLAG_REPLICATED:
+        return durable
+    if row[ar.ROW_FLUSH_RECORDS] < ar.NEVER:
+        return min(slots[slot, sm.SLOT_HIGH_WATERMARK], durable)
+    return slots[slot, sm.SLOT_HIGH_WATERMARK]
+
+
+@inlined
 def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batch: Words, out: Words) -> int:
     """Decide one append: STOP_NONE with error or offsets in ``batch``, or why Python must act first."""
     now_ms = out[ds.OUT_NOW_MS]
@@ -204,6 +215,8 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
     if idempotent:
         outcome = check_producer(producers, batch, row, transactional)
         if outcome == pr.DUPLICATE:
+            if batch[ds.BATCH_HELD] != 0 and batch[ds.BATCH_LAST_OFFSET] < kept_below(slots, row, slot):
+                batch[ds.BATCH_HELD] = 0  # nothing more may happen to this log that would answer it
             return ds.STOP_NONE
         if outcome != pr.IN_SEQUENCE:
             batch[ds.BATCH_ERROR] = outcome

@@ -308,3 +308,22 @@ def test_transaction_marker_is_written_and_left_for_python_to_finish(case: Drain
     assert (marker.append.token, marker.append.base_offset) == (token, 0)
     assert case.outcomes(client=1) == []
     assert case.words[layout.SLOT_LOG_END] == 1
+
+
+@pytest.mark.parametrize("flag", [layout.FLAG_DURABLE, layout.FLAG_REPLICATED])
+def test_a_resent_batch_that_is_kept_already_is_answered_at_once(tmp_path: Path, flag: int) -> None:
+    """As after a restart: nothing else may be appended that would move what it waits for."""
+    case = DrainCase(tmp_path)
+    case.words[layout.SLOT_FLAGS] = flag
+    case.push(batch(producer=(7, 0, 0)), acks=-1)
+    case.drain.run()
+    assert case.outcomes() == []
+    again = case.push(batch(producer=(7, 0, 0)), acks=-1)
+    case.drain.run()
+    assert case.outcomes() == [], "the first one is not kept yet"
+    case.words[layout.SLOT_DURABLE if flag == layout.FLAG_DURABLE else layout.SLOT_HIGH_WATERMARK] = 1
+    once_more = case.push(batch(producer=(7, 0, 0)), acks=-1)
+    case.drain.run()
+    assert case.outcomes() == [(once_more, 0, 0)]
+    assert case.drain.release(case.slot) == 2
+    assert case.outcomes() == [(1, 0, 0), (again, 0, 0)]
