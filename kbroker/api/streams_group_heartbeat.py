@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat (key 88), v0: join, take part in and leave a streams group (KIP-1071).
 
-Offered with the feature streams.version 1. Internal topics that the topology needs are created beside the answer; the
-member learns of them by the status of its next heartbeats.
+Offered with the feature streams.version 1. Internal topics that the topology needs are created before the answer
+leaves, which still says that they are missing; the next heartbeat finds them.
 """
 
 import logging
@@ -17,7 +17,7 @@ from kbroker.control.groups.streams_group.topology import InternalTopic
 from kbroker.control.topic_change import create_topics
 from kbroker.control.topic_plan import NewTopic
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
@@ -50,7 +50,12 @@ def refuse(
 async def _create(broker: Broker, group_id: str, result: HeartbeatResult) -> None:
     """Create the internal topics; what can not be created is told with the status that says they are missing."""
     made = await create_topics(broker, [_wish(topic) for topic in result.missing])
-    failed = {name: why for name, why in made.items() if isinstance(why, KafkaError)}
+    failed = {
+        name: why
+        for name, why in made.items()
+        if isinstance(why, KafkaError)
+        and why.code is not ErrorCode.TOPIC_ALREADY_EXISTS  # made by another member
+    }
     if not failed:
         return
     log.warning("group %s: internal topics could not be created: %s", group_id, failed)
