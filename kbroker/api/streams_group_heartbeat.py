@@ -36,7 +36,7 @@ async def handle(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> 
         request.group_id, lambda now_ms: service.shard.streams_heartbeat(who, request, now_ms)
     )
     if result.missing:
-        await _create(ctx.broker, request.group_id, result)
+        await create_internal_topics(ctx.broker, request.group_id, result)
     return result.response
 
 
@@ -47,7 +47,7 @@ def refuse(
     return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
 
 
-async def _create(broker: Broker, group_id: str, result: HeartbeatResult) -> None:
+async def create_internal_topics(broker: Broker, group_id: str, result: HeartbeatResult) -> None:
     """Create the internal topics; what can not be created is told with the status that says they are missing."""
     made = await create_topics(broker, [_wish(topic) for topic in result.missing])
     failed = {

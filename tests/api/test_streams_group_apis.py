@@ -1,0 +1,47 @@
+"""Internal topics of streams groups: made before the answer leaves, or the member is told why not; UnregisterBroker."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kbroker.api.streams_group_heartbeat import create_internal_topics
+from kbroker.control.groups.streams_group.configured_topology import Status as Code
+from kbroker.control.groups.streams_group.heartbeat import HeartbeatResult
+from kbroker.control.groups.streams_group.topology import InternalTopic
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.streams_group_heartbeat import Status, StreamsGroupHeartbeatResponse
+from kbroker.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from tests.api.in_process import ask
+from tests.control.fakes import world
+
+MISSING = "Internal topics are missing: bad, good"
+
+
+def test_internal_topics_are_made_with_their_configs_and_failures_are_told(tmp_path: Path) -> None:
+    response = StreamsGroupHeartbeatResponse(status=[Status(Code.MISSING_INTERNAL_TOPICS, MISSING)])
+    topics = (
+        InternalTopic("good", 3, -1, (("cleanup.policy", "compact"),)),
+        InternalTopic("bad", 2, 0, (("cleanup.policy", "bogus"),)),
+    )
+    with world(tmp_path) as made:
+        for _ in range(2):  # the second time "good" is there already, which is no failure
+            asyncio.run(create_internal_topics(made.broker, "app", HeartbeatResult(response, topics)))
+        assert len(made.broker.catalogue.topics["good"].partitions) == 3
+        assert made.broker.topic_config("good").compact
+        assert "bad" not in made.broker.catalogue.topics
+    assert response.status is not None
+    told = response.status[0].status_detail
+    assert told.startswith(f"{MISSING}; Creation failed: bad (")
+    assert "good (" not in told
+
+
+@pytest.mark.parametrize(
+    ("node", "code"), [(99, ErrorCode.BROKER_ID_NOT_REGISTERED), (1, ErrorCode.INVALID_REQUEST)]
+)
+def test_no_broker_can_be_unregistered(tmp_path: Path, node: int, code: ErrorCode) -> None:
+    with world(tmp_path) as made:
+        assert made.broker.node_id == 1
+        answer = asyncio.run(ask(made.broker, ApiKey.UNREGISTER_BROKER, 0, UnregisterBrokerRequest(node)))
+        assert answer.error_code == code
