@@ -6,6 +6,7 @@ import pytest
 
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.streams_group.configured_topology import Status
+from kbroker.control.groups.streams_group.member import MemberState
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.streams_group_heartbeat import RequestTaskIds, TopicInfo
 from tests.control.groups.coordinator import Coordinator
@@ -148,6 +149,10 @@ def test_a_successor_goes_on_where_the_group_was() -> None:
     two.leave()
     settle(again, one)
     assert set(active_tasks(one)) == EVERY_TASK
+
+
+def test_the_states_of_members_are_written_as_apache_kafka_does() -> None:
+    assert [int(state) for state in MemberState] == [1, 2, 3, 127]
 
 
 def test_sessions_start_anew_after_a_restart() -> None:

@@ -13,11 +13,11 @@ STATIC_LEAVE_EPOCH: Final = -2
 
 
 class MemberState(IntEnum):
-    """Values as in the record."""
+    """Values as in the record; those of streams groups begin at 1."""
 
-    STABLE = 0
-    UNREVOKED_TASKS = 1
-    UNRELEASED_TASKS = 2
+    STABLE = 1
+    UNREVOKED_TASKS = 2
+    UNRELEASED_TASKS = 3
     UNKNOWN = 127
 
 
