@@ -100,6 +100,12 @@ class Conductor:
         say(
             f"drain: {records} offsets, {'complete' if whole else 'NOT complete'}, {time.monotonic() - began:.1f} s"
         )
+        for topic, partitions in self.run.ends.items():
+            for partition, end in partitions.items():
+                if end.last_stable_offset < end.high_watermark:
+                    say(
+                        f"a transaction stays open in {topic}-{partition} from offset {end.last_stable_offset} on"
+                    )
         return whole
 
     def _start_locust(self) -> None:

@@ -64,11 +64,14 @@ def wait_stable(run: Run, seconds: float) -> bool:
 
 
 def find_committed(run: Run, groups: dict[str, list[str]]) -> dict[str, dict[str, dict[str, int]]]:
-    """Committed offsets: group, topic, partition; partitions without one are left out."""
+    """Committed offsets: group, topic, partition; partitions without one are left out.
+
+    Offsets of a transaction that never ends are no committed ones; asking for stable ones would wait for ever.
+    """
     partitions = {topic.name: topic.partitions for topic in run.topics}
     found: dict[str, dict[str, dict[str, int]]] = {}
     for group, topics in groups.items():
-        reader = Consumer({"bootstrap.servers": run.bootstrap, "group.id": group, "log_level": 0})
+        reader = _reader(run.bootstrap, "read_uncommitted", group)
         try:
             places = [
                 TopicPartition(topic, number) for topic in topics for number in range(partitions[topic])
@@ -83,11 +86,11 @@ def find_committed(run: Run, groups: dict[str, list[str]]) -> dict[str, dict[str
     return found
 
 
-def _reader(bootstrap: str, isolation: str) -> Consumer:
+def _reader(bootstrap: str, isolation: str, group: str = "nobody") -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "nobody",
+            "group.id": group,
             "isolation.level": isolation,
             "enable.auto.commit": False,
             "log_level": 0,

@@ -76,5 +76,10 @@ def spark_session(
     for key, value in (chosen | (settings or {})).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    if submitted and small:  # 200 shuffle partitions, Spark's default, take minutes for nothing
+        given = spark.sparkContext.getConf()
+        for key, value in SMALL.items():
+            if key.startswith("spark.sql.") and not given.contains(key):
+                spark.conf.set(key, value)
     spark.dataSource.register(SegmentSource)
     return spark
