@@ -2,6 +2,7 @@
 
 import socket
 import struct
+import time
 from collections.abc import Callable
 
 from bench.members import CORRELATION_ID
@@ -25,8 +26,9 @@ from kbroker.protocol.messages.offset_fetch import (
 from kbroker.protocol.schema import Struct
 
 CONNECTIONS = 50
-PARTITIONS = 3
+PARTITIONS = 1  # Apache Kafka names several in any order
 LATEST = -1
+SETTLE_S = 0.2
 
 
 def _framed(api: ApiKey, version: int, request: Struct) -> bytes:
@@ -43,10 +45,13 @@ def _ask(port: int, frame: bytes) -> bytes:
 
 def _repeat(turn: Turn, frame: bytes) -> Measures:
     port, folder = turn.target.port, turn.target.folder
-    _ask(port, frame)  # the first may make something; the second is what all the others are like
+    answer, last = _ask(port, frame), b""
+    while answer != last:  # the first may make something
+        time.sleep(SETTLE_S)
+        answer, last = _ask(port, frame), answer
     sent, expected = folder / "requests.bin", folder / "answer.bin"
     sent.write_bytes(frame * CONNECTIONS)
-    expected.write_bytes(_ask(port, frame))
+    expected.write_bytes(answer)
     load = turn.load("repeat", requests=sent, answer=expected, connections=CONNECTIONS, **turn.timed())
     return {**load.rate("requests"), **load.latency("answer")}
 
@@ -98,6 +103,6 @@ def _scenario(name: str, title: str, run: Callable[[Turn], Measures]) -> Scenari
 SCENARIOS = (
     _scenario("ask_metadata", "Metadata of a topic", metadata),
     _scenario("ask_coordinator", "FindCoordinator of a group", coordinators),
-    _scenario("ask_latest", f"ListOffsets, the latest of {PARTITIONS} partitions", latest),
-    _scenario("ask_committed", f"OffsetFetch of {PARTITIONS} partitions", committed),
+    _scenario("ask_latest", "ListOffsets, the latest of a partition", latest),
+    _scenario("ask_committed", "OffsetFetch of a partition", committed),
 )
