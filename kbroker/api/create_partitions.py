@@ -40,8 +40,13 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
             await grow_topic(ctx.broker, *wish, count_added=quota.record)
             results.append(CreatePartitionsTopicResult(topic.name))
         except KafkaError as error:
-            results.append(CreatePartitionsTopicResult(topic.name, error.code, error.message))
+            results.append(CreatePartitionsTopicResult(topic.name, error.code, _text(error)))
     return CreatePartitionsResponse(quota.throttle_ms, results)
+
+
+def _text(error: KafkaError) -> str | None:
+    """Kafka leaves it out for a topic that is not there; clients put in their own."""
+    return None if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error.message
 
 
 def refuse(request: CreatePartitionsRequest, error: KafkaError, version: int) -> CreatePartitionsResponse:

@@ -28,10 +28,7 @@ def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConf
     """One result per resource."""
     for resource in request.resources:
         if resource.resource_type not in NAMES:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"Unexpected resource type UNKNOWN for resource {resource.resource_name}",
-            )
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
     return DescribeConfigsResponse(
         results=[_result(ctx, request, resource) for resource in request.resources]
     )

@@ -70,7 +70,14 @@ class ErrorCode(IntEnum):
     INVALID_REPLICA_ASSIGNMENT = 39, False, "the replica assignment is not valid"
     INVALID_CONFIG = 40, False, "the configuration is not valid"
     NOT_CONTROLLER = 41, True, "this is not the controller"
-    INVALID_REQUEST = 42, False, "the request is malformed or contradicts itself"
+    INVALID_REQUEST = (
+        42,
+        False,
+        (
+            "This most likely occurs because of a request being malformed by the client library or the message was "
+            "sent to an incompatible broker. See the broker logs for more details."
+        ),
+    )
     UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, False, "the message format does not support this request"
     POLICY_VIOLATION = 44, False, "the request breaks a configured policy"
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45, False, "the sequence number does not follow the last one"

@@ -29,6 +29,7 @@ from kbroker.protocol.messages import list_offsets as lo
 from kbroker.protocol.messages import list_partition_reassignments as lpr
 from kbroker.protocol.messages import metadata as md
 from kbroker.protocol.messages import offset_for_leader_epoch as ofe
+from kbroker.protocol.messages import unregister_broker as ub
 from kbroker.protocol.messages import update_features as uf
 from tests.compat.raw import Case, Peer, case
 
@@ -177,6 +178,7 @@ PARTITIONS: list[Case] = [
     case("delete records of nothing", K.DELETE_RECORDS, (0, 2), deletion("absent", (0, 1))),
     case("delete records beyond", K.DELETE_RECORDS, (0, 2), deletion("one", (0, 1 << 40), (9, 0), (1, -2))),
     case("delete records", K.DELETE_RECORDS, (0, 2), deletion("one", (0, 1), (1, -1))),
+    case("delete internal", K.DELETE_RECORDS, (0, 2), deletion("__consumer_offsets", (0, -1))),
     case("delete compacted", K.DELETE_RECORDS, (0, 2), deletion("compacted", (0, -1))),
     case("offset after", K.LIST_OFFSETS, (1, 11), offsets(("one", 0, -2), ("one", 0, 0))),
 ]  # fmt: skip
@@ -249,8 +251,10 @@ GROW_AND_DELETE: list[Case] = [
     case("grow, refused", K.CREATE_PARTITIONS, (0, 3), growth(
         ("two", 2), ("one", 1), ("absent", 5), ("defaults", 2, [[2]]), ("assigned", 5, [[1]]), ("configured", 3, [[]]),
         ("same", 3), ("same", 4)), ignore=frozenset({"results.error_message"})),
+    case("grow what is not there", K.CREATE_PARTITIONS, (3, 3), growth(("absent", 5), ("bad name", 5)), same_text=True),
     later("grown", K.METADATA, (12, 12), metadata("two", "dotted.name")),
-    case("delete", K.DELETE_TOPICS, (5, 5), dt.DeleteTopicsRequest(["defaults", "absent"], [], WAIT_MS)),
+    case("delete", K.DELETE_TOPICS, (5, 5), dt.DeleteTopicsRequest(["defaults", "absent"], [], WAIT_MS),
+         same_text=True),
     case("delete, old", K.DELETE_TOPICS, (1, 4), dt.DeleteTopicsRequest(["absent", "absent", "no"], [], WAIT_MS)),
     case("delete by id", K.DELETE_TOPICS, (6, 6), lambda peer: dt.DeleteTopicsRequest(timeout_ms=WAIT_MS, topics=[
         dt.DeleteTopicState(None, peer.topic_id("assigned")), dt.DeleteTopicState(None, ID),
@@ -298,7 +302,8 @@ CONFIGS: list[Case] = [
     case("loggers of another", K.DESCRIBE_CONFIGS, (1, 4), described(LOGGER, "9"), same_text=True),
     case("metrics without name", K.DESCRIBE_CONFIGS, (1, 4), described(METRICS, ""), same_text=True),
     case("group without name", K.DESCRIBE_CONFIGS, (1, 4), described(GROUP, ""), same_text=True),
-    case("unknown type", K.DESCRIBE_CONFIGS, (1, 4), described(99, "x")),
+    case("unregister nobody", K.UNREGISTER_BROKER, (0, 0), ub.UnregisterBrokerRequest(99), same_text=True),
+    case("unknown type", K.DESCRIBE_CONFIGS, (1, 4), described(99, "x"), same_text=True),
     case("set topic", K.INCREMENTAL_ALTER_CONFIGS, (0, 1), altered(TOPIC, "one", ("retention.ms", SET, "777"))),
     case("append to topic", K.INCREMENTAL_ALTER_CONFIGS, (1, 1),
          altered(TOPIC, "one", ("cleanup.policy", APPEND, "compact"))),
@@ -310,6 +315,7 @@ CONFIGS: list[Case] = [
         case(f"alter, refused {number}", K.INCREMENTAL_ALTER_CONFIGS, (0, 1), request, same_text=True)
         for number, request in enumerate((
             altered(TOPIC, "absent", ("retention.ms", SET, "1")),
+            altered(TOPIC, "bad name", ("retention.ms", SET, "1")),
             altered(TOPIC, "one", ("bogus", SET, "1")),
             altered(TOPIC, "one", ("retention.ms", SET, "x")),
             altered(TOPIC, "one", ("retention.ms", APPEND, "1")),

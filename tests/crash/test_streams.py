@@ -23,17 +23,28 @@ SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "group.initial.rebalance.delay.ms": "100",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "2000",
+    "group.streams.min.heartbeat.interval.ms": "100",
+    "group.streams.heartbeat.interval.ms": "300",
+    "group.streams.initial.rebalance.delay.ms": "100",
 }
 VICTIMS = ("control", "network 0", "application", "io 0", "everything")
 
 
 @pytest.fixture
-def application(kafka_jars: str, tmp_path: Path) -> Iterator[Callable[[str], WordCount]]:
+def protocol(request: pytest.FixtureRequest) -> str:
+    """The group protocol of the application, "classic" unless a test asks for another."""
+    return str(getattr(request, "param", "classic"))
+
+
+@pytest.fixture
+def application(kafka_jars: str, tmp_path: Path, protocol: str) -> Iterator[Callable[[str], WordCount]]:
     """Starts instances of the word count; ends them all."""
     started: list[WordCount] = []
 
     def start(bootstrap: str) -> WordCount:
-        started.append(WordCount(tmp_path, bootstrap, f"words-{len(started)}"))
+        started.append(WordCount(tmp_path, bootstrap, f"words-{len(started)}", protocol))
         return started[-1]
 
     yield start
@@ -75,11 +86,14 @@ def counting(
     return broker, lines, instance, progress
 
 
+@pytest.mark.parametrize(
+    ("protocol", "kills"), [("classic", KILLS), ("streams", KILLS // 2)], indirect=["protocol"]
+)
 def test_word_count_is_exact_whoever_is_killed(
-    broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount]
+    broker_factory: Callable[..., KBroker], application: Callable[[str], WordCount], kills: int
 ) -> None:
     broker, lines, instance, progress = counting(broker_factory, application)
-    for number in range(KILLS):
+    for number in range(kills):
         time.sleep(random.Random(number).uniform(0.2, 1.0))
         victim = VICTIMS[number % len(VICTIMS)]
         if victim == "application":
@@ -93,7 +107,7 @@ def test_word_count_is_exact_whoever_is_killed(
             kill_running(broker, victim)
     progress.close()
     judge(broker, lines, instance.said)
-    print(f"{KILLS} kills, {lines.words.total()} words counted")
+    print(f"{kills} kills, {lines.words.total()} words counted")
     broker.stop()
 
 

@@ -32,10 +32,12 @@ SETTINGS = {
     # stores in memory: each start restores from the changelog, and a killed one's transactions time out
     "dsl.store.suppliers.class": "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers",
     "producer.transaction.timeout.ms": "2000",
-    "consumer.session.timeout.ms": "2000",
-    "consumer.heartbeat.interval.ms": "300",
     "reconnect.backoff.max.ms": "100",
     "retry.backoff.ms": "20",
+}
+BY_PROTOCOL = {
+    "classic": {"consumer.session.timeout.ms": "2000", "consumer.heartbeat.interval.ms": "300"},
+    "streams": {"group.protocol": "streams"},  # the broker says how long a session is
 }
 WORDS = [f"word{number}" for number in range(30)]
 LINE_WORDS = 4
@@ -45,12 +47,14 @@ PAUSE_S = 0.02
 class WordCount:
     """One instance of the application, a JVM of its own."""
 
-    def __init__(self, folder: Path, bootstrap: str, name: str) -> None:
+    def __init__(self, folder: Path, bootstrap: str, name: str, protocol: str = "classic") -> None:
         self.output = folder / f"{name}.out"
         state = folder / name
         state.mkdir()
         config = folder / f"{name}.properties"
-        settings = SETTINGS | {"bootstrap.servers": bootstrap, "state.dir": str(state)}
+        settings = (
+            SETTINGS | BY_PROTOCOL[protocol] | {"bootstrap.servers": bootstrap, "state.dir": str(state)}
+        )
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         command = java_command(MAIN, str(config), jvm=(*QUICK_JVM, f"-Djava.io.tmpdir={state}"))
         with open(self.output, "ab") as out:
