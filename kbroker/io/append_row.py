@@ -46,4 +46,5 @@ ROW_TOO_FEW = 30  # 1: fewer in-sync replicas than min.insync.replicas, so acks=
 ROW_PLAIN_SYNC = (
     31  # 1: one fdatasync of the active .log puts everything on disk (nothing rolled, names are synced)
 )
+ROW_LAST_ABORTED = 33  # behind this offset no aborted transaction ends; -1: there is none
 ROW_CUTS = 32  # how often the log was truncated: a sync begun before speaks of other records

@@ -91,6 +91,7 @@ class Partition(ReplicaLog):
     def index_aborted(self, aborted: AbortedTransaction) -> None:
         """Note an aborted transaction whose marker was appended to the active segment."""
         transaction_index.append(self.folder, int(self.row[ar.ROW_BASE_OFFSET]), aborted)
+        self.row[ar.ROW_LAST_ABORTED] = max(aborted.last_offset, int(self.row[ar.ROW_LAST_ABORTED]))
 
     # --- deleting ----------------------------------------------------------------------------------------
 

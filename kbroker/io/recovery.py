@@ -79,6 +79,7 @@ class LoadedLog:
     deleted: list[str] = field(default_factory=list)
     truncated_bytes: int = 0
     scanned_bytes: int = 0
+    has_aborted: bool = False  # whether a segment has a transaction index
 
 
 class LogLoader:
@@ -143,6 +144,14 @@ class LogLoader:
             deleted=self._deleted,
             truncated_bytes=self._truncated,
             scanned_bytes=self._scanned,
+            has_aborted=self._has_aborted(),
+        )
+
+    def _has_aborted(self) -> bool:
+        if any(name.endswith(files.TXN_INDEX) for name in self._names):
+            return True
+        return any(
+            Path(files.path(self.folder, base, files.TXN_INDEX)).exists() for base in self._indexed_anew
         )
 
     def _list(self) -> None:

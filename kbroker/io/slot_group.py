@@ -37,6 +37,7 @@ def publish(
         layout.SLOT_ACTIVE_END: int(row[ar.ROW_POSITION]),
         layout.SLOT_LOG_BYTES: int(row[ar.ROW_OTHER_BYTES] + row[ar.ROW_POSITION]),
         layout.SLOT_SEGMENT_COUNT: segments,
+        layout.SLOT_LAST_ABORTED: int(row[ar.ROW_LAST_ABORTED]),
         layout.SLOT_MAX_TIMESTAMP: max(int(words[layout.SLOT_MAX_TIMESTAMP]), int(row[ar.ROW_MAX_TIMESTAMP])),
     }
     mark = int(words[layout.SLOT_HIGH_WATERMARK]) if high_watermark is None else high_watermark

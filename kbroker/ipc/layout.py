@@ -37,6 +37,8 @@ SLOT_COMPRESSION = 22  # codec number every batch must have, or -1 for "producer
 SLOT_MIN_IN_SYNC_REPLICAS = 23
 # line 3: written by many, atomically
 SLOT_WAITERS = 24  # bit p: process p (arena owner number) wants a wake-up when this slot advances
+# of the IO worker's group, too: no record behind this offset belongs to an aborted transaction; -1: none at all does
+SLOT_LAST_ABORTED = 25
 
 STATE_FREE = 0
 STATE_RECOVERING = 1

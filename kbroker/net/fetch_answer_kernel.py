@@ -16,6 +16,7 @@ from kbroker.net.answer_kernel import write_count, write_uvarint
 from kbroker.net.fetch_layout import (
     CX_PART_COUNT,
     CX_PARTS,
+    CX_PLAN_COMMITTED,
     CX_PLAN_COUNT,
     CX_PLAN_SESSION,
     NEXT_OFFSET,
@@ -29,6 +30,7 @@ from kbroker.net.fetch_layout import (
     PA_START,
     PART_WORDS,
     PARTS,
+    PL_END,
     PL_ENTRY,
     PL_HIGH_WATERMARK,
     PL_INDEX,
@@ -168,8 +170,8 @@ def _write_topic(out: int, topic: int, version: int) -> int:
 
 
 @inlined
-def _write_partition(out: int, row: int, version: int) -> int:
-    """Everything before the records."""
+def _write_partition(out: int, row: int, version: int, committed: int) -> int:
+    """Everything before the records. committed: 1 for read_committed, which is told that nothing was aborted."""
     store_i32_be(out, get(row, PL_INDEX))
     store_i16_be(out + 4, 0)
     store_i64_be(out + 6, get(row, PL_HIGH_WATERMARK))
@@ -179,10 +181,10 @@ def _write_partition(out: int, row: int, version: int) -> int:
         store_i64_be(out, get(row, PL_LOG_START))
         out += 8
     if version >= FLEXIBLE:
-        store_u8(out, 0)  # aborted transactions: null
+        store_u8(out, committed)  # aborted transactions: null, or none
         out += 1
     else:
-        store_i32_be(out, -1)
+        store_i32_be(out, committed - 1)
         out += 4
     if version >= PREFERRED_REPLICA:
         store_i32_be(out, -1)
@@ -253,7 +255,7 @@ def build(cx: int, where: int, start: int, correlation: int, version: int) -> in
             topic = get(row, PL_TOPIC)
             out = _write_topic(out, topic, version)
             out = write_count(out, _group(cx, number), compact)
-        out = _write_partition(out, row, version)
+        out = _write_partition(out, row, version, get(cx, CX_PLAN_COMMITTED))
         length = get(row, PL_LENGTH)
         if length > 0:
             fd = get(segment_row(cx, get(row, PL_SEGMENT)), SG_LOG_FD)
@@ -264,7 +266,7 @@ def build(cx: int, where: int, start: int, correlation: int, version: int) -> in
                 out += length
             else:
                 if get(row, PL_TO_END) != 0:
-                    _remember(cx, row, where, get(row, PL_HIGH_WATERMARK), get(row, PL_POSITION) + length)
+                    _remember(cx, row, where, get(row, PL_END), get(row, PL_POSITION) + length)
                 _add_part(cx, -1, memory, out - memory, -1)
                 _add_part(cx, get(row, PL_SEGMENT), get(row, PL_POSITION), length, fd)
                 memory = out

@@ -19,6 +19,7 @@ CX_PART_COUNT = 82
 CX_SNAPSHOT = 83  # address of SLOT_WORDS words
 CX_PROBE = 84  # 1: cachestat works
 CX_FETCHED = 85  # requests served by the kernel
+CX_PLAN_COMMITTED = 86  # 1: read_committed
 
 # --- plan: one row for each partition of the request under way -----------------------------------------------------
 PLAN_WORDS = 20
@@ -39,7 +40,10 @@ PL_POSITION = 13
 PL_LENGTH = 14
 PL_SELECTED = 15  # 1: it is in the answer
 PL_VERSION = 16  # SLOT_SEGMENTS_VERSION
-PL_TO_END = 17  # 1: the bytes end at the high watermark
+PL_TO_END = 17  # 1: the bytes end at PL_END
+PL_END = (
+    18  # offset up to which may be read: the high watermark, or with read_committed the last stable offset
+)
 
 # --- session and its entries ---------------------------------------------------------------------------------------
 SESSION_WORDS = 8

@@ -10,6 +10,7 @@ from kbroker.kernels.memory import load_i32_be, load_i64_be
 from kbroker.kernels.search import FOUND, NOT_HERE, PLACE_POSITION, PLACE_SIZE, locate
 from kbroker.net.fetch_layout import (
     CN_NEXT,
+    CX_PLAN_COMMITTED,
     CX_PLAN_COUNT,
     CX_PLAN_MAX_BYTES,
     CX_PLAN_MAX_WAIT,
@@ -22,6 +23,7 @@ from kbroker.net.fetch_layout import (
     NEXT_SEGMENT,
     NEXT_SLOT,
     NEXT_VERSION,
+    PL_END,
     PL_ENTRY,
     PL_EPOCH,
     PL_GENERATION,
@@ -111,15 +113,14 @@ def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
 
 
 @inlined
-def _search(cx: int, row: int, snap: int, place: Words) -> int:
-    """The segment with the plan row's offset: place is filled. -1: Python must look; -2: no bytes."""
+def _search(cx: int, row: int, snap: int, offset: int, place: Words) -> int:
+    """The segment with an offset of the plan row's slot: place is filled. -1: Python must look; -2: no bytes."""
     read = get(cx, CX_READS) + get(row, PL_SLOT) * READ_WORDS * 8
     count = get(read, RD_COUNT)
     if count == 0 or get(read, RD_GENERATION) != get(row, PL_GENERATION):
         return -1
     if get(read, RD_VERSION) != get(row, PL_VERSION):
         return -1
-    offset = get(row, PL_OFFSET)
     number = get(read, RD_FIRST) + count - 1
     while number > get(read, RD_FIRST) and get(segment_row(cx, number), SG_BASE) > offset:
         number -= 1
@@ -152,7 +153,7 @@ def _plan_range(
     """Set the plan row's file range; READY or TO_PYTHON."""
     number = _remembered(cx, row, connection_row, place)
     if number < 0:
-        number = _search(cx, row, snap, place)
+        number = _search(cx, row, snap, get(row, PL_OFFSET), place)
         if number == -1:
             return TO_PYTHON
         if number < 0:
@@ -194,6 +195,24 @@ def _check(row: int, snap: int) -> bool:
 
 
 @inlined
+def _end_at_last_stable(cx: int, row: int, snap: int, place: Words) -> bool:
+    """Let a read_committed reader see no farther than the last stable offset: the snapshot's high watermark and its
+    place become that offset's. False: Python must look, because transactions of the range were aborted, or files are
+    being replaced."""
+    if get(row, PL_OFFSET) <= get(snap, sm.SLOT_LAST_ABORTED) or get(row, PL_VERSION) & 1 != 0:
+        return False
+    stable = get(snap, sm.SLOT_LAST_STABLE)
+    put(row, PL_END, stable)
+    if stable < get(snap, sm.SLOT_HIGH_WATERMARK) and get(row, PL_OFFSET) < stable:
+        number = _search(cx, row, snap, stable, place)
+        if number < 0:
+            return False
+        put(snap, sm.SLOT_HW_BASE, get(segment_row(cx, number), SG_BASE))
+        put(snap, sm.SLOT_HW_POSITION, place[PLACE_POSITION])
+    return True
+
+
+@inlined
 def plan_reads(cx: int, connection_row: int) -> int:
     """Set the ranges of the whole plan: READY, WAITING when there are too few bytes, or TO_PYTHON."""
     snap = get(cx, CX_SNAPSHOT)
@@ -212,7 +231,10 @@ def plan_reads(cx: int, connection_row: int) -> int:
         put(row, PL_VERSION, get(snap, sm.SLOT_SEGMENTS_VERSION))
         put(row, PL_SEGMENT, -1)
         put(row, PL_LENGTH, 0)
-        if get(row, PL_OFFSET) < get(row, PL_HIGH_WATERMARK):
+        put(row, PL_END, get(snap, sm.SLOT_HIGH_WATERMARK))
+        if get(cx, CX_PLAN_COMMITTED) != 0 and not _end_at_last_stable(cx, row, snap, place):
+            return TO_PYTHON
+        if get(row, PL_OFFSET) < get(row, PL_END):
             if _plan_range(cx, row, snap, connection_row, left, min_one, place) == TO_PYTHON:
                 return TO_PYTHON
             length = get(row, PL_LENGTH)

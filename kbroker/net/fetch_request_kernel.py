@@ -6,6 +6,7 @@ from kbroker.kernels.wire import read_length, skip_request_header, skip_tags
 from kbroker.net.fetch_layout import (
     CX_PLAN,
     CX_PLAN_CAPACITY,
+    CX_PLAN_COMMITTED,
     CX_PLAN_COUNT,
     CX_PLAN_MAX_BYTES,
     CX_PLAN_MAX_WAIT,
@@ -65,6 +66,7 @@ LAST_FETCHED_EPOCH = 12
 TOPIC_IDS = 13
 REPLICA_TAG = 15  # from here on the replica id is a tagged field
 NO_SESSION_EPOCH = -1
+READ_COMMITTED = 1  # isolation level
 
 
 @inlined
@@ -231,8 +233,10 @@ def plan_request(cx: int, frame: int, length: int) -> int:
     put(cx, CX_PLAN_MAX_WAIT, load_i32_be(position))
     put(cx, CX_PLAN_MIN_BYTES, min(load_i32_be(position + 4), most))
     put(cx, CX_PLAN_MAX_BYTES, most)
-    if load_i8(position + 12) != 0:
+    isolation = load_i8(position + 12)
+    if isolation != 0 and isolation != READ_COMMITTED:
         return TO_PYTHON
+    put(cx, CX_PLAN_COMMITTED, 1 if isolation == READ_COMMITTED else 0)
     position += 13
     in_session = False
     if version >= SESSIONS:
