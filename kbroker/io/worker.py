@@ -97,7 +97,9 @@ class Worker:
             self.drain.run = _mortal(self.drain)  # type: ignore[method-assign]
         self._due_ms = 0
         self._poll = select.epoll()
-        self._poll.register(self.sleeper.event_fd, select.EPOLLIN)
+        self._poll.register(
+            self.sleeper.event_fd, select.EPOLLIN | select.EPOLLET
+        )  # its count need not be read
         self._synced_fd = self.durability.fileno()
         self._poll.register(self._synced_fd, select.EPOLLIN)
 
@@ -179,12 +181,10 @@ class Worker:
         self._line[layout.PROCESS_HEARTBEAT_NS] = woken
         rest = woken // 1_000_000 >= min(self._due_ms, self.durability.next_expiry_ms())
         for fd, _ in ready:
-            if fd == self.sleeper.event_fd:
-                self.sleeper.clear()
-            elif fd == self._synced_fd:
+            if fd == self._synced_fd:
                 self.durability.take_flushed()
                 rest |= self.durability.unanswered
-            else:
+            elif fd != self.sleeper.event_fd:
                 rest = True
         if rest or self.sleeper.take_rung():
             self._rest()

@@ -110,7 +110,7 @@ class NetworkProcess:
         """Listen to the acceptor and to the sockets it passes on."""
         self._loop = loop
         self._handoff.setblocking(False)
-        self._register(int(self.context.words[nl.CX_EVENT_FD]), nl.EPOLLIN, OWN_EVENT_FD)
+        self._register(int(self.context.words[nl.CX_EVENT_FD]), nl.EPOLLIN | nl.EPOLLET, OWN_EVENT_FD)
         loop.add_reader(self.context.epoll.fileno(), self.turn)
         loop.add_reader(self._handoff.fileno(), self._take_connections)
         self._tell_closed()

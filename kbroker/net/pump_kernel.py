@@ -3,7 +3,7 @@
 from kbroker.ipc import layout as sm
 from kbroker.ipc.ring import ring_ready, wake
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import clock_gettime, epoll_ctl, epoll_wait, read
+from kbroker.kernels.libc import clock_gettime, epoll_ctl, epoll_wait
 from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64
 from kbroker.net.fetch_send_kernel import go_on_sending
 from kbroker.net.layout import (
@@ -15,7 +15,6 @@ from kbroker.net.layout import (
     CX_EPOLL_EVENTS,
     CX_EPOLL_FD,
     CX_EVENT_COUNT,
-    CX_EVENT_FD,
     CX_MORE,
     CX_NOW_MS,
     CX_NOW_NS,
@@ -111,8 +110,7 @@ def _poll(cx: int) -> int:
         event = events + i * EPOLL_STRIDE
         mask = load_i32(event)
         connection = load_i64(event + EPOLL_DATA)
-        if connection == OWN_EVENT_FD:
-            read(get(cx, CX_EVENT_FD), get(cx, CX_SCRATCH), 8)
+        if connection == OWN_EVENT_FD:  # edge-triggered: its count need not be read
             continue
         row = connection_row(cx, connection)
         flags = get(row, CN_FLAGS)
