@@ -12,11 +12,12 @@ State = TypeVar("State")
 
 
 class AcceptorNews(Generic[State]):
-    """Owner: who makes the state. nothing: what the acceptor knows before it is told; tell: tells one state, see
-    `until_sent`."""
+    """Owner: who makes the state. tell: tells one state, see `until_sent`.
 
-    def __init__(self, nothing: State, tell: Callable[[State], Coroutine[Any, Any, None]]) -> None:
-        self._told = nothing
+    The first state is told whatever it is: a predecessor of this process may have told another one."""
+
+    def __init__(self, tell: Callable[[State], Coroutine[Any, Any, None]]) -> None:
+        self._told: State | None = None
         self._tell = tell
         self._task: asyncio.Task[None] | None = None
 

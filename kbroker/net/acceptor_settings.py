@@ -23,7 +23,7 @@ class AcceptorSettings:
 
     def __init__(self, handoff: socket.socket) -> None:
         self._handoff = handoff
-        self._news: AcceptorNews[dict[str, str]] = AcceptorNews({}, self._tell)
+        self._news: AcceptorNews[dict[str, str]] = AcceptorNews(self._tell)
 
     def change(self, settings: Mapping[str, str]) -> None:
         """There are other dynamic settings now, by name and for listeners by prefixed name."""

@@ -17,7 +17,7 @@ class IpRates:
 
     def __init__(self, handoff: socket.socket) -> None:
         self._handoff = handoff
-        self._news: AcceptorNews[dict[str, float]] = AcceptorNews({}, self._tell)
+        self._news: AcceptorNews[dict[str, float]] = AcceptorNews(self._tell)
 
     def change(self, table: QuotaTable) -> None:
         """There are other quotas now."""

@@ -1,4 +1,4 @@
-"""The acceptor is told its own dynamic settings, once each time they change."""
+"""The acceptor is told its own dynamic settings, at first and once each time they change."""
 
 import asyncio
 
@@ -12,6 +12,9 @@ def test_only_its_own_settings_and_only_changes_are_told() -> None:
     async def story() -> None:
         told = AcceptorSettings(process)
         told.change({"compression.type": "lz4"})
+        await asyncio.sleep(0)
+        assert fds.receive_closed(acceptor) == fds.Settings({})  # a process that died may have told limits
+        told.change({"compression.type": "zstd"})
         await asyncio.sleep(0)
         assert fds.receive_closed(acceptor) is None
         limits = {"max.connections": "5", "listener.name.plaintext.max.connections": "3"}
