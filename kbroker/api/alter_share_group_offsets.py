@@ -22,12 +22,16 @@ API = Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0)
 async def handle(
     ctx: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse:
-    """A code per partition. The group begins to share topics that it did not share before."""
+    """A code per partition. The group begins to share partitions that it did not share before."""
     groups = GroupService.of(ctx.broker)
     empty_share_group(groups, request.group_id, create=True)
     answers = [await _topic(ctx, request.group_id, topic) for topic in request.topics]
-    wanted = {topic.topic_name for topic in request.topics if ctx.broker.catalogue.get(topic.topic_name)}
-    await groups.run(request.group_id, lambda _: groups.shard.share_topics(request.group_id, wanted))
+    wanted: dict[str, set[int]] = {}
+    for topic in answers:
+        altered = {part.partition_index for part in topic.partitions if part.error_code == ErrorCode.NONE}
+        if altered:
+            wanted.setdefault(topic.topic_name, set()).update(altered)
+    await groups.run(request.group_id, lambda _: groups.shard.share_partitions(request.group_id, wanted))
     return AlterShareGroupOffsetsResponse(responses=answers)
 
 

@@ -270,6 +270,7 @@ def moved(talk: Talk) -> None:
         group, [DeleteShareGroupOffsetsRequestTopic(topic), DeleteShareGroupOffsetsRequestTopic("nope")]
     )
     talk.ask("alter, no group", ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, request)
+    offsets(talk, group)
     talk.ask("delete, no group", ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, delete)
     a = ShareMember(talk, group, "a")
     a.heartbeat("joins", [topic])

@@ -5,7 +5,7 @@ whole request. Reads return their answer at once. Kafka's GroupCoordinatorShard.
 """
 
 import logging
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 from kbroker.control.groups import describe, offset_expiration
 from kbroker.control.groups.caller import Caller
@@ -183,9 +183,9 @@ class GroupShard:
         """Response: ShareGroupHeartbeatResponse."""
         return self._share.heartbeat(caller, request, now_ms)
 
-    def share_topics(self, group_id: str, names: Set[str]) -> Outcome:
-        """A share group shares these topics from now on, whether or not somebody subscribes to them."""
-        return self._share.share_topics(group_id, names)
+    def share_partitions(self, group_id: str, wanted: Mapping[str, Set[int]]) -> Outcome:
+        """A share group shares these partitions from now on, whether or not somebody subscribes to them."""
+        return self._share.share_partitions(group_id, wanted)
 
     def unshare_topics(self, group_id: str, topic_ids: Set[bytes]) -> Outcome:
         """A share group forgets topics."""

@@ -143,10 +143,12 @@ def test_a_full_group_takes_nobody() -> None:
     members.beat("a", ["t"], epoch=0)
 
 
-def test_topics_that_an_administrator_adds_make_the_group(kafka: Coordinator) -> None:
-    kafka.run(kafka.shard.share_topics(GROUP, {"t", "nope"}))
+def test_partitions_that_an_administrator_adds_make_the_group(kafka: Coordinator) -> None:
+    kafka.run(kafka.shard.share_partitions(GROUP, {"t": {1, 9}, "nope": {0}}))
     group: Any = kafka.shard.table.groups[GROUP]
-    assert {each.name: each.partitions for each in group.shared.values()} == {"t": frozenset(range(4))}
+    assert {each.name: each.partitions for each in group.shared.values()} == {"t": frozenset({1})}
+    kafka.run(kafka.shard.share_partitions(GROUP, {"t": {3}}))
+    assert {each.name: each.partitions for each in group.shared.values()} == {"t": frozenset({1, 3})}
     kafka.run(kafka.shard.unshare_topics(GROUP, {Topics.make_id("t")}))
     assert not group.shared
 

@@ -1,7 +1,7 @@
 """ShareGroupHeartbeat: join, go on, leave. There is nothing to revoke: partitions are shared."""
 
 import logging
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from kbroker.control.groups.caller import Caller
@@ -193,16 +193,22 @@ class ShareHeartbeat:
         out.append(records.current_assignment(group.group_id, moved))
         return moved
 
-    def share_topics(self, group_id: str, names: Set[str]) -> Outcome:
-        """Begin to share topics that an administrator has set offsets of; replay makes a group that is new."""
+    def share_partitions(self, group_id: str, wanted: Mapping[str, Set[int]]) -> Outcome:
+        """Begin to share partitions that an administrator has set offsets of (wanted: topic -> partitions).
+
+        Replay makes a group that is new. The other partitions follow when somebody subscribes to the topic.
+        """
         group = self._table.groups.get(group_id) or ShareGroup(group_id)
         if not isinstance(group, ShareGroup):
             return Outcome()
         shared = dict(group.shared)
-        for name in sorted(names):
+        for name in sorted(wanted):
             topic_id, count = self._table.topics.id_of(name), self._table.topics.partition_count(name)
             if topic_id is not None and count is not None:
-                shared[topic_id] = SharedTopic(name, frozenset(range(count)))
+                known = shared.get(topic_id, SharedTopic(name, frozenset()))
+                shared[topic_id] = SharedTopic(
+                    name, known.partitions | (wanted[name] & frozenset(range(count)))
+                )
         if shared == group.shared:
             return Outcome()
         return Outcome([records.shared_partitions(group_id, group.initializing, shared, group.deleting)])
