@@ -2,7 +2,7 @@
 
 A slot's rows form a list in the order of offsets, so what a sync has reached is at its front. In Python each of them
 cost 16 microseconds.
-Layout: ``drain_layout.DELAYED_*``. Private memory of one IO worker.
+Layout: ``purgatory/delayed_produce_layout.py``. Private memory of one IO worker.
 """
 # mypy: disable-error-code="no-untyped-call"
 
@@ -17,6 +17,8 @@ from kbroker.ipc.ring import ring_free
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.metrics.histogram_kernel import observe
 from kbroker.metrics.layout import HISTOGRAM_WORDS, PHASE_FLUSH, PHASE_SECONDS
+from kbroker.purgatory import delayed_produce_layout as dp
+from kbroker.purgatory.watch_list_kernel import unwatch, watch
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
@@ -24,7 +26,6 @@ Table = NDArray[np.int64]
 REQUEST_TIMED_OUT = 7
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
 ALL = -1  # acks
-NEVER = 1 << 62
 WAITED_FOR_FLUSH = PHASE_SECONDS + PHASE_FLUSH * HISTOGRAM_WORDS  # of Produce, API key 0
 
 
@@ -35,49 +36,24 @@ def acks_of(packed: int) -> int:
 
 
 @inlined
-def enqueue(delayed: Table, lists: Table, which: int, number: int) -> None:
-    """Put a row at the end of a list."""
-    delayed[number, ds.DELAYED_NEXT] = 0
-    tail = lists[which, ds.LIST_TAIL]
-    if tail > 0:
-        delayed[tail, ds.DELAYED_NEXT] = number
-    else:
-        lists[which, ds.LIST_HEAD] = number
-    lists[which, ds.LIST_TAIL] = number
-
-
-@inlined
-def unlink(delayed: Table, lists: Table, which: int, previous: int, number: int) -> int:
-    """Take a row out of a list, behind ``previous`` (0: it is the first); the row that followed it."""
-    following = delayed[number, ds.DELAYED_NEXT]
-    if previous > 0:
-        delayed[previous, ds.DELAYED_NEXT] = following
-    else:
-        lists[which, ds.LIST_HEAD] = following
-    if following == 0:
-        lists[which, ds.LIST_TAIL] = previous
-    return following
-
-
-@inlined
 def hold(env: Words, delayed: Table, lists: Table, batch: Words, now_ns: int) -> None:
     """A delayed produce for a written batch. The caller knows that there is a free row."""
     number = env[ds.ENV_DELAYED_FREE]
     row = delayed[number]
-    env[ds.ENV_DELAYED_FREE] = row[ds.DELAYED_NEXT]
+    env[ds.ENV_DELAYED_FREE] = row[dp.DELAYED_NEXT]
     env[ds.ENV_DELAYED_COUNT] += 1
-    row[ds.DELAYED_SLOT] = batch[ds.BATCH_SLOT]
-    row[ds.DELAYED_CLIENT] = batch[ds.BATCH_CLIENT]
-    row[ds.DELAYED_TOKEN] = batch[ds.BATCH_TOKEN]
-    row[ds.DELAYED_BASE_OFFSET] = batch[ds.BATCH_BASE_OFFSET]
-    row[ds.DELAYED_LAST_OFFSET] = batch[ds.BATCH_LAST_OFFSET]
-    row[ds.DELAYED_APPEND_TIME] = batch[ds.BATCH_APPEND_TIME]
-    row[ds.DELAYED_ACKS] = acks_of(batch[ds.BATCH_ACKS])
-    row[ds.DELAYED_ENQUEUED_NS] = batch[ds.BATCH_ENQUEUED_NS]
+    row[dp.DELAYED_SLOT] = batch[ds.BATCH_SLOT]
+    row[dp.DELAYED_CLIENT] = batch[ds.BATCH_CLIENT]
+    row[dp.DELAYED_TOKEN] = batch[ds.BATCH_TOKEN]
+    row[dp.DELAYED_BASE_OFFSET] = batch[ds.BATCH_BASE_OFFSET]
+    row[dp.DELAYED_LAST_OFFSET] = batch[ds.BATCH_LAST_OFFSET]
+    row[dp.DELAYED_APPEND_TIME] = batch[ds.BATCH_APPEND_TIME]
+    row[dp.DELAYED_ACKS] = acks_of(batch[ds.BATCH_ACKS])
+    row[dp.DELAYED_ENQUEUED_NS] = batch[ds.BATCH_ENQUEUED_NS]
     expiry = now_ns // 1_000_000 + (batch[ds.BATCH_ACKS] >> 16)
-    row[ds.DELAYED_EXPIRY_MS] = expiry
+    row[dp.DELAYED_EXPIRY_MS] = expiry
     env[ds.ENV_DELAYED_DUE_MS] = min(env[ds.ENV_DELAYED_DUE_MS], expiry)
-    enqueue(delayed, lists, batch[ds.BATCH_SLOT], number)
+    watch(delayed, lists, batch[ds.BATCH_SLOT], number)
 
 
 @inlined
@@ -86,27 +62,27 @@ def finish(
 ) -> None:  # fmt: skip
     """Answer a row that is in no list any more and free it; a client without room gets its answer later."""
     row = delayed[number]
-    client = clients[row[ds.DELAYED_CLIENT]]
+    client = clients[row[dp.DELAYED_CLIENT]]
     if ring_free(client[ds.CLIENT_COMPLETION_RING], env[ds.ENV_CAPACITY]) <= 0:
-        row[ds.DELAYED_ERROR] = error
-        row[ds.DELAYED_EXPIRY_MS] = NEVER
-        enqueue(delayed, lists, lists.shape[0] - 1, number)
+        row[dp.DELAYED_ERROR] = error
+        row[dp.DELAYED_EXPIRY_MS] = dp.NEVER
+        watch(delayed, lists, lists.shape[0] - 1, number)
         return
-    base_offset = row[ds.DELAYED_BASE_OFFSET]
-    last_offset = row[ds.DELAYED_LAST_OFFSET]
+    base_offset = row[dp.DELAYED_BASE_OFFSET]
+    last_offset = row[dp.DELAYED_LAST_OFFSET]
     if error != 0:
         base_offset = -1
         last_offset = -1
     push_completion(
-        env, client, slots, row[ds.DELAYED_TOKEN], error, base_offset, last_offset, row[ds.DELAYED_APPEND_TIME],
-        row[ds.DELAYED_SLOT], now_ns,
+        env, client, slots, row[dp.DELAYED_TOKEN], error, base_offset, last_offset, row[dp.DELAYED_APPEND_TIME],
+        row[dp.DELAYED_SLOT], now_ns,
     )  # fmt: skip
-    row[ds.DELAYED_SLOT] = -1
-    row[ds.DELAYED_NEXT] = env[ds.ENV_DELAYED_FREE]
+    row[dp.DELAYED_SLOT] = -1
+    row[dp.DELAYED_NEXT] = env[ds.ENV_DELAYED_FREE]
     env[ds.ENV_DELAYED_FREE] = number
     env[ds.ENV_DELAYED_COUNT] -= 1
     if env[ds.ENV_DELAYED_COUNT] == 0:
-        env[ds.ENV_DELAYED_DUE_MS] = NEVER
+        env[ds.ENV_DELAYED_DUE_MS] = dp.NEVER
 
 
 @inlined
@@ -124,19 +100,19 @@ def release(
         replicated = min(replicated, durable)
     count = 0
     previous = 0
-    number = lists[slot, ds.LIST_HEAD]
+    number = lists[slot, dp.LIST_HEAD]
     while number > 0:
         row = delayed[number]
-        last = row[ds.DELAYED_LAST_OFFSET]
+        last = row[dp.DELAYED_LAST_OFFSET]
         if last >= farthest:
             break
-        everywhere = row[ds.DELAYED_ACKS] == ALL
+        everywhere = row[dp.DELAYED_ACKS] == ALL
         if last >= (replicated if everywhere else durable):
             previous = number
-            number = row[ds.DELAYED_NEXT]
+            number = row[dp.DELAYED_NEXT]
             continue
-        following = unlink(delayed, lists, slot, previous, number)
-        observe(env[ds.ENV_METRICS] + 8 * WAITED_FOR_FLUSH, now_ns - row[ds.DELAYED_ENQUEUED_NS])
+        following = unwatch(delayed, lists, slot, previous, number)
+        observe(env[ds.ENV_METRICS] + 8 * WAITED_FOR_FLUSH, now_ns - row[dp.DELAYED_ENQUEUED_NS])
         # the records are where they should be; but the in-sync set may have shrunk below what the topic asks
         too_few = everywhere and rows[slot, ar.ROW_TOO_FEW] != 0
         error = NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else 0
@@ -168,9 +144,9 @@ def fail_slot(
     """Answer all of a slot with an error; how many."""
     now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
     count = 0
-    number = lists[slot, ds.LIST_HEAD]
+    number = lists[slot, dp.LIST_HEAD]
     while number > 0:
-        following = unlink(delayed, lists, slot, 0, number)
+        following = unwatch(delayed, lists, slot, 0, number)
         finish(env, clients, slots, delayed, lists, number, error, now_ns)
         count += 1
         number = following
@@ -182,24 +158,24 @@ def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: 
     """Answer what has waited too long (CLOCK_MONOTONIC); how many. Looks at every row: once in a shortest timeout."""
     now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
     count = 0
-    due = NEVER
+    due = dp.NEVER
     for wanted in range(1, delayed.shape[0]):
-        slot = delayed[wanted, ds.DELAYED_SLOT]
+        slot = delayed[wanted, dp.DELAYED_SLOT]
         if slot < 0:
             continue
-        if delayed[wanted, ds.DELAYED_EXPIRY_MS] > now_ms:
-            due = min(due, delayed[wanted, ds.DELAYED_EXPIRY_MS])
+        if delayed[wanted, dp.DELAYED_EXPIRY_MS] > now_ms:
+            due = min(due, delayed[wanted, dp.DELAYED_EXPIRY_MS])
             continue
         previous = 0
-        number = lists[slot, ds.LIST_HEAD]
+        number = lists[slot, dp.LIST_HEAD]
         while number > 0:
-            if delayed[number, ds.DELAYED_EXPIRY_MS] > now_ms:
+            if delayed[number, dp.DELAYED_EXPIRY_MS] > now_ms:
                 previous = number
-                number = delayed[number, ds.DELAYED_NEXT]
+                number = delayed[number, dp.DELAYED_NEXT]
                 continue
-            following = unlink(delayed, lists, slot, previous, number)
+            following = unwatch(delayed, lists, slot, previous, number)
             observe(
-                env[ds.ENV_METRICS] + 8 * WAITED_FOR_FLUSH, now_ns - delayed[number, ds.DELAYED_ENQUEUED_NS]
+                env[ds.ENV_METRICS] + 8 * WAITED_FOR_FLUSH, now_ns - delayed[number, dp.DELAYED_ENQUEUED_NS]
             )
             finish(env, clients, slots, delayed, lists, number, REQUEST_TIMED_OUT, now_ns)
             count += 1
@@ -213,13 +189,13 @@ def answer_late(env: Words, clients: Table, slots: Table, delayed: Table, lists:
     """Try again to answer those whose client had no room; how many still wait."""
     now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
     which = lists.shape[0] - 1
-    last = lists[which, ds.LIST_TAIL]
-    number = lists[which, ds.LIST_HEAD]
+    last = lists[which, dp.LIST_TAIL]
+    number = lists[which, dp.LIST_HEAD]
     left = 0
     while number > 0:
-        following = unlink(delayed, lists, which, 0, number)
-        finish(env, clients, slots, delayed, lists, number, delayed[number, ds.DELAYED_ERROR], now_ns)
-        if delayed[number, ds.DELAYED_SLOT] >= 0:
+        following = unwatch(delayed, lists, which, 0, number)
+        finish(env, clients, slots, delayed, lists, number, delayed[number, dp.DELAYED_ERROR], now_ns)
+        if delayed[number, dp.DELAYED_SLOT] >= 0:
             left += 1
         if number == last:
             break

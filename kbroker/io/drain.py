@@ -17,6 +17,7 @@ from kbroker.io.producer_table import ProducerTable
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.slots import Slots
 from kbroker.protocol import batch_layout
+from kbroker.purgatory import delayed_produce_layout as dp
 
 Words = NDArray[np.int64]
 NEVER = append_row.NEVER
@@ -90,8 +91,8 @@ class Drain:
         self._syncs_scratch: NDArray[np.uint8] = np.zeros(dl.SYNC_SCRATCH_BYTES, np.uint8)
         self._sync_results: Words = np.zeros((3 * dl.SYNC_RECORDS, 3), np.int64)
         self.syncs: Words = np.zeros((partitions, dl.SYNC_WORDS), np.int64)
-        self._delayed: Words = np.zeros((1, dl.DELAYED_WORDS), np.int64)
-        self._lists: Words = np.zeros((partitions + 1, dl.LIST_WORDS), np.int64)
+        self._delayed: Words = np.zeros((1, dp.DELAYED_WORDS), np.int64)
+        self._lists: Words = np.zeros((partitions + 1, dp.LIST_WORDS), np.int64)
         self.env = self._environment()
         self._grow()
         self._clients: Words = np.zeros((shared.sizes.clients, dl.CLIENT_WORDS), np.int64)
@@ -124,12 +125,12 @@ class Drain:
         old = self._delayed
         first = max(len(old), 1)  # row 0 is nobody's
         count = first + max(first, 2 * dl.MAX_BATCHES)
-        self._delayed = np.zeros((count, dl.DELAYED_WORDS), np.int64)
+        self._delayed = np.zeros((count, dp.DELAYED_WORDS), np.int64)
         self._delayed[: len(old)] = old
-        self._delayed[first if len(old) > 1 else 0 :, dl.DELAYED_SLOT] = -1
+        self._delayed[first if len(old) > 1 else 0 :, dp.DELAYED_SLOT] = -1
         free = np.arange(first + 1, count + 1)
         free[-1] = self.env[dl.ENV_DELAYED_FREE]
-        self._delayed[first:, dl.DELAYED_NEXT] = free
+        self._delayed[first:, dp.DELAYED_NEXT] = free
         self.env[dl.ENV_DELAYED_FREE] = first
         self._delayed_room = count - dl.MAX_BATCHES - 1
 
@@ -218,7 +219,7 @@ class Drain:
     @property
     def unanswered(self) -> bool:
         """Whether delayed produces have their answer, but no room for it in their client's ring."""
-        return bool(self._lists[-1, dl.LIST_HEAD])
+        return bool(self._lists[-1, dp.LIST_HEAD])
 
     def hold(self, held: HeldAppend) -> None:
         """A delayed produce for an append that came to Python."""

@@ -26,6 +26,7 @@ LAYOUT_SOURCES = (
     "metrics/layout.py",
     "net/layout.py",
     "net/fetch_layout.py",
+    "purgatory/delayed_produce_layout.py",
 )
 
 
