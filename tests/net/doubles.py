@@ -288,7 +288,9 @@ class NetNode:
         poll = select.poll()
         poll.register(self.acceptor_end, select.POLLIN)
         while len(found) < count and poll.poll(timeout * 1000):
-            found += [i for i in fds.receive_closed(self.acceptor_end) or [] if i != fds.RESTARTED]
+            told = fds.receive_closed(self.acceptor_end)
+            if isinstance(told, list):  # else settings, which are told at the start
+                found += [i for i in told if i != fds.RESTARTED]
         return found
 
     def kill(self) -> None:
