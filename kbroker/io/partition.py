@@ -250,7 +250,7 @@ class Partition(ReplicaLog):
         self._publish()
 
     def _reload_producers(self, now_ms: int) -> None:
-        replay = ProducerReplay(self.folder, self.log_start, now_ms - self._producer_expiration_ms)
+        replay = ProducerReplay(self.folder, self.base_offsets[0], now_ms - self._producer_expiration_ms)
         replay.load_snapshot(self.log_end)
         shape = self._shape()
         replay.segments(list(zip(shape.bases, shape.sizes, strict=True)), self.log_end)

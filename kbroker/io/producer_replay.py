@@ -39,19 +39,21 @@ class ProducerReplay:
     offset: everything below it is in the state.
     """
 
-    def __init__(self, folder: str, log_start: int, expired_before_ms: int) -> None:
+    def __init__(self, folder: str, first_base: int, expired_before_ms: int) -> None:
+        """first_base: of the oldest segment; the log may start behind it."""
         self.folder = folder
-        self.offset = log_start
-        self._log_start = log_start
+        self.offset = first_base
         self._expired_before_ms = expired_before_ms
         self._table = ProducerTable(64)
         self._added = np.zeros(1, np.int64)
 
     def load_snapshot(self, at_most: int) -> None:
-        """Start from the newest whole snapshot at or below an offset; later ones and damaged ones are removed, and
-        those at or below the log start, which say nothing that the log does not."""
+        """Start from the newest whole snapshot at or below an offset; later ones and damaged ones are removed.
+
+        Other than in Apache Kafka the one of the oldest segment counts, too: a producer may repeat a batch that was
+        deleted from the log before the producer heard that it had been appended."""
         for offset in reversed(files.list_snapshots(self.folder)):
-            if offset > at_most or offset <= self._log_start:
+            if offset > at_most:
                 self._remove(offset)
                 continue
             try:

@@ -2,14 +2,21 @@
 
 ``<offset>.snapshot``: version int16, CRC-32C uint32 of all that follows it, array (int32 count) of producer id int64,
 epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp int64, coordinator epoch int32,
-current transaction's first offset int64; big-endian. Only the last batch of a producer is kept.
+current transaction's first offset int64; big-endian.
+
+That holds only the last batch of a producer, but one with several requests in flight may repeat any of the last
+five. Behind Kafka's message follow, when some producer has more than one, the batches before the last: MAGIC, then
+to the end of the file producer id int64, base sequence int32, last sequence int32, base offset int64, last offset
+int64, timestamp int64, a producer's oldest first. The CRC covers them; Apache Kafka reads its own fields and leaves
+the rest (ProducerStateManager.readSnapshot), and its snapshots have nothing there.
 """
 
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from kbroker.io.producer_entry import BatchMetadata, ProducerEntry, decrement_sequence
+from kbroker.io.producer_entry import MAX_BATCHES, BatchMetadata, ProducerEntry, decrement_sequence
 from kbroker.ipc.crash_point import crash_point, is_armed
 from kbroker.kernels.crc32c import crc32c
 from kbroker.log import files
@@ -18,6 +25,8 @@ VERSION = 1
 HEADER = struct.Struct(">hI")
 COUNT = struct.Struct(">i")
 ENTRY = struct.Struct(">qhiqiqiq")
+MAGIC = b"batches\1"
+EARLIER = struct.Struct(">qiiqqq")
 
 
 class CorruptSnapshot(Exception):
@@ -26,8 +35,9 @@ class CorruptSnapshot(Exception):
 
 def encode(entries: Iterable[ProducerEntry]) -> bytes:
     """The bytes of a snapshot file."""
-    packed = [_pack(entry) for entry in entries]
-    body = COUNT.pack(len(packed)) + b"".join(packed)
+    known = list(entries)
+    earlier = b"".join(_pack_earlier(known))
+    body = COUNT.pack(len(known)) + b"".join(map(_pack, known)) + (MAGIC + earlier if earlier else b"")
     return HEADER.pack(VERSION, crc32c(body)) + body
 
 
@@ -42,9 +52,10 @@ def decode(data: bytes) -> list[ProducerEntry]:
         raise CorruptSnapshot("the CRC does not match")
     count = COUNT.unpack_from(data, HEADER.size)[0]
     body = memoryview(data)[HEADER.size + COUNT.size :]
-    if count < 0 or len(body) != count * ENTRY.size:
+    if count < 0 or len(body) < count * ENTRY.size:
         raise CorruptSnapshot(f"{count} producers in {len(body)} bytes")
-    return [_unpack(fields) for fields in ENTRY.iter_unpack(body)]
+    entries = [_unpack(fields) for fields in ENTRY.iter_unpack(body[: count * ENTRY.size])]
+    return _with_earlier(entries, body[count * ENTRY.size :])
 
 
 def write(folder: str, offset: int, entries: Iterable[ProducerEntry], sync: bool) -> str:
@@ -102,3 +113,32 @@ def _unpack(fields: tuple[int, ...]) -> ProducerEntry:
         first = decrement_sequence(sequence, delta)
         batches = (BatchMetadata(first, sequence, offset - delta, offset, timestamp),)
     return ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, txn_first, batches)
+
+
+def _pack_earlier(entries: list[ProducerEntry]) -> Iterator[bytes]:
+    for entry in entries:
+        for batch in entry.batches[:-1]:
+            yield EARLIER.pack(
+                entry.producer_id,
+                batch.base_sequence,
+                batch.last_sequence,
+                batch.base_offset,
+                batch.last_offset,
+                batch.timestamp,
+            )
+
+
+def _with_earlier(entries: list[ProducerEntry], trailer: memoryview) -> list[ProducerEntry]:
+    """The entries with the batches of a trailer before their last ones."""
+    if not trailer:
+        return entries
+    packed = trailer[len(MAGIC) :]
+    if trailer[: len(MAGIC)] != MAGIC or len(packed) % EARLIER.size:
+        raise CorruptSnapshot(f"{len(trailer)} bytes behind the producers say nothing known")
+    earlier: dict[int, list[BatchMetadata]] = {}
+    for producer_id, *fields in EARLIER.iter_unpack(packed):
+        earlier.setdefault(producer_id, []).append(BatchMetadata(*fields))
+    return [
+        replace(entry, batches=(*earlier.get(entry.producer_id, ())[1 - MAX_BATCHES :], *entry.batches))
+        for entry in entries
+    ]

@@ -126,7 +126,7 @@ class LogLoader:
         if self.epochs.entries != before:
             self.epochs.write()
         crash_point("recovery: epochs written")
-        replay = self._replay(log_start, active.next_offset)
+        replay = self._replay(active.next_offset)
         crash_point("recovery: producers replayed")
         recovery_point = (
             active.next_offset if request.clean else min(request.recovery_point, active.next_offset)
@@ -329,13 +329,13 @@ class LogLoader:
 
     # --- producers --------------------------------------------------------------------------------------
 
-    def _replay(self, log_start: int, end_offset: int) -> ProducerReplay:
+    def _replay(self, end_offset: int) -> ProducerReplay:
         request = self.request
         bases = [segment.base_offset for segment in self._segments]
         snapshots = files.list_snapshots(self.folder)
         for offset in producer_snapshot.strays(snapshots, bases):
             Path(files.path(self.folder, offset, files.SNAPSHOT)).unlink(missing_ok=True)
-        replay = ProducerReplay(self.folder, log_start, request.now_ms - request.producer_expiration_ms)
+        replay = ProducerReplay(self.folder, bases[0], request.now_ms - request.producer_expiration_ms)
         if request.clean and not snapshots and not self._indexed_anew:
             replay.offset = end_offset  # written before there were snapshots: nobody to remember (as Kafka)
         else:

@@ -82,3 +82,40 @@ def test_a_corrupt_snapshot_is_replaced_by_replay(tmp_path: Path) -> None:
     newest.write_bytes(data)
     loaded = load(log, clean=True)
     assert [entry.last_offset for entry in loaded.producers] == [18, 19]
+
+
+@pytest.mark.parametrize("deleted_to", [4, 6, 7])
+def test_the_last_five_batches_outlive_a_death_and_the_segments_that_held_them(
+    tmp_path: Path, deleted_to: int
+) -> None:
+    """A producer with five requests in flight may repeat any of them; Apache Kafka knows the last one alone."""
+    log = Log(tmp_path)
+    log.open()
+    for n in range(7):
+        log.append(batch(0, [b"v"], producer_id=1, producer_epoch=0, base_sequence=n))
+        if n == 5:
+            log.partition.roll(NOW)  # at offset 6
+    log.partition.delete_records(deleted_to)
+    log.partition.retention(NOW)
+    before = log.producers.entries(3)
+    assert [known.base_sequence for known in before[0].batches] == [2, 3, 4, 5, 6]
+    log.reopen(clean=False, log_start=deleted_to)
+    assert log.producers.entries(3) == before
+    log.partition.truncate_to(max(deleted_to, 6), NOW)  # what is read back then is the snapshot again
+    last = max(deleted_to, 6) - 1
+    assert [known.base_sequence for known in log.producers.entries(3)[0].batches] == list(range(7))[
+        max(0, last - 4) : last + 1
+    ]
+
+
+def test_nothing_left_in_the_log_and_the_producer_is_still_known(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    for n in range(3):
+        log.append(batch(0, [b"v"], producer_id=1, producer_epoch=0, base_sequence=n))
+    log.partition.roll(NOW)
+    log.partition.delete_records(3)
+    log.partition.retention(NOW)
+    assert log.partition.base_offsets == [3]
+    log.reopen(clean=False, log_start=3)
+    assert [known.base_sequence for known in log.producers.entries(3)[0].batches] == [0, 1, 2]

@@ -1,5 +1,6 @@
 """Snapshots are Kafka's bytes, and damage is never taken for state."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.io import producer_snapshot
-from kbroker.io.producer_entry import BatchMetadata, ProducerEntry, decrement_sequence, increment_sequence
+from kbroker.io.producer_entry import (
+    MAX_BATCHES,
+    BatchMetadata,
+    ProducerEntry,
+    decrement_sequence,
+    increment_sequence,
+)
 from kbroker.io.producer_snapshot import CorruptSnapshot
 
 LONG = st.integers(0, 2**62)
@@ -16,31 +23,39 @@ LONG = st.integers(0, 2**62)
 @st.composite
 def entries(draw: st.DrawFn) -> ProducerEntry:
     timestamp = draw(st.integers(-1, 2**60))
-    batches: tuple[BatchMetadata, ...] = ()
-    if draw(st.booleans()):
+    batches: list[BatchMetadata] = []
+    for _ in range(draw(st.integers(0, MAX_BATCHES))):
         delta, last = draw(st.integers(0, 1000)), draw(st.integers(0, 2**31 - 1))
         offset = draw(st.integers(1000, 2**60))
         first = decrement_sequence(last, delta)
-        batches = (BatchMetadata(first, last, offset - delta, offset, timestamp),)
+        batches.append(BatchMetadata(first, last, offset - delta, offset, draw(st.integers(-1, 2**60))))
+    if batches:  # a snapshot has no timestamp of the last batch itself
+        batches[-1] = replace(batches[-1], timestamp=timestamp)
     return ProducerEntry(
         draw(LONG),
         draw(st.integers(0, 32767)),
         draw(st.integers(-1, 99)),
         timestamp,
         draw(st.integers(-1, 2**60)),
-        batches,
+        tuple(batches),
     )
 
 
-@given(st.lists(entries(), max_size=6))
+STATES = st.lists(entries(), max_size=6, unique_by=lambda entry: entry.producer_id)
+
+
+@given(STATES)
 def test_what_is_written_is_read(state: list[ProducerEntry]) -> None:
     assert producer_snapshot.decode(producer_snapshot.encode(state)) == state
 
 
-def test_only_the_last_batch_is_kept() -> None:
+def test_all_five_batches_are_kept_behind_kafkas_message() -> None:
     batches = tuple(BatchMetadata(n, n, n, n, 100 + n) for n in range(5))
-    found = producer_snapshot.decode(producer_snapshot.encode([ProducerEntry(1, 0, -1, 104, -1, batches)]))
-    assert found[0].batches == batches[-1:]
+    five = producer_snapshot.encode([ProducerEntry(1, 0, -1, 104, -1, batches)])
+    last = producer_snapshot.encode([ProducerEntry(1, 0, -1, 104, -1, batches[-1:])])
+    assert producer_snapshot.decode(five)[0].batches == batches
+    assert five[6:].startswith(last[6:])
+    assert producer_snapshot.decode(last)[0].batches == batches[-1:]  # as Apache Kafka writes it
 
 
 def test_the_bytes_are_kafkas() -> None:
@@ -53,7 +68,7 @@ def test_the_bytes_are_kafkas() -> None:
     )  # fmt: skip
 
 
-@given(st.lists(entries(), max_size=3), st.data())
+@given(STATES, st.data())
 def test_any_flipped_bit_or_cut_is_found(state: list[ProducerEntry], data: st.DataObject) -> None:
     good = producer_snapshot.encode(state)
     at = data.draw(st.integers(0, len(good) - 1))
