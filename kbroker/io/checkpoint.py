@@ -51,6 +51,16 @@ def replace_file(path: str, data: bytes, sync: bool = True) -> None:
         sync_folder(str(Path(path).parent))
 
 
+def sync_file(path: str) -> None:
+    """Have a file that was replaced without a sync on disk, under its name."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    sync_folder(str(Path(path).parent))
+
+
 def read_offsets(path: str) -> dict[TopicPartition, int]:
     """(topic, partition) to offset; empty when there is no file. Raises CorruptCheckpoint."""
     found: dict[TopicPartition, int] = {}
@@ -59,13 +69,17 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
     return found
 
 
-def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:
+def write_offsets(path: str, offsets: Mapping[TopicPartition, int], sync: bool = True) -> None:
     """Replace an offset checkpoint as a whole."""
-    _write(path, (f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())))
+    lines = (f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
+    _write(path, lines, sync)
 
 
 def update_offsets(
-    path: str, changed: Mapping[TopicPartition, int], dropped: Iterable[TopicPartition] = ()
+    path: str,
+    changed: Mapping[TopicPartition, int],
+    dropped: Iterable[TopicPartition] = (),
+    sync: bool = True,
 ) -> None:
     """Change some entries of an offset checkpoint. Several IO workers share a log dir and so its checkpoints: the
     folder is locked meanwhile. A file that does not parse counts as empty, as in Kafka."""
@@ -81,7 +95,7 @@ def update_offsets(
             offsets.pop(partition, None)
         offsets.update(changed)
         if offsets != before or not Path(path).exists():
-            write_offsets(path, offsets)
+            write_offsets(path, offsets, sync)
     finally:
         os.close(folder)
 

@@ -3,6 +3,7 @@
 Rules: Kafka's LogCleanerManager. The cleaner chooses among the logs of all workers and does the work.
 """
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from kbroker.ipc.messages import (
 )
 from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class Cleaning:
         self._notify = notify
         self._clock_ms = clock_ms
         self._producers = producers
-        self._unwritten: set[int] = set()  # slots whose first dirty offset is not in the checkpoint
+        self._unsynced: set[str] = set()  # log dirs whose checkpoint is written, but perhaps not on disk
 
     def cleanable(self, _: CleanableLogs) -> tuple[CleanableLog, ...]:
         """Every compacted log with something in it, and how dirty it is."""
@@ -155,21 +158,21 @@ class Cleaning:
             self._notify(body.slot)
 
     def end(self, body: EndCleaning) -> None:
-        """Remember how far a log is clean; the checkpoint is written with those of other logs."""
-        self._log(body.slot, body.generation).first_dirty = body.first_dirty
-        self._unwritten.add(body.slot)
+        """Remember how far a log is clean. The checkpoint is written at once and synced with those of other logs: a
+        power cut may take it back, and then some part is cleaned twice."""
+        log = self._log(body.slot, body.generation)
+        log.first_dirty = body.first_dirty
+        log_dir, _, _ = log.folder.rpartition("/")
+        try:
+            LogDir(log_dir).update_cleaner_offsets({(log.topic, log.partition): body.first_dirty}, sync=False)
+        except OSError as error:
+            logger.warning("%s: its first dirty offset is not written: %s", log.folder, error)
+        self._unsynced.add(log_dir)
 
-    def write_checkpoints(self) -> None:
-        """Write changed first dirty offsets to the log dirs' cleaner-offset-checkpoint. Raises OSError."""
-        by_dir: dict[str, dict[tuple[str, int], int]] = {}
-        for slot in self._unwritten:
-            log = self._logs.get(slot)
-            if log is not None:
-                log_dir, _, _ = log.folder.rpartition("/")
-                by_dir.setdefault(log_dir, {})[log.topic, log.partition] = log.first_dirty
-        self._unwritten.clear()
-        for log_dir, offsets in by_dir.items():
-            LogDir(log_dir).update_cleaner_offsets(offsets)
+    def sync_checkpoints(self) -> None:
+        """Have the checkpoints of cleanings that ended since the last time on disk. Raises OSError."""
+        while self._unsynced:
+            LogDir(self._unsynced.pop()).sync_cleaner_offsets()
 
     def _log(self, slot: int, generation: int) -> Partition:
         log = self._logs.require(slot)

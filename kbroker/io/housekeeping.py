@@ -124,12 +124,12 @@ class Housekeeping:
         if not self._to_retain:
             self._metrics.observe(RETENTION_SECONDS, self._retaining_ns)
 
-    def write_cleaner_offsets(self) -> None:
-        """Write the cleaner's checkpoints of all log dirs."""
+    def sync_cleaner_offsets(self) -> None:
+        """Have the cleaner's checkpoints of all log dirs on disk."""
         try:
-            self._cleaning.write_checkpoints()
+            self._cleaning.sync_checkpoints()
         except OSError as error:
-            log.warning("first dirty offsets are not written, more will be cleaned again: %s", error)
+            log.warning("first dirty offsets are not synced, more may be cleaned again: %s", error)
 
     def _expire_producers(self) -> None:
         before = wall_clock_ms() - self._config.get_int("producer.id.expiration.ms")
@@ -142,7 +142,7 @@ class Housekeeping:
         self._logs.check_dirs()
         self._logs.deletions.remove_due(now)
         self._logs.heal()
-        self.write_cleaner_offsets()
+        self.sync_cleaner_offsets()
         self._durability.measure()
         self._metrics.words[PRODUCERS] = self._producers.count
         due = self._due_for_flush(now)

@@ -161,12 +161,20 @@ class LogDir:
         return self._offsets(files.CLEANER_OFFSETS)
 
     def update_cleaner_offsets(
-        self, changed: dict[TopicPartition, int], dropped: tuple[TopicPartition, ...] = ()
+        self,
+        changed: dict[TopicPartition, int],
+        dropped: tuple[TopicPartition, ...] = (),
+        sync: bool = True,
     ) -> None:
         """Write changed first dirty offsets into the checkpoint that all workers of this log dir share."""
         path = f"{self.path}/{files.CLEANER_OFFSETS}"
         if changed or Path(path).exists():
-            checkpoint.update_offsets(path, changed, dropped)
+            checkpoint.update_offsets(path, changed, dropped, sync)
+
+    def sync_cleaner_offsets(self) -> None:
+        """Have what `update_cleaner_offsets` wrote without a sync on disk. Raises OSError."""
+        with suppress(FileNotFoundError):
+            checkpoint.sync_file(f"{self.path}/{files.CLEANER_OFFSETS}")
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         with suppress(CorruptCheckpoint):

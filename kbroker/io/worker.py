@@ -311,7 +311,7 @@ class Worker:
         self.read_ahead.close()
         self.durability.close()
         self.drain.wake()
-        self.housekeeping.write_cleaner_offsets()
+        self.housekeeping.sync_cleaner_offsets()
         self.logs.close_all()
         log.info("io %d stopped, %d partitions closed", self.context.index, self.logs.count)
 

@@ -118,14 +118,25 @@ def test_truncation_takes_the_clean_part_back(tmp_path: Path) -> None:
     assert cleanable_range(case.partition, NOW).first_dirty == 3
 
 
-def test_the_checkpoint_is_kafkas(tmp_path: Path) -> None:
+def test_the_checkpoint_is_kafkas_and_written_when_a_cleaning_ends(tmp_path: Path) -> None:
     case = Compacted(tmp_path)
     with_segments(case, 3)
     case.clean()
-    case.cleaning.write_checkpoints()
     path = tmp_path / files.CLEANER_OFFSETS
     assert path.read_text() == "0\n1\nt 0 6\n"
     assert checkpoint.read_offsets(str(path)) == {("t", 0): 6}
+
+
+def test_a_checkpoint_that_can_not_be_written_does_not_fail_the_cleaning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    case = Compacted(tmp_path)
+    with_segments(case, 3)
+    (tmp_path / (files.CLEANER_OFFSETS + ".tmp")).mkdir()
+    case.clean()
+    assert case.partition.first_dirty == 6
+    assert "is not written" in caplog.text
+    case.cleaning.sync_checkpoints()  # nothing there to sync
 
 
 def test_another_generation_is_refused(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Scene:
 
     def nothing(self) -> None: ...
 
-    checkpoint = check_dirs = heal = measure = write_checkpoints = nothing
+    checkpoint = check_dirs = heal = measure = sync_checkpoints = nothing
 
     def get(self, slot: int) -> Partition | None:
         self.looked_at.append(slot)
