@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 SLICE = 64  # logs that retention looks at in one turn of the loop
 LOOK_EVERY_MS = 1000  # flush.ms, deletions, healing and gauges are looked at this often
+ROLLED_MS = 50  # from a roll to the sync of what was rolled: many logs often roll together
 SEGMENTS_DELETED = bind("kbroker_segments_deleted_total")
 DELETED_BYTES = bind("kbroker_retention_deleted_bytes_total")
 RETENTION_SECONDS = bind("kbroker_retention_seconds")
@@ -62,16 +63,19 @@ class Housekeeping:
         self._rows = rows
         self._to_retain: list[int] = []
         self._retaining_ns = 0
+        self._flushing: list[int] = []  # slots that flush.ms has synced as a whole just now
         start = now_ms + config.get_int("log.initial.task.delay.ms")
         checkpoint_ms = min(
             config.get_int("log.flush.offset.checkpoint.interval.ms"),
             config.get_int("log.flush.start.offset.checkpoint.interval.ms"),
         )
+        self._flush_rolled = Task(self._sync_rolled, LOOK_EVERY_MS, now_ms + LOOK_EVERY_MS)
         self._tasks = [
             Task(self._retain, config.get_int("log.retention.check.interval.ms"), start),
             Task(logs.checkpoint, checkpoint_ms, now_ms + checkpoint_ms),
             Task(self._expire_producers, config.get_int("producer.id.expiration.check.interval.ms"), start),
             Task(self._look, LOOK_EVERY_MS, now_ms + LOOK_EVERY_MS),
+            self._flush_rolled,
         ]
 
     @property
@@ -89,6 +93,10 @@ class Housekeeping:
                 task.run()
         if self._to_retain:
             self._retain_slice()
+
+    def rolled(self, now_ms: int) -> None:
+        """A log was rolled: its closed segments are to be on disk soon, for the recovery point and the cleaner."""
+        self._flush_rolled.due_ms = min(self._flush_rolled.due_ms, now_ms + ROLLED_MS)
 
     @property
     def config(self) -> BrokerConfig:
@@ -145,17 +153,18 @@ class Housekeeping:
         self.sync_cleaner_offsets()
         self._durability.measure()
         self._metrics.words[PRODUCERS] = self._producers.count
-        due = self._due_for_flush(now)
-        self._durability.flush_now(due)
-        rolled = np.flatnonzero(
-            (self._rows[:, ar.ROW_OPEN] != ar.CLOSED) & (self._rows[:, ar.ROW_ROLLED] != 0)
-        )
-        self._durability.flush_rolled(slot for slot in rolled.tolist() if slot not in due)
+        self._flushing = self._due_for_flush(now)
+        self._durability.flush_now(self._flushing)
+
+    def _sync_rolled(self) -> None:
+        rolled = np.flatnonzero(self._rows[:, ar.ROW_ROLLED]).tolist()  # followers, which are closed, too
+        self._durability.flush_rolled(slot for slot in rolled if slot not in self._flushing)
+        self._flushing = []
 
     def _due_for_flush(self, now: int) -> list[int]:
         """Slots whose flush.ms is over and that have something to sync. Columns, not partitions: there may be many."""
         rows = self._rows
-        timed = (rows[:, ar.ROW_OPEN] != ar.CLOSED) & (rows[:, ar.ROW_FLUSH_MS] < ar.NEVER)
+        timed = (rows[:, ar.ROW_SEGMENT_BYTES] > 0) & (rows[:, ar.ROW_FLUSH_MS] < ar.NEVER)
         due = []
         for slot in np.flatnonzero(
             timed & (now - rows[:, ar.ROW_LAST_FLUSH_MS] >= rows[:, ar.ROW_FLUSH_MS])

@@ -365,6 +365,7 @@ class OpenLog:
         self._publish(state, durable=durable)
         self.known_mark = self.high_watermark
         self._unsynced.drop()
+        self.row[ar.ROW_ROLLED] = 0
         self._online = False
         self._fds = None
         self._producers.drop(self.slot)

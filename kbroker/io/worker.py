@@ -259,6 +259,7 @@ class Worker:
             self._due_ms = 0
         if out[dl.OUT_STOP] == dl.STOP_ROLL:
             self.logs.roll(int(out[dl.OUT_STOP_SLOT]))
+            self.housekeeping.rolled(now_ms())
             return True
         if out[dl.OUT_STOP] == dl.STOP_FILES:
             if self.logs.open_files(int(out[dl.OUT_STOP_SLOT])):

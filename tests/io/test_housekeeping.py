@@ -8,7 +8,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
 from kbroker.io import append_row as ar
 from kbroker.io.deletions import Deletions
-from kbroker.io.housekeeping import SLICE, Housekeeping
+from kbroker.io.housekeeping import ROLLED_MS, SLICE, Housekeeping
 from kbroker.io.partition import Partition
 from kbroker.metrics.slots import private
 from tests.io.node import Node
@@ -94,3 +94,42 @@ def test_without_flush_ms_only_rolled_segments_are_synced(tmp_path: Path) -> Non
     scene.housekeeping.run(2000)
     assert scene.asked == [("rolled", [2])]
     assert log.row[ar.ROW_ROLLED] == 0
+
+
+def test_what_was_rolled_is_synced_soon(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 3)
+    log = scene.node.logs[1]
+    log.partition.roll(log.now_ms)
+    scene.housekeeping.rolled(10)
+    assert scene.housekeeping.next_due_ms == 10 + ROLLED_MS
+    scene.housekeeping.run(10 + ROLLED_MS)
+    assert scene.asked == [("rolled", [1])]
+
+
+def test_what_flush_ms_syncs_is_not_synced_twice_for_a_roll(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 3, topic_config(flush_ms=1000))
+    log = scene.node.logs[1]
+    log.partition.roll(log.now_ms)
+    scene.housekeeping.run(1000)
+    assert scene.asked == [("now", [0, 1, 2])]
+
+
+def test_followers_are_synced_as_leaders_are(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 3, topic_config(flush_ms=1000))
+    for log in scene.node.logs.values():
+        log.row[ar.ROW_OPEN] = ar.CLOSED
+    rolled = scene.node.logs[1]
+    rolled.partition.roll(rolled.now_ms)
+    scene.housekeeping.rolled(10)
+    scene.housekeeping.run(10 + ROLLED_MS)
+    scene.housekeeping.run(1000)
+    assert scene.asked == [("rolled", [1]), ("now", [0, 1, 2])]
+
+
+def test_a_log_that_was_closed_is_not_synced(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 1)
+    log = scene.node.logs[0]
+    log.partition.roll(log.now_ms)
+    log.partition.abandon()
+    scene.housekeeping.run(1000)
+    assert scene.asked == []
