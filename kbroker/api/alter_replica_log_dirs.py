@@ -1,7 +1,8 @@
 """AlterReplicaLogDirs (key 34), v1-2: move this broker's replicas between its log directories (KIP-113).
 
 v2 flexible. The answer says that moves have begun; DescribeLogDirs shows them as future replicas until they are done. A
-move to the directory where the replica is ends one that is under way. While any directory is offline no move begins.
+move to the directory where the replica is ends one that is under way. While a directory of the node is offline no move
+begins. The node that is asked moves its own replicas; a partition that has none there answers REPLICA_NOT_AVAILABLE.
 """
 
 from kbroker.api.context import RequestContext
@@ -32,7 +33,7 @@ async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> Al
     for (name, index), log_dir in wishes.items():
         code = ErrorCode.NONE
         try:
-            await moves.alter(name, index, log_dir)
+            await moves.alter(name, index, log_dir, ctx.client.site)
         except KafkaError as error:
             code = error.code
         topic = results.setdefault(name, AlterReplicaLogDirTopicResult(name))

@@ -45,7 +45,7 @@ async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> Descri
             [
                 one
                 for one in futures
-                if one.log_dir == log_dir and (asked is None or id(one.partition.leader) in asked)
+                if one.log_dir == log_dir and (asked is None or id(one.replica) in asked)
             ],
         )
         result = DescribeLogDirsResult(ErrorCode.NONE, log_dir, topics, *space, log_dir not in takes_new)
@@ -88,6 +88,6 @@ def _topics(
         topic = topics.setdefault(replica.topic, DescribeLogDirsTopic(replica.topic))
         topic.partitions.append(DescribeLogDirsPartition(replica.index, size))
     for one in futures:
-        topic = topics.setdefault(one.partition.topic, DescribeLogDirsTopic(one.partition.topic))
-        topic.partitions.append(DescribeLogDirsPartition(one.partition.index, one.bytes, one.lag, True))
+        topic = topics.setdefault(one.replica.topic, DescribeLogDirsTopic(one.replica.topic))
+        topic.partitions.append(DescribeLogDirsPartition(one.replica.index, one.bytes, one.lag, True))
     return list(topics.values())

@@ -61,6 +61,7 @@ class Broker:
     stores: the copies of the store.
     orphans: partitions of deleted topics that an IO worker of this run may still have open.
     opening: partitions that an IO worker is being told of for the first time.
+    switching: slots whose logs go on in another log dir in a moment; they are not lost.
     metrics: this process's row.
     endpoints: advertised address of each listener, real ports; node_endpoints: those of further sites, by `port_key`.
     version: grows with everything Metadata shows.
@@ -99,6 +100,7 @@ class Broker:
         self.announcing: dict[str, Topic] = {}
         self.opening: dict[str, tuple[Topic, list[Partition]]] = {}
         self.attachments: dict[type, object] = {}
+        self.switching: set[int] = set()
         self.config_listeners: list[Callable[[int, str], None]] = []
         self.deletion_listeners: list[Callable[[Topic], None]] = []
         self.block_servers: list[Callable[[AsyncLink, bytearray], None]] = []

@@ -4,7 +4,7 @@ Every change is planned against the catalogue, stored, and only then applied her
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kbroker.control.topic_name import INTERNAL
 from kbroker.ipc.messages import PartitionImage, TopicImage
@@ -78,11 +78,17 @@ class Partition:
         logs = [(r.log_dir, r.slot, r.generation, r.worker, r.in_sync) for r in self.replicas]
         return self.topic, self.index, self.leader_epoch, self.slot, logs
 
-    def moved_to(self, log_dir: str) -> "Partition":
-        """The same partition of one replica in another log directory."""
-        return Partition(
-            self.topic, self.index, log_dir, self.slot, self.generation, self.leader_epoch, self.worker
+    def with_moved(self, replica: Replica, log_dir: str) -> "Partition":
+        """A copy of the partition with one of its replicas in another log directory."""
+        moved = replace(replica, log_dir=log_dir)
+        copy = Partition(self.topic, self.index, log_dir, self.slot, self.generation, self.leader_epoch)
+        copy.replicas, copy.adding, copy.removing = (
+            [moved if one is replica else one for one in listed]
+            for listed in (self.replicas, self.adding, self.removing)
         )
+        copy.leader = moved if self.leader is replica else self.leader
+        copy.has_leader = self.has_leader
+        return copy
 
     def image(self) -> PartitionImage:
         """What other processes are told."""

@@ -14,7 +14,7 @@ from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
 from kbroker.control import adoption, kafka_metadata
 from kbroker.control.broker import Broker, absolute
-from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.catalogue import Partition, Replica, Topic
 from kbroker.control.config_resource import TOPIC
 from kbroker.control.internal_topic import wish_for
 from kbroker.control.kafka_metadata import KafkaMetadata
@@ -202,23 +202,31 @@ def _resume_moves(broker: Broker) -> None:
     """Copies for other log dirs that the last run did not finish go on; the folders of finished ones are removed."""
     for one in adoption.futures(broker.online_dirs):
         partition = broker.catalogue.partition(one.topic, one.index)
-        if partition is not None and not partition.replicated and partition.log_dir != one.log_dir:
-            LogDirMoves.of(broker).remember(partition, one.log_dir)
+        replica = _replica_beside(broker, partition, one.log_dir) if partition is not None else None
+        if replica is not None and replica.log_dir != one.log_dir:
+            LogDirMoves.of(broker).remember(replica, one.log_dir)
     left = []
     for found in adoption.scan(broker.online_dirs):
         topic = broker.catalogue.by_id(found.topic_id)
         if topic is None or topic.name != found.topic or found.index >= len(topic.partitions):
             continue
         known = topic.partitions[found.index]
-        if found.log_dir not in [replica.log_dir for replica in known.replicas] and _is_there(known):
+        mine = _replica_beside(broker, known, found.log_dir) or known.leader
+        if found.log_dir not in [replica.log_dir for replica in known.replicas] and _is_there(mine):
             left.append(Deletion(topic.topic_id, replace(known.leader, log_dir=found.log_dir)))
     retire_all(left)
 
 
-def _is_there(partition: Partition) -> bool:
+def _replica_beside(broker: Broker, partition: Partition, log_dir: str) -> Replica | None:
+    """The replica on the site of a log dir."""
+    site = broker.site_of(log_dir)
+    return next((one for one in partition.replicas if broker.site_of(one.log_dir) is site), None)
+
+
+def _is_there(replica: Replica) -> bool:
     """Whether the folder is there, or the complete copy that becomes it."""
-    copies = {(one.topic, one.index) for one in adoption.futures([partition.log_dir])}
-    return Path(partition.folder).is_dir() or (partition.topic, partition.index) in copies
+    copies = {(one.topic, one.index) for one in adoption.futures([replica.log_dir])}
+    return Path(replica.folder).is_dir() or (replica.topic, replica.index) in copies
 
 
 def _partitions(broker: Broker, topic: Topic, found: list[adoption.FoundPartition]) -> list[Partition]:

@@ -1,8 +1,9 @@
 """Moving one open log to another log dir: its files are copied to a ``-future`` folder, in rounds.
 
 The log goes on meanwhile: each round compares the copy with the segments as they are now (sizes, inodes) and copies
-what differs, so rolls, retention, deletions and compaction need no care. What the active segment lacks at the end is
-copied while appends are held off, at most LAST_BYTES of it.
+what differs, so rolls, retention, deletions and compaction need no care; after a truncation, as of a follower whose
+leader changes, what lay behind the cut is copied again. What the active segment lacks at the end is copied while
+appends are held off, at most LAST_BYTES of it.
 """
 
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from kbroker.io import checkpoint
 from kbroker.io.log_dir import finished_future
+from kbroker.io.open_log import NO_CUT
 from kbroker.io.partition import Partition
 from kbroker.log import files
 
@@ -59,6 +61,7 @@ class LogMove:
         self.switched = False
         self._plan: tuple[list[Wanted], int] = ([], 0)
         self._have: dict[int, tuple[int, int, bool]] = {}  # base: (inode, bytes, closed)
+        self._cuts = log.cuts
         self._bytes_per_second = bytes_per_second
         self._thread = threading.Thread(target=self._run, name="log-move", daemon=True)
 
@@ -104,7 +107,19 @@ class LogMove:
             missing += wanted.bytes - (have[1] if have is not None else 0)
         return missing
 
+    def _forget_cut(self) -> None:
+        """Drop what was copied of records that a truncation has taken: others may have their place by now."""
+        cuts = self.log.cuts
+        if cuts == self._cuts:
+            return
+        bases = sorted(self._have)
+        for base, following in zip(bases, [*bases[1:], NO_CUT], strict=True):
+            if following > self.log.lowest_cut:
+                self._drop(base)
+        self._cuts = cuts
+
     def _round(self, plan: list[Wanted], throttled: bool) -> None:
+        self._forget_cut()
         for base in set(self._have) - {wanted.base for wanted in plan}:
             self._drop(base)
         for wanted in plan:
@@ -174,6 +189,8 @@ class LogMove:
         After True the thread has ended, and the copy is the log."""
         self.look()
         if self.error is not None or self._missing(self._plan[0]) > LAST_BYTES:
+            return False
+        if self._cuts != self.log.cuts:
             return False
         self.switched = True
         self._ended.set()

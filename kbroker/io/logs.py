@@ -250,7 +250,7 @@ class Logs:
                 continue
             try:
                 _, usable = self._dirs[str(Path(partition.folder).parent)].space()
-                if usable >= ROOM_TO_HEAL:
+                if usable >= ROOM_TO_HEAL and not partition.paused:
                     self._reopen(slot, partition)
             except OSError as error:
                 self._full.discard(slot)

@@ -30,6 +30,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 Words = NDArray[np.int64]
+NO_CUT = 1 << 62
 
 
 class Producers(Protocol):
@@ -84,7 +85,8 @@ class OpenLog:
         self._fds: SegmentFds | None = None  # of the active segment; None while the log rests
         self._created_ms = 0
         self._jitter_ms = 0
-        self._was_open = 0
+        self.paused = False  # nothing is appended or copied while it switches its log dir
+        self.cuts, self.lowest_cut = 0, NO_CUT  # truncations that are done, the least offset of all
 
     # --- opening -----------------------------------------------------------------------------------------
 
@@ -167,8 +169,8 @@ class OpenLog:
         return end
 
     def let_append(self) -> None:
-        """Open the append row to the drain kernel, or keep it closed in a follower."""
-        self.row[ar.ROW_OPEN] = ar.OPEN if self.leads else ar.CLOSED
+        """Open the append row to the drain kernel, or keep it closed in a follower and while it is paused."""
+        self.row[ar.ROW_OPEN] = ar.OPEN if self.leads and not self.paused else ar.CLOSED
 
     def open(self, clean: bool, recovery_point: int, log_start: int, leader_epoch: int, now_ms: int) -> None:
         """`recover` and `bring_online` in one, for a single log."""

@@ -109,6 +109,8 @@ class Partition(ReplicaLog):
 
     def retention(self, now_ms: int) -> int:
         """Delete segments below the log start and, with cleanup.policy=delete, by size and age; returns the number."""
+        if self.paused:
+            return 0
         deleted = self._delete_oldest(below_log_start(self._shape()), now_ms)
         if self.config.delete:
             deleted += self._delete_oldest(above_size(self._shape(), self.config.retention_bytes), now_ms)
@@ -154,7 +156,8 @@ class Partition(ReplicaLog):
         bases = [base for base, _, _ in request.replaced]
         found = [segment for segment in self._closed if bases[0] <= segment.base_offset <= bases[-1]]
         wanted = [(base, size) for base, size, _ in request.replaced]
-        if [(segment.base_offset, segment.size) for segment in found] != wanted or not self._are(request):
+        same = [(segment.base_offset, segment.size) for segment in found] == wanted
+        if self.paused or not same or not self._are(request):
             return False
         deleted: list[str] = []
         self._publish(changing=True)
@@ -215,6 +218,8 @@ class Partition(ReplicaLog):
         self._start_segment(now_ms)
         self._reload_producers(now_ms)
         self.let_append()
+        self.lowest_cut = min(self.lowest_cut, offset)
+        self.cuts += 1
         mark = min(self.high_watermark, offset)
         self._publish(high_watermark=mark, durable=min(self.recovery_point, offset), changed=True)
 
@@ -261,20 +266,27 @@ class Partition(ReplicaLog):
 
     # --- moving to another log dir -----------------------------------------------------------------------
 
+    _was_full = False
+
     @property
     def active_bytes(self) -> int:
         """Bytes of the active segment that hold whole batches."""
         return int(self.row[ar.ROW_POSITION])
 
     def pause(self) -> None:
-        """Nothing is appended or read from now on: NOT_LEADER_OR_FOLLOWER, as while a log is recovered."""
-        self._was_open = int(self.row[ar.ROW_OPEN])
+        """Nothing is appended, copied, deleted or read from now on: NOT_LEADER_OR_FOLLOWER, as while a log is
+        recovered. Roles may change meanwhile."""
+        self._was_full = self.row[ar.ROW_OPEN] == ar.DISK_FULL
+        self.paused = True
         self.row[ar.ROW_OPEN] = ar.CLOSED
         self._publish(layout.STATE_RECOVERING)
 
     def resume(self) -> None:
         """Go on where `pause` left off."""
-        self.row[ar.ROW_OPEN] = self._was_open
+        self.paused = False
+        self.let_append()
+        if self._was_full:
+            self.row[ar.ROW_OPEN] = ar.DISK_FULL
         self._publish(layout.STATE_ONLINE)
 
     def relocate(self, folder: str, now_ms: int) -> None:
@@ -286,7 +298,9 @@ class Partition(ReplicaLog):
         self.folder = self.epochs.folder = folder
         self.open_files()
         self._names_synced = True
-        self.row[ar.ROW_OPEN] = ar.OPEN
+        self._reader = None
+        self.paused = False
+        self.let_append()
         self._publish(layout.STATE_ONLINE, durable=self.recovery_point, changed=True)
         self.publish_durable(state.next_offset, state.base_offset, state.position)
         name = files.dated_folder_name(self.topic, self.partition, uuid.uuid4().hex, files.DELETE_FOLDER)

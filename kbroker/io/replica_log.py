@@ -49,7 +49,7 @@ class ReplicaLog(OpenLog):
         self.leads = self.replicated = True
         self._lead(max(leader_epoch, self.epochs.latest))
         self._publish(high_watermark=self.high_watermark, place=self.place_of(self.high_watermark))
-        self.let_append()
+        self.let_append()  # unless it is paused: then when it goes on
 
     def resign(self) -> None:
         """Take no appends; the slot keeps its epoch, so that followers copy the rest."""

@@ -28,15 +28,16 @@ TOPIC = "moved"
 
 
 class Mover:
-    """Asks for moves and looks where replicas are."""
+    """Asks a node for moves and looks where its replicas are."""
 
-    def __init__(self, broker: KBroker, dirs: list[str]) -> None:
+    def __init__(self, broker: KBroker, dirs: list[str], site: int = 0) -> None:
         self._broker = broker
+        self._site = site
         self.dirs = dirs
 
     def _ask(self, api: ApiKey, version: int, request: Struct) -> Struct:
         """Again while control, which answers, is away."""
-        peer = SocketPeer(int(self._broker.bootstrap.rpartition(":")[2]))
+        peer = SocketPeer(int(self._broker.bootstrap.split(":")[1].split(",")[0]) + self._site)
         deadline = time.monotonic() + 30
         while (answer := peer.ask(api, version, request)) is None:
             assert time.monotonic() < deadline

@@ -76,9 +76,7 @@ async def finish_all(broker: Broker) -> None:
 
 def replication_of(broker: Broker) -> Replication:
     """The process's Replication."""
-    found = broker.attachments[Replication]
-    assert isinstance(found, Replication)
-    return found
+    return Replication.of(broker)
 
 
 async def _begin(

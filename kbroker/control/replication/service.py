@@ -56,6 +56,13 @@ class Replication:
         self._telling: set[asyncio.Task[list[Any]]] = set()
         self._lag = Lag(broker.shared.slots)
 
+    @classmethod
+    def of(cls, broker: Broker) -> "Replication":
+        """The process's."""
+        found = broker.attachments[cls]
+        assert isinstance(found, cls)
+        return found
+
     @property
     def deciding(self) -> asyncio.Lock:
         """Held by whoever changes replicas, leaders or in-sync sets."""
@@ -84,13 +91,19 @@ class Replication:
         return [partition for partition in self._broker.catalogue.partitions() if partition.replicated]
 
     def there(self, replica: Replica) -> bool:
-        """Whether a replica's log is open in a living worker."""
+        """Whether a replica's log is open in a living worker, or will be once it has switched its log dir."""
         slots = self._broker.slots
         return (
             self._broker.links.worker(replica.worker) is not None
             and self._is_awake(replica.worker)
             and slots.word(replica.slot, layout.SLOT_GENERATION) == replica.generation
-            and slots.state(replica.slot) == layout.STATE_ONLINE
+            and (
+                slots.state(replica.slot) == layout.STATE_ONLINE
+                or (
+                    replica.slot in self._broker.switching
+                    and slots.state(replica.slot) == layout.STATE_RECOVERING
+                )
+            )
         )
 
     def _is_awake(self, worker: int) -> bool:
@@ -288,6 +301,16 @@ class Replication:
             else:
                 self.elect(partition, preferred)
             await self.publish([partition])
+
+    async def move_log(self, partition: Partition, replica: Replica, log_dir: str) -> None:
+        """A replica's log lies in another log dir from now on: stored, then told to those that copy it. Raises
+        KafkaError: it stays where it is."""
+        async with self._deciding:
+            change = Change(moved_partitions=[partition.with_moved(replica, log_dir)])
+            await self._broker.in_store(lambda store: store.apply(change))
+            replica.log_dir = log_dir
+            if partition.replicated:
+                await self.tell([partition])
 
     async def lead_alone(self, partition: Partition) -> None:
         """The last other replica is gone: the leader's high watermark is its log's end again."""

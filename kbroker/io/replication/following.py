@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +80,8 @@ class Following:
         known = self._followed.get(body.slot)
         if known is not None and known.body == body:
             return
+        if known is not None:  # a log that was moved twice has other files in a folder of the same name
+            self._files.forget_folder(known.body.leader_folder)
         if body.leader_slot < 0:
             partition.resign()
             self.forget(body.slot)
@@ -136,6 +139,9 @@ class Following:
         if partition is None or partition.row[ar.ROW_OPEN] == ar.DISK_FULL:
             self._pause(followed)
             return False
+        if partition.paused:
+            self._pause(followed, BREATH_NS)
+            return False
         words = self._leader(followed)
         if words is None:
             followed.agreed = False
@@ -179,6 +185,8 @@ class Following:
     def _agree(self, followed: Followed, partition: Partition, words: list[int]) -> None:
         """Cut what the leader does not have, then say that this log follows its epoch."""
         leader = LeaderEpochs.load(followed.body.leader_folder)
+        if not Path(followed.body.leader_folder).is_dir():  # it has moved: control tells where to
+            raise FileNotFoundError(followed.body.leader_folder)
         end = agreed_end(
             partition.epochs, partition.log_end, leader, words[layout.SLOT_LOG_END], partition.high_watermark
         )
