@@ -110,7 +110,7 @@ prove: venv peer kernels ## load with faults for SECONDS=600, then the verdict; 
 HISTORY ?= $(error name the run: make judge HISTORY=reports/load-...)
 REPORT ?= verdict.html
 RECORDS ?= 10000000 30000000 100000000
-.PHONY: judge spark-scale
+.PHONY: judge spark-scale spark-compare
 # Without SEGMENTS (log directories) or BOOTSTRAP (HOST:PORT) the log is where run.json says.
 judge: venv-spark kernels ## the verdict on HISTORY=RUN, from SEGMENTS=DIR or BOOTSTRAP=HOST:PORT; writes REPORT=verdict.html
 	@$(BIN)/python -m spark_validation judge --history $(HISTORY) --report $(REPORT) \
@@ -118,6 +118,10 @@ judge: venv-spark kernels ## the verdict on HISTORY=RUN, from SEGMENTS=DIR or BO
 
 spark-scale: venv-spark kernels ## judges made-up runs of RECORDS='10000000 30000000 100000000' records; 20 GB of disk
 	@$(BIN)/python -m spark_validation.scale $(RECORDS) --folder .cache/scale
+
+# COMPARE holds options, for instance COMPARE='--bootstrap HOST:PORT --segments DIR --topic T'.
+spark-compare: venv-spark kernels ## reads one topic of RECORDS=10000000 through Spark's Kafka connector and from its segments
+	@$(BIN)/python -m spark_validation.scale.compare --records $(firstword $(RECORDS)) $(COMPARE)
 
 .PHONY: soak-groups
 soak-groups: venv-bench peer kernels ## 1,000 groups of 5 members and one of 500, MINUTES=10, beside Apache Kafka

@@ -22,6 +22,11 @@ def parser() -> argparse.ArgumentParser:
         "--earlier", help="log directories of an earlier copy of the log (V14), comma separated"
     )
     judge.add_argument(
+        "--landing",
+        type=Path,
+        help="folder that all nodes share, to keep the log in as Parquet meanwhile; default: Spark's scratch, if local",
+    )
+    judge.add_argument(
         "--report", type=Path, help="HTML file to write; JSON with all findings goes beside it"
     )
     judge.add_argument("--max-visibility-ms", type=float, help="V17: limit of p99")

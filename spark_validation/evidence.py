@@ -1,5 +1,6 @@
 """What a judgement rests on: the histories of a run and the broker's log, as frames."""
 
+import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -50,6 +51,9 @@ class Evidence:
     batches: DataFrame | None = None
     data_dirs: list[str] = field(default_factory=list)
     earlier: DataFrame | None = None
+    landing: tempfile.TemporaryDirectory[str] | None = (
+        None  # what `log` is read from; removed with the last reference
+    )
 
     @cached_property
     def run(self) -> Run:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from spark_validation.evidence import ABORTED, LOG_SCHEMA, PLACE, VISIBLE
+from spark_validation.segments.landing import land
 from spark_validation.segments.source import FORMAT
 
 # Larger fetches and polls than the connector's own: it is given its best.
@@ -32,11 +34,22 @@ def segment_log(
 
     since: "topic-partition" -> offset: of these partitions alone, without segments that end below the offset.
     """
-    reader = spark.read.format(FORMAT).schema(LOG_SCHEMA)
-    options = {"path": ",".join(data_dirs), "topics": ",".join(topics), "run": run, "control": "true"}
+    options = segment_options(data_dirs, topics, run)
     if since is not None:
         options["since"] = json.dumps(since)
-    return reader.options(**options).load()
+    return spark.read.format(FORMAT).schema(LOG_SCHEMA).options(**options).load()
+
+
+def landed_log(
+    spark: SparkSession, data_dirs: list[str], topics: list[str], run: int, folder: Path
+) -> DataFrame:
+    """The same, decoded once into Parquet files below `folder`, because several checks read it."""
+    names = [part.split()[0] for part in LOG_SCHEMA.split(", ")]
+    return land(spark, folder, segment_options(data_dirs, topics, run), names)
+
+
+def segment_options(data_dirs: list[str], topics: list[str], run: int) -> dict[str, str]:
+    return {"path": ",".join(data_dirs), "topics": ",".join(topics), "run": str(run), "control": "true"}
 
 
 def segment_batches(spark: SparkSession, data_dirs: list[str], topics: list[str]) -> DataFrame:

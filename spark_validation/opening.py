@@ -3,8 +3,10 @@
 import argparse
 import json
 import socket
+import tempfile
 from pathlib import Path
 
+from pyspark.sql import SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from loadtest.run import Run, load_run
@@ -39,10 +41,12 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
     except NoJava as reason:
         raise CannotJudge(str(reason)) from reason
     if data_dirs:
-        log = log_frames.segment_log(spark, data_dirs, topics, run.run)
-        if small and not following:
-            log = log.persist(StorageLevel.MEMORY_AND_DISK)
-        evidence = Evidence(spark, options.history, log, "segments", data_dirs=data_dirs)
+        landing = None if following else landing_folder(spark, getattr(options, "landing", None))
+        if landing is None:
+            log = log_frames.segment_log(spark, data_dirs, topics, run.run)
+        else:
+            log = log_frames.landed_log(spark, data_dirs, topics, run.run, Path(landing.name))
+        evidence = Evidence(spark, options.history, log, "segments", data_dirs=data_dirs, landing=landing)
         evidence.batches = log_frames.segment_batches(spark, data_dirs, topics).persist(
             StorageLevel.DISK_ONLY
         )
@@ -63,6 +67,20 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
         require_folders(earlier, topics)
         evidence.earlier = log_frames.segment_log(spark, earlier, topics, run.run)
     return evidence
+
+
+def landing_folder(spark: SparkSession, chosen: Path | None) -> tempfile.TemporaryDirectory[str] | None:
+    """Where the log is put as Parquet until the judgement is over: a folder that driver and executors share.
+
+    On this machine Spark's own scratch; on a cluster only what is chosen, else every check reads the segments anew.
+    """
+    if chosen is None and spark.sparkContext.master.startswith("local"):
+        scratch = spark.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir()
+        chosen = Path(scratch.split(",")[0])
+    if chosen is None:
+        return None
+    chosen.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(prefix="log-", dir=chosen.absolute())
 
 
 def opened_run(folder: Path) -> Run:

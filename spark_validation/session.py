@@ -25,6 +25,7 @@ SETTINGS = {
     "spark.sql.parquet.enableVectorizedReader": "true",
     "spark.sql.files.maxPartitionBytes": "64m",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "spark_validation.daemon",
     "spark.log.level": "ERROR",
     # a machine that is busy with the load is slow, not dead
     "spark.sql.broadcastTimeout": "36000",

@@ -1,82 +1,193 @@
-"""`python -m spark_validation.scale.compare`: the two ways to read a log, side by side.
+"""`python -m spark_validation.scale.compare`: the ways to read a log, side by side, on one topic.
 
-The same topic through Spark's Kafka connector and through the segment source, each to the same aggregates: once the
-judge's columns (headers of the values decoded, checksums checked), once key and value as they are. Both must agree.
+Spark's Kafka connector; the segment source as rows (`format("kafka-segments")`); and the segment source landed as
+Parquet, the conversion counted each time. Each does the same three works: all columns that the judge needs (headers of
+the values decoded, checksums checked), the judge's digests of them, and key and value as they are. Hashes over all
+columns of all records must agree. Without --bootstrap a topic is made up and served by a kbroker of its own.
 """
 
 import argparse
 import os
+import statistics
 import sys
+import tempfile
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_validation.cost import cost
+from spark_validation.evidence import bucket
 from spark_validation.log_frames import connector_records, identified
+from spark_validation.scale import make
+from spark_validation.segments.landing import land
 from spark_validation.segments.schemas import CONNECTOR_COLUMNS, RECORD, ddl
 from spark_validation.segments.source import FORMAT
 from spark_validation.session import spark_session
+from tests.peer.kbroker_node import KBroker
 
 JUDGED: tuple[str, ...] = (
     *("topic", "partition", "offset", "timestamp_ms", "record_key", "producer", "seq", "partition_seq"),
     *("flags", "intact", "intended_ns"),
 )
+CONNECTOR, ROWS, PARQUET = "connector", "segments as rows", "segments as Parquet"
 
 
-def measured(make: Callable[[], DataFrame], rounds: int) -> tuple[Any, float, float]:
-    """(aggregates over all columns, best wall seconds, least CPU seconds) of reading all columns of all records.
+class Log(NamedTuple):
+    """One topic, to be read both ways. broker: its process, when it was started here."""
 
-    What is timed is the reading: rows go to Spark's noop sink. The aggregates are made once, before.
-    """
-    frame = make()
-    found = frame.agg(
-        F.count("*").alias("records"), F.bit_xor(F.xxhash64(*frame.columns)).alias("hash")
-    ).first()
-    walls, cpus = [], []
-    for _ in range(rounds):
-        before, began = cost(os.getpid()), time.monotonic()
-        make().write.format("noop").mode("overwrite").save()
-        walls.append(time.monotonic() - began)
-        after = cost(os.getpid())
-        cpus.append(after.user + after.system - before.user - before.system)
-    return found, min(walls), min(cpus)
+    bootstrap: str
+    segments: str
+    topic: str
+    broker: int | None = None
+
+
+class Spent(NamedTuple):
+    """Wall seconds, CPU seconds of Spark (JVM and Python workers, not the broker's)."""
+
+    wall: float
+    cpu: float
+
+
+class Ways:
+    """The frames that are compared. Runs in: the driver. Parquet files are removed when the next ones are written."""
+
+    def __init__(self, spark: SparkSession, log: Log, scratch: Path) -> None:
+        self.spark = spark
+        self.log = log
+        self.scratch = scratch
+        self.landed: tempfile.TemporaryDirectory[str] | None = None
+        self.options = {"path": log.segments, "topics": log.topic}
+
+    def frame(self, way: str, names: tuple[str, ...]) -> DataFrame:
+        if way == ROWS:
+            return self.spark.read.format(FORMAT).options(**self.options).schema(ddl(RECORD, names)).load()
+        if way == PARQUET:
+            if self.landed is not None:
+                self.landed.cleanup()
+            self.landed = tempfile.TemporaryDirectory(dir=self.scratch)
+            return land(self.spark, Path(self.landed.name), self.options, names)
+        records = connector_records(self.spark, self.log.bootstrap, [self.log.topic], "read_uncommitted")
+        return (records if names == CONNECTOR_COLUMNS else identified(records, -1)).select(*names)
+
+    def read(self, way: str, names: tuple[str, ...], work: Callable[[DataFrame], None]) -> None:
+        work(self.frame(way, names))
+
+
+def to_nowhere(frame: DataFrame) -> None:
+    """All rows, to Spark's noop sink."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def digested(frame: DataFrame) -> None:
+    """Count and hash of every bucket of offsets, as the judge makes them."""
+    hashed = frame.select("topic", "partition", bucket(), F.xxhash64(*frame.columns).alias("h"))
+    to_nowhere(hashed.groupBy("topic", "partition", "bucket").agg(F.count("*"), F.bit_xor("h")))
+
+
+Work = tuple[tuple[str, ...], Callable[[DataFrame], None]]
+WORKS: dict[str, Work] = {
+    "the judge's columns": (JUDGED, to_nowhere),
+    "the judge's digests": (JUDGED, digested),
+    "key and value": (CONNECTOR_COLUMNS, to_nowhere),
+}
+
+
+def spent_on(work: Callable[[], None], broker: int | None) -> Spent:
+    """What a work took. Workers that Spark ended meanwhile may hide some of the CPU."""
+
+    def cpu() -> float:
+        whole = cost(os.getpid())
+        apart = cost(broker) if broker is not None else None
+        return whole.user + whole.system - (apart.user + apart.system if apart else 0)
+
+    before, began = cpu(), time.monotonic()
+    work()
+    return Spent(time.monotonic() - began, cpu() - before)
+
+
+def compare(ways: Ways, rounds: int) -> bool:
+    """Prints what each way took, in turn; whether all found the same records."""
+    agreed = True
+    for what, (names, work) in WORKS.items():
+        found = {}
+        for way in (CONNECTOR, ROWS, PARQUET):  # also what starts the workers and compiles the code
+            frame = ways.frame(way, names)
+            found[way] = frame.agg(F.count("*"), F.bit_xor(F.xxhash64(*frame.columns))).first()
+        same = len(set(found.values())) == 1
+        agreed &= same
+        records, digest = found[CONNECTOR] or (0, 0)
+        print(f"{what}: {records:,} records, {f'all agree, hash {digest}' if same else f'DIFFER: {found}'}")
+        spent: dict[str, list[Spent]] = {way: [] for way in found}
+        for _ in range(rounds):
+            for way in spent:
+                spent[way].append(spent_on(partial(ways.read, way, names, work), ways.log.broker))
+        report(records, spent)
+    return agreed
+
+
+def report(records: int, spent: dict[str, list[Spent]]) -> None:
+    """Medians, and the median of the ratios within a round."""
+    for way, each in spent.items():
+        wall, cpu = (statistics.median(values) for values in zip(*each, strict=True))
+        theirs = spent[CONNECTOR]
+        faster = statistics.median(other.wall / mine.wall for mine, other in zip(each, theirs, strict=True))
+        cheaper = statistics.median(
+            other.cpu / max(mine.cpu, 0.01) for mine, other in zip(each, theirs, strict=True)
+        )
+        print(
+            f"  {way:<20} {wall:6.2f} s {cpu:6.2f} s CPU  {records / wall:12,.0f} records/s"
+            f"  {faster:5.1f} times the connector's, {cheaper:5.1f} by CPU",
+            flush=True,
+        )
+
+
+@contextmanager
+def made_up(records: int, value_bytes: int, scratch: Path) -> Iterator[Log]:
+    """A topic of that many records, and a kbroker that serves it."""
+    with tempfile.TemporaryDirectory(prefix="compare-", dir=scratch) as name:
+        folder = Path(name)
+        make.make(folder, records, value_bytes)
+        broker = KBroker(folder, {"log.retention.ms": "-1"})  # the records' times are made up, too
+        broker.start()
+        try:
+            yield Log(broker.bootstrap, str(broker.data_dir), make.TOPIC, broker.pid)
+        finally:
+            broker.stop()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--segments", required=True)
-    parser.add_argument("--topic", required=True)
+    parser.add_argument("--records", type=int, default=5_000_000, help="of the made-up topic")
+    parser.add_argument("--value-bytes", type=int, default=make.VALUE_BYTES, help="of the made-up topic")
+    parser.add_argument("--bootstrap", help="HOST:PORT of a broker that runs already")
+    parser.add_argument("--segments", help="its log directories")
+    parser.add_argument("--topic", help="one of its topics")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--folder", type=Path, default=Path(".cache/spark"), help="for topic and Parquet files"
+    )
     chosen = parser.parse_args()
-    spark = spark_session(connector=True)
+    if chosen.bootstrap and not (chosen.segments and chosen.topic):
+        parser.error("--bootstrap needs --segments and --topic")
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    scratch = chosen.folder.absolute()
 
-    def segments(names: tuple[str, ...]) -> DataFrame:
-        reader = spark.read.format(FORMAT).options(path=chosen.segments, topics=chosen.topic)
-        return reader.schema(ddl(RECORD, names)).load()
+    def judged(log: Log) -> int:
+        spark = spark_session(connector=True)
+        agreed = compare(Ways(spark, log, scratch), chosen.rounds)
+        spark.stop()
+        return 0 if agreed else 1
 
-    def records() -> DataFrame:
-        return connector_records(spark, chosen.bootstrap, [chosen.topic], "read_uncommitted")
-
-    ways = {
-        "judge's columns": (lambda: segments(JUDGED), lambda: identified(records(), -1).select(*JUDGED)),
-        "key and value": (lambda: segments(CONNECTOR_COLUMNS), lambda: records().select(*CONNECTOR_COLUMNS)),
-    }
-    agreed = True
-    for what, (ours, theirs) in ways.items():
-        mine, my_wall, my_cpu = measured(ours, chosen.rounds)
-        other, wall, cpu = measured(theirs, chosen.rounds)
-        agreed &= mine == other
-        print(f"{what}: {'agree' if mine == other else 'DIFFER'} {mine} {'' if mine == other else other}")
-        rates = f"segments {mine['records'] / my_wall:,.0f}/s ({my_cpu:.1f} s CPU)"
-        print(
-            f"  {rates}, connector {other['records'] / wall:,.0f}/s ({cpu:.1f} s CPU): {wall / my_wall:.1f} times"
-        )
-    spark.stop()
-    return 0 if agreed else 1
+    if chosen.bootstrap:
+        return judged(Log(chosen.bootstrap, chosen.segments, chosen.topic))
+    with made_up(chosen.records, chosen.value_bytes, scratch) as log:
+        return judged(log)
 
 
 if __name__ == "__main__":

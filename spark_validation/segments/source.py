@@ -68,9 +68,10 @@ class SegmentReader(DataSourceReader):
         works = ranges.plan(self.options["path"].split(","), topics, split, since)
         return [RangePartition(bundle) for bundle in ranges.bundled(works)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, RangePartition)
-        for work in partition.works:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """None is Spark's, where `partitions` has none: an empty log."""
+        assert partition is None or isinstance(partition, RangePartition)
+        for work in partition.works if partition else ():
             yield from self.read_range(work)
 
     def read_range(self, work: ranges.Range) -> Iterator[pa.RecordBatch]:

@@ -67,6 +67,14 @@ def test_nothing_is_found_outside_of_the_mutated_topics(judged: Judge) -> None:
     assert {row["topic"] for row in rows if row.get("topic")} == known
 
 
+def test_the_log_is_decoded_once_and_kept_as_parquet(judged: Judge) -> None:
+    assert judged.evidence.landing is not None
+    files = list(Path(judged.evidence.landing.name).iterdir())
+    assert sorted(judged.evidence.log.inputFiles()) == sorted(
+        file.as_uri() for file in files if file.suffix == ".parquet"
+    )
+
+
 def test_repeats_without_idempotence_are_counted_only(judged: Judge) -> None:
     counted = {row["topic"] for result in judged.verdict.results.values() for row in result.counted}
     assert counted == COUNTED
