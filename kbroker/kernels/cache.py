@@ -13,22 +13,8 @@ from pathlib import Path
 
 KERNEL_FOLDER = Path(__file__).parent
 # what kernels outside this folder are called, and plain modules whose constants or functions they compile in
-KERNELS_ELSEWHERE = "**/*_kernel.py"
+KERNELS_ELSEWHERE = ("**/*_kernel.py", "**/*layout.py", "ipc/ring.py", "io/append_row.py")
 NO_KERNELS = ("image.py", "warm.py")  # they carry kernels from here to there
-LAYOUT_SOURCES = (
-    "protocol/batch_layout.py",
-    "control/commit_layout.py",
-    "ipc/layout.py",
-    "ipc/ring.py",
-    "ipc/sensor_layout.py",
-    "io/append_row.py",
-    "io/drain_layout.py",
-    "metrics/layout.py",
-    "net/layout.py",
-    "net/fetch_layout.py",
-    "purgatory/delayed_produce_layout.py",
-)
-
 
 METRICS_OFF = "KBROKER_BENCH_WITHOUT_METRICS"
 """Environment variable of the bench: "1" compiles kernels that count nothing, into a folder of their own."""
@@ -37,10 +23,9 @@ MEASURED = os.environ.get(METRICS_OFF) != "1"
 
 def sources() -> list[Path]:
     """Every file whose text a compiled kernel may depend on, sorted."""
-    package = KERNEL_FOLDER.parent
-    layouts = [package / name for name in LAYOUT_SOURCES if (package / name).exists()]
     own = [source for source in KERNEL_FOLDER.glob("*.py") if source.name not in NO_KERNELS]
-    return sorted([*own, *package.glob(KERNELS_ELSEWHERE)]) + layouts
+    elsewhere = [source for pattern in KERNELS_ELSEWHERE for source in KERNEL_FOLDER.parent.glob(pattern)]
+    return sorted({*own, *elsewhere})
 
 
 def cache_folder() -> Path:

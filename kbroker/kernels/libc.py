@@ -28,6 +28,7 @@ _errno_location = external("__errno_location", _i64)
 
 MSG_DONTWAIT = 0x40
 MSG_NOSIGNAL = 0x4000
+MSG_MORE = 0x8000
 EAGAIN = 11
 EINTR = 4
 

@@ -66,11 +66,9 @@ from kbroker.net.queue_kernel import events_left
 from kbroker.protocol import batch_layout as rb
 
 PREFERRED_REPLICA = 11
-MSG_MORE = 0x8000
 HEADER_BOUND = 64
 TOPIC_BOUND = 300
 PARTITION_BOUND = 64
-INT32_MAX = (1 << 31) - 1
 
 
 # --- what is in the answer -----------------------------------------------------------------------------------------

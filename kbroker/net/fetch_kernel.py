@@ -63,11 +63,6 @@ from kbroker.net.layout import (
 )
 from kbroker.net.queue_kernel import connection_row
 
-PREFERRED_REPLICA = 11
-MSG_MORE = 0x8000
-HEADER_BOUND = 64
-TOPIC_BOUND = 300
-PARTITION_BOUND = 64
 INT32_MAX = (1 << 31) - 1
 
 

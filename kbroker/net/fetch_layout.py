@@ -75,14 +75,8 @@ NEXT_POSITION = 3
 NEXT_VERSION = 4
 NEXT_WORDS = 5
 
-# --- rest of an answer that the kernel goes on sending (FLAG_SENDING): words of the connection's row ------------------
-CN_FILE_FD = 17
-CN_FILE_POSITION = 18
-CN_FILE_LEFT = 19
-CN_REST_BYTES = 20  # of memory behind the file range
-CN_REST_SENT = 21
-CN_REST = 29  # the bytes themselves
-REST_ROOM = 24
+# --- rest of an answer that the kernel goes on sending (FLAG_SENDING): a word of the connection's row -----------------
+CN_BOX = 17  # address of its outbox
 
 # --- segments of the slots that are read -----------------------------------------------------------------------------
 READ_WORDS = 4

@@ -1,15 +1,26 @@
-"""Sending the parts of a fetch answer; a large range goes on when the socket is writable again."""
+"""Sending the parts of a fetch answer: at once, by a sender, or when the socket is writable again.
+
+sendfile waits for the disk where a page is on its way to the page cache, and moving a megabyte takes as long as
+fifty small requests. So a sender (senders.py) sends answers with large file ranges: the connection is lent to it, with
+its answer in an outbox, and this thread goes on with everybody else's.
+"""
 
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.libc import EAGAIN, EINTR, MSG_DONTWAIT, MSG_NOSIGNAL, errno, send, sendfile
-from kbroker.kernels.memory import copy, store_i64
+from kbroker.kernels.libc import (
+    EAGAIN,
+    EINTR,
+    MSG_DONTWAIT,
+    MSG_MORE,
+    MSG_NOSIGNAL,
+    errno,
+    read,
+    send,
+    sendfile,
+    write,
+)
+from kbroker.kernels.memory import load_i64, store_i64
 from kbroker.net.fetch_layout import (
-    CN_FILE_FD,
-    CN_FILE_LEFT,
-    CN_FILE_POSITION,
-    CN_REST,
-    CN_REST_BYTES,
-    CN_REST_SENT,
+    CN_BOX,
     CX_PART_COUNT,
     CX_PARTS,
     PA_FD,
@@ -17,9 +28,9 @@ from kbroker.net.fetch_layout import (
     PA_SEGMENT,
     PA_START,
     PART_WORDS,
-    REST_ROOM,
 )
 from kbroker.net.layout import (
+    CN_ARMED,
     CN_BYTES_OUT,
     CN_FD,
     CN_FLAGS,
@@ -34,18 +45,34 @@ from kbroker.net.layout import (
     EPOLLOUT,
     EV_C,
     EVENT_CLOSED,
+    EVENT_RETURNED,
     EVENT_UNSENT,
     EVENT_UNSENT_FILE,
     EVENT_WORDS,
     FLAG_CLOSING,
+    FLAG_LENT,
+    FLAG_OPEN,
     FLAG_OUT_BLOCKED,
     FLAG_SENDING,
     get,
     put,
 )
-from kbroker.net.queue_kernel import arm, connection_row, mark_dirty, mark_stalled, tell
-
-MSG_MORE = 0x8000
+from kbroker.net.outbox_kernel import empty_box, fill_box, free_box
+from kbroker.net.outbox_layout import (
+    BACK_BYTES,
+    BX_CONNECTION,
+    BX_COUNT,
+    BX_ERROR,
+    BX_FILE_LEFT,
+    BX_MOVED,
+    BX_NEXT,
+    CX_APART_BYTES,
+    CX_BACK,
+    CX_JOBS,
+    CX_SENT,
+    RECORD_BYTES,
+)
+from kbroker.net.queue_kernel import arm, connection_row, events_left, mark_dirty, mark_stalled, tell
 
 
 @inlined
@@ -81,10 +108,10 @@ def _send_file(cx: int, fd: int, source: int, position: int, left: int) -> int:
 
 
 @inlined
-def _fail(cx: int, connection: int) -> None:
+def _fail(cx: int, connection: int, error: int) -> None:
     row = connection_row(cx, connection)
     put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_CLOSING)
-    tell(cx, EVENT_CLOSED, connection, errno(), 0)
+    tell(cx, EVENT_CLOSED, connection, error, 0)
 
 
 @inlined
@@ -92,25 +119,6 @@ def _note_sent(cx: int, row: int, sent: int) -> None:
     put(row, CN_BYTES_OUT, get(row, CN_BYTES_OUT) + sent)
     put(row, CN_LAST_NS, get(cx, CX_NOW_NS))
     put(cx, CX_STAT_BYTES_OUT, get(cx, CX_STAT_BYTES_OUT) + sent)
-
-
-@inlined
-def _keep(cx: int, connection: int, number: int) -> bool:
-    """Keep the rest of an answer in the connection's row, if it is a file range and a few bytes behind it."""
-    row = connection_row(cx, connection)
-    part = get(cx, CX_PARTS) + number * PART_WORDS * 8
-    after = part + PART_WORDS * 8
-    if get(part, PA_SEGMENT) < 0 or number + 2 != get(cx, CX_PART_COUNT) or get(after, PA_LENGTH) > REST_ROOM:
-        return False
-    put(row, CN_FILE_FD, get(part, PA_FD))
-    put(row, CN_FILE_POSITION, get(part, PA_START))
-    put(row, CN_FILE_LEFT, get(part, PA_LENGTH))
-    put(row, CN_REST_BYTES, get(after, PA_LENGTH))
-    put(row, CN_REST_SENT, 0)
-    copy(row + 8 * CN_REST, get(after, PA_START), get(after, PA_LENGTH))
-    put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_SENDING)
-    arm(cx, connection, EPOLLOUT)
-    return True
 
 
 @inlined
@@ -128,10 +136,26 @@ def _hand_over(cx: int, connection: int, first: int, end: int) -> None:
 
 
 @inlined
+def _file_bytes(cx: int) -> int:
+    total = 0
+    for number in range(get(cx, CX_PART_COUNT)):
+        part = get(cx, CX_PARTS) + number * PART_WORDS * 8
+        if get(part, PA_SEGMENT) >= 0:
+            total += get(part, PA_LENGTH)
+    return total
+
+
+@inlined
 def send_parts(cx: int, connection: int, end: int) -> None:
-    """Send every part; what is left is kept in the connection's row or told to Python, in order."""
+    """Send every part, or have a sender do it; what is left is kept in an outbox or told to Python, in order."""
     row = connection_row(cx, connection)
     fd = get(row, CN_FD)
+    if _file_bytes(cx) >= get(cx, CX_APART_BYTES):
+        box = fill_box(cx, connection, fd, 0)
+        if box != 0:
+            _keep(cx, row, box)
+            _send_on(cx, connection, box)
+            return
     count = get(cx, CX_PART_COUNT)
     total = 0
     for number in range(count):
@@ -143,43 +167,94 @@ def send_parts(cx: int, connection: int, end: int) -> None:
         else:
             sent = _send_file(cx, fd, get(part, PA_FD), start, length)
         if sent < 0:
-            _fail(cx, connection)
+            _fail(cx, connection, errno())
             return
         total += sent
         if sent < length:
             put(part, PA_START, start + sent)
             put(part, PA_LENGTH, length - sent)
-            put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_OUT_BLOCKED)
-            if not _keep(cx, connection, number):
+            box = fill_box(cx, connection, fd, number)
+            if box != 0:
+                _keep(cx, row, box)
+                arm(cx, connection, EPOLLOUT)
+            else:
+                put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_OUT_BLOCKED)
                 _hand_over(cx, connection, number, end)
             break
     _note_sent(cx, row, total)
 
 
+# --- what is in an outbox ------------------------------------------------------------------------------------------
+
+
+@inlined
+def _keep(cx: int, row: int, box: int) -> None:
+    put(row, CN_BOX, box)
+    put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_SENDING | FLAG_OUT_BLOCKED)
+
+
+@inlined
+def _send_on(cx: int, connection: int, box: int) -> None:
+    """Go on with an outbox: a sender does if much is left, and takes the job."""
+    row = connection_row(cx, connection)
+    if get(box, BX_FILE_LEFT) >= get(cx, CX_APART_BYTES):
+        scratch = get(cx, CX_SCRATCH)
+        store_i64(scratch, box)
+        if write(get(cx, CX_JOBS), scratch, RECORD_BYTES) == RECORD_BYTES:
+            put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_LENT)
+            if get(row, CN_ARMED) & EPOLLOUT != 0:
+                arm(cx, connection, 0)
+            return
+    empty_box(box)
+    _tried(cx, connection, box)
+
+
+@inlined
+def _tried(cx: int, connection: int, box: int) -> None:
+    """An outbox was emptied as far as possible: note what left, and what comes next."""
+    row = connection_row(cx, connection)
+    _note_sent(cx, row, get(box, BX_MOVED))
+    if get(box, BX_ERROR) != 0:
+        _fail(cx, connection, get(box, BX_ERROR))
+    elif get(box, BX_NEXT) < get(box, BX_COUNT):
+        arm(cx, connection, EPOLLOUT)
+    else:
+        forget_box(cx, connection)
+        put(row, CN_FLAGS, get(row, CN_FLAGS) & ~FLAG_OUT_BLOCKED)
+        mark_dirty(cx, connection)
+        mark_stalled(cx, connection)
+
+
+@inlined
+def forget_box(cx: int, connection: int) -> None:
+    """The connection's outbox, if it has one, is free again. It is with this thread."""
+    row = connection_row(cx, connection)
+    if get(row, CN_FLAGS) & FLAG_SENDING != 0:
+        free_box(cx, get(row, CN_BOX))
+        put(row, CN_FLAGS, get(row, CN_FLAGS) & ~FLAG_SENDING)
+
+
 @inlined
 def go_on_sending(cx: int, connection: int) -> None:
     """The socket of a connection that is FLAG_SENDING is writable again."""
-    row = connection_row(cx, connection)
-    fd = get(row, CN_FD)
-    left = get(row, CN_FILE_LEFT)
-    position = get(row, CN_FILE_POSITION)
-    sent = _send_file(cx, fd, get(row, CN_FILE_FD), position, left)
-    if sent < 0:
-        _fail(cx, connection)
-        return
-    put(row, CN_FILE_POSITION, position + sent)
-    put(row, CN_FILE_LEFT, left - sent)
-    if sent == left:
-        already = get(row, CN_REST_SENT)
-        rest = get(row, CN_REST_BYTES) - already
-        more = _send_memory(fd, row + 8 * CN_REST + already, rest, 0)
-        if more < 0:
-            _fail(cx, connection)
-            return
-        put(row, CN_REST_SENT, already + more)
-        sent += more
-        if more == rest:
-            put(row, CN_FLAGS, get(row, CN_FLAGS) & ~(FLAG_SENDING | FLAG_OUT_BLOCKED))
-            mark_dirty(cx, connection)
-            mark_stalled(cx, connection)
-    _note_sent(cx, row, sent)
+    _send_on(cx, connection, get(connection_row(cx, connection), CN_BOX))
+
+
+@inlined
+def take_back(cx: int) -> None:
+    """Take the outboxes that the senders give back."""
+    back = get(cx, CX_BACK)
+    got = BACK_BYTES
+    while got == BACK_BYTES and events_left(cx) > 2 * BACK_BYTES // RECORD_BYTES:
+        got = read(get(cx, CX_SENT), back, BACK_BYTES)
+        for at in range(0, got, RECORD_BYTES):
+            box = load_i64(back + at)
+            connection = get(box, BX_CONNECTION)
+            row = connection_row(cx, connection)
+            flags = get(row, CN_FLAGS) & ~FLAG_LENT
+            put(row, CN_FLAGS, flags)
+            if flags & FLAG_OPEN == 0:
+                forget_box(cx, connection)
+                tell(cx, EVENT_RETURNED, connection, 0, 0)
+            elif flags & FLAG_CLOSING == 0:
+                _tried(cx, connection, box)

@@ -32,6 +32,7 @@ from kbroker.net.quotas import Quotas
 from kbroker.net.read_table import ReadTable
 from kbroker.net.request_counts import COLD_READ_SECONDS, PURGATORY_SECONDS, RequestCounts
 from kbroker.net.residency import Probe, by_cachestat
+from kbroker.net.senders import Senders
 from kbroker.net.session_table import SessionTable
 from kbroker.net.slot_kernel import announce_waiter
 from kbroker.net.topics import Topics
@@ -78,6 +79,7 @@ class Fetches:
         close: Close,
         counts: RequestCounts,
         quotas: Quotas,
+        senders: Senders,
     ) -> None:
         shared, client = context.shared, context.client
         self._counts = counts
@@ -93,7 +95,7 @@ class Fetches:
         slots = -(-slots // max(1, shared.sizes.clients - 1))
         self._table = SessionTable(context, topics, slots)
         self.sessions = Sessions(slots, self._table.new_id, self._table.drop, self._table.used_ms)
-        self.reads = ReadTable(context)
+        self.reads = ReadTable(context, senders)
         self.reader = PartitionReader(shared, topics, self.reads, LogDirErrors(config.log_dirs, shared))
         context.words[CX_PROBE] = probe is by_cachestat
         self.cold = ColdReads(shared, client, probe)

@@ -91,7 +91,8 @@ CX_MAX_FIRST_FRAME = 67  # sasl.server.max.receive.size: of a connection that is
 CX_THROTTLE_MS = 68  # what the next answer to Produce says; 0 but for a moment
 CX_RECEIVE_BYTES = 70
 CX_METRICS = 71  # address of this process's row of metric slots
-# 72-85: fetch_layout.py
+# 61, 69, 87, 94, 95: outbox_layout.py
+# 72-86: fetch_layout.py
 CX_HANDING = 88  # 1: requests for control go into its block; 0: all through Python (no link, quotas)
 CX_HANDED = 89  # rows of HANDED_WORDS by API key: what may go there
 CX_LINK_OUT = 90  # the block for control
@@ -118,7 +119,7 @@ CN_BYTES_IN = 13
 CN_BYTES_OUT = 14
 CN_REQUESTS = 15
 CN_GENERATION = 16  # grows each time the row is taken
-# 17-31: fetch_layout.py
+# 17, 24-28: fetch_layout.py
 CN_CALL = 32  # the call that control is to answer, 0 for none
 CN_API = 33  # of that request: key | version << 16
 CN_REQUEST_BYTES = 34
@@ -139,6 +140,7 @@ FLAG_MUTED = 256  # Python wants no more bytes for now (throttled, full queue)
 FLAG_FETCH = 512  # the kernel may serve Fetch
 FLAG_VERIFYING = 1024  # control is asked whether a transaction is open
 FLAG_SENDING = 2048  # the kernel goes on with an answer when the socket is writable
+FLAG_LENT = 8192  # a sender has the socket: nobody else sends, and it is not closed
 FLAG_QUOTA = 4096  # Python sends the answers to Produce, one request at a time: a quota may hold
 FLAGS_NOT_READING = (
     FLAG_BUSY | FLAG_STALLED | FLAG_DRAINING | FLAG_CLOSING | FLAG_MUTED | FLAG_OUT_BLOCKED | FLAG_VERIFYING
@@ -219,7 +221,6 @@ TP_ID_LOW = 3
 TP_PARTITIONS = 4  # first row in the partition table
 TP_COUNT = 5
 TP_INTERNAL = 6
-TP_LIVE = 7
 PARTITION_WORDS = 2
 PT_SLOT = 0
 PT_GENERATION = 1
@@ -247,6 +248,7 @@ EVENT_WAIT = 12  # as EVENT_REQUEST: a fetch that the kernel will serve when the
 EVENT_UNVERIFIED = 13  # A: result row, B: LAST_OFFSET of its completion
 EVENT_UNSENT_FILE = 14  # A: segment row, B: position, C: bytes
 EVENT_ANSWER_REST = 15  # of control's block. A: position of what the socket did not take, B: bytes
+EVENT_RETURNED = 17  # a closed connection was lent, and is not any more
 EVENT_UNANSWERED = 16  # control has no answer. A: status of the message, B: API key
 
 TOKEN_READ_AHEAD = 1 << 40
@@ -261,7 +263,6 @@ EPOLLHUP = 16
 EPOLLRDHUP = 0x2000
 EPOLLET = 1 << 31
 EPOLL_ADD = 1
-EPOLL_DELETE = 2
 EPOLL_MODIFY = 3
 
 

@@ -11,7 +11,6 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout as sm
@@ -20,16 +19,18 @@ from kbroker.ipc.shared import Shared
 from kbroker.net import layout as nl
 from kbroker.net.chunk_kernel import release_chunk
 from kbroker.net.complaints import Complaints, bad_size
-from kbroker.net.connection import Connection, FilePart, FileSource, Part, State
+from kbroker.net.connection import Connection, FilePart, Part, State
 from kbroker.net.context import Context
 from kbroker.net.hand_on import HandOn
 from kbroker.net.login import Login
 from kbroker.net.produce_answers import ProduceAnswers
 from kbroker.net.produce_checks import ProduceChecks
-from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, arm_row, close_row, pump, register, resume
+from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, SENDERS, arm_row, close_row, pump, register, resume
 from kbroker.net.queue_kernel import pop_answered
 from kbroker.net.quotas import Quotas
 from kbroker.net.request_counts import RequestCounts
+from kbroker.net.senders import Senders
+from kbroker.net.server import Server
 from kbroker.net.tls_listeners import TlsListeners
 from kbroker.net.topics import Topics
 from kbroker.net.transaction_checks import TransactionChecks
@@ -42,25 +43,6 @@ NOBODYS = (nl.EVENT_ADVANCED, nl.EVENT_READ_AHEAD)  # events without a connectio
 ACCEPTS_PER_TURN = 256
 
 
-class Server(Protocol):
-    """Who serves what the pump leaves to Python."""
-
-    def take(self, connection: Connection, frame: bytes) -> None:
-        """Serve a request and end with ``reply`` or ``close``."""
-
-    def wait(self, connection: Connection, frame: bytes) -> None:
-        """Wait with a fetch for more bytes."""
-
-    def source(self, segment: int) -> FileSource:
-        """The open file of a segment row."""
-
-    def on_advanced(self, slot: int) -> None:
-        """A slot whose waiter bit was set has advanced."""
-
-    def on_read_ahead(self, token: int) -> None:
-        """A range has been read into the page cache."""
-
-
 class NetworkProcess:
     """Connections and turns. `server` is set before the first connection arrives."""
 
@@ -69,6 +51,7 @@ class NetworkProcess:
         self.context = Context(shared, client, config)
         self.counts = RequestCounts(self.context)
         self.topics = Topics(self.context)
+        self.senders = Senders(self.context)
         self.connections: dict[int, Connection] = {}
         self.tls = TlsListeners(config)
         self.quotas = Quotas(self.context, config, self._go_on)
@@ -104,6 +87,7 @@ class NetworkProcess:
             nl.EVENT_UNVERIFIED: self._on_unverified,
             nl.EVENT_ANSWER_REST: self.handing.rest,
             nl.EVENT_UNANSWERED: self.handing.unanswered,
+            nl.EVENT_RETURNED: self.senders.on_returned,
         }
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -111,6 +95,8 @@ class NetworkProcess:
         self._loop = loop
         self._handoff.setblocking(False)
         self._register(int(self.context.words[nl.CX_EVENT_FD]), nl.EPOLLIN | nl.EPOLLET, OWN_EVENT_FD)
+        self._register(self.senders.fileno(), nl.EPOLLIN, SENDERS)
+        self.senders.start()
         loop.add_reader(self.context.epoll.fileno(), self.turn)
         loop.add_reader(self._handoff.fileno(), self._take_connections)
         self._tell_closed()
@@ -219,10 +205,13 @@ class NetworkProcess:
         connection.end = reason
         self.counts.closed(connection, reason)
         close_row(self.context.address, connection.row)
-        os.close(connection.fd)
         connection.unsent.clear()
         del self.connections[connection.row]
-        self.context.give_row(connection.row)
+        if self.context.connections[connection.row, nl.CN_FLAGS] & nl.FLAG_LENT:
+            self.senders.close_later(connection.row, connection.fd)
+        else:
+            os.close(connection.fd)
+            self.context.give_row(connection.row)
         self._closed_ids.append(connection.accepted.connection_id)
         self._process_line[sm.PROCESS_CONNECTIONS] = len(self.connections)
         for ending in (connection.on_close, connection.on_end):

@@ -5,7 +5,7 @@ from kbroker.ipc.ring import ring_ready, wake
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import clock_gettime, epoll_ctl, epoll_wait
 from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64
-from kbroker.net.fetch_send_kernel import go_on_sending
+from kbroker.net.fetch_send_kernel import forget_box, go_on_sending, take_back
 from kbroker.net.layout import (
     CN_CALL,
     CN_CHUNK,
@@ -36,6 +36,7 @@ from kbroker.net.layout import (
     EVENT_WRITABLE,
     FLAG_BUSY,
     FLAG_CLOSING,
+    FLAG_LENT,
     FLAG_OPEN,
     FLAG_SENDING,
     FLAG_STALLED,
@@ -70,6 +71,7 @@ from kbroker.net.receive_kernel import (
 
 ROUNDS = 4  # of one call, before Python gets its turn
 OWN_EVENT_FD = -1  # epoll data of the process's own eventfd
+SENDERS = -2  # and of what the senders give back
 READING = EPOLLIN | EPOLLRDHUP
 FLAGS_SERVED = FLAG_BUSY | FLAG_VERIFYING  # who leaves while his request is served needs no answer
 
@@ -110,8 +112,10 @@ def _poll(cx: int) -> int:
         event = events + i * EPOLL_STRIDE
         mask = load_i32(event)
         connection = load_i64(event + EPOLL_DATA)
-        if connection == OWN_EVENT_FD:  # edge-triggered: its count need not be read
-            continue
+        if connection < 0:
+            if connection == SENDERS:
+                take_back(cx)
+            continue  # the eventfd is edge-triggered: its count need not be read
         row = connection_row(cx, connection)
         flags = get(row, CN_FLAGS)
         if flags & FLAG_OPEN == 0 or flags & FLAG_CLOSING != 0 or events_left(cx) < 64:
@@ -211,6 +215,8 @@ def close_row(cx: int, connection: int) -> None:
     row = connection_row(cx, connection)
     drop_region(cx, row)
     put(row, CN_CALL, 0)
+    if get(row, CN_FLAGS) & FLAG_LENT == 0:
+        forget_box(cx, connection)
     put(row, CN_FLAGS, get(row, CN_FLAGS) & ~FLAG_OPEN)
     forget_requests(cx, connection)
 
@@ -229,7 +235,7 @@ def wake_workers(cx: int) -> None:
 
 @kernel("int64(int64, int64, int64, int64)")
 def register(cx: int, fd: int, mask: int, data: int) -> int:
-    """Add a descriptor to the nested epoll under a connection row or OWN_EVENT_FD; 0 on success."""
+    """Add a descriptor to the nested epoll under a connection row, OWN_EVENT_FD or SENDERS; 0 on success."""
     event = get(cx, CX_SCRATCH)
     store_i32(event, mask)
     store_i64(event + EPOLL_DATA, data)

@@ -15,6 +15,7 @@ from kbroker.log.reader import LogReader
 from kbroker.net import fetch_layout as fl
 from kbroker.net import layout as nl
 from kbroker.net.context import Context
+from kbroker.net.senders import Senders
 
 Words = NDArray[np.int64]
 SEGMENTS = 32768
@@ -24,14 +25,14 @@ MOST_OPEN = 1024
 class ReadTable:
     """reads[slot, READ_WORDS] and segments[SEGMENTS, SEGMENT_WORDS]; an open segment keeps its files open."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, senders: Senders) -> None:
         slots = context.shared.sizes.max_partitions
         self.reads: Words = np.zeros((slots, fl.READ_WORDS), np.int64)
         self.segments: Words = np.zeros((SEGMENTS, fl.SEGMENT_WORDS), np.int64)
         self._used = 0
         self._open: OrderedDict[int, tuple[OpenFile, OpenFile | None]] = OrderedDict()
         self._leaving: list[OpenFile] = []  # closed here, but the kernel may still send from them
-        self._context = context
+        self._senders = senders
         context.words[nl.CX_READS] = self.reads.ctypes.data
         context.words[nl.CX_SEGMENTS] = self.segments.ctypes.data
 
@@ -110,7 +111,5 @@ class ReadTable:
     def sweep(self) -> None:
         """Let go of files that no answer under way is read from."""
         if self._leaving:
-            table = self._context.connections
-            sending = table[table[:, nl.CN_FLAGS] & nl.FLAG_SENDING != 0, fl.CN_FILE_FD]
-            busy = set(sending.tolist())
+            busy = self._senders.files()
             self._leaving = [log for log in self._leaving if log.fd in busy]

@@ -67,6 +67,7 @@ async def _serve(
         process.close,
         process.counts,
         process.quotas,
+        process.senders,
     )
 
     ip_rates = IpRates(context.handoff)
@@ -106,6 +107,7 @@ async def _serve(
     ticking.cancel()
     await _drain(upkeep, fetches)
     await process.tls.drain()
+    process.senders.stop()
     control.close()
 
 

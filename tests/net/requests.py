@@ -19,10 +19,12 @@ from kbroker.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kbroker.protocol.records import build_batch
-from tests.net.doubles import ask, read_frame
+from kbroker.protocol.records import build_batch, read_all
+from tests.net.conftest import NodeFactory
+from tests.net.doubles import NetNode, ask, read_frame
 
 PRODUCE, FETCH = 0, 1
+BATCHES = 10  # of ``filled``
 TOPIC_ID = (1).to_bytes(16, "big")  # of the first topic of a node
 
 
@@ -112,3 +114,17 @@ def fetch(link: socket.socket, offset: int = 0, version: int = 11, **how: object
 def is_closed(link: socket.socket) -> bool:
     """Whether the other end closes without another word."""
     return read_frame(link) == b""
+
+
+def offsets(records: object) -> list[int]:
+    return [record.offset for record in read_all(bytes(records or b""))]  # type: ignore[call-overload]
+
+
+def filled(node_factory: NodeFactory, partitions: int = 1, **how: object) -> tuple[NetNode, int]:
+    """A node whose partition 0 holds ten batches of two records; bytes of one batch."""
+    node = node_factory({"t": partitions}, **how)
+    link = node.connect()
+    data = batch(b"x" * 100, 2)
+    for _ in range(BATCHES):
+        assert produce(link, data).error_code == 0
+    return node, len(data)

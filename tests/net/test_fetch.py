@@ -7,27 +7,11 @@ import pytest
 
 from kbroker.ipc import layout as sm
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.records import read_all
 from tests.net.conftest import NodeFactory
-from tests.net.doubles import NetNode, read_frame
-from tests.net.requests import batch, fetch, fetch_frame, produce, read_fetch
+from tests.net.doubles import read_frame
+from tests.net.requests import batch, fetch, fetch_frame, filled, offsets, produce, read_fetch
 
 VERSIONS = range(4, 19)
-BATCHES = 10
-
-
-def filled(node_factory: NodeFactory, partitions: int = 1, **how: object) -> tuple[NetNode, int]:
-    """A node whose partition 0 holds ten batches of two records; bytes of one batch."""
-    node = node_factory({"t": partitions}, **how)
-    link = node.connect()
-    data = batch(b"x" * 100, 2)
-    for _ in range(BATCHES):
-        assert produce(link, data).error_code == 0
-    return node, len(data)
-
-
-def offsets(records: object) -> list[int]:
-    return [record.offset for record in read_all(bytes(records or b""))]  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -9,8 +9,7 @@ import pytest
 from kbroker.ipc import layout as sm
 from kbroker.net.fetches import Fetches
 from tests.net.conftest import NodeFactory
-from tests.net.requests import fetch
-from tests.net.test_fetch import filled, offsets
+from tests.net.requests import fetch, filled, offsets
 
 END = 20
 COMMITTED = 1

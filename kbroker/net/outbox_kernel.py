@@ -1,0 +1,159 @@
+"""Filling and emptying an outbox, by whichever thread it is with."""
+
+from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.libc import (
+    EAGAIN,
+    EINTR,
+    MSG_DONTWAIT,
+    MSG_MORE,
+    MSG_NOSIGNAL,
+    errno,
+    read,
+    send,
+    sendfile,
+    write,
+)
+from kbroker.kernels.memory import copy, load_i64, store_i64
+from kbroker.net.fetch_layout import (
+    CX_PART_COUNT,
+    CX_PARTS,
+    PA_FD,
+    PA_LENGTH,
+    PA_SEGMENT,
+    PA_START,
+    PART_WORDS,
+)
+from kbroker.net.layout import get, put
+from kbroker.net.outbox_layout import (
+    BOX_PART_WORDS,
+    BOX_PARTS,
+    BOX_WORDS,
+    BP_FILE,
+    BP_LENGTH,
+    BP_START,
+    BX_CONNECTION,
+    BX_COUNT,
+    BX_ERROR,
+    BX_FILE_LEFT,
+    BX_FREE,
+    BX_MEMORY,
+    BX_MOVED,
+    BX_NEXT,
+    BX_PARTS,
+    BX_POSITION,
+    BX_SOCKET,
+    CX_FREE_BOX,
+    LAST,
+    MEMORY_BYTES,
+    RECORD_BYTES,
+)
+
+FILE_ENDED = 5  # EIO: a file is shorter than it was
+
+
+@inlined
+def fill_box(cx: int, connection: int, fd: int, first: int) -> int:
+    """A row with the parts of the answer from ``first`` on; 0 when no row is free or they do not fit into one."""
+    count = get(cx, CX_PART_COUNT) - first
+    box = get(cx, CX_FREE_BOX)
+    if box == 0 or count > BOX_PARTS:
+        return 0
+    memory = box + 8 * BX_MEMORY
+    limit = memory + MEMORY_BYTES
+    files = 0
+    for number in range(count):
+        part = get(cx, CX_PARTS) + (first + number) * PART_WORDS * 8
+        kept = box + 8 * (BX_PARTS + number * BOX_PART_WORDS)
+        length = get(part, PA_LENGTH)
+        put(kept, BP_LENGTH, length)
+        if get(part, PA_SEGMENT) >= 0:
+            put(kept, BP_FILE, get(part, PA_FD))
+            put(kept, BP_START, get(part, PA_START))
+            files += length
+        elif length > limit - memory:
+            return 0
+        else:
+            copy(memory, get(part, PA_START), length)
+            put(kept, BP_FILE, -1)
+            put(kept, BP_START, memory)
+            memory += length
+    following = get(box, BX_FREE)
+    if following == 0:
+        following = box + BOX_WORDS * 8
+    put(cx, CX_FREE_BOX, 0 if following == LAST else following)
+    put(box, BX_SOCKET, fd)
+    put(box, BX_CONNECTION, connection)
+    put(box, BX_COUNT, count)
+    put(box, BX_NEXT, 0)
+    put(box, BX_FILE_LEFT, files)
+    return box
+
+
+@inlined
+def free_box(cx: int, box: int) -> None:
+    """Give a row back."""
+    put(box, BX_COUNT, 0)
+    following = get(cx, CX_FREE_BOX)
+    put(box, BX_FREE, following if following != 0 else LAST)
+    put(cx, CX_FREE_BOX, box)
+
+
+@inlined
+def _move(box: int, part: int, more: int) -> int:
+    """One system call for a part: bytes that left, 0 when the socket is full, or minus an errno."""
+    length = get(part, BP_LENGTH)
+    if get(part, BP_FILE) < 0:
+        sent = send(get(box, BX_SOCKET), get(part, BP_START), length, MSG_DONTWAIT | MSG_NOSIGNAL | more)
+    else:
+        put(box, BX_POSITION, get(part, BP_START))
+        sent = sendfile(get(box, BX_SOCKET), get(part, BP_FILE), box + 8 * BX_POSITION, length)
+        if sent == 0:
+            return -FILE_ENDED
+    if sent >= 0:
+        return sent
+    error = errno()
+    return 0 if error == EAGAIN else -error
+
+
+@inlined
+def empty_box(box: int) -> None:
+    """Send parts until all has left, the socket is full, or there is an error (BX_NEXT, BX_MOVED, BX_ERROR)."""
+    put(box, BX_MOVED, 0)
+    put(box, BX_ERROR, 0)
+    while get(box, BX_NEXT) < get(box, BX_COUNT):
+        number = get(box, BX_NEXT)
+        part = box + 8 * (BX_PARTS + number * BOX_PART_WORDS)
+        length = get(part, BP_LENGTH)
+        if length > 0:
+            sent = _move(box, part, MSG_MORE if number + 1 < get(box, BX_COUNT) else 0)
+            if sent == -EINTR:
+                continue
+            if sent <= 0:
+                put(box, BX_ERROR, -sent)
+                return
+            put(box, BX_MOVED, get(box, BX_MOVED) + sent)
+            put(part, BP_START, get(part, BP_START) + sent)
+            put(part, BP_LENGTH, length - sent)
+            if get(part, BP_FILE) >= 0:
+                put(box, BX_FILE_LEFT, get(box, BX_FILE_LEFT) - sent)
+            if sent < length:
+                continue
+        put(box, BX_NEXT, number + 1)
+
+
+@kernel("void(int64, int64, int64)")
+def serve_outboxes(jobs: int, sent: int, scratch: int) -> None:
+    """Thread of a sender: empty the outboxes that come by the one pipe and give them back by the other, until one
+    without a socket comes. Both pipes block; scratch: RECORD_BYTES."""
+    while True:
+        got = read(jobs, scratch, RECORD_BYTES)
+        if got < 0 and errno() == EINTR:
+            continue
+        box = load_i64(scratch)
+        if got != RECORD_BYTES or get(box, BX_SOCKET) < 0:
+            return
+        empty_box(box)
+        store_i64(scratch, box)
+        while write(sent, scratch, RECORD_BYTES) < 0:
+            if errno() != EINTR:
+                return

@@ -1,0 +1,24 @@
+"""What a network process asks of whoever serves its requests."""
+
+from typing import Protocol
+
+from kbroker.net.connection import Connection, FileSource
+
+
+class Server(Protocol):
+    """Who serves what the pump leaves to Python."""
+
+    def take(self, connection: Connection, frame: bytes) -> None:
+        """Serve a request and end with ``reply`` or ``close``."""
+
+    def wait(self, connection: Connection, frame: bytes) -> None:
+        """Wait with a fetch for more bytes."""
+
+    def source(self, segment: int) -> FileSource:
+        """The open file of a segment row."""
+
+    def on_advanced(self, slot: int) -> None:
+        """A slot whose waiter bit was set has advanced."""
+
+    def on_read_ahead(self, token: int) -> None:
+        """A range has been read into the page cache."""
