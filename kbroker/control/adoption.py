@@ -6,7 +6,7 @@ topic's configs come from Kafka's metadata log (`kafka_metadata.py`) when that i
 
 import base64
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +30,9 @@ class FoundPartition:
     leader_epoch: int
 
 
-def scan(log_dirs: Iterable[str]) -> list[FoundPartition]:
-    """Every partition folder of the directories that has a topic id; unreadable directories are passed over."""
+def scan(log_dirs: Iterable[str], known: Collection[str] = ()) -> list[FoundPartition]:
+    """Every partition folder of the directories that has a topic id, but for known paths; unreadable directories are
+    passed over."""
     found = []
     for log_dir in log_dirs:
         try:
@@ -40,7 +41,7 @@ def scan(log_dirs: Iterable[str]) -> list[FoundPartition]:
             log.warning("log directory %s can not be read: %s", log_dir, error)
             continue
         for name in names:
-            if (partition := _read(log_dir, name)) is not None:
+            if f"{log_dir}/{name}" not in known and (partition := _read(log_dir, name)) is not None:
                 found.append(partition)
     return found
 

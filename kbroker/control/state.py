@@ -147,7 +147,7 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
 def _adopt(broker: Broker, store: Store) -> None:
     """Take over partition folders that the store does not know."""
     doomed = {(one.topic_id, one.partition.index) for one in store.deletions()}
-    scanned = adoption.scan(broker.online_dirs)
+    scanned = adoption.scan(broker.online_dirs, _known(broker))
     left = [one for one in scanned if (one.topic_id, one.index) not in doomed]
     found = adoption.unknown(left, broker.catalogue)
     if not found:
@@ -206,7 +206,7 @@ def _resume_moves(broker: Broker) -> None:
         if replica is not None and replica.log_dir != one.log_dir:
             LogDirMoves.of(broker).remember(replica, one.log_dir)
     left = []
-    for found in adoption.scan(broker.online_dirs):
+    for found in adoption.scan(broker.online_dirs, _known(broker)):
         topic = broker.catalogue.by_id(found.topic_id)
         if topic is None or topic.name != found.topic or found.index >= len(topic.partitions):
             continue
@@ -215,6 +215,11 @@ def _resume_moves(broker: Broker) -> None:
         if found.log_dir not in [replica.log_dir for replica in known.replicas] and _is_there(mine):
             left.append(Deletion(topic.topic_id, replace(known.leader, log_dir=found.log_dir)))
     retire_all(left)
+
+
+def _known(broker: Broker) -> set[str]:
+    """Folders that the IO workers will look into, and so need not be read here."""
+    return {replica.folder for replica in broker.catalogue.replicas()}
 
 
 def _replica_beside(broker: Broker, partition: Partition, log_dir: str) -> Replica | None:

@@ -18,7 +18,8 @@ class FlushJob:
     closed: base offset and open files of segments rolled since the last sync (their indexes and snapshot count,
     because recovery will not look at them again); active: descriptor of the active .log (its indexes are rebuilt),
     -1 to leave it out.
-    segment_base, position: where next_offset lies. names: folder and file names have not been synced yet.
+    segment_base, position: where next_offset lies. names: folder and file names, and the leader epoch that opening the
+    log wrote, have not been synced yet.
     """
 
     folder: str
@@ -47,6 +48,8 @@ class FlushJob:
             if self.closed:
                 sync_if_exists(files.path(self.folder, self.segment_base, files.SNAPSHOT))
             crash_point("sync: closed segments")
+            if self.names:
+                sync_if_exists(f"{self.folder}/{files.LEADER_EPOCH_CHECKPOINT}")
             if self.closed or self.names:
                 sync_folder(self.folder)
             if self.names:

@@ -1,10 +1,18 @@
 """What an interrupted deletion or compaction left in a partition's folder, dealt with as Kafka's LogLoader does."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from kbroker.io.segment_scan import next_offset_of
 from kbroker.log import files
+
+
+def has_leftovers(names: Collection[str]) -> bool:
+    """Whether `clear_leftovers` has anything to do in a folder of these files."""
+    if any(name.endswith((files.DELETED, files.CLEANED, files.SWAP)) for name in names):
+        return True
+    return any(_is_orphan(name, names) for name in names)
 
 
 def clear_leftovers(folder: str) -> list[str]:
@@ -57,10 +65,15 @@ def _finish_swap(folder: str, swaps: list[tuple[int, str]], done: list[str]) -> 
 def _remove_orphans(folder: str, done: list[str]) -> None:
     present = {entry.name for entry in os.scandir(folder)}
     for name in present:
-        base = files.base_offset_of(name)
-        suffixes = (files.INDEX, files.TIME_INDEX, files.TXN_INDEX)
-        if base is not None and name.endswith(suffixes) and files.file_name(base, files.LOG) not in present:
+        if _is_orphan(name, present):
             _remove(folder, name, done)
+
+
+def _is_orphan(name: str, names: Collection[str]) -> bool:
+    if not name.endswith((files.INDEX, files.TIME_INDEX, files.TXN_INDEX)):
+        return False
+    base = files.base_offset_of(name)
+    return base is not None and files.file_name(base, files.LOG) not in names
 
 
 def _remove(folder: str, name: str, done: list[str]) -> None:

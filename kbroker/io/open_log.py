@@ -95,7 +95,8 @@ class OpenLog:
         checkpoints say of that name is then of a deleted predecessor). Raises OSError, CorruptCheckpoint, and
         KafkaError(INCONSISTENT_TOPIC_ID) when the folder is of another topic of that name."""
         new = not Path(self.folder).exists()
-        Path(self.folder).mkdir(parents=True, exist_ok=True)
+        if new:
+            Path(self.folder).mkdir(parents=True)
         found = checkpoint.read_topic_id(self.folder)
         if found is None:
             checkpoint.write_topic_id(self.folder, topic_id)
@@ -152,7 +153,7 @@ class OpenLog:
         active_row.fill(self.row, loaded.active, None)
         self._start_segment(now_ms)
         if self.leads:
-            self._lead(max(leader_epoch, self.epochs.latest))
+            self._lead(max(leader_epoch, self.epochs.latest), sync=False)  # the first flush syncs it
         else:
             self.row[ar.ROW_LEADER_EPOCH] = -1  # of no leader yet
         self.let_append()
@@ -203,10 +204,10 @@ class OpenLog:
     def size(self) -> int:
         return int(self.row[ar.ROW_OTHER_BYTES] + self.row[ar.ROW_POSITION])
 
-    def _lead(self, leader_epoch: int) -> None:
+    def _lead(self, leader_epoch: int, sync: bool = True) -> None:
         if leader_epoch >= 0:
             # an epoch without records before it can be made anew: creating partitions waits for no disk
-            self.epochs.assign(leader_epoch, self.log_end, sync=self.log_end > self.log_start)
+            self.epochs.assign(leader_epoch, self.log_end, sync=sync and self.log_end > self.log_start)
             crash_point("leader change: epoch in the log dir")
         self.row[ar.ROW_LEADER_EPOCH] = leader_epoch
 
@@ -341,7 +342,7 @@ class OpenLog:
             return
         self.row[ar.ROW_OPEN] = 0
         state = active_row.state_of(self.row)
-        changed = not self.is_synced
+        changed = not self.is_synced or not self._names_synced
         fds = self._open_fds()
         finish(fds, state)
         snapshots = files.list_snapshots(self.folder)

@@ -47,12 +47,14 @@ class ProducerReplay:
         self._table = ProducerTable(64)
         self._added = np.zeros(1, np.int64)
 
-    def load_snapshot(self, at_most: int) -> None:
+    def load_snapshot(self, at_most: int, offsets: list[int] | None = None) -> None:
         """Start from the newest whole snapshot at or below an offset; later ones and damaged ones are removed.
+
+        offsets: those there are, ascending, when that is known.
 
         Other than in Apache Kafka the one of the oldest segment counts, too: a producer may repeat a batch that was
         deleted from the log before the producer heard that it had been appended."""
-        for offset in reversed(files.list_snapshots(self.folder)):
+        for offset in reversed(files.list_snapshots(self.folder) if offsets is None else offsets):
             if offset > at_most:
                 self._remove(offset)
                 continue

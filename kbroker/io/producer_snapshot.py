@@ -78,8 +78,8 @@ def write(folder: str, offset: int, entries: Iterable[ProducerEntry], sync: bool
 
 def read(folder: str, offset: int) -> list[ProducerEntry]:
     """The producers of ``<offset>.snapshot``. Raises CorruptSnapshot, FileNotFoundError."""
-    with open(files.path(folder, offset, files.SNAPSHOT), "rb") as source:
-        return decode(source.read())
+    with open(files.path(folder, offset, files.SNAPSHOT), "rb", buffering=0) as source:
+        return decode(source.readall())
 
 
 def strays(snapshots: list[int], segment_bases: Iterable[int]) -> list[int]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kbroker.io import index, producer_snapshot, segment_scan, transaction_index
 from kbroker.io.checkpoint import sync_folder
 from kbroker.io.leader_epochs import LeaderEpochs
-from kbroker.io.leftovers import clear_leftovers
+from kbroker.io.leftovers import clear_leftovers, has_leftovers
 from kbroker.io.producer_entry import ProducerEntry
 from kbroker.io.producer_replay import ProducerReplay
 from kbroker.io.segment import ActiveState, Segment, SegmentFds, finish, mark_deleted, open_files
@@ -108,11 +108,13 @@ class LogLoader:
     def _load(self) -> LoadedLog:
         request = self.request
         start = max(request.log_start, request.trusted_end.log_start if request.trusted_end else 0)
-        for line in clear_leftovers(self.folder):
-            log.info("%s: %s", self.folder, line)
-        crash_point("recovery: leftovers cleared")
         self._list()
-        before = self.epochs.entries
+        if has_leftovers(self._names):
+            for line in clear_leftovers(self.folder):
+                log.info("%s: %s", self.folder, line)
+            self._list()
+        crash_point("recovery: leftovers cleared")
+        before = {epoch for epoch, _ in self.epochs.entries}
         if self._segments and request.trusted_end is not None:
             self._trust(request.trusted_end)
         elif self._segments:
@@ -123,8 +125,8 @@ class LogLoader:
         log_start = max(start, self._segments[0].base_offset)
         self.epochs.truncate_from_end(active.next_offset)
         self.epochs.truncate_from_start(log_start)
-        if self.epochs.entries != before:
-            self.epochs.write()
+        if not before.issuperset(epoch for epoch, _ in self.epochs.entries):
+            self.epochs.write()  # entries that a scan found; what was taken away, the next loading takes again
         crash_point("recovery: epochs written")
         replay = self._replay(active.next_offset)
         crash_point("recovery: producers replayed")
@@ -156,6 +158,7 @@ class LogLoader:
 
     def _list(self) -> None:
         found = []
+        self._names.clear()
         with os.scandir(self.folder) as entries:
             for entry in entries:
                 self._names.add(entry.name)
@@ -172,7 +175,8 @@ class LogLoader:
         if not self.request.clean:
             point = self.request.recovery_point
             behind = [n for n, segment in enumerate(self._segments) if segment.base_offset <= point]
-            first_dirty = behind[-1] if behind else 0
+            # without any epoch the checkpoint may have been lost by a power cut: the batches know them all
+            first_dirty = behind[-1] if behind and self.epochs.entries else 0
         for n, segment in enumerate(list(self._segments)):
             if n >= first_dirty:
                 if self._scan(segment, check_crc=True):
@@ -332,15 +336,18 @@ class LogLoader:
     def _replay(self, end_offset: int) -> ProducerReplay:
         request = self.request
         bases = [segment.base_offset for segment in self._segments]
-        snapshots = files.list_snapshots(self.folder)
-        for offset in producer_snapshot.strays(snapshots, bases):
+        untouched = not self._indexed_anew and not self._deleted
+        snapshots = files.snapshots_among(self._names) if untouched else files.list_snapshots(self.folder)
+        strays = producer_snapshot.strays(snapshots, bases)
+        for offset in strays:
             Path(files.path(self.folder, offset, files.SNAPSHOT)).unlink(missing_ok=True)
+        left = [offset for offset in snapshots if offset not in strays]
         replay = ProducerReplay(self.folder, bases[0], request.now_ms - request.producer_expiration_ms)
         if request.clean and not snapshots and not self._indexed_anew:
             replay.offset = end_offset  # written before there were snapshots: nobody to remember (as Kafka)
         else:
             replay.load_snapshot(
-                min(self._indexed_anew, default=end_offset) if self._indexed_anew else end_offset
+                min(self._indexed_anew, default=end_offset) if self._indexed_anew else end_offset, left
             )
         at_snapshot = replay.offset
         for base in self._indexed_anew:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 LOG = ".log"
@@ -100,5 +101,11 @@ def list_segments(folder: str) -> list[SegmentFile]:
 def list_snapshots(folder: str) -> list[int]:
     """Offsets of the producer snapshots of a folder, ascending."""
     with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if entry.name.endswith(SNAPSHOT)]
-    return sorted(offset for name in names if (offset := base_offset_of(name)) is not None)
+        return snapshots_among([entry.name for entry in entries])
+
+
+def snapshots_among(names: Iterable[str]) -> list[int]:
+    """Offsets of the producer snapshots among a folder's names, ascending."""
+    return sorted(
+        offset for name in names if name.endswith(SNAPSHOT) and (offset := base_offset_of(name)) is not None
+    )

@@ -331,3 +331,38 @@ def test_a_new_folder_is_told_from_one_that_was_there(tmp_path: Path) -> None:
     log = Log(tmp_path)
     assert log.partition.create_folder(b"\1" * 16)
     assert not log.partition.create_folder(b"\1" * 16)
+
+
+def test_a_checkpoint_of_epochs_that_a_power_cut_emptied_comes_back_from_the_batches(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(segment_bytes=400, index_interval_bytes=100))
+    for epoch in range(3):
+        log.reopen(clean=False, epoch=epoch) if epoch else log.open(epoch=epoch)
+        for _ in range(4):
+            log.append(batch(0, [b"x" * 60]))
+    log.partition.flush()
+    before = log.partition.epochs.entries
+    assert len(before) == 3
+    log.partition.abandon()
+    (log.folder / files.LEADER_EPOCH_CHECKPOINT).write_bytes(b"")
+    assert load(log, recovery_point=12).epochs.entries == before
+
+
+def test_opening_thousands_of_logs_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new leader epoch is in the checkpoint at once, and on disk before the first record that has it."""
+    log = filled(tmp_path / "log", 4)
+    log.reopen(clean=False, epoch=1)
+    log.partition.close()
+    synced: list[str] = []
+
+    def fsync(fd: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    log.reopen(clean=True, epoch=7)
+    checkpoint_path = str(log.folder / files.LEADER_EPOCH_CHECKPOINT)
+    assert synced == []
+    assert checkpoint.read_leader_epochs(str(log.folder))[-1] == (7, 4)
+    log.append(batch(4, [b"v"]))
+    log.partition.flush()
+    assert checkpoint_path in synced
+    assert str(log.folder) in synced
