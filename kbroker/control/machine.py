@@ -59,8 +59,9 @@ class Outcome:
 
     records: appended as one batch to the key's partition, all or none; each is replayed after the append.
     response: anything the caller understands, or a Deferred. It leaves after the records are durable.
-    then: called once, after the replay with ErrorCode.NONE, or instead of it with the append's error. Deferreds
-    are completed here. Without `then` an append error is raised to the caller as KafkaError.
+    then: called once, after the replay with ErrorCode.NONE, or instead of it with the append's error (as
+    `coordinator_error` tells it). Deferreds are completed here. Without `then` an append error is raised to the
+    caller as KafkaError.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -77,6 +78,9 @@ class Timers(Protocol):
 
     def schedule(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
         """Run the operation after delay_ms, in turn with the key's other operations."""
+
+    def schedule_if_absent(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
+        """The same, but a timer that runs already stays as it is."""
 
     def cancel(self, name: str) -> None:
         """Forget a timer; nothing when there is none."""

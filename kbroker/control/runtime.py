@@ -8,14 +8,16 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Protocol
 
 from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.coordinator_error import coordinator_error
 from kbroker.control.gathering import Gathering
 from kbroker.control.internal_topic import ensure
+from kbroker.control.key_hash import positive_hash
 from kbroker.control.machine import Deferred, Machine, Operation, Outcome, Record, TransactionalMachine
 from kbroker.control.replay import load_partition
 from kbroker.control.timers import WheelTimers
@@ -323,6 +325,11 @@ class Runtime:
         """Run an operation of a key after a delay; replaces the timer of that name."""
         self._timers.schedule(name, delay_ms, lambda: self.start(key, operation))
 
+    def schedule_if_absent(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
+        """The same, but a timer that runs already stays as it is."""
+        if name not in self._timers:
+            self.schedule(name, delay_ms, key, operation)
+
     def cancel(self, name: str) -> None:
         """Forget a timer."""
         self._timers.cancel(name)
@@ -368,31 +375,3 @@ class Runtime:
         self._gathering.close()
         for task in self._tasks:
             task.cancel()
-
-
-@lru_cache(1 << 16)
-def positive_hash(key: str) -> int:
-    """Absolute value of Java's String.hashCode, which goes over UTF-16 units; its minimum is 0 (Utils.abs)."""
-    number = 0
-    units = key.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        number = (number * 31 + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    if number == 1 << 31:
-        return 0
-    return number if number < 1 << 31 else (1 << 32) - number
-
-
-def coordinator_error(code: ErrorCode) -> ErrorCode:
-    """What a client is told when its coordinator's append fails (CoordinatorOperationExceptionHelper)."""
-    if code in (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_ENOUGH_REPLICAS,
-        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        ErrorCode.REQUEST_TIMED_OUT,
-    ):
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
-        return ErrorCode.NOT_COORDINATOR
-    if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE):
-        return ErrorCode.UNKNOWN_SERVER_ERROR
-    return code

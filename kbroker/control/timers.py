@@ -95,5 +95,8 @@ class WheelTimers:
         self._timers.clear()
         self._wheel = TimingWheel(self._clock_ms())
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._timers
+
     def __len__(self) -> int:
         return len(self._timers)

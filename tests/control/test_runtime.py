@@ -5,12 +5,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kbroker.control.catalogue import Partition
 from kbroker.control.machine import Deferred, Outcome, Record
-from kbroker.control.runtime import Runtime, coordinator_error, positive_hash
+from kbroker.control.runtime import Runtime
 from kbroker.control.topic_change import delete_topics
 from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -174,6 +172,23 @@ def test_timers_run_in_turn_with_their_key(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_a_timer_that_runs_is_not_scheduled_again_if_absent(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        runtime.schedule_if_absent("t", 1, "g", puts(b"timer", b"first"))
+        runtime.schedule_if_absent("t", 1, "g", puts(b"timer", b"second"))
+        while not log.batches:
+            await asyncio.sleep(0.001)
+        await runtime.run("g", lambda now_ms: Outcome())
+        assert machine.state == {b"timer": b"first"}
+        runtime.schedule_if_absent("t", 1, "g", puts(b"timer", b"third"))
+        while len(log.batches) < 2:
+            await asyncio.sleep(0.001)
+        await runtime.run("g", lambda now_ms: Outcome())
+        assert machine.state == {b"timer": b"third"}
+
+    run(tmp_path, test)
+
+
 def test_a_batch_above_the_topics_limit_is_refused(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         with pytest.raises(KafkaError) as refused:
@@ -262,34 +277,6 @@ def test_loading_twice_at_once_replays_once(tmp_path: Path) -> None:
         assert sorted(machine.loads) == [0, 1, 2, 3]
 
     run(tmp_path, test)
-
-
-@pytest.mark.parametrize(
-    ("key", "number"),
-    [
-        ("", 0),
-        ("a", 97),
-        ("group", 98629247),
-        ("polygenelubricants", 0),
-        ("Müller", 1854470916),
-        ("😀", 1772899),
-    ],
-)
-def test_keys_are_hashed_as_javas_strings(key: str, number: int) -> None:
-    """Values of Math.abs("...".hashCode()) in Java; the one of polygenelubricants is Integer.MIN_VALUE."""
-    assert positive_hash(key) == number
-
-
-@given(st.text())
-def test_hashes_are_never_negative(key: str) -> None:
-    assert 0 <= positive_hash(key) < 1 << 31
-
-
-def test_append_errors_are_told_as_coordinators_tell_them() -> None:
-    assert coordinator_error(ErrorCode.NOT_ENOUGH_REPLICAS) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert coordinator_error(ErrorCode.KAFKA_STORAGE_ERROR) is ErrorCode.NOT_COORDINATOR
-    assert coordinator_error(ErrorCode.RECORD_LIST_TOO_LARGE) is ErrorCode.UNKNOWN_SERVER_ERROR
-    assert coordinator_error(ErrorCode.INVALID_PRODUCER_EPOCH) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_what_writes_nothing_is_answered_without_waiting(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.classic_member import ClassicMember, Protocols
 from kbroker.control.groups.group_records import empty_group_metadata, group_metadata
 from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
-from kbroker.control.groups.table import GroupTable, append_error
+from kbroker.control.groups.table import GroupTable
 from kbroker.control.machine import Deferred, Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -211,7 +211,7 @@ class ClassicJoin:
             self._rebalance.schedule_heartbeat(group, old)
             answer = group.join_response(old_member_id)
             answer.member_id, answer.members, answer.leader = UNKNOWN_MEMBER, [], leader or ""
-            answer.error_code = append_error(code)
+            answer.error_code = code
             deferred.complete(answer)
 
         return Outcome([group_metadata(group, assignment)], then=written)
@@ -246,4 +246,4 @@ def _refuse(deferred: Deferred, member_id: str, code: ErrorCode) -> Outcome:
 
 def _answer_append_error(deferred: Deferred, code: ErrorCode) -> None:
     if code is not ErrorCode.NONE:
-        deferred.complete(JoinGroupResponse(error_code=append_error(code)))
+        deferred.complete(JoinGroupResponse(error_code=code))

@@ -5,7 +5,6 @@ import logging
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.group_records import group_metadata
 from kbroker.control.groups.rebalance import Rebalance
-from kbroker.control.groups.table import append_error
 from kbroker.control.machine import Deferred, Outcome
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -74,9 +73,8 @@ class ClassicSync:
                 self._rebalance.propagate_assignment(group, assignment)
                 group.transition(ClassicState.STABLE, now_ms)
             else:
-                seen = append_error(code)
-                self._rebalance.propagate_error(group, seen)
-                self._rebalance.prepare_or_complete(group, f"assignment not stored: {seen.name}", now_ms)
+                self._rebalance.propagate_error(group, code)
+                self._rebalance.prepare_or_complete(group, f"assignment not stored: {code.name}", now_ms)
 
         return Outcome([group_metadata(group, assignment)], then=written)
 

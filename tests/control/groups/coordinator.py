@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from kbroker.control.coordinator_error import coordinator_error
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
@@ -102,6 +103,10 @@ class Coordinator:
         timer = self.timers[name] = Timer(self.now_ms + delay_ms, name, operation)
         self.wheel.add(timer)
 
+    def schedule_if_absent(self, name: str, delay_ms: int, key: str, operation: Operation) -> None:
+        if name not in self.timers:
+            self.schedule(name, delay_ms, key, operation)
+
     def cancel(self, name: str) -> None:
         timer = self.timers.pop(name, None)
         if timer is not None:
@@ -121,7 +126,7 @@ class Coordinator:
 
     def run(self, outcome: Outcome) -> Any:
         """Append, replay, complete; the response as far as it is there."""
-        code = self.append_error if outcome.records else ErrorCode.NONE
+        code = coordinator_error(self.append_error) if outcome.records else ErrorCode.NONE
         if code is ErrorCode.NONE:
             for record in outcome.records:
                 self.log.append(record)

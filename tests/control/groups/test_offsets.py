@@ -107,7 +107,7 @@ class TestCommit:
     def test_a_failed_append_commits_nothing(self) -> None:
         kafka = Coordinator()
         kafka.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
-        assert kafka.commit() == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert kafka.commit() == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert kafka.committed() == -1
 
 
