@@ -4,7 +4,6 @@ from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.catalogue import Topic
 from kbroker.control.groups.service import GroupService, each
-from kbroker.control.groups.share_group.heartbeat import not_a_share_group
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.share.service import ShareService
 from kbroker.control.share.state_shard import ShareKey
@@ -31,9 +30,9 @@ def handle(
     asked = {group.group_id: group for group in request.groups}
 
     def describe(group_id: str) -> DescribeShareGroupOffsetsResponseGroup:
-        group = groups.read(group_id).table.groups.get(group_id) or ShareGroup(group_id)
-        if not isinstance(group, ShareGroup):
-            raise not_a_share_group(group_id, True)
+        table = groups.read(group_id).table
+        known = group_id in table.groups
+        group = table.of_type(group_id, ShareGroup) if known else ShareGroup(group_id)
         return DescribeShareGroupOffsetsResponseGroup(group_id, _topics(ctx, group, asked[group_id]))
 
     return DescribeShareGroupOffsetsResponse(groups=each(asked, describe, _failed))

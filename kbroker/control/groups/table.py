@@ -1,5 +1,7 @@
 """All groups of this broker and what every operation on them shares."""
 
+from typing import TypeVar
+
 from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_store import OffsetStore
@@ -7,6 +9,8 @@ from kbroker.control.groups.settings import GroupOverrides, GroupSettings
 from kbroker.control.groups.topic_view import TopicView
 from kbroker.control.machine import Timers
 from kbroker.protocol.errors import ErrorCode, KafkaError
+
+G = TypeVar("G", bound=Group)
 
 
 class GroupTable:
@@ -30,6 +34,13 @@ class GroupTable:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
+    def of_type(self, group_id: str, kind: type[G]) -> G:
+        """A group of one type. Raises GROUP_ID_NOT_FOUND."""
+        group = self.group(group_id)
+        if not isinstance(group, kind):
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {kind.TYPE} group.")
+        return group
+
     def classic(self, group_id: str) -> ClassicGroup | None:
         """A classic group, None when there is none of that id and type."""
         group = self.groups.get(group_id)
@@ -39,20 +50,3 @@ class GroupTable:
         group = ClassicGroup(group_id, now_ms)
         self.groups[group_id] = group
         return group
-
-
-def append_error(code: ErrorCode) -> ErrorCode:
-    """What a client is told when the group's record could not be appended."""
-    return _AS_SEEN_BY_CLIENTS.get(code, code)
-
-
-_AS_SEEN_BY_CLIENTS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}

@@ -1,6 +1,7 @@
 """What the group coordinator needs to know of topics; control's catalogue provides it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import Protocol
 
 
@@ -22,3 +23,25 @@ class TopicView(Protocol):
 
     def names(self) -> Iterable[str]:
         """Every topic, internal ones included."""
+
+
+def metadata_hash(topics: Iterable[str], view: TopicView) -> int:
+    """A number that changes when a subscribed topic appears, vanishes, is made anew or grows. 0: no topic."""
+    digest = blake2b(digest_size=8)
+    found = False
+    for name in sorted(topics):
+        topic_id, count = view.id_of(name), view.partition_count(name)
+        if topic_id is not None and count is not None:
+            found = True
+            digest.update(f"{name}\0{count}\0".encode() + topic_id)
+    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
+
+
+def topic_ids(topics: Iterable[str], view: TopicView) -> Mapping[bytes, int]:
+    """Topic id -> number of partitions, of those topics that exist."""
+    found: dict[bytes, int] = {}
+    for name in sorted(topics):
+        topic_id, count = view.id_of(name), view.partition_count(name)
+        if topic_id is not None and count is not None:
+            found[topic_id] = count
+    return found

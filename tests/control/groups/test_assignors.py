@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.control.groups.consumer_group.assignor import Subscriber
-from kbroker.control.groups.consumer_group.member import Partitions
 from kbroker.control.groups.consumer_group.range_assignor import assign_ranges
 from kbroker.control.groups.consumer_group.uniform_assignor import assign_uniformly
+from kbroker.control.groups.modern_group.partitions import Partitions
 
 TOPICS = [bytes([number]) * 16 for number in range(4)]
 COUNTS = st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 12), min_size=1)

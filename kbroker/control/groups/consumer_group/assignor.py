@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kbroker.control.groups.consumer_group.member import Partitions
+from kbroker.control.groups.modern_group.partitions import Partitions
 
 Counts = Mapping[bytes, int]
 """Topic id -> number of partitions."""

@@ -15,7 +15,6 @@ from kbroker.control.groups.consumer_group.member import (
     ConsumerMember,
     MemberState,
     new_member_id,
-    plain,
 )
 from kbroker.control.groups.consumer_group.migration import Migration
 from kbroker.control.groups.consumer_group.progress import Progress
@@ -23,6 +22,7 @@ from kbroker.control.groups.consumer_group.regex import RegexChange, update_rege
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.target import update_target
 from kbroker.control.groups.join import KNOWN_MEMBER_ID_FROM, UNKNOWN_MEMBER
+from kbroker.control.groups.modern_group.partitions import plain
 from kbroker.control.groups.subscription import parse_subscription
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.machine import Deferred, Outcome, Record
@@ -67,7 +67,7 @@ class ClassicMembers:
         subscription = _subscription(request)
         new = _updated(old, caller, request, subscription)
         changed = new.subscribed_topics != old.subscribed_topics
-        if not new.same_subscription(old) or member_id not in group.members:
+        if not new.same_metadata(old) or member_id not in group.members:
             out.append(records.member_metadata(group.group_id, new))
         changed |= update_regex(self._table, group, old, new, now_ms, out) is not RegexChange.NONE
         epoch = self._progress.group_epoch(group, changed, new, out)
@@ -88,9 +88,7 @@ class ClassicMembers:
                 f"Cannot join the consumer group {group.group_id} with the classic protocol because the "
                 "group migration is disabled.",
             )
-        limit = settings.consumer_max_size
-        if len(group.members) >= limit and member_id not in group.members:
-            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        group.check_room(member_id, settings.consumer_max_size)
         classic = [member.classic for member in group.members.values() if member.classic is not None]
         names = [{name for name, _ in each.protocols} for each in classic]
         asked = {protocol.name for protocol in request.protocols}

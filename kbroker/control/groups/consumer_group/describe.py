@@ -1,10 +1,11 @@
 """ConsumerGroupDescribe."""
 
-from kbroker.control.groups.consumer_group.heartbeat import not_a_consumer_group
-from kbroker.control.groups.consumer_group.member import ConsumerMember, Partitions, plain
+from kbroker.control.groups.consumer_group.member import ConsumerMember
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.target import preferred_assignor
+from kbroker.control.groups.modern_group.partitions import Partitions, plain
 from kbroker.control.groups.table import GroupTable
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.consumer_group_describe import (
     Assignment,
     DescribedGroup,
@@ -17,9 +18,9 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 def describe_consumer_group(table: GroupTable, group_id: str) -> DescribedGroup:
     """A consumer group with its members; GROUP_ID_NOT_FOUND in the answer for anything else."""
-    group = table.groups.get(group_id)
-    if not isinstance(group, ConsumerGroup):
-        error = not_a_consumer_group(group_id, group is not None)
+    try:
+        group = table.of_type(group_id, ConsumerGroup)
+    except KafkaError as error:
         return DescribedGroup(error.code, error.message, group_id)
     return DescribedGroup(
         group_id=group_id,

@@ -1,17 +1,15 @@
 """Members that go: by their own will, because they kept silent, or in favour of the classic protocol."""
 
-import logging
 from collections.abc import Sequence
 
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.member import ConsumerMember
 from kbroker.control.groups.consumer_group.migration import Migration
-from kbroker.control.groups.consumer_group.state import ConsumerGroup, metadata_hash
-from kbroker.control.groups.consumer_group.timers import MemberTimers
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
+from kbroker.control.groups.consumer_group.timers import ConsumerTimers
 from kbroker.control.groups.table import GroupTable
+from kbroker.control.groups.topic_view import metadata_hash
 from kbroker.control.machine import Outcome, Record
-
-log = logging.getLogger(__name__)
 
 
 class Fencing:
@@ -20,17 +18,12 @@ class Fencing:
     def __init__(self, table: GroupTable, migration: Migration) -> None:
         self._table = table
         self._migration = migration
-        self.timers = MemberTimers(table, self.expired)
+        self.timers = ConsumerTimers(
+            table, ConsumerGroup, table.settings.consumer_session_timeout_ms, self._fence
+        )
 
-    def expired(self, group_id: str, member_id: str, reason: str, now_ms: int) -> Outcome:
-        """A timer's verdict on a member, if it is still there."""
-        group = self._table.groups.get(group_id)
-        member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
-        if member is None:
-            return Outcome()
-        assert isinstance(group, ConsumerGroup)
-        log.info("group %s: %s is removed: %s", group_id, member_id, reason)
-        return self.remove(group, [member], now_ms)
+    def _fence(self, group: ConsumerGroup, member_id: str, now_ms: int) -> Outcome:
+        return self.remove(group, [group.members[member_id]], now_ms)
 
     def remove(self, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int) -> Outcome:
         """Remove members. The group becomes classic when only classic members are left."""

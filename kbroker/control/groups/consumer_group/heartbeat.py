@@ -9,19 +9,16 @@ from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.fencing import Fencing
 from kbroker.control.groups.consumer_group.heartbeat_check import check_heartbeat
 from kbroker.control.groups.consumer_group.member import (
-    LEAVE_EPOCH,
-    NO_PARTITIONS,
-    STATIC_LEAVE_EPOCH,
     ConsumerMember,
-    EpochPartitions,
     new_member_id,
-    plain,
 )
 from kbroker.control.groups.consumer_group.migration import Migration
 from kbroker.control.groups.consumer_group.progress import Progress
 from kbroker.control.groups.consumer_group.regex import RegexChange, update_regex
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.target import known_assignors, update_target
+from kbroker.control.groups.modern_group.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from kbroker.control.groups.modern_group.partitions import NO_PARTITIONS, EpochPartitions, plain
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.machine import Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -52,12 +49,12 @@ class ConsumerHeartbeat:
             return self._leave(request, now_ms)
         out: list[Record] = []
         group = self._migration.group_for(request.group_id, request.member_epoch == 0, out)
-        self._check_size(group, request.member_id)
+        group.check_room(request.member_id, self._table.settings.consumer_max_size)
         member_id = request.member_id or new_member_id()
         old = self._member(group, member_id, request, out)
         new = _updated(old, caller, request)
         names_changed = new.subscribed_topics != old.subscribed_topics
-        if not new.same_subscription(old) or member_id not in group.members:
+        if not new.same_metadata(old) or member_id not in group.members:
             out.append(records.member_metadata(group.group_id, new))
         regex = update_regex(self._table, group, old, new, now_ms, out)
         bump = names_changed or regex is RegexChange.RESOLVED
@@ -86,14 +83,6 @@ class ConsumerHeartbeat:
             )
         return Outcome(out, response)
 
-    def _check_size(self, group: ConsumerGroup, member_id: str) -> None:
-        limit = self._table.settings.consumer_max_size
-        if len(group.members) >= limit and member_id not in group.members:
-            raise KafkaError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The consumer group has reached its maximum capacity of {limit} members.",
-            )
-
     def _member(
         self,
         group: ConsumerGroup,
@@ -107,17 +96,17 @@ class ConsumerHeartbeat:
             member = group.members.get(member_id)
             if member is None:
                 return ConsumerMember(member_id) if joins else group.member(member_id)
-            check_epoch(member, request.member_epoch, request.topic_partitions)
+            check_epoch(group, member, request.member_epoch, request.topic_partitions)
             return member
         known = group.static_member(request.instance_id)
         if not joins:
             member = static_member(group, request.instance_id, member_id)
-            check_epoch(member, request.member_epoch, request.topic_partitions)
+            check_epoch(group, member, request.member_epoch, request.topic_partitions)
             return member
         if known is None:
             return ConsumerMember(member_id)
         if known.member_id == member_id:
-            check_epoch(known, 0, request.topic_partitions)
+            check_epoch(group, known, 0, request.topic_partitions)
             return known
         if not known.uses_classic and known.member_epoch != STATIC_LEAVE_EPOCH:
             raise KafkaError(
@@ -129,9 +118,7 @@ class ConsumerHeartbeat:
 
     def _leave(self, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> Outcome:
         """A member leaves for good, or a static one for a while."""
-        group = self._table.groups.get(request.group_id)
-        if not isinstance(group, ConsumerGroup):
-            raise not_a_consumer_group(request.group_id, group is not None)
+        group = self._table.of_type(request.group_id, ConsumerGroup)
         response = ConsumerGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch
         )
@@ -162,29 +149,21 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Con
     return member
 
 
-def not_a_consumer_group(group_id: str, exists: bool) -> KafkaError:
-    text = f"Group {group_id} is not a consumer group." if exists else f"Group {group_id} not found."
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
-
-
-def check_epoch(member: ConsumerMember, epoch: int, owned: Iterable[RequestTopicPartitions] | None) -> None:
+def check_epoch(
+    group: ConsumerGroup, member: ConsumerMember, epoch: int, owned: Iterable[RequestTopicPartitions] | None
+) -> None:
     """The member's own epoch, or the one before if the answer that raised it may have been lost.
 
     Raises FENCED_MEMBER_EPOCH.
     """
     if epoch == member.member_epoch:
         return
-    if epoch > member.member_epoch:
-        size = "greater"
-    elif epoch == member.previous_member_epoch and _is_part(owned, member.assigned):
-        return
-    else:
-        size = "smaller"
-    raise KafkaError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group "
-        f"coordinator ({member.member_epoch}). The member must abandon all its partitions and rejoin.",
-    )
+    if (
+        epoch > member.member_epoch
+        or epoch != member.previous_member_epoch
+        or not _is_part(owned, member.assigned)
+    ):
+        raise group.fenced(epoch, member.member_epoch)
 
 
 def _is_part(owned: Iterable[RequestTopicPartitions] | None, assigned: EpochPartitions) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from kbroker.control.groups.consumer_group.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from kbroker.control.groups.modern_group.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 

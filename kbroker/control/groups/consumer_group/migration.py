@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection
 from kbroker.control.groups.classic_group import CONSUMER, ClassicGroup, ClassicState
 from kbroker.control.groups.classic_member import ClassicMember
 from kbroker.control.groups.consumer_group import records
-from kbroker.control.groups.consumer_group.member import ClassicMetadata, ConsumerMember, Partitions, plain
-from kbroker.control.groups.consumer_group.state import ConsumerGroup, metadata_hash
+from kbroker.control.groups.consumer_group.member import ClassicMetadata, ConsumerMember
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group_records import group_metadata
+from kbroker.control.groups.modern_group.partitions import Partitions, plain
 from kbroker.control.groups.rebalance import Rebalance
 from kbroker.control.groups.subscription import (
     encode_assignment,
@@ -17,6 +18,7 @@ from kbroker.control.groups.subscription import (
     version_of,
 )
 from kbroker.control.groups.table import GroupTable
+from kbroker.control.groups.topic_view import metadata_hash
 from kbroker.control.machine import Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupResponse
@@ -51,7 +53,7 @@ class Migration:
                 out += group.tombstones()
                 return ConsumerGroup(group_id)
             return self._upgrade(group, out)
-        raise _not_found(f"Group {group_id} is not a consumer group.")
+        return self._table.of_type(group_id, ConsumerGroup)
 
     # --- classic to consumer
 

@@ -4,14 +4,14 @@ import logging
 from dataclasses import replace
 
 from kbroker.control.groups.consumer_group import records
-from kbroker.control.groups.consumer_group.fencing import Fencing
 from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
 from kbroker.control.groups.consumer_group.reconcile import Owned, reconcile
-from kbroker.control.groups.consumer_group.state import ConsumerGroup, metadata_hash, topic_ids
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.target import Target
-from kbroker.control.groups.consumer_group.timers import MemberTimers
+from kbroker.control.groups.consumer_group.timers import ConsumerTimers
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.machine import Outcome, Record
+from kbroker.control.groups.topic_view import metadata_hash, topic_ids
+from kbroker.control.machine import Record
 
 log = logging.getLogger(__name__)
 
@@ -19,10 +19,9 @@ log = logging.getLogger(__name__)
 class Progress:
     """Runs in: control. Owner: the ConsumerGroups."""
 
-    def __init__(self, table: GroupTable, timers: MemberTimers, fencing: Fencing) -> None:
+    def __init__(self, table: GroupTable, timers: ConsumerTimers) -> None:
         self._table = table
         self.timers = timers
-        self._fencing = fencing
 
     def group_epoch(self, group: ConsumerGroup, bump: bool, member: ConsumerMember, out: list[Record]) -> int:
         """The group's epoch after this request: one more when the subscriptions or their topics changed."""
@@ -84,27 +83,12 @@ class Progress:
         out.append(records.current_assignment(group.group_id, moved))
         if not moved.uses_classic:
             if moved.state is MemberState.UNREVOKED_PARTITIONS:
-                self._expect_revocation(group.group_id, moved)
+                self.timers.revocation(group.group_id, moved, moved.rebalance_timeout_ms)
             else:
-                self.timers.end_rebalance(group.group_id, moved.member_id)
+                self.timers.end_revocation(group.group_id, moved.member_id)
         return moved
-
-    def _expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        member_id, epoch = member.member_id, member.member_epoch
-
-        def expired(now_ms: int) -> Outcome:
-            group = self._table.groups.get(group_id)
-            if not isinstance(group, ConsumerGroup):
-                return Outcome()
-            current = group.members.get(member_id)
-            if current is None or current.member_epoch != epoch:
-                return Outcome()
-            log.info("group %s: %s did not leave epoch %d in time", group_id, member_id, epoch)
-            return self._fencing.remove(group, [current], now_ms)
-
-        self.timers.rebalance(group_id, member_id, member.rebalance_timeout_ms, expired)
 
     def watch_revocation(self, group_id: str, member: ConsumerMember) -> None:
         """After a restart: the time to give up partitions starts anew."""
         if member.state is MemberState.UNREVOKED_PARTITIONS:
-            self._expect_revocation(group_id, member)
+            self.timers.revocation(group_id, member, member.rebalance_timeout_ms)

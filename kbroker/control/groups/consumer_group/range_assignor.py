@@ -7,7 +7,7 @@ stay together (Kafka's RangeAssignor).
 from collections.abc import Sequence
 
 from kbroker.control.groups.consumer_group.assignor import Counts, Subscriber, frozen
-from kbroker.control.groups.consumer_group.member import Partitions
+from kbroker.control.groups.modern_group.partitions import Partitions
 
 
 def assign_ranges(members: Sequence[Subscriber], counts: Counts) -> dict[str, Partitions]:

@@ -7,13 +7,8 @@ target's epoch, with what it keeps and with what others have released.
 from collections.abc import Callable, Mapping, Set
 from dataclasses import replace
 
-from kbroker.control.groups.consumer_group.member import (
-    NO_PARTITIONS,
-    ConsumerMember,
-    EpochPartitions,
-    MemberState,
-    Partitions,
-)
+from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
+from kbroker.control.groups.modern_group.partitions import NO_PARTITIONS, EpochPartitions, Partitions
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 Owned = Mapping[bytes, Set[int]] | None

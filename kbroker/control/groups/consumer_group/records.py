@@ -1,8 +1,10 @@
-"""The records of consumer groups, as Apache Kafka 4.3 writes them. All values have version 0."""
+"""The records of consumer groups, as Apache Kafka 4.3 writes them."""
 
 from collections.abc import Iterable
 
-from kbroker.control.groups.consumer_group.member import ConsumerMember, EpochPartitions, Partitions
+from kbroker.control.groups.consumer_group.member import ConsumerMember
+from kbroker.control.groups.modern_group.partitions import EpochPartitions, Partitions
+from kbroker.control.groups.modern_group.records import record, tombstone, tombstones
 from kbroker.control.machine import Record
 from kbroker.protocol.coordinator_records import (
     consumer_group_current_member_assignment as current,
@@ -29,12 +31,7 @@ from kbroker.protocol.coordinator_records.consumer_group_target_assignment_metad
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from kbroker.protocol.record_types import encode_key, encode_value
 from kbroker.protocol.schema import Struct
-
-
-def _record(key: Struct, value: Struct | None) -> Record:
-    return Record(encode_key(key), None if value is None else encode_value(value, 0))
 
 
 def member_metadata(group_id: str, member: ConsumerMember) -> Record:
@@ -54,18 +51,18 @@ def member_metadata(group_id: str, member: ConsumerMember) -> Record:
         server_assignor=member.server_assignor,
         classic_member_metadata=classic,
     )
-    return _record(ConsumerGroupMemberMetadataKey(group_id, member.member_id), value)
+    return record(ConsumerGroupMemberMetadataKey(group_id, member.member_id), value)
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
     """The group's epoch and the hash of the topics it was made for."""
-    return _record(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch, metadata_hash))
+    return record(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch, metadata_hash))
 
 
 def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> Record:
     """What a member shall have."""
     topics = [target.TopicPartition(topic_id, sorted(each)) for topic_id, each in partitions.items()]
-    return _record(
+    return record(
         target.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id),
         target.ConsumerGroupTargetAssignmentMemberValue(topics),
     )
@@ -73,7 +70,7 @@ def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> 
 
 def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Record:
     """The group epoch that the target assignment was computed for, and when."""
-    return _record(
+    return record(
         ConsumerGroupTargetAssignmentMetadataKey(group_id),
         ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp_ms),
     )
@@ -81,7 +78,7 @@ def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 
 def current_assignment(group_id: str, member: ConsumerMember) -> Record:
     """What a member has, and how far it is."""
-    return _record(
+    return record(
         current.ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id),
         current.ConsumerGroupCurrentMemberAssignmentValue(
             member.member_epoch,
@@ -104,32 +101,34 @@ def resolved_regex(
     group_id: str, regex: str, topics: Iterable[str], version: int, timestamp_ms: int
 ) -> Record:
     """The topics that a regular expression stands for."""
-    return _record(
+    return record(
         ConsumerGroupRegularExpressionKey(group_id, regex),
         ConsumerGroupRegularExpressionValue(sorted(topics), version, timestamp_ms),
     )
 
 
 def regex_tombstone(group_id: str, regex: str) -> Record:
-    return _record(ConsumerGroupRegularExpressionKey(group_id, regex), None)
+    return tombstone(ConsumerGroupRegularExpressionKey(group_id, regex))
 
 
 def partition_metadata_tombstone(group_id: str) -> Record:
     """Drops what Kafka 4.0 kept before there was a metadata hash."""
-    return _record(ConsumerGroupPartitionMetadataKey(group_id), None)
+    return tombstone(ConsumerGroupPartitionMetadataKey(group_id))
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """Removes a member. The order matters to Apache Kafka's replay."""
-    return [
-        _record(current.ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        _record(target.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        _record(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
-    ]
+    """Removes a member."""
+    return tombstones(
+        [
+            current.ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id),
+            target.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id),
+            ConsumerGroupMemberMetadataKey(group_id, member_id),
+        ]
+    )
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Iterable[str]) -> list[Record]:
-    """Removes a group. The order matters to Apache Kafka's replay."""
+    """Removes a group."""
     members = list(member_ids)
     keys: list[Struct] = [current.ConsumerGroupCurrentMemberAssignmentKey(group_id, each) for each in members]
     keys += [target.ConsumerGroupTargetAssignmentMemberKey(group_id, each) for each in members]
@@ -137,4 +136,4 @@ def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Iterable
     keys += [ConsumerGroupMemberMetadataKey(group_id, each) for each in members]
     keys += [ConsumerGroupRegularExpressionKey(group_id, regex) for regex in regexes]
     keys += [ConsumerGroupPartitionMetadataKey(group_id), ConsumerGroupMetadataKey(group_id)]
-    return [_record(key, None) for key in keys]
+    return tombstones(keys)

@@ -9,13 +9,14 @@ from enum import Enum
 
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.member import ConsumerMember
-from kbroker.control.groups.consumer_group.state import ConsumerGroup, metadata_hash
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.topic_regex import (
     InvalidRegex,
     compile_regex,
     matching_topics,
 )
 from kbroker.control.groups.table import GroupTable
+from kbroker.control.groups.topic_view import metadata_hash
 from kbroker.control.machine import Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 

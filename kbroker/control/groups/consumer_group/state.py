@@ -1,25 +1,16 @@
 """State of a consumer group: members, target assignment, who owns which partition, resolved expressions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from hashlib import blake2b
 from typing import ClassVar
 
-from kbroker.control.groups.consumer_group.member import (
-    ConsumerMember,
-    EpochPartitions,
-    MemberState,
-    Partitions,
-)
+from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
 from kbroker.control.groups.consumer_group.records import group_tombstones
-from kbroker.control.groups.group import Group
-from kbroker.control.groups.topic_view import TopicView
+from kbroker.control.groups.modern_group.partitions import EpochPartitions, Partitions
+from kbroker.control.groups.modern_group.state import NEW_PROTOCOL_FROM, ModernGroup
 from kbroker.control.machine import Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
-
-NEW_PROTOCOL_FROM = 9
-"""OffsetCommit version that a member of the new protocol must use."""
 
 
 class ConsumerState(StrEnum):
@@ -40,26 +31,16 @@ class ResolvedRegex:
     timestamp_ms: int
 
 
-class ConsumerGroup(Group):
-    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's ConsumerGroup).
-
-    topics_seen: version of the topics for which metadata_hash was last compared; not in the log.
-    """
+class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
+    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's ConsumerGroup)."""
 
     TYPE: ClassVar[str] = "consumer"
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.group_epoch = 1
-        self.metadata_hash = 0
-        self.assignment_epoch = 1
-        self.assignment_timestamp_ms = 0
-        self.members: dict[str, ConsumerMember] = {}
+        super().__init__(group_id)
         self.static_members: dict[str, str] = {}
-        self.target: dict[str, Partitions] = {}
         self.regexes: dict[str, ResolvedRegex] = {}
         self.has_partition_metadata = False
-        self.topics_seen = -1
         self._owner_epochs: dict[bytes, dict[int, int]] = {}
 
     # --- what follows from the members
@@ -77,23 +58,6 @@ class ConsumerGroup(Group):
     @property
     def state_name(self) -> str:
         return self.state
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
-    def listed_protocol_type(self) -> str:
-        return "consumer"
-
-    def member(self, member_id: str) -> ConsumerMember:
-        """Raises UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = self.static_members.get(instance_id) if instance_id is not None else None
@@ -190,11 +154,9 @@ class ConsumerGroup(Group):
         api_version: int,
     ) -> None:
         """An older epoch may pass here; `validate_partition_commit` then looks at each partition."""
-        if generation_or_epoch < 0 and not self.members:
+        member = self.committing_member(member_id, instance_id, generation_or_epoch, transactional)
+        if member is None:
             return
-        if transactional and generation_or_epoch == -1 and not member_id and instance_id is None:
-            return
-        member = self.member(member_id)
         if not transactional and not member.uses_classic and api_version < NEW_PROTOCOL_FROM:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         if generation_or_epoch > member.member_epoch:
@@ -225,10 +187,6 @@ class ConsumerGroup(Group):
     def validate_offset_delete(self) -> None:
         pass
 
-    def validate_delete(self) -> None:
-        if self.members:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-
     def expiry_base_ms(self, commit_timestamp: int) -> int | None:
         return commit_timestamp
 
@@ -238,25 +196,3 @@ class ConsumerGroup(Group):
 
 def _stale(member: ConsumerMember) -> KafkaError:
     return KafkaError(ErrorCode.ILLEGAL_GENERATION if member.uses_classic else ErrorCode.STALE_MEMBER_EPOCH)
-
-
-def metadata_hash(topics: Iterable[str], view: TopicView) -> int:
-    """A number that changes when a subscribed topic appears, vanishes, is made anew or grows. 0: no topic."""
-    digest = blake2b(digest_size=8)
-    found = False
-    for name in sorted(topics):
-        topic_id, count = view.id_of(name), view.partition_count(name)
-        if topic_id is not None and count is not None:
-            found = True
-            digest.update(f"{name}\0{count}\0".encode() + topic_id)
-    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
-
-
-def topic_ids(topics: Iterable[str], view: TopicView) -> Mapping[bytes, int]:
-    """Topic id -> number of partitions, of those topics that exist."""
-    found: dict[bytes, int] = {}
-    for name in sorted(topics):
-        topic_id, count = view.id_of(name), view.partition_count(name)
-        if topic_id is not None and count is not None:
-            found[topic_id] = count
-    return found

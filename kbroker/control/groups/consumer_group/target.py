@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.assignor import Assignor, Subscriber
-from kbroker.control.groups.consumer_group.member import ConsumerMember, Partitions
+from kbroker.control.groups.consumer_group.member import ConsumerMember
 from kbroker.control.groups.consumer_group.range_assignor import assign_ranges
-from kbroker.control.groups.consumer_group.state import ConsumerGroup, topic_ids
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.uniform_assignor import assign_uniformly
+from kbroker.control.groups.modern_group.partitions import Partitions
 from kbroker.control.groups.table import GroupTable
+from kbroker.control.groups.topic_view import topic_ids
 from kbroker.control.machine import Record
 
 log = logging.getLogger(__name__)
@@ -56,7 +58,10 @@ def update_target(
 
     member: as it will be after the records in `out`; a static member before it loses its place to it.
     """
-    if group.assignment_epoch >= group_epoch or not _is_due(table, group, now_ms):
+    interval_ms = table.overrides.number(
+        group.group_id, "consumer.assignment.interval.ms", table.settings.consumer_assignment_interval_ms
+    )
+    if group.assignment_epoch >= group_epoch or not group.assignment_is_due(interval_ms, now_ms):
         return Target(group.assignment_epoch, group.target_of(member))
     members = dict(group.members)
     predecessor = group.static_members.get(member.instance_id or "")
@@ -84,11 +89,3 @@ def update_target(
             out.append(records.target_assignment(group.group_id, member_id, wanted))
     out.append(records.target_epoch(group.group_id, group_epoch, now_ms))
     return Target(group_epoch, assignment.get(member.member_id, {}))
-
-
-def _is_due(table: GroupTable, group: ConsumerGroup, now_ms: int) -> bool:
-    """consumer.assignment.interval.ms: a burst of joining members is assigned together."""
-    interval_ms = table.overrides.number(
-        group.group_id, "consumer.assignment.interval.ms", table.settings.consumer_assignment_interval_ms
-    )
-    return not group.assignment_timestamp_ms or now_ms >= group.assignment_timestamp_ms + interval_ms

@@ -1,71 +1,37 @@
-"""The timers of a consumer group's members, by Kafka's names."""
+"""The timers of a consumer group's members: those of every modern group, and what classic members must do in time."""
 
-from collections.abc import Callable
-
-from kbroker.control.groups.table import GroupTable
-from kbroker.control.machine import Operation, Outcome
-
-Fence = Callable[[str, str, str, int], Outcome]
-"""fence(group_id, member_id, reason, now_ms): remove a member that kept silent too long."""
+from kbroker.control.groups.consumer_group.state import ConsumerGroup
+from kbroker.control.groups.modern_group.timers import MemberTimers
 
 
-class MemberTimers:
-    """Runs in: control. Owner: the ConsumerGroups. Sets timers; who is removed is decided by `fence`."""
-
-    def __init__(self, table: GroupTable, fence: Fence) -> None:
-        self._table = table
-        self._fence = fence
-        self._joining: set[str] = set()
-
-    def session(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
-        """The member has been heard of."""
-        if timeout_ms is None:
-            timeout_ms = self._table.overrides.number(
-                group_id, "consumer.session.timeout.ms", self._table.settings.consumer_session_timeout_ms
-            )
-        self._set(
-            f"session-timeout-{group_id}-{member_id}", timeout_ms, group_id, member_id, "its session expired"
-        )
-
-    def rebalance(self, group_id: str, member_id: str, timeout_ms: int, operation: Operation) -> None:
-        """The member must give up partitions in time."""
-        self._table.timers.schedule(
-            f"rebalance-timeout-{group_id}-{member_id}", timeout_ms, group_id, operation
-        )
-
-    def end_rebalance(self, group_id: str, member_id: str) -> None:
-        self._table.timers.cancel(f"rebalance-timeout-{group_id}-{member_id}")
+class ConsumerTimers(MemberTimers[ConsumerGroup]):
+    """Runs in: control. Owner: the ConsumerGroups."""
 
     def join_if_absent(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """A classic member has been told to rejoin and must do so in time."""
-        name = f"consumer-join-{group_id}-{member_id}"
-        if name not in self._joining:
-            self._joining.add(name)
-            self._set(name, timeout_ms, group_id, member_id, "it did not rejoin in time")
+        expired = self.fence(group_id, member_id, "it did not rejoin in time")
+        self._table.timers.schedule_if_absent(_join(group_id, member_id), timeout_ms, group_id, expired)
 
     def end_join(self, group_id: str, member_id: str) -> None:
-        name = f"consumer-join-{group_id}-{member_id}"
-        self._joining.discard(name)
-        self._table.timers.cancel(name)
+        self._table.timers.cancel(_join(group_id, member_id))
 
     def sync(self, group_id: str, member_id: str, timeout_ms: int) -> None:
         """A classic member has joined and must sync in time."""
-        name = f"consumer-sync-{group_id}-{member_id}"
-        self._set(name, timeout_ms, group_id, member_id, "it did not sync in time")
+        expired = self.fence(group_id, member_id, "it did not sync in time")
+        self._table.timers.schedule(_sync(group_id, member_id), timeout_ms, group_id, expired)
 
     def end_sync(self, group_id: str, member_id: str) -> None:
-        self._table.timers.cancel(f"consumer-sync-{group_id}-{member_id}")
+        self._table.timers.cancel(_sync(group_id, member_id))
 
     def end_all(self, group_id: str, member_id: str) -> None:
-        """The member is gone."""
-        self._table.timers.cancel(f"session-timeout-{group_id}-{member_id}")
-        self.end_rebalance(group_id, member_id)
+        super().end_all(group_id, member_id)
         self.end_join(group_id, member_id)
         self.end_sync(group_id, member_id)
 
-    def _set(self, name: str, timeout_ms: int, group_id: str, member_id: str, reason: str) -> None:
-        def expired(now_ms: int) -> Outcome:
-            self._joining.discard(name)
-            return self._fence(group_id, member_id, reason, now_ms)
 
-        self._table.timers.schedule(name, timeout_ms, group_id, expired)
+def _join(group_id: str, member_id: str) -> str:
+    return f"consumer-join-{group_id}-{member_id}"
+
+
+def _sync(group_id: str, member_id: str) -> str:
+    return f"consumer-sync-{group_id}-{member_id}"

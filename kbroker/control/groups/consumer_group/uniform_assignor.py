@@ -6,7 +6,7 @@ Balance goes before stickiness. Partitions of all topics count alike.
 from collections.abc import Sequence
 
 from kbroker.control.groups.consumer_group.assignor import Counts, Subscriber, frozen, is_homogeneous
-from kbroker.control.groups.consumer_group.member import Partitions
+from kbroker.control.groups.modern_group.partitions import Partitions
 
 _Assignment = dict[str, dict[bytes, set[int]]]
 _Partition = tuple[bytes, int]

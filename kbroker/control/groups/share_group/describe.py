@@ -1,8 +1,8 @@
 """ShareGroupDescribe."""
 
-from kbroker.control.groups.share_group.heartbeat import not_a_share_group
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.groups.table import GroupTable
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.share_group_describe import (
     Assignment,
     DescribedGroup,
@@ -15,9 +15,9 @@ ASSIGNOR = "simple"
 
 def describe_share_group(table: GroupTable, group_id: str) -> DescribedGroup:
     """A share group with its members; GROUP_ID_NOT_FOUND in the answer for anything else."""
-    group = table.groups.get(group_id)
-    if not isinstance(group, ShareGroup):
-        error = not_a_share_group(group_id, group is not None)
+    try:
+        group = table.of_type(group_id, ShareGroup)
+    except KafkaError as error:
         return DescribedGroup(error.code, error.message, group_id)
     return DescribedGroup(
         group_id=group_id,

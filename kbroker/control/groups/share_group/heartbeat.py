@@ -1,17 +1,18 @@
 """ShareGroupHeartbeat: join, go on, leave. There is nothing to revoke: partitions are shared."""
 
-import logging
 from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from kbroker.control.groups.caller import Caller
-from kbroker.control.groups.consumer_group.member import LEAVE_EPOCH, Partitions
-from kbroker.control.groups.consumer_group.state import metadata_hash, topic_ids
+from kbroker.control.groups.modern_group.member import LEAVE_EPOCH
+from kbroker.control.groups.modern_group.partitions import Partitions
+from kbroker.control.groups.modern_group.timers import MemberTimers
 from kbroker.control.groups.share_group import records
 from kbroker.control.groups.share_group.member import SharedTopic, ShareMember
 from kbroker.control.groups.share_group.simple_assignor import assign_shared
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.groups.table import GroupTable
+from kbroker.control.groups.topic_view import metadata_hash, topic_ids
 from kbroker.control.machine import Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.share_group_heartbeat import (
@@ -21,14 +22,13 @@ from kbroker.protocol.messages.share_group_heartbeat import (
     TopicPartitions,
 )
 
-log = logging.getLogger(__name__)
-
 
 class ShareHeartbeat:
     """Runs in: control. Owner: the GroupShard."""
 
     def __init__(self, table: GroupTable) -> None:
         self._table = table
+        self._timers = MemberTimers(table, ShareGroup, table.settings.share_session_timeout_ms, self._fence)
 
     def heartbeat(self, caller: Caller, request: ShareGroupHeartbeatRequest, now_ms: int) -> Outcome:
         """Outcome whose response is the ShareGroupHeartbeatResponse. Raises KafkaError."""
@@ -49,14 +49,14 @@ class ShareHeartbeat:
         )
         pending = group.assignment_epoch >= group.group_epoch and _lacks_shared(group)
         bump = pending or new.subscribed_topics != old.subscribed_topics
-        if not new.same_subscription(old) or new.member_id not in group.members:
+        if not new.same_metadata(old) or new.member_id not in group.members:
             out.append(records.member_metadata(group.group_id, new))
         members = {**group.members, new.member_id: new}
         epoch = self._epoch(group, members, bump, out)
         target_epoch, target = self._target(group, members, epoch, new.member_id, now_ms, out)
         member = self._reconciled(group, new, target_epoch, target, out)
         self._initialize(group, members, out)
-        self.schedule_session(group.group_id, member.member_id)
+        self._timers.session(group.group_id, member.member_id)
         response = ShareGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.member_epoch,
@@ -81,16 +81,11 @@ class ShareHeartbeat:
             return ShareGroup(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
-        raise not_a_share_group(group_id, True)
+        return self._table.of_type(group_id, ShareGroup)
 
     def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMember:
-        limit = self._table.settings.share_max_size
+        group.check_room(request.member_id, self._table.settings.share_max_size)
         member = group.members.get(request.member_id)
-        if member is None and len(group.members) >= limit:
-            raise KafkaError(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The share group has reached its maximum capacity of {limit} members.",
-            )
         if member is None:
             if request.member_epoch == 0:
                 return ShareMember(request.member_id)
@@ -99,19 +94,13 @@ class ShareHeartbeat:
         if epoch in (0, member.member_epoch, member.previous_member_epoch):
             return member
         known, previous = member.member_epoch, member.previous_member_epoch
-        size, more = "greater", ""
-        if epoch < known:
-            size, more = "smaller", f", and it does not match the previous member epoch ({previous})"
-        raise KafkaError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The share group member has a {size} member epoch ({epoch}) than the one known by the group "
-            f"coordinator ({known}){more}. The member must abandon all its partitions and rejoin.",
-        )
+        more = f", and it does not match the previous member epoch ({previous})" if epoch < known else ""
+        raise group.fenced(epoch, known, more)
 
     def _initialize(self, group: ShareGroup, members: dict[str, ShareMember], out: list[Record]) -> None:
         """Subscribed partitions without a share state get one; they are assigned from the next heartbeat on."""
         new = {}
-        for name in sorted({topic for member in members.values() for topic in member.subscribed_topics}):
+        for name in sorted(group.topics_with(members.values())):
             topic_id, count = self._table.topics.id_of(name), self._table.topics.partition_count(name)
             if topic_id is None or count is None:
                 continue
@@ -139,8 +128,7 @@ class ShareHeartbeat:
         version = self._table.topics.version
         if not bump and group.topics_seen == version:
             return group.group_epoch
-        topics = {topic for member in members.values() for topic in member.subscribed_topics}
-        hashed = metadata_hash(topics, self._table.topics)
+        hashed = metadata_hash(group.topics_with(members.values()), self._table.topics)
         group.topics_seen = version
         if not bump and hashed == group.metadata_hash:
             return group.group_epoch
@@ -159,8 +147,7 @@ class ShareHeartbeat:
         interval_ms = self._table.overrides.number(
             group.group_id, "share.assignment.interval.ms", self._table.settings.share_assignment_interval_ms
         )
-        due = not group.assignment_timestamp_ms or now_ms >= group.assignment_timestamp_ms + interval_ms
-        if group.assignment_epoch >= epoch or not due:
+        if group.assignment_epoch >= epoch or not group.assignment_is_due(interval_ms, now_ms):
             return group.assignment_epoch, group.target.get(member_id, {})
         topics = {
             each.member_id: topic_ids(each.subscribed_topics, self._table.topics).keys()
@@ -224,67 +211,40 @@ class ShareHeartbeat:
     # --- leaving
 
     def _leave(self, request: ShareGroupHeartbeatRequest) -> Outcome:
-        group = self._table.groups.get(request.group_id)
-        if not isinstance(group, ShareGroup):
-            raise not_a_share_group(request.group_id, group is not None)
-        outcome = self._remove(group, group.member(request.member_id))
+        group = self._table.of_type(request.group_id, ShareGroup)
+        outcome = self._remove(group, group.member(request.member_id).member_id)
         outcome.response = ShareGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch
         )
         return outcome
 
-    def _remove(self, group: ShareGroup, member: ShareMember) -> Outcome:
-        rest = {
-            topic for each in group.members.values() if each is not member for topic in each.subscribed_topics
-        }
-        out = records.member_tombstones(group.group_id, member.member_id)
+    def _fence(self, group: ShareGroup, member_id: str, _: int) -> Outcome:
+        return self._remove(group, member_id)
+
+    def _remove(self, group: ShareGroup, member_id: str) -> Outcome:
+        rest = group.topics_with(each for each in group.members.values() if each.member_id != member_id)
+        out = records.member_tombstones(group.group_id, member_id)
         hashed = metadata_hash(rest, self._table.topics)
         out.append(records.group_epoch(group.group_id, group.group_epoch + 1, hashed))
-        self._table.timers.cancel(_session_timer(group.group_id, member.member_id))
+        self._timers.end_all(group.group_id, member_id)
         return Outcome(out)
-
-    def schedule_session(self, group_id: str, member_id: str) -> None:
-        """The member has been heard of."""
-        timeout_ms = self._table.overrides.number(
-            group_id, "share.session.timeout.ms", self._table.settings.share_session_timeout_ms
-        )
-
-        def expired(_: int) -> Outcome:
-            group = self._table.groups.get(group_id)
-            member = group.members.get(member_id) if isinstance(group, ShareGroup) else None
-            if member is None:
-                return Outcome()
-            assert isinstance(group, ShareGroup)
-            log.info("group %s: session of %s expired", group_id, member_id)
-            return self._remove(group, member)
-
-        self._table.timers.schedule(_session_timer(group_id, member_id), timeout_ms, group_id, expired)
 
     def loaded(self, group: ShareGroup) -> None:
         """After a restart sessions start anew."""
         for member_id in group.members:
-            self.schedule_session(group.group_id, member_id)
+            self._timers.session(group.group_id, member_id)
         if group.initializing:
             self._schedule_initialized(group.group_id)
 
 
 def _lacks_shared(group: ShareGroup) -> bool:
     """Whether partitions have become shared that nobody has been given yet."""
-    topics = {topic for member in group.members.values() for topic in member.subscribed_topics}
+    topics = group.topics_with(group.members.values())
     assigned = group.assigned()
     return any(
         topic.name in topics and topic.partitions != assigned.get(topic_id, set())
         for topic_id, topic in group.shared.items()
     )
-
-
-def not_a_share_group(group_id: str, exists: bool) -> KafkaError:
-    text = f"Group {group_id} is not a share group." if exists else f"Group {group_id} not found."
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
-
-
-def _session_timer(group_id: str, member_id: str) -> str:
-    return f"session-timeout-{group_id}-{member_id}"
 
 
 def _check(request: ShareGroupHeartbeatRequest) -> None:

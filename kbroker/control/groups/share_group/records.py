@@ -1,8 +1,9 @@
-"""The records of share groups, as Apache Kafka 4.3 writes them. All values have version 0."""
+"""The records of share groups, as Apache Kafka 4.3 writes them."""
 
 from collections.abc import Iterable, Mapping
 
-from kbroker.control.groups.consumer_group.member import Partitions
+from kbroker.control.groups.modern_group.partitions import Partitions
+from kbroker.control.groups.modern_group.records import record, tombstones
 from kbroker.control.groups.share_group.member import Shared, ShareMember
 from kbroker.control.machine import Record
 from kbroker.protocol.coordinator_records import share_group_current_member_assignment as current
@@ -20,37 +21,32 @@ from kbroker.protocol.coordinator_records.share_group_target_assignment_metadata
     ShareGroupTargetAssignmentMetadataKey,
     ShareGroupTargetAssignmentMetadataValue,
 )
-from kbroker.protocol.record_types import encode_key, encode_value
 from kbroker.protocol.schema import Struct
 
 _STABLE = 0
-
-
-def _record(key: Struct, value: Struct | None) -> Record:
-    return Record(encode_key(key), None if value is None else encode_value(value, 0))
 
 
 def member_metadata(group_id: str, member: ShareMember) -> Record:
     value = ShareGroupMemberMetadataValue(
         member.rack_id, member.client_id, member.client_host, sorted(member.subscribed_topics)
     )
-    return _record(ShareGroupMemberMetadataKey(group_id, member.member_id), value)
+    return record(ShareGroupMemberMetadataKey(group_id, member.member_id), value)
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    return _record(ShareGroupMetadataKey(group_id), ShareGroupMetadataValue(epoch, metadata_hash))
+    return record(ShareGroupMetadataKey(group_id), ShareGroupMetadataValue(epoch, metadata_hash))
 
 
 def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> Record:
     topics = [target.TopicPartition(topic_id, sorted(each)) for topic_id, each in partitions.items()]
-    return _record(
+    return record(
         target.ShareGroupTargetAssignmentMemberKey(group_id, member_id),
         target.ShareGroupTargetAssignmentMemberValue(topics),
     )
 
 
 def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Record:
-    return _record(
+    return record(
         ShareGroupTargetAssignmentMetadataKey(group_id),
         ShareGroupTargetAssignmentMetadataValue(epoch, timestamp_ms),
     )
@@ -58,7 +54,7 @@ def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 
 def current_assignment(group_id: str, member: ShareMember) -> Record:
     topics = [current.TopicPartitions(topic_id, sorted(each)) for topic_id, each in member.assigned.items()]
-    return _record(
+    return record(
         current.ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id),
         current.ShareGroupCurrentMemberAssignmentValue(
             member.member_epoch, member.previous_member_epoch, _STABLE, topics
@@ -75,7 +71,7 @@ def shared_partitions(
         _topics(initialized),
         [shared.TopicInfo(topic_id, name) for topic_id, name in deleting.items()],
     )
-    return _record(shared.ShareGroupStatePartitionMetadataKey(group_id), value)
+    return record(shared.ShareGroupStatePartitionMetadataKey(group_id), value)
 
 
 def _topics(topics: Shared) -> list[shared.TopicPartitionsInfo]:
@@ -86,20 +82,22 @@ def _topics(topics: Shared) -> list[shared.TopicPartitionsInfo]:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """Removes a member. The order matters to Apache Kafka's replay."""
-    return [
-        _record(current.ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        _record(target.ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        _record(ShareGroupMemberMetadataKey(group_id, member_id), None),
-    ]
+    """Removes a member."""
+    return tombstones(
+        [
+            current.ShareGroupCurrentMemberAssignmentKey(group_id, member_id),
+            target.ShareGroupTargetAssignmentMemberKey(group_id, member_id),
+            ShareGroupMemberMetadataKey(group_id, member_id),
+        ]
+    )
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[Record]:
-    """Removes a group. The order matters to Apache Kafka's replay."""
+    """Removes a group."""
     members = list(member_ids)
     keys: list[Struct] = [current.ShareGroupCurrentMemberAssignmentKey(group_id, each) for each in members]
     keys += [target.ShareGroupTargetAssignmentMemberKey(group_id, each) for each in members]
     keys.append(ShareGroupTargetAssignmentMetadataKey(group_id))
     keys += [ShareGroupMemberMetadataKey(group_id, each) for each in members]
     keys += [shared.ShareGroupStatePartitionMetadataKey(group_id), ShareGroupMetadataKey(group_id)]
-    return [_record(key, None) for key in keys]
+    return tombstones(keys)

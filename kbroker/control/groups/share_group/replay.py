@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
-from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.group_replay import GroupReplay
+from kbroker.control.groups.modern_group.member import LEAVE_EPOCH
+from kbroker.control.groups.modern_group.partitions import partitions_of
+from kbroker.control.groups.modern_group.replay import ModernReplay
 from kbroker.control.groups.share_group.member import SharedTopic, ShareMember
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.groups.table import GroupTable
@@ -15,49 +17,25 @@ from kbroker.protocol.coordinator_records.share_group_member_metadata import (
     ShareGroupMemberMetadataKey,
     ShareGroupMemberMetadataValue,
 )
-from kbroker.protocol.coordinator_records.share_group_metadata import (
-    ShareGroupMetadataKey,
-    ShareGroupMetadataValue,
-)
+from kbroker.protocol.coordinator_records.share_group_metadata import ShareGroupMetadataKey
 
 
 class ShareReplay:
     """Runs in: control. Owner: the GroupShard."""
 
     def __init__(self, table: GroupTable, replay: GroupReplay) -> None:
-        self._table = table
-        replay.handle(ShareGroupMetadataKey, self._group)
+        self._groups = ModernReplay(table, ShareGroup)
+        replay.handle(ShareGroupMetadataKey, self._groups.group_epoch)
         replay.handle(ShareGroupMemberMetadataKey, self._member)
-        replay.handle(target_epoch.ShareGroupTargetAssignmentMetadataKey, self._target_epoch)
+        replay.handle(target_epoch.ShareGroupTargetAssignmentMetadataKey, self._groups.target_epoch)
         replay.handle(target.ShareGroupTargetAssignmentMemberKey, self._target)
         replay.handle(current.ShareGroupCurrentMemberAssignmentKey, self._assignment)
         replay.handle(shared.ShareGroupStatePartitionMetadataKey, self._shared)
 
-    def _find(self, group_id: str, create: bool) -> ShareGroup | None:
-        group = self._table.groups.get(group_id)
-        if isinstance(group, ShareGroup):
-            return group
-        replaceable = group is None or (isinstance(group, ClassicGroup) and group.is_empty)
-        if not create or not replaceable:
-            return None
-        made = ShareGroup(group_id)
-        self._table.groups[group_id] = made
-        return made
-
-    def _group(self, _: int, key: ShareGroupMetadataKey, value: ShareGroupMetadataValue | None) -> None:
-        group = self._find(key.group_id, value is not None)
-        if group is None:
-            return
-        if value is None:
-            del self._table.groups[key.group_id]
-            return
-        group.group_epoch = value.epoch
-        group.metadata_hash = value.metadata_hash
-
     def _member(
         self, _: int, key: ShareGroupMemberMetadataKey, value: ShareGroupMemberMetadataValue | None
     ) -> None:
-        group = self._find(key.group_id, value is not None)
+        group = self._groups.find(key, value)
         if group is None:
             return
         if value is None:
@@ -72,34 +50,13 @@ class ShareReplay:
             subscribed_topics=frozenset(value.subscribed_topic_names),
         )
 
-    def _target_epoch(
-        self,
-        _: int,
-        key: target_epoch.ShareGroupTargetAssignmentMetadataKey,
-        value: target_epoch.ShareGroupTargetAssignmentMetadataValue | None,
-    ) -> None:
-        group = self._find(key.group_id, value is not None)
-        if group is not None:
-            group.assignment_epoch = -1 if value is None else value.assignment_epoch
-            group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
-
     def _target(
         self,
         _: int,
         key: target.ShareGroupTargetAssignmentMemberKey,
         value: target.ShareGroupTargetAssignmentMemberValue | None,
     ) -> None:
-        group = self._find(key.group_id, value is not None)
-        if group is None:
-            return
-        if value is None:
-            group.target.pop(key.member_id, None)
-        else:
-            group.target[key.member_id] = {
-                topic.topic_id: frozenset(topic.partitions)
-                for topic in value.topic_partitions
-                if topic.partitions
-            }
+        self._groups.target(key, None if value is None else partitions_of(value.topic_partitions))
 
     def _assignment(
         self,
@@ -107,23 +64,19 @@ class ShareReplay:
         key: current.ShareGroupCurrentMemberAssignmentKey,
         value: current.ShareGroupCurrentMemberAssignmentValue | None,
     ) -> None:
-        group = self._find(key.group_id, value is not None)
+        group = self._groups.find(key, value)
         if group is None:
             return
         member = group.members.get(key.member_id)
         if value is None:
             if member is not None:
-                group.members[key.member_id] = replace(member, member_epoch=-1, assigned={})
+                group.members[key.member_id] = replace(member, member_epoch=LEAVE_EPOCH, assigned={})
             return
         group.members[key.member_id] = replace(
             member or ShareMember(key.member_id),
             member_epoch=value.member_epoch,
             previous_member_epoch=value.previous_member_epoch,
-            assigned={
-                topic.topic_id: frozenset(topic.partitions)
-                for topic in value.assigned_partitions
-                if topic.partitions
-            },
+            assigned=partitions_of(value.assigned_partitions),
         )
 
     def _shared(
@@ -132,7 +85,7 @@ class ShareReplay:
         key: shared.ShareGroupStatePartitionMetadataKey,
         value: shared.ShareGroupStatePartitionMetadataValue | None,
     ) -> None:
-        group = self._find(key.group_id, value is not None)
+        group = self._groups.find(key, value)
         if group is None:
             return
         group.initializing, group.shared, group.deleting = {}, {}, {}

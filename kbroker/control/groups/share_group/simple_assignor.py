@@ -6,7 +6,7 @@ one, with more partitions than members each partition gets one member. What fits
 
 from collections.abc import Mapping, Sequence, Set
 
-from kbroker.control.groups.consumer_group.member import Partitions
+from kbroker.control.groups.modern_group.partitions import Partitions
 
 Partition = tuple[bytes, int]
 

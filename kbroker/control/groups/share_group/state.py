@@ -2,11 +2,12 @@
 
 # ruff: noqa: ARG002 (what a Group is asked, a share group mostly has no answer to)
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import ClassVar
 
-from kbroker.control.groups.consumer_group.member import Partitions
-from kbroker.control.groups.group import Group
+from kbroker.control.groups.modern_group.partitions import Partitions
+from kbroker.control.groups.modern_group.state import ModernGroup
 from kbroker.control.groups.share_group.member import SharedTopic, ShareMember
 from kbroker.control.groups.share_group.records import group_tombstones
 from kbroker.control.machine import Record
@@ -20,47 +21,27 @@ class ShareState(StrEnum):
     STABLE = "Stable"
 
 
-class ShareGroup(Group):
-    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's ShareGroup).
-
-    topics_seen: version of the topics for which metadata_hash was last compared; not in the log.
-    """
+class ShareGroup(ModernGroup[ShareMember, Partitions]):
+    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's ShareGroup)."""
 
     TYPE: ClassVar[str] = "share"
 
+    FIRST_ASSIGNMENT_EPOCH: ClassVar[int] = 0
+
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.group_epoch = 1
-        self.metadata_hash = 0
-        self.assignment_epoch = 0
-        self.assignment_timestamp_ms = 0
-        self.members: dict[str, ShareMember] = {}
-        self.target: dict[str, Partitions] = {}
+        super().__init__(group_id)
         self.initializing: dict[bytes, SharedTopic] = {}
         self.shared: dict[bytes, SharedTopic] = {}
         self.deleting: dict[bytes, str] = {}
-        self.topics_seen = -1
 
     @property
     def state_name(self) -> str:
         return ShareState.STABLE if self.members else ShareState.EMPTY
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
-    def listed_protocol_type(self) -> str:
-        return "share"
-
-    def member(self, member_id: str) -> ShareMember:
-        """Raises UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
+    @staticmethod
+    def topics_with(members: Iterable[ShareMember]) -> set[str]:
+        """Topics that members subscribe to."""
+        return {topic for member in members for topic in member.subscribed_topics}
 
     def assigned(self) -> dict[bytes, set[int]]:
         """Partitions that somebody shall read, by topic id."""
@@ -84,20 +65,20 @@ class ShareGroup(Group):
         api_version: int,
     ) -> None:
         """Share groups have no committed offsets."""
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is not a consumer group.")
+        raise _no_offsets(self.group_id)
 
     def validate_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is not a consumer group.")
+        raise _no_offsets(self.group_id)
 
     def validate_offset_delete(self) -> None:
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is not a consumer group.")
-
-    def validate_delete(self) -> None:
-        if self.members:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        raise _no_offsets(self.group_id)
 
     def expiry_base_ms(self, commit_timestamp: int) -> int | None:
         return None
 
     def tombstones(self) -> list[Record]:
         return group_tombstones(self.group_id, self.members)
+
+
+def _no_offsets(group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")

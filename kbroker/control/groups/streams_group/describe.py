@@ -1,11 +1,11 @@
 """StreamsGroupDescribe."""
 
-from kbroker.control.groups.streams_group.heartbeat import not_a_streams_group
 from kbroker.control.groups.streams_group.member import StreamsMember
 from kbroker.control.groups.streams_group.state import StreamsGroup
 from kbroker.control.groups.streams_group.tasks import Tasks, TaskSet
 from kbroker.control.groups.streams_group.topology import to_description
 from kbroker.control.groups.table import GroupTable
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.streams_group_describe import (
     Assignment,
     DescribedGroup,
@@ -18,9 +18,9 @@ from kbroker.protocol.messages.streams_group_describe import (
 
 def describe_streams_group(table: GroupTable, group_id: str) -> DescribedGroup:
     """A streams group with its members; GROUP_ID_NOT_FOUND in the answer for anything else."""
-    group = table.groups.get(group_id)
-    if not isinstance(group, StreamsGroup):
-        error = not_a_streams_group(group_id, group is not None)
+    try:
+        group = table.of_type(group_id, StreamsGroup)
+    except KafkaError as error:
         return DescribedGroup(error.code, error.message, group_id)
     topology = None
     if group.topology is not None:
@@ -37,7 +37,6 @@ def describe_streams_group(table: GroupTable, group_id: str) -> DescribedGroup:
 
 
 def _member(group: StreamsGroup, member: StreamsMember) -> Member:
-    active = {key: frozenset(epochs) for key, epochs in member.tasks.active.items()}
     return Member(
         member_id=member.member_id,
         member_epoch=member.member_epoch,
@@ -49,7 +48,7 @@ def _member(group: StreamsGroup, member: StreamsMember) -> Member:
         process_id=member.process_id,
         user_endpoint=None if member.user_endpoint is None else Endpoint(*member.user_endpoint),
         client_tags=[KeyValue(key, value) for key, value in member.client_tags],
-        assignment=_assignment(TaskSet(active, member.tasks.standby, member.tasks.warmup)),
+        assignment=_assignment(member.tasks.plain),
         target_assignment=_assignment(group.target.get(member.member_id, TaskSet())),
     )
 

@@ -20,7 +20,7 @@ def endpoints(
     return [
         EndpointToPartitions(
             ResponseEndpoint(*member.user_endpoint),
-            _partitions(group, {key: frozenset(each) for key, each in member.tasks.active.items()}, view),
+            _partitions(group, member.tasks.plain.active, view),
             _partitions(group, member.tasks.standby, view),
         )
         for member in members

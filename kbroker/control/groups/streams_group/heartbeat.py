@@ -1,22 +1,18 @@
 """StreamsGroupHeartbeat: join, go on, leave. One answer moves the group and the member one step on."""
 
-import logging
 from dataclasses import dataclass
 
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.classic_group import ClassicGroup
+from kbroker.control.groups.modern_group.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+from kbroker.control.groups.modern_group.timers import MemberTimers
 from kbroker.control.groups.streams_group import progress, records
 from kbroker.control.groups.streams_group.configured_topology import ConfiguredTopology
 from kbroker.control.groups.streams_group.endpoints import endpoints
 from kbroker.control.groups.streams_group.heartbeat_check import check_heartbeat
-from kbroker.control.groups.streams_group.member import (
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
-    MemberState,
-    StreamsMember,
-)
+from kbroker.control.groups.streams_group.member import MemberState, StreamsMember
 from kbroker.control.groups.streams_group.state import StreamsGroup
-from kbroker.control.groups.streams_group.tasks import Tasks, TaskSet, tasks_of
+from kbroker.control.groups.streams_group.tasks import Tasks, TaskSet
 from kbroker.control.groups.streams_group.topology import InternalTopic
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.machine import Outcome, Record
@@ -27,8 +23,6 @@ from kbroker.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +42,9 @@ class StreamsHeartbeat:
     def __init__(self, table: GroupTable) -> None:
         self._table = table
         self._waiting: set[str] = set()
+        self._timers = MemberTimers(
+            table, StreamsGroup, table.settings.streams_session_timeout_ms, self._fence
+        )
 
     def heartbeat(self, caller: Caller, request: StreamsGroupHeartbeatRequest, now_ms: int) -> Outcome:
         """Outcome whose response is a HeartbeatResult. Raises KafkaError."""
@@ -78,7 +75,7 @@ class StreamsHeartbeat:
         member = progress.reconciled(group, new, target, _claimed(request), out)
         if member is not new:
             self._watch_revocation(group.group_id, member)
-        self.schedule_session(group.group_id, member.member_id)
+        self._timers.session(group.group_id, member.member_id)
         if request.shutdown_application:
             group.shutdown_requested_by = member.member_id
         response = StreamsGroupHeartbeatResponse(
@@ -119,18 +116,12 @@ class StreamsHeartbeat:
             return StreamsGroup(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
-        raise not_a_streams_group(group_id, True)
+        return self._table.of_type(group_id, StreamsGroup)
 
     def _member(self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> StreamsMember:
-        limit = self._table.settings.streams_max_size
-        member = group.members.get(request.member_id)
         if request.member_epoch == 0:
-            if member is None and len(group.members) >= limit:
-                raise KafkaError(
-                    ErrorCode.GROUP_MAX_SIZE_REACHED,
-                    f"The streams group has reached its maximum capacity of {limit} members.",
-                )
-            return member or StreamsMember(request.member_id)
+            group.check_room(request.member_id, self._table.settings.streams_max_size)
+            return group.members.get(request.member_id) or StreamsMember(request.member_id)
         member = group.member(request.member_id)
         epoch, known = request.member_epoch, member.member_epoch
         if epoch == known:
@@ -143,22 +134,15 @@ class StreamsHeartbeat:
             and member.tasks.covers(claimed)
         ):
             return member
-        size = "greater" if epoch > known else "smaller"
-        raise KafkaError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The streams group member has a {size} member epoch ({epoch}) than the one known by the group "
-            f"coordinator ({known}). The member must abandon all its partitions and rejoin.",
-        )
+        raise group.fenced(epoch, known)
 
     # --- leaving
 
     def _leave(self, request: StreamsGroupHeartbeatRequest) -> Outcome:
-        group = self._table.groups.get(request.group_id)
-        if not isinstance(group, StreamsGroup):
-            raise not_a_streams_group(request.group_id, group is not None)
+        group = self._table.of_type(request.group_id, StreamsGroup)
         if request.shutdown_application:
             group.shutdown_requested_by = request.member_id
-        outcome = self._remove(group, group.member(request.member_id))
+        outcome = self._remove(group, group.member(request.member_id).member_id)
         outcome.response = HeartbeatResult(
             StreamsGroupHeartbeatResponse(
                 member_id=request.member_id, member_epoch=request.member_epoch, status=[]
@@ -166,8 +150,11 @@ class StreamsHeartbeat:
         )
         return outcome
 
-    def _remove(self, group: StreamsGroup, member: StreamsMember) -> Outcome:
-        out = records.member_tombstones(group.group_id, member.member_id)
+    def _fence(self, group: StreamsGroup, member_id: str, _: int) -> Outcome:
+        return self._remove(group, member_id)
+
+    def _remove(self, group: StreamsGroup, member_id: str) -> Outcome:
+        out = records.member_tombstones(group.group_id, member_id)
         out.append(
             records.group_epoch(
                 group.group_id,
@@ -177,8 +164,7 @@ class StreamsHeartbeat:
                 group.assignment_configs,
             )
         )
-        self._table.timers.cancel(_session_timer(group.group_id, member.member_id))
-        self._table.timers.cancel(_rebalance_timer(group.group_id, member.member_id))
+        self._timers.end_all(group.group_id, member_id)
         return Outcome(out)
 
     # --- timers
@@ -219,71 +205,26 @@ class StreamsHeartbeat:
         )
         return Outcome(out)
 
-    def schedule_session(self, group_id: str, member_id: str) -> None:
-        """The member has been heard of."""
-        timeout_ms = self._table.overrides.number(
-            group_id, "streams.session.timeout.ms", self._table.settings.streams_session_timeout_ms
-        )
-
-        def expired(_: int) -> Outcome:
-            group = self._table.groups.get(group_id)
-            member = group.members.get(member_id) if isinstance(group, StreamsGroup) else None
-            if member is None:
-                return Outcome()
-            assert isinstance(group, StreamsGroup)
-            log.info("group %s: session of %s expired", group_id, member_id)
-            return self._remove(group, member)
-
-        self._table.timers.schedule(_session_timer(group_id, member_id), timeout_ms, group_id, expired)
-
     def _watch_revocation(self, group_id: str, member: StreamsMember) -> None:
         """A member that must give up tasks has its rebalance timeout for it."""
-        if member.state is not MemberState.UNREVOKED_TASKS:
-            self._table.timers.cancel(_rebalance_timer(group_id, member.member_id))
-            return
-        member_id, epoch = member.member_id, member.member_epoch
-
-        def expired(_: int) -> Outcome:
-            group = self._table.groups.get(group_id)
-            current = group.members.get(member_id) if isinstance(group, StreamsGroup) else None
-            if current is None or current.member_epoch != epoch:
-                return Outcome()
-            assert isinstance(group, StreamsGroup)
-            log.info("group %s: %s did not leave epoch %d in time", group_id, member_id, epoch)
-            return self._remove(group, current)
-
-        self._table.timers.schedule(
-            _rebalance_timer(group_id, member_id), member.rebalance_timeout_ms, group_id, expired
-        )
+        if member.state is MemberState.UNREVOKED_TASKS:
+            self._timers.revocation(group_id, member, member.rebalance_timeout_ms)
+        else:
+            self._timers.end_revocation(group_id, member.member_id)
 
     def loaded(self, group: StreamsGroup) -> None:
         """After a restart sessions, and times to give up tasks, start anew."""
         for member in group.members.values():
-            self.schedule_session(group.group_id, member.member_id)
+            self._timers.session(group.group_id, member.member_id)
             if member.state is MemberState.UNREVOKED_TASKS:
                 self._watch_revocation(group.group_id, member)
-
-
-def not_a_streams_group(group_id: str, exists: bool) -> KafkaError:
-    text = f"Group {group_id} is not a streams group." if exists else f"Group {group_id} not found."
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
-
-
-def _session_timer(group_id: str, member_id: str) -> str:
-    return f"session-timeout-{group_id}-{member_id}"
-
-
-def _rebalance_timer(group_id: str, member_id: str) -> str:
-    return f"rebalance-timeout-{group_id}-{member_id}"
 
 
 def _claimed(request: StreamsGroupHeartbeatRequest) -> TaskSet | None:
     """The tasks that the member says it has; None when it does not say."""
     if request.active_tasks is None or request.standby_tasks is None or request.warmup_tasks is None:
         return None
-    return TaskSet(
-        tasks_of(request.active_tasks), tasks_of(request.standby_tasks), tasks_of(request.warmup_tasks)
-    )
+    return TaskSet.of(request)
 
 
 def _check_tasks(configured: ConfiguredTopology, request: StreamsGroupHeartbeatRequest) -> None:
@@ -306,10 +247,10 @@ def _check_tasks(configured: ConfiguredTopology, request: StreamsGroupHeartbeatR
 
 
 def _show_tasks(response: StreamsGroupHeartbeatResponse, member: StreamsMember) -> None:
-    active = {key: frozenset(epochs) for key, epochs in member.tasks.active.items()}
-    response.active_tasks = _ids(active)
-    response.standby_tasks = _ids(member.tasks.standby)
-    response.warmup_tasks = _ids(member.tasks.warmup)
+    tasks = member.tasks.plain
+    response.active_tasks = _ids(tasks.active)
+    response.standby_tasks = _ids(tasks.standby)
+    response.warmup_tasks = _ids(tasks.warmup)
 
 
 def _ids(tasks: Tasks) -> list[ResponseTaskIds]:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from kbroker.control.groups.consumer_group.state import metadata_hash
 from kbroker.control.groups.streams_group import records
 from kbroker.control.groups.streams_group.configured_topology import ConfiguredTopology, Status, configure
 from kbroker.control.groups.streams_group.member import Endpoint, StreamsMember
@@ -15,6 +14,7 @@ from kbroker.control.groups.streams_group.sticky_assignor import AssignedMember,
 from kbroker.control.groups.streams_group.tasks import TaskSet
 from kbroker.control.groups.streams_group.topology import Topology, from_message
 from kbroker.control.groups.table import GroupTable
+from kbroker.control.groups.topic_view import metadata_hash
 from kbroker.control.machine import Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages import streams_group_heartbeat as message
@@ -111,7 +111,10 @@ def updated_target(
         return Target(group.assignment_epoch, NOTHING), why
     if group.assignment_epoch >= epoch:
         return Target(group.assignment_epoch, had), None
-    if not _is_due(table, group, now_ms):
+    interval_ms = table.overrides.number(
+        group.group_id, "streams.assignment.interval.ms", table.settings.streams_assignment_interval_ms
+    )
+    if not group.assignment_is_due(interval_ms, now_ms):
         why = "Assignment delayed due to the configured assignment interval."
         return Target(group.assignment_epoch, had), why
     members = dict(group.members)
@@ -133,14 +136,6 @@ def updated_target(
     out.append(records.target_epoch(group.group_id, epoch, now_ms))
     log.info("group %s: target assignment of epoch %d", group.group_id, epoch)
     return Target(epoch, NOTHING if member is None else assignment[member.member_id]), None
-
-
-def _is_due(table: GroupTable, group: StreamsGroup, now_ms: int) -> bool:
-    """streams.assignment.interval.ms: a burst of joining members is assigned together."""
-    interval_ms = table.overrides.number(
-        group.group_id, "streams.assignment.interval.ms", table.settings.streams_assignment_interval_ms
-    )
-    return not group.assignment_timestamp_ms or now_ms >= group.assignment_timestamp_ms + interval_ms
 
 
 def reconciled(

@@ -1,7 +1,8 @@
-"""The records of streams groups, as Apache Kafka 4.3 writes them. All values have version 0."""
+"""The records of streams groups, as Apache Kafka 4.3 writes them."""
 
 from collections.abc import Iterable, Mapping
 
+from kbroker.control.groups.modern_group.records import record, tombstones
 from kbroker.control.groups.streams_group.member import StreamsMember
 from kbroker.control.groups.streams_group.tasks import EpochTasks, Tasks, TaskSet
 from kbroker.control.groups.streams_group.topology import Topology, to_record
@@ -24,12 +25,7 @@ from kbroker.protocol.coordinator_records.streams_group_target_assignment_metada
     StreamsGroupTargetAssignmentMetadataValue,
 )
 from kbroker.protocol.coordinator_records.streams_group_topology import StreamsGroupTopologyKey
-from kbroker.protocol.record_types import encode_key, encode_value
 from kbroker.protocol.schema import Struct
-
-
-def _record(key: Struct, value: Struct | None) -> Record:
-    return Record(encode_key(key), None if value is None else encode_value(value, 0))
 
 
 def group_epoch(
@@ -42,11 +38,11 @@ def group_epoch(
         validated_topology_epoch,
         [LastAssignmentConfig(key, value) for key, value in sorted(configs.items())],
     )
-    return _record(StreamsGroupMetadataKey(group_id), value)
+    return record(StreamsGroupMetadataKey(group_id), value)
 
 
 def topology(group_id: str, value: Topology) -> Record:
-    return _record(StreamsGroupTopologyKey(group_id), to_record(value))
+    return record(StreamsGroupTopologyKey(group_id), to_record(value))
 
 
 def member_metadata(group_id: str, member: StreamsMember) -> Record:
@@ -62,7 +58,7 @@ def member_metadata(group_id: str, member: StreamsMember) -> Record:
         None if member.user_endpoint is None else Endpoint(*member.user_endpoint),
         [KeyValue(key, value) for key, value in member.client_tags],
     )
-    return _record(StreamsGroupMemberMetadataKey(group_id, member.member_id), value)
+    return record(StreamsGroupMemberMetadataKey(group_id, member.member_id), value)
 
 
 def target_assignment(group_id: str, member_id: str, tasks: TaskSet) -> Record:
@@ -71,7 +67,7 @@ def target_assignment(group_id: str, member_id: str, tasks: TaskSet) -> Record:
     def ids(each: Tasks) -> list[target.TaskIds]:
         return [target.TaskIds(key, sorted(partitions)) for key, partitions in sorted(each.items())]
 
-    return _record(
+    return record(
         target.StreamsGroupTargetAssignmentMemberKey(group_id, member_id),
         target.StreamsGroupTargetAssignmentMemberValue(
             ids(tasks.active), ids(tasks.standby), ids(tasks.warmup)
@@ -80,7 +76,7 @@ def target_assignment(group_id: str, member_id: str, tasks: TaskSet) -> Record:
 
 
 def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Record:
-    return _record(
+    return record(
         StreamsGroupTargetAssignmentMetadataKey(group_id),
         StreamsGroupTargetAssignmentMetadataValue(epoch, timestamp_ms),
     )
@@ -89,7 +85,7 @@ def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 def current_assignment(group_id: str, member: StreamsMember) -> Record:
     """What a member has, and how far it is."""
     tasks, pending = member.tasks, member.pending_revocation
-    return _record(
+    return record(
         current.StreamsGroupCurrentMemberAssignmentKey(group_id, member.member_id),
         current.StreamsGroupCurrentMemberAssignmentValue(
             member.member_epoch,
@@ -117,20 +113,22 @@ def _plain(tasks: Tasks) -> list[current.TaskIds]:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """Removes a member. The order matters to Apache Kafka's replay."""
-    return [
-        _record(current.StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        _record(target.StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        _record(StreamsGroupMemberMetadataKey(group_id, member_id), None),
-    ]
+    """Removes a member."""
+    return tombstones(
+        [
+            current.StreamsGroupCurrentMemberAssignmentKey(group_id, member_id),
+            target.StreamsGroupTargetAssignmentMemberKey(group_id, member_id),
+            StreamsGroupMemberMetadataKey(group_id, member_id),
+        ]
+    )
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[Record]:
-    """Removes a group. The order matters to Apache Kafka's replay."""
+    """Removes a group."""
     members = list(member_ids)
     keys: list[Struct] = [current.StreamsGroupCurrentMemberAssignmentKey(group_id, each) for each in members]
     keys += [target.StreamsGroupTargetAssignmentMemberKey(group_id, each) for each in members]
     keys.append(StreamsGroupTargetAssignmentMetadataKey(group_id))
     keys += [StreamsGroupMemberMetadataKey(group_id, each) for each in members]
     keys += [StreamsGroupMetadataKey(group_id), StreamsGroupTopologyKey(group_id)]
-    return [_record(key, None) for key in keys]
+    return tombstones(keys)

@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.group_replay import GroupReplay
-from kbroker.control.groups.streams_group.member import LEAVE_EPOCH, Endpoint, MemberState, StreamsMember
+from kbroker.control.groups.modern_group.member import LEAVE_EPOCH
+from kbroker.control.groups.modern_group.partitions import with_epochs
+from kbroker.control.groups.modern_group.replay import ModernReplay
+from kbroker.control.groups.streams_group.member import Endpoint, MemberState, StreamsMember
 from kbroker.control.groups.streams_group.state import StreamsGroup
 from kbroker.control.groups.streams_group.tasks import NONE_OWNED, EpochTasks, OwnedTasks, TaskSet, tasks_of
 from kbroker.control.groups.streams_group.topology import from_record
@@ -22,7 +24,6 @@ from kbroker.protocol.coordinator_records.streams_group_metadata import (
 )
 from kbroker.protocol.coordinator_records.streams_group_target_assignment_metadata import (
     StreamsGroupTargetAssignmentMetadataKey,
-    StreamsGroupTargetAssignmentMetadataValue,
 )
 from kbroker.protocol.coordinator_records.streams_group_topology import (
     StreamsGroupTopologyKey,
@@ -34,49 +35,32 @@ class StreamsReplay:
     """Runs in: control. Owner: the StreamsGroups."""
 
     def __init__(self, table: GroupTable, replay: GroupReplay) -> None:
-        self._table = table
+        self._groups = ModernReplay(table, StreamsGroup)
         replay.handle(StreamsGroupMetadataKey, self._group)
         replay.handle(StreamsGroupTopologyKey, self._topology)
         replay.handle(StreamsGroupMemberMetadataKey, self._member)
-        replay.handle(StreamsGroupTargetAssignmentMetadataKey, self._target_epoch)
+        replay.handle(StreamsGroupTargetAssignmentMetadataKey, self._groups.target_epoch)
         replay.handle(target.StreamsGroupTargetAssignmentMemberKey, self._target)
         replay.handle(current.StreamsGroupCurrentMemberAssignmentKey, self._assignment)
 
-    def _find(self, group_id: str, create: bool) -> StreamsGroup | None:
-        """The group; created also in the place of a classic one that stands for offsets alone."""
-        group = self._table.groups.get(group_id)
-        if isinstance(group, StreamsGroup):
-            return group
-        replaceable = group is None or (isinstance(group, ClassicGroup) and group.is_empty)
-        if not create or not replaceable:
-            return None
-        made = StreamsGroup(group_id)
-        self._table.groups[group_id] = made
-        return made
-
     def _group(self, _: int, key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue | None) -> None:
-        group = self._find(key.group_id, value is not None)
-        if group is None:
-            return
-        if value is None:
-            del self._table.groups[key.group_id]
-            return
-        group.group_epoch = value.epoch
-        group.metadata_hash = value.metadata_hash
-        group.validated_topology_epoch = value.validated_topology_epoch
-        group.assignment_configs = {each.key: each.value for each in value.last_assignment_configs or ()}
+        self._groups.group_epoch(_, key, value)
+        group = self._groups.find(key, value)
+        if group is not None and value is not None:
+            group.validated_topology_epoch = value.validated_topology_epoch
+            group.assignment_configs = {each.key: each.value for each in value.last_assignment_configs or ()}
 
     def _topology(
         self, _: int, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None
     ) -> None:
-        group = self._find(key.group_id, value is not None)
+        group = self._groups.find(key, value)
         if group is not None:
             group.topology = None if value is None else from_record(value)
 
     def _member(
         self, _: int, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None
     ) -> None:
-        group = self._find(key.group_id, value is not None)
+        group = self._groups.find(key, value)
         if group is None:
             return
         if value is None:
@@ -98,32 +82,13 @@ class StreamsReplay:
             )
         )
 
-    def _target_epoch(
-        self,
-        _: int,
-        key: StreamsGroupTargetAssignmentMetadataKey,
-        value: StreamsGroupTargetAssignmentMetadataValue | None,
-    ) -> None:
-        group = self._find(key.group_id, value is not None)
-        if group is not None:
-            group.assignment_epoch = -1 if value is None else value.assignment_epoch
-            group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
-
     def _target(
         self,
         _: int,
         key: target.StreamsGroupTargetAssignmentMemberKey,
         value: target.StreamsGroupTargetAssignmentMemberValue | None,
     ) -> None:
-        group = self._find(key.group_id, value is not None)
-        if group is None:
-            return
-        if value is None:
-            group.target.pop(key.member_id, None)
-        else:
-            group.target[key.member_id] = TaskSet(
-                tasks_of(value.active_tasks), tasks_of(value.standby_tasks), tasks_of(value.warmup_tasks)
-            )
+        self._groups.target(key, None if value is None else TaskSet.of(value))
 
     def _assignment(
         self,
@@ -131,7 +96,7 @@ class StreamsReplay:
         key: current.StreamsGroupCurrentMemberAssignmentKey,
         value: current.StreamsGroupCurrentMemberAssignmentValue | None,
     ) -> None:
-        group = self._find(key.group_id, value is not None)
+        group = self._groups.find(key, value)
         if group is None:
             return
         member = group.members.get(key.member_id)
@@ -147,13 +112,12 @@ class StreamsReplay:
                     )
                 )
             return
-        known = value.state in MemberState._value2member_map_
         group.put_member(
             replace(
                 member or StreamsMember(key.member_id),
                 member_epoch=value.member_epoch,
                 previous_member_epoch=value.previous_member_epoch,
-                state=MemberState(value.state) if known else MemberState.UNKNOWN,
+                state=MemberState(value.state),
                 tasks=OwnedTasks(
                     _with_epochs(value.active_tasks, value.member_epoch),
                     tasks_of(value.standby_tasks),
@@ -169,13 +133,8 @@ class StreamsReplay:
 
 
 def _with_epochs(ids: Iterable[current.TaskIds], member_epoch: int) -> EpochTasks:
-    """Records without epochs: the member's own stands in."""
-    found: dict[str, dict[int, int]] = {}
-    for each in ids:
-        if not each.partitions:
-            continue
-        epochs = each.assignment_epochs
-        if epochs is None or len(epochs) != len(each.partitions):
-            epochs = [member_epoch] * len(each.partitions)
-        found[each.subtopology_id] = dict(zip(each.partitions, epochs, strict=True))
-    return found
+    return {
+        each.subtopology_id: with_epochs(each.partitions, each.assignment_epochs, member_epoch)
+        for each in ids
+        if each.partitions
+    }

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
-from kbroker.control.groups.group import Group
+from kbroker.control.groups.modern_group.state import NEW_PROTOCOL_FROM, ModernGroup
 from kbroker.control.groups.streams_group.configured_topology import ConfiguredTopology
 from kbroker.control.groups.streams_group.member import StreamsMember
 from kbroker.control.groups.streams_group.records import group_tombstones
@@ -13,9 +13,6 @@ from kbroker.control.groups.streams_group.tasks import TaskId, TaskSet
 from kbroker.control.groups.streams_group.topology import Topology
 from kbroker.control.machine import Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
-
-NEW_PROTOCOL_FROM = 9
-"""OffsetCommit version that a member of the new protocol must use."""
 
 
 class StreamsState(StrEnum):
@@ -28,7 +25,7 @@ class StreamsState(StrEnum):
     STABLE = "Stable"
 
 
-class StreamsGroup(Group):
+class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
     """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's StreamsGroup).
 
     Not in the log, as in Kafka: configured and topics_seen (made anew from topology and topics), who asked for a
@@ -38,18 +35,11 @@ class StreamsGroup(Group):
     TYPE: ClassVar[str] = "streams"
 
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.group_epoch = 1
-        self.metadata_hash = 0
+        super().__init__(group_id)
         self.validated_topology_epoch = -1
         self.assignment_configs: Mapping[str, str] = {}
-        self.assignment_epoch = 1
-        self.assignment_timestamp_ms = 0
         self.topology: Topology | None = None
-        self.members: dict[str, StreamsMember] = {}
-        self.target: dict[str, TaskSet] = {}
         self.configured: ConfiguredTopology | None = None
-        self.topics_seen = -1
         self.shutdown_requested_by: str | None = None
         self.endpoint_epoch = 0
         self._active_holder: dict[TaskId, str] = {}
@@ -72,23 +62,6 @@ class StreamsGroup(Group):
     @property
     def state_name(self) -> str:
         return self.state
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
-
-    @property
-    def listed_protocol_type(self) -> str:
-        return "streams"
-
-    def member(self, member_id: str) -> StreamsMember:
-        """Raises UNKNOWN_MEMBER_ID."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
 
     def active_holder(self, subtopology: str, partition: int) -> str | None:
         """The process that works on a task or has yet to give it up."""
@@ -144,11 +117,9 @@ class StreamsGroup(Group):
         api_version: int,
     ) -> None:
         """An older epoch may pass here; `validate_partition_commit` then looks at each partition."""
-        if generation_or_epoch < 0 and not self.members:
+        member = self.committing_member(member_id, instance_id, generation_or_epoch, transactional)
+        if member is None:
             return
-        if transactional and generation_or_epoch == -1 and not member_id and instance_id is None:
-            return
-        member = self.member(member_id)
         if not transactional and api_version < NEW_PROTOCOL_FROM:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         if generation_or_epoch > member.member_epoch:
@@ -179,10 +150,6 @@ class StreamsGroup(Group):
 
     def validate_offset_delete(self) -> None:
         pass
-
-    def validate_delete(self) -> None:
-        if self.members:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def expiry_base_ms(self, commit_timestamp: int) -> int | None:
         return commit_timestamp

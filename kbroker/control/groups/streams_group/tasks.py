@@ -1,6 +1,6 @@
 """Tasks of a Streams application: subtopology id and partition, in three roles."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
@@ -22,13 +22,32 @@ class TaskId(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSet:
-    """What a member shall have, or says that it has."""
+class TaskIdsLike(Protocol):
+    """What messages and records carry of one subtopology."""
 
-    active: Tasks = field(default_factory=lambda: NO_TASKS)
-    standby: Tasks = field(default_factory=lambda: NO_TASKS)
-    warmup: Tasks = field(default_factory=lambda: NO_TASKS)
+    subtopology_id: str
+    partitions: list[int]
+
+
+class TaskRolesLike(Protocol):
+    """What messages and records carry of one member."""
+
+    @property
+    def active_tasks(self) -> Iterable[TaskIdsLike] | None: ...
+    @property
+    def standby_tasks(self) -> Iterable[TaskIdsLike] | None: ...
+    @property
+    def warmup_tasks(self) -> Iterable[TaskIdsLike] | None: ...
+
+
+class InRoles:
+    """Tasks of one member in their roles."""
+
+    __slots__ = ()
+
+    active: Mapping[str, Collection[int]]
+    standby: Tasks
+    warmup: Tasks
 
     @property
     def is_empty(self) -> bool:
@@ -36,7 +55,21 @@ class TaskSet:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnedTasks:
+class TaskSet(InRoles):
+    """What a member shall have, or says that it has."""
+
+    active: Tasks = field(default_factory=lambda: NO_TASKS)
+    standby: Tasks = field(default_factory=lambda: NO_TASKS)
+    warmup: Tasks = field(default_factory=lambda: NO_TASKS)
+
+    @classmethod
+    def of(cls, ids: TaskRolesLike) -> "TaskSet":
+        """As a message or record has them; null lists are empty."""
+        return cls(tasks_of(ids.active_tasks), tasks_of(ids.standby_tasks), tasks_of(ids.warmup_tasks))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTasks(InRoles):
     """What a member has, or must give up; active tasks know the epoch they came with (KIP-1251)."""
 
     active: EpochTasks = field(default_factory=lambda: NO_EPOCH_TASKS)
@@ -44,8 +77,11 @@ class OwnedTasks:
     warmup: Tasks = field(default_factory=lambda: NO_TASKS)
 
     @property
-    def is_empty(self) -> bool:
-        return not (self.active or self.standby or self.warmup)
+    def plain(self) -> TaskSet:
+        """Without the epochs."""
+        return TaskSet(
+            {key: frozenset(epochs) for key, epochs in self.active.items()}, self.standby, self.warmup
+        )
 
     def meets(self, claimed: TaskSet) -> bool:
         """Whether one of these tasks is among the claimed ones, in the same role."""
@@ -65,13 +101,6 @@ class OwnedTasks:
 
 
 NONE_OWNED: Final = OwnedTasks()
-
-
-class TaskIdsLike(Protocol):
-    """What messages and records carry."""
-
-    subtopology_id: str
-    partitions: list[int]
 
 
 def tasks_of(ids: Iterable[TaskIdsLike] | None) -> Tasks:

@@ -1,0 +1,28 @@
+"""What the members of modern groups have in common."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, Self
+
+LEAVE_EPOCH: Final = -1
+"""Member epoch by which a member leaves."""
+STATIC_LEAVE_EPOCH: Final = -2
+"""Member epoch by which a static member leaves for a while. Kafka 4.3 refuses it of streams groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModernMember:
+    """Immutable: a heartbeat makes a changed copy, which the records then bring into the group."""
+
+    METADATA: ClassVar[tuple[str, ...]]
+    """The fields that the member metadata record holds."""
+
+    member_id: str
+    member_epoch: int = 0
+    previous_member_epoch: int = -1
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+    def same_metadata(self, other: Self) -> bool:
+        """Whether what the member metadata record holds is the same."""
+        return all(getattr(self, name) == getattr(other, name) for name in self.METADATA)

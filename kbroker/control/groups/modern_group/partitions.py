@@ -1,0 +1,37 @@
+"""Partitions of topics, as members are assigned them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Protocol
+
+Partitions = Mapping[bytes, frozenset[int]]
+"""Topic id -> partitions, of a target assignment or of what a member owns. No empty sets."""
+
+EpochPartitions = Mapping[bytes, Mapping[int, int]]
+"""Topic id -> partition -> epoch in which the member got it (KIP-1251). No empty mappings."""
+
+NO_PARTITIONS: Final[EpochPartitions] = MappingProxyType({})
+
+
+class TopicPartitionsLike(Protocol):
+    """What records carry."""
+
+    topic_id: bytes
+    partitions: list[int]
+
+
+def partitions_of(topics: Iterable[TopicPartitionsLike]) -> Partitions:
+    """Without topics that have no partition."""
+    return {topic.topic_id: frozenset(topic.partitions) for topic in topics if topic.partitions}
+
+
+def plain(partitions: EpochPartitions) -> dict[bytes, frozenset[int]]:
+    """Without the epochs."""
+    return {topic_id: frozenset(epochs) for topic_id, epochs in partitions.items()}
+
+
+def with_epochs(partitions: Sequence[int], epochs: Sequence[int] | None, member_epoch: int) -> dict[int, int]:
+    """Partition -> epoch of a record. Those of brokers before 4.3 carry none: the member's own stands in."""
+    if epochs is None or len(epochs) != len(partitions):
+        epochs = [member_epoch] * len(partitions)
+    return dict(zip(partitions, epochs, strict=True))

@@ -1,0 +1,89 @@
+"""State that every modern group has: epochs, members and their target assignment."""
+
+from typing import ClassVar, Final, Generic, TypeVar
+
+from kbroker.control.groups.group import Group
+from kbroker.control.groups.modern_group.member import ModernMember
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+NEW_PROTOCOL_FROM: Final = 9
+"""OffsetCommit version that a member of the new protocol must use."""
+
+M = TypeVar("M", bound=ModernMember)
+A = TypeVar("A")
+"""What a member is assigned."""
+
+
+class ModernGroup(Group, Generic[M, A]):
+    """A consumer, share or streams group. Runs in: control. Owner: the GroupTable. Changed by replay alone.
+
+    topics_seen: version of the topics for which metadata_hash was last compared; not in the log.
+    Kafka's ModernGroup.
+    """
+
+    FIRST_ASSIGNMENT_EPOCH: ClassVar[int] = 1
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.group_epoch = 1
+        self.metadata_hash = 0
+        self.assignment_epoch = self.FIRST_ASSIGNMENT_EPOCH
+        self.assignment_timestamp_ms = 0
+        self.members: dict[str, M] = {}
+        self.target: dict[str, A] = {}
+        self.topics_seen = -1
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def listed_protocol_type(self) -> str:
+        return self.TYPE
+
+    def member(self, member_id: str) -> M:
+        """Raises UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def assignment_is_due(self, interval_ms: int, now_ms: int) -> bool:
+        """Whether the last target assignment is old enough: a burst of joining members is assigned together."""
+        return not self.assignment_timestamp_ms or now_ms >= self.assignment_timestamp_ms + interval_ms
+
+    def check_room(self, member_id: str, limit: int) -> None:
+        """Raises GROUP_MAX_SIZE_REACHED for a new member of a full group."""
+        if len(self.members) >= limit and member_id not in self.members:
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The {self.TYPE} group has reached its maximum capacity of {limit} members.",
+            )
+
+    def fenced(self, epoch: int, known: int, more: str = "") -> KafkaError:
+        """FENCED_MEMBER_EPOCH for a heartbeat with another epoch than the member's."""
+        size = "greater" if epoch > known else "smaller"
+        return KafkaError(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The {self.TYPE} group member has a {size} member epoch ({epoch}) than the one known by the group "
+            f"coordinator ({known}){more}. The member must abandon all its partitions and rejoin.",
+        )
+
+    def committing_member(
+        self, member_id: str, instance_id: str | None, generation_or_epoch: int, transactional: bool
+    ) -> M | None:
+        """The member that commits; None for a commit from outside, of an administrator or a plain producer.
+
+        Raises UNKNOWN_MEMBER_ID.
+        """
+        if generation_or_epoch < 0 and not self.members:
+            return None
+        if transactional and generation_or_epoch == -1 and not member_id and instance_id is None:
+            return None
+        return self.member(member_id)
+
+    def validate_delete(self) -> None:
+        if self.members:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)

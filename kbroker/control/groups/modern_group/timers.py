@@ -1,0 +1,80 @@
+"""The time that a member of a modern group has for what it must do, by Kafka's names of the timers."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from kbroker.control.groups.modern_group.member import ModernMember
+from kbroker.control.groups.modern_group.state import ModernGroup
+from kbroker.control.groups.table import GroupTable
+from kbroker.control.machine import Operation, Outcome
+
+log = logging.getLogger(__name__)
+
+G = TypeVar("G", bound=ModernGroup[Any, Any])
+
+
+class MemberTimers(Generic[G]):
+    """Runs in: control. Owner: the groups of one type.
+
+    session_timeout_ms: the broker's; a group may have its own.
+    remove(group, member_id, now_ms): what becomes of a member that was too late.
+    """
+
+    def __init__(
+        self,
+        table: GroupTable,
+        kind: type[G],
+        session_timeout_ms: int,
+        remove: Callable[[G, str, int], Outcome],
+    ) -> None:
+        self._table = table
+        self._kind = kind
+        self._session_timeout_ms = session_timeout_ms
+        self._remove = remove
+
+    def session(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
+        """The member has been heard of. timeout_ms: its own, where it has one."""
+        if timeout_ms is None:
+            name = f"{self._kind.TYPE}.session.timeout.ms"
+            timeout_ms = self._table.overrides.number(group_id, name, self._session_timeout_ms)
+        expired = self.fence(group_id, member_id, "its session expired")
+        self._table.timers.schedule(_session(group_id, member_id), timeout_ms, group_id, expired)
+
+    def revocation(self, group_id: str, member: ModernMember, timeout_ms: int) -> None:
+        """The member must give up partitions or tasks, and so reach another epoch, in time."""
+        member_id, epoch = member.member_id, member.member_epoch
+        expired = self.fence(group_id, member_id, f"it did not leave epoch {epoch} in time", epoch)
+        self._table.timers.schedule(_rebalance(group_id, member_id), timeout_ms, group_id, expired)
+
+    def end_revocation(self, group_id: str, member_id: str) -> None:
+        """It has nothing to give up any more."""
+        self._table.timers.cancel(_rebalance(group_id, member_id))
+
+    def end_all(self, group_id: str, member_id: str) -> None:
+        """The member is gone."""
+        self._table.timers.cancel(_session(group_id, member_id))
+        self.end_revocation(group_id, member_id)
+
+    def fence(self, group_id: str, member_id: str, reason: str, epoch: int | None = None) -> Operation:
+        """Removes the member, if it is still there (and, where epoch is given, still in that epoch)."""
+
+        def expired(now_ms: int) -> Outcome:
+            group = self._table.groups.get(group_id)
+            if not isinstance(group, self._kind):
+                return Outcome()
+            member = group.members.get(member_id)
+            if member is None or epoch not in (None, member.member_epoch):
+                return Outcome()
+            log.info("group %s: %s is removed: %s", group_id, member_id, reason)
+            return self._remove(group, member_id, now_ms)
+
+        return expired
+
+
+def _session(group_id: str, member_id: str) -> str:
+    return f"session-timeout-{group_id}-{member_id}"
+
+
+def _rebalance(group_id: str, member_id: str) -> str:
+    return f"rebalance-timeout-{group_id}-{member_id}"
