@@ -1,11 +1,11 @@
 """ShareGroupDescribe (key 77), v1: members and assignments of share groups (KIP-932)."""
 
 from kbroker.api.context import RequestContext
-from kbroker.api.operations import ON_GROUP
+from kbroker.api.modern_group_describe import describe_each, refuse_each
 from kbroker.api.row import Api
-from kbroker.control.groups.service import GroupService, each
+from kbroker.control.groups.shard import GroupShard
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.share_group_describe import (
     DescribedGroup,
     ShareGroupDescribeRequest,
@@ -17,23 +17,10 @@ API = Api(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1)
 
 def handle(ctx: RequestContext, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
     """One description per group."""
-    service = GroupService.of(ctx.broker)
-
-    def describe(group_id: str) -> DescribedGroup:
-        if not group_id:
-            return DescribedGroup(ErrorCode.INVALID_GROUP_ID)
-        group = service.read(group_id).describe_share_group(group_id)
-        if request.include_authorized_operations and group.error_code == ErrorCode.NONE:
-            group.authorized_operations = ON_GROUP
-        return group
-
-    return ShareGroupDescribeResponse(groups=each(request.group_ids, describe, _failed))
+    groups = describe_each(ctx, request, DescribedGroup, GroupShard.describe_share_group)
+    return ShareGroupDescribeResponse(groups=groups)
 
 
 def refuse(request: ShareGroupDescribeRequest, error: KafkaError, version: int) -> ShareGroupDescribeResponse:
     """The request failed as a whole: every group carries the error."""
-    return ShareGroupDescribeResponse(groups=[_failed(group_id, error) for group_id in request.group_ids])
-
-
-def _failed(group_id: str, error: KafkaError) -> DescribedGroup:
-    return DescribedGroup(error.code, group_id=group_id)
+    return ShareGroupDescribeResponse(groups=refuse_each(request, DescribedGroup, error))
