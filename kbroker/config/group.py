@@ -4,8 +4,7 @@ A group's own value lies over the broker's setting (SYNONYM) and must stay withi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from kbroker.config.broker import BROKER, BrokerConfig
 from kbroker.config.checks import OffsetReset, at_least, one_of
@@ -75,44 +74,6 @@ SYNONYM = {
 GROUP: Mapping[str, Setting] = table(ROWS)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupConfig:
-    """Effective settings of one group, one attribute a row."""
-
-    consumer_assignment_interval_ms: int
-    consumer_heartbeat_interval_ms: int
-    consumer_session_timeout_ms: int
-    share_assignment_interval_ms: int
-    share_auto_offset_reset: str
-    share_delivery_count_limit: int
-    share_heartbeat_interval_ms: int
-    share_isolation_level: str
-    share_partition_max_record_locks: int
-    share_record_lock_duration_ms: int
-    share_renew_acknowledge_enable: bool
-    share_session_timeout_ms: int
-    streams_assignment_interval_ms: int
-    streams_heartbeat_interval_ms: int
-    streams_initial_rebalance_delay_ms: int
-    streams_num_standby_replicas: int
-    streams_session_timeout_ms: int
-
-    @classmethod
-    def resolve(cls, overrides: Mapping[str, str], broker: BrokerConfig) -> Self:
-        """The group's own settings over the broker's, cut to the broker's bounds. Raises ConfigError.
-
-        A stored value can lie outside when the bounds changed after it was set; the bounds win (GroupConfig.evaluate).
-        """
-        values: dict[str, Any] = effective(overrides, broker)
-        for name, value in values.items():
-            low, high = bounds(name)
-            if low is not None:
-                values[name] = value = max(value, broker.get_int(low))
-            if high is not None:
-                values[name] = min(value, broker.get_int(high))
-        return cls(**{name.replace(".", "_"): value for name, value in values.items()})
-
-
 def bounds(name: str) -> tuple[str | None, str | None]:
     """The broker settings that bound a group setting from below and above."""
     kind, _, rest = name.partition(".")
@@ -120,6 +81,21 @@ def bounds(name: str) -> tuple[str | None, str | None]:
         return None, "group.streams.max.standby.replicas"
     low, high = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
     return low if low in BROKER else None, high if high in BROKER else None
+
+
+def within_bounds(overrides: Mapping[str, str], broker: BrokerConfig) -> dict[str, str]:
+    """A group's own settings, cut to the broker's bounds (GroupConfig.evaluate).
+
+    A stored value can lie outside when the bounds changed after it was set; the bounds win.
+    """
+    cut = dict(overrides)
+    for name, text in overrides.items():
+        low, high = bounds(name)
+        if low is not None:
+            cut[name] = text = str(max(int(text), broker.get_int(low)))
+        if high is not None:
+            cut[name] = str(min(int(text), broker.get_int(high)))
+    return cut
 
 
 def effective(overrides: Mapping[str, str], broker: BrokerConfig) -> dict[str, Value]:

@@ -1,17 +1,11 @@
 """Effective group settings stay within the broker's bounds; texts as Apache Kafka 4.3.1 answers them."""
 
-from dataclasses import fields
-
 import pytest
 
 from kbroker.config import group
 from kbroker.config.broker import BROKER, BrokerConfig
-from kbroker.config.group import GROUP, SYNONYM, GroupConfig
+from kbroker.config.group import GROUP, SYNONYM
 from kbroker.config.setting import ConfigError
-
-
-def test_every_row_has_an_attribute_of_its_name() -> None:
-    assert [field.name for field in fields(GroupConfig)] == [name.replace(".", "_") for name in GROUP]
 
 
 def test_every_synonym_is_a_broker_setting_of_the_same_type() -> None:
@@ -21,19 +15,33 @@ def test_every_synonym_is_a_broker_setting_of_the_same_type() -> None:
 
 def test_a_groups_own_value_goes_before_the_brokers() -> None:
     broker = BrokerConfig({"group.consumer.session.timeout.ms": "50000"})
-    assert GroupConfig.resolve({}, broker).consumer_session_timeout_ms == 50000
+    assert group.effective({}, broker)["consumer.session.timeout.ms"] == 50000
     overrides = {"consumer.session.timeout.ms": "46000", "share.auto.offset.reset": "earliest"}
-    resolved = GroupConfig.resolve(overrides, broker)
-    assert (resolved.consumer_session_timeout_ms, resolved.share_auto_offset_reset) == (46000, "earliest")
+    found = group.effective(overrides, broker)
+    assert (found["consumer.session.timeout.ms"], found["share.auto.offset.reset"]) == (46000, "earliest")
 
 
 def test_a_value_left_outside_of_narrowed_bounds_is_cut() -> None:
-    stored = {"consumer.session.timeout.ms": "59000", "share.delivery.count.limit": "9"}
+    stored = {
+        "consumer.session.timeout.ms": "59000",
+        "share.session.timeout.ms": "45000",
+        "share.delivery.count.limit": "9",
+        "share.auto.offset.reset": "earliest",
+    }
     broker = BrokerConfig(
-        {"group.consumer.max.session.timeout.ms": "50000", "group.share.max.delivery.count.limit": "6"}
+        {
+            "group.consumer.max.session.timeout.ms": "50000",
+            "group.share.session.timeout.ms": "46000",
+            "group.share.min.session.timeout.ms": "46000",
+            "group.share.max.delivery.count.limit": "6",
+        }
     )
-    resolved = GroupConfig.resolve(stored, broker)
-    assert (resolved.consumer_session_timeout_ms, resolved.share_delivery_count_limit) == (50000, 6)
+    assert group.within_bounds(stored, broker) == {
+        "consumer.session.timeout.ms": "50000",
+        "share.session.timeout.ms": "46000",
+        "share.delivery.count.limit": "6",
+        "share.auto.offset.reset": "earliest",
+    }
 
 
 @pytest.mark.parametrize(

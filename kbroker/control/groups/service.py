@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from kbroker.config.group import within_bounds
 from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Catalogue, Topic
@@ -143,7 +144,8 @@ class GroupService:
     def config_changed(self, kind: int, name: str) -> None:
         """Take over the dynamic settings of one group."""
         if kind == GROUP:
-            self.shard.table.overrides.put(name, self._broker.override(GROUP, name))
+            own = within_bounds(self._broker.override(GROUP, name), self._broker.config)
+            self.shard.table.overrides.put(name, own)
 
 
 def each(
