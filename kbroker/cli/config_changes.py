@@ -6,8 +6,6 @@ from typing import Any, Final
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import result_of
 
-ENTITIES: Final = ("topic", "broker", "group")
-
 SOURCES: Final = {
     0: "unknown",
     1: "topic",

@@ -38,7 +38,7 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One setting as DescribeConfigs v1-4 shows it; v0 sends `is_default` in place of the source."""
+    """One setting as DescribeConfigs shows it."""
 
     name: str
     value: str | None
@@ -48,10 +48,6 @@ class Entry:
     synonyms: tuple[Synonym, ...]
     type: Type
     documentation: str | None
-
-    @property
-    def is_default(self) -> bool:
-        return self.source is Source.DEFAULT
 
 
 _NO_DEFAULT = frozenset({"node.id", "process.roles", "controller.listener.names"})

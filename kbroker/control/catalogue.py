@@ -186,13 +186,6 @@ class Catalogue:
         self.version += 1
         return topic
 
-    def grow(self, name: str, partitions: Iterable[Partition]) -> Topic:
-        """Append partitions to a topic."""
-        topic = self.topics[name]
-        topic.partitions.extend(partitions)
-        self.version += 1
-        return topic
-
     def get(self, name: str | None) -> Topic | None:
         """Topic by name."""
         return None if name is None else self.topics.get(name)

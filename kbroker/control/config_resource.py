@@ -2,7 +2,6 @@
 
 from typing import Final
 
-UNKNOWN: Final = 0
 TOPIC: Final = 2
 BROKER: Final = 4
 BROKER_LOGGER: Final = 8
@@ -16,8 +15,3 @@ NAMES: Final = {
     CLIENT_METRICS: "CLIENT_METRICS",
     GROUP: "GROUP",
 }
-
-
-def type_name(kind: int) -> str:
-    """Kafka's name of a type, UNKNOWN for a number it does not know."""
-    return NAMES.get(kind, "UNKNOWN")

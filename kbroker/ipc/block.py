@@ -49,11 +49,6 @@ def _peer(packed: bytes) -> Peer:
     return Peer._make(pickle.loads(packed))
 
 
-def pack_request(call: int, peer: bytes, frame: bytes) -> bytes:
-    """One request, as the network process's kernel writes it."""
-    return _message(call, len(peer), len(frame), padded(peer) + frame)
-
-
 def pack_answer(call: int, frame: bytes | None, status: int = ANSWERED) -> bytes:
     """One answer. frame: the framed response, None to close the connection."""
     if frame is None:

@@ -76,7 +76,6 @@ class Topics:
         if row is not None:
             for index in (self._name_index, self._id_index):
                 index[index == row + 1] = DELETED
-            self._rows_live -= 1
         slots = [part.slot for part in topic.partitions]
         for slot in slots:
             self.by_slot.pop(slot, None)
@@ -93,7 +92,7 @@ class Topics:
         self._name_index: Words = np.zeros(size, np.int64)
         self._id_index: Words = np.zeros(size, np.int64)
         self._rows = {}
-        self._rows_used = self._rows_live = self._partitions_used = 0
+        self._rows_used = self._partitions_used = 0
         words = self._context.words
         words[CX_TOPICS_VERSION] += 1
         words[nl.CX_TOPICS] = self._table.ctypes.data
@@ -111,7 +110,6 @@ class Topics:
             return
         number = self._rows_used
         self._rows_used += 1
-        self._rows_live += 1
         self._rows[topic.name] = number
         first = self._partitions_used
         self._partitions_used += len(topic.partitions)

@@ -50,15 +50,8 @@ class Purgatory(Generic[Key]):
         """Entries in all watch lists, completed ones not yet swept included (Kafka's PurgatorySize)."""
         return sum(map(len, self._lists.values()))
 
-    def try_complete_else_watch(self, operation: DelayedOperation, keys: Iterable[Key]) -> bool:
-        """Look, and `watch` when the condition does not hold yet. True: completed."""
-        if operation.can_complete():
-            return self.complete(operation)
-        return self.watch(operation, keys)
-
     def watch(self, operation: DelayedOperation, keys: Iterable[Key]) -> bool:
-        """Register under every key, then look again: what happened in between has told nobody. True:
-        completed.
+        """Register under every key, then look again: what happened in between has told nobody. True: completed.
 
         For callers that have just looked themselves. An operation without keys only expires or is forced.
         """
@@ -122,10 +115,6 @@ class Purgatory(Generic[Key]):
         self._wheel.cancel(operation)
         self._swept_later()
         return True
-
-    def cancel_key(self, key: Key) -> int:
-        """`cancel` everything that waits for `key`; how many."""
-        return sum(self.cancel(operation) for operation in self._lists.pop(key, ()))
 
     def next_expiry_ms(self) -> int | None:
         """The loop need not call `expire` before this time; None when nothing waits."""

@@ -28,10 +28,6 @@ class TimerEntry:
         self.expiry_ms = expiry_ms
         self._bucket: dict[TimerEntry, None] | None = None
 
-    @property
-    def scheduled(self) -> bool:
-        return self._bucket is not None
-
 
 class TimingWheel:
     """Entries by expiry. Runs in: net, io, control; owned by one loop, which passes the time.

@@ -231,7 +231,6 @@ def test_every_described_setting_has_a_text_and_a_known_type() -> None:
     for entry in (*describe_broker(BrokerConfig()), *describe_topic({}, CONFIG)):
         assert entry.documentation
         assert entry.type is not Type.UNKNOWN
-        assert entry.is_default == (entry.source == Source.DEFAULT)
 
 
 def test_a_setting_without_effect_says_so() -> None:

@@ -28,7 +28,8 @@ def test_every_change_has_a_new_version() -> None:
     versions = [catalogue.version]
     catalogue.put(topic("a"))
     versions.append(catalogue.version)
-    catalogue.grow("a", [Partition("a", 1, "/d", 9, 9)])
+    catalogue.topics["a"].partitions.append(Partition("a", 1, "/d", 9, 9))
+    catalogue.put(catalogue.topics["a"])
     versions.append(catalogue.version)
     catalogue.remove("a")
     versions.append(catalogue.version)

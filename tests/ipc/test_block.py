@@ -15,7 +15,6 @@ from kbroker.ipc.block import (
     client_request,
     pack_answer,
     pack_peer,
-    pack_request,
     request_at,
     requests,
 )
@@ -24,6 +23,7 @@ from kbroker.ipc.messages import ClientRequest, Reply
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
+from tests.ipc.request_block import pack_request
 
 PEER = Peer(7, "PLAINTEXT", "::1", 1234, "User:é", 2)
 

@@ -26,7 +26,7 @@ def test_a_fetch_is_answered_with_min_bytes_or_an_error(
         500, min_bytes, tuple(available), available.__getitem__, lambda it, expired: ends.append(expired)
     )
     purgatory = Purgatory[str](0)
-    assert purgatory.try_complete_else_watch(fetch, available) == answered
+    assert purgatory.watch(fetch, available) == answered
     purgatory.expire(500)
     assert ends == [not answered]
 

@@ -61,7 +61,7 @@ class PurgatoryAgainstModel(RuleBasedStateMachine):
         waiter = Waiter(self.now_ms + delay)
         waiter.possible = possible
         self.waiting[waiter] = keys
-        assert self.purgatory.try_complete_else_watch(waiter, keys) == possible
+        assert self.purgatory.watch(waiter, keys) == possible
         if possible:
             self._ends(waiter, False)
         return waiter
@@ -124,7 +124,7 @@ def test_what_happens_while_registering_is_not_missed() -> None:
         waiter.possible = True
 
     purgatory = Purgatory[str](0, announce=announce)
-    assert purgatory.try_complete_else_watch(waiter, ("a", "b"))
+    assert purgatory.watch(waiter, ("a", "b"))
     assert announced == ["a", "b"]
     assert waiter.ends == [False]
     assert purgatory.delayed == 0
@@ -150,17 +150,6 @@ def test_an_operation_that_completes_another_while_expiring_does_so_once() -> No
     purgatory.watch(second, ("key",))
     purgatory.expire(10)
     assert second.ends == [False]
-
-
-def test_cancel_key_completes_nothing() -> None:
-    purgatory = Purgatory[str](0)
-    waiter = Waiter(10)
-    purgatory.watch(waiter, ("gone", "other"))
-    assert purgatory.cancel_key("gone") == 1
-    waiter.possible = True
-    assert purgatory.check_and_complete("other") == 0
-    assert purgatory.expire(10) == 0
-    assert waiter.ends == []
 
 
 @pytest.mark.parametrize("count", [PURGE_INTERVAL + 1, 50])

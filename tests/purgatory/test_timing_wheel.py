@@ -62,7 +62,7 @@ class WheelAgainstList(RuleBasedStateMachine):
         assert due == sorted(due)
         assert set(expired) == {entry for entry, at in self.waiting.items() if at <= self.now_ms}
         for entry in expired:
-            assert not entry.scheduled
+            assert not self.wheel.cancel(entry)
             del self.waiting[entry]
         return len(expired)
 

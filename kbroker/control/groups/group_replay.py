@@ -44,9 +44,6 @@ class GroupReplay:
         """start(group) sets the timers of a group of this type that was found in the log."""
         self._when_loaded[group_type] = start
 
-    def is_loaded(self, partition: int) -> bool:
-        return partition in self._loaded
-
     def groups_of(self, partition: int) -> Set[str]:
         """Groups whose records lie in the partition."""
         return self._groups_of.get(partition, frozenset())

@@ -14,7 +14,6 @@ from kbroker.protocol.coordinator_records.offset_commit import OffsetCommitValue
 from kbroker.protocol.record_types import decode_record, encode_value
 from kbroker.protocol.schema import ZERO_UUID, ProtocolError
 
-VALUE_VERSION: Final = 4
 VALUE_VERSION_WITH_EXPIRY: Final = 1
 """Only commits of OffsetCommit v2-4 with a retention of their own are written in this version."""
 

@@ -43,7 +43,6 @@ class Fetched:
 
     error: KafkaError | None = None
     acknowledge_error: KafkaError | None = None
-    acknowledged: bool = False
     records: bytes = b""
     acquired: list[Acquired] = field(default_factory=list)
 
@@ -197,7 +196,6 @@ class ShareService:
     ) -> None:
         for (topic_id, index), batches in acknowledgements.items():
             result = results.setdefault((topic_id, index), Fetched())
-            result.acknowledged = True
             key = ShareKey(group_id, topic_id, index)
             try:
                 self.partitions.log_of(key)

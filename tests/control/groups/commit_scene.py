@@ -12,7 +12,7 @@ from kbroker.control.groups.shard import TOPIC
 from kbroker.control.runtime import Runtime
 from kbroker.control.topic_change import create_topics
 from kbroker.control.topic_plan import NewTopic
-from kbroker.ipc.block import Peer, answers, client_request, pack_peer, pack_request, requests
+from kbroker.ipc.block import Peer, answers, client_request, pack_peer, requests
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.coordinator_records.group_metadata import (
     GroupMetadataKey,
@@ -29,6 +29,7 @@ from kbroker.protocol.messages.offset_commit import (
 from kbroker.protocol.record_types import encode_key, encode_value
 from kbroker.protocol.records import Record, read_all
 from tests.control.fakes import World, world
+from tests.ipc.request_block import pack_request
 
 PEER = pack_peer(Peer(1, "PLAINTEXT", "127.0.0.1", 50000, "User:ANONYMOUS", 0))
 GROUP, MEMBER, GENERATION = "g", "member-1", 4

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kbroker.control.groups.rebalance import heartbeat_timer
 from kbroker.control.machine import Outcome
 from kbroker.control.topic_change import delete_topics
-from kbroker.ipc.block import pack_request, requests
+from kbroker.ipc.block import requests
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.errors import ErrorCode
@@ -37,6 +37,7 @@ from tests.control.groups.commit_scene import (
     learnt,
     play,
 )
+from tests.ipc.request_block import pack_request
 
 
 @pytest.mark.parametrize("version", range(2, 11))

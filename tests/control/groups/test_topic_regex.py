@@ -30,7 +30,8 @@ QUANTIFIER = re.compile(r"(?<!\()[?*+{]")
 
 @given(PATTERNS, st.text("ab-_.x19", max_size=8))
 def test_agrees_with_python(pattern: str, name: str) -> None:
-    assume(len(QUANTIFIER.findall(pattern)) <= 2)  # three within each other take Python's backtracking seconds
+    # three within each other take Python's backtracking seconds
+    assume(len(QUANTIFIER.findall(pattern)) <= 2)
     assert TopicRegex(pattern).matches(name) == (re.fullmatch(pattern, name) is not None)
 
 
