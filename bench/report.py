@@ -1,4 +1,4 @@
-"""The comparison as a table for the terminal and as docs/benchmarks.md; `python -m bench.report RESULTS.json`."""
+"""The comparison as a table for the terminal and as docs/benchmarks.md; `python -m bench.report RESULTS.json ...`."""
 
 import sys
 from pathlib import Path
@@ -156,10 +156,10 @@ def write_page(results: Results, page: Path = PAGE) -> list[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 1:
-        print("python -m bench.report RESULTS.json")
+    if not arguments:
+        print("python -m bench.report RESULTS.json ...    of a scenario in several of them, the last counts")
         return 2
-    results = Results.load(Path(arguments[0]))
+    results = Results.join([Results.load(Path(name)) for name in arguments])
     print(text_table(compare(results.samples, SCENARIOS)))
     print("\n".join(f"wrote {path.relative_to(ROOT)}" for path in write_page(results)))
     return 0

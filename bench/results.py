@@ -39,6 +39,27 @@ class Results:
         raw = json.loads(path.read_text())
         return cls(raw["machine"], raw["setup"], [Sample(**sample) for sample in raw["samples"]])
 
+    @classmethod
+    def join(cls, runs: Sequence["Results"]) -> "Results":
+        """Several runs as one; a scenario is the last run's that has it, and the setup says which those are."""
+        owner = {sample.scenario: number for number, run in enumerate(runs) for sample in run.samples}
+        setup: dict[str, str] = {}
+        for number, run in enumerate(runs):
+            mine = sorted(name for name, owning in owner.items() if owning == number)
+            for key, value in run.setup.items() if mine else ():
+                others = [other.setup.get(key) for other in runs if other is not run]
+                if all(other == value for other in others):
+                    setup[key] = value
+                else:
+                    setup[f"{key} ({', '.join(mine)})"] = value
+        samples = [
+            sample
+            for number, run in enumerate(runs)
+            for sample in run.samples
+            if owner[sample.scenario] == number
+        ]
+        return cls(runs[-1].machine, setup, samples)
+
     @property
     def targets(self) -> list[str]:
         return sorted({sample.target for sample in self.samples})

@@ -91,4 +91,4 @@ def test_a_real_tree_is_followed_and_its_ended_children_still_count() -> None:
 
 def test_the_own_process_costs_what_the_kernel_says() -> None:
     before = time.process_time()
-    assert cpu_seconds(os.getpid()) >= before - 0.1
+    assert cpu_seconds(os.getpid()) >= before

@@ -96,3 +96,13 @@ def test_a_load_generator_that_costs_more_than_a_broker_is_named() -> None:
         Sample(1, "kbroker", "dear", {"cpu_us": 4.0, "client_cpu": 5.0}),
     ]
     assert dear_generators(compare(samples, scenarios)) == ["dear"]
+
+
+def test_runs_are_joined_scenario_by_scenario_and_the_last_counts() -> None:
+    def run(rounds: str, **rates: float) -> Results:
+        samples = [Sample(1, "kafka", name, {"rate": rate}) for name, rate in rates.items()]
+        return Results({"cores": "2"}, {"rounds": rounds, "heap": "1g"}, samples)
+
+    joined = Results.join([run("short", a=1.0, b=2.0), run("long", b=3.0, c=4.0)])
+    assert {s.scenario: s.figures["rate"] for s in joined.samples} == {"a": 1.0, "b": 3.0, "c": 4.0}
+    assert joined.setup == {"rounds (a)": "short", "heap": "1g", "rounds (b, c)": "long"}
