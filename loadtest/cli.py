@@ -1,10 +1,8 @@
 """`python -m loadtest`: run a load, prove a broker under faults, show a plan of faults, measure the histories' cost."""
 
-import os
-import subprocess
+import signal
 import sys
 import time
-import webbrowser
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,10 +13,11 @@ from confluent_kafka import KafkaException
 from loadtest.brokers import NoBroker, OwnBroker, check_target
 from loadtest.conductor import Conductor, LoadFailed, describe, say
 from loadtest.faults.schedule import UnknownFault, parse_kinds, plan
+from loadtest.judging import CLEAN, LiveJudge, together, verdict
 from loadtest.overhead import measure
 from loadtest.settings import Settings, WrongSetting, parse_record_bytes
 
-CLEAN, CONVICTED, CANNOT_JUDGE, WRONG_USE, NO_BROKER = 0, 1, 2, 64, 69
+WRONG_USE, NO_BROKER = 64, 69
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 DEFAULT = Settings()
@@ -103,15 +102,18 @@ def run(
     judge: Annotated[
         bool, typer.Option(help="Let spark_validation judge the run; its code is the exit code.")
     ] = False,
+    live: Annotated[
+        bool, typer.Option(help="Let spark_validation judge while the load runs, too (Structured Streaming).")
+    ] = False,
     keep_data: Annotated[bool, typer.Option(help="Keep the data of a broker that was started here.")] = False,
 ) -> None:
     """Load a broker; with faults and a judge when asked for."""
     given = dict(locals())
     settings = _settings(given, record_bytes)
     kinds = _kinds(faults)
-    if judge and not history:
-        raise typer.BadParameter("--judge needs --history")
-    raise typer.Exit(_whole_run(settings, target, broker, kinds, folder, judge, keep_data))
+    if (judge or live) and not history:
+        raise typer.BadParameter("--judge and --live need --history")
+    raise typer.Exit(_whole_run(settings, target, broker, kinds, folder, judge, live, keep_data))
 
 
 @app.command("plan")
@@ -170,6 +172,7 @@ def _whole_run(
     kinds: list[str],
     folder: Path | None,
     judge: bool,
+    live: bool,
     keep_data: bool,
 ) -> int:
     folder = (folder or Path("reports/load") / time.strftime("%Y%m%d-%H%M%S")).absolute()
@@ -186,6 +189,7 @@ def _whole_run(
     if target and kinds:
         say("a target of its own: faults that need a hand on its host are left out")
     broker: OwnBroker | None = None
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was started here is stopped
     try:
         if target:
             bootstrap = check_target(target)
@@ -197,7 +201,7 @@ def _whole_run(
             broker.start()
             bootstrap = broker.bootstrap
         say(f"run {folder} against {bootstrap}")
-        return _play(settings, bootstrap, broker, faults, folder, judge)
+        return _play(settings, bootstrap, broker, faults, folder, judge, live)
     except (NoBroker, LoadFailed, KafkaException) as failure:
         print(f"loadtest: {failure}", file=sys.stderr)
         return NO_BROKER
@@ -209,13 +213,26 @@ def _whole_run(
 
 
 def _play(
-    settings: Settings, bootstrap: str, broker: OwnBroker | None, faults: list[Any], folder: Path, judge: bool
+    settings: Settings,
+    bootstrap: str,
+    broker: OwnBroker | None,
+    faults: list[Any],
+    folder: Path,
+    judge: bool,
+    live: bool,
 ) -> int:
     conductor = Conductor(folder, settings, bootstrap, broker, faults)
+    data_dir = broker.data_dir if broker is not None else None
+    beside: LiveJudge | None = None
     try:
+        conductor.prepare()
+        beside = LiveJudge(folder, bootstrap, data_dir) if live else None
         conductor.play()
-    except KeyboardInterrupt:
-        conductor.abandon()
+    except BaseException as reason:
+        if beside is not None:
+            beside.abandon()
+        if isinstance(reason, KeyboardInterrupt):
+            conductor.abandon()
         raise
     for name, value in conductor.figures.items():
         say(f"{name:>28}  {value}")
@@ -223,35 +240,5 @@ def _play(
         return CLEAN
     conductor.drain()
     say(f"histories in {folder}; Locust's reports: {folder / 'locust.html'}, locust_*.csv")
-    return verdict(folder, bootstrap, broker) if judge else CLEAN
-
-
-def verdict(folder: Path, bootstrap: str, broker: OwnBroker | None) -> int:
-    """The judge's exit code; opens the report where there is a display."""
-    report = folder / "verdict.html"
-    command = [
-        sys.executable,
-        "-m",
-        "spark_validation",
-        "judge",
-        "--history",
-        str(folder),
-        "--report",
-        str(report),
-    ]
-    command += ["--bootstrap", bootstrap]
-    if broker is not None:
-        command += ["--segments", str(broker.data_dir)]
-    say(f"judge: {' '.join(command[1:])}")
-    code = subprocess.run(command, check=False).returncode
-    if code == CONVICTED and not report.exists():
-        code = CANNOT_JUDGE  # Python's own exit code for a crash, not a verdict
-    words = {CLEAN: "clean", CONVICTED: "CONVICTED", CANNOT_JUDGE: "could not judge"}
-    say(f"verdict: {words.get(code, f'the judge failed ({code})')}; report: {report}")
-    if report.exists() and _has_display():
-        webbrowser.open(report.as_uri())
-    return code if code in words else CANNOT_JUDGE
-
-
-def _has_display() -> bool:
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    seen = beside.verdict() if beside is not None else CLEAN
+    return together(seen, verdict(folder, bootstrap, data_dir) if judge else CLEAN)

@@ -65,11 +65,14 @@ class Conductor:
         self.injector: Injector | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def play(self) -> None:
-        """The load with its faults, until all players have ended. Raises LoadFailed, KafkaException."""
+    def prepare(self) -> None:
+        """run.json and the topics: from here on the run can be followed. Raises KafkaException."""
         (self.folder / "pages").mkdir(parents=True, exist_ok=True)
         save_run(self.folder, self.run)
         create_topics(self.run, self.settings)
+
+    def play(self) -> None:
+        """The load with its faults, until all players have ended; once prepared. Raises LoadFailed."""
         begin_ns = self.clock.now_ns() + int(START_S * 1e9)
         conduct.save(self.folder, conduct.Conduct(begin_ns, self.clock.offset_ns, self.clock.boot))
         self.injector = Injector(
