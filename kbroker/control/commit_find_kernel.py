@@ -22,8 +22,6 @@ from kbroker.control.commit_layout import (
     RO_LIVE,
     RO_TOPIC_ID,
     ROW_WORDS,
-    get,
-    put,
 )
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import memcmp
@@ -37,6 +35,7 @@ from kbroker.kernels.memory import (
     store_i32_be,
     store_i64,
 )
+from kbroker.kernels.rows import get, put
 
 
 @inlined

@@ -75,10 +75,8 @@ from kbroker.control.commit_layout import (
     RO_VALUE,
     RO_VALUE_BYTES,
     ROW_WORDS,
-    get,
-    put,
 )
-from kbroker.control.commit_parse_kernel import take, write_uvarint
+from kbroker.control.commit_parse_kernel import take
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import (
@@ -93,7 +91,8 @@ from kbroker.kernels.memory import (
     store_i64_be,
     store_u8,
 )
-from kbroker.kernels.wire import skip_request_header
+from kbroker.kernels.rows import get, put
+from kbroker.kernels.wire import skip_request_header, write_uvarint
 from kbroker.protocol import batch_layout as rb
 
 

@@ -4,9 +4,6 @@ All are private to control and made by `groups/commit_lane.py`. A *pass* is the 
 (group, generation, member, ...) may commit; a *row* is a committed offset that exists.
 """
 
-from kbroker.kernels.jit import inlined
-from kbroker.kernels.memory import load_i64, store_i64
-
 # --- context: addresses and sizes of the tables ----------------------------------------------------------------
 CONTEXT_WORDS = 32
 CM_PASSES = 0
@@ -115,15 +112,3 @@ MAX_METADATA = 100
 VALUE_FIXED = 46  # version, offset, epoch, length, timestamp, tags
 RECORD_FIXED = 24
 MULTIPLIER = -7046029254386353131
-
-
-@inlined
-def get(row: int, word: int) -> int:
-    """Word of a row."""
-    return load_i64(row + 8 * word)
-
-
-@inlined
-def put(row: int, word: int, value: int) -> None:
-    """Set a word of a row."""
-    store_i64(row + 8 * word, value)

@@ -36,8 +36,6 @@ from kbroker.control.commit_layout import (
     WITH_RETENTION,
     WITH_THROTTLE,
     WITH_TOPIC_ID,
-    get,
-    put,
 )
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import (
@@ -51,27 +49,8 @@ from kbroker.kernels.memory import (
     store_i32_be,
     store_u8,
 )
-from kbroker.kernels.wire import read_length, skip_request_header, skip_tags
-
-
-@inlined
-def write_uvarint(out: int, value: int) -> int:
-    """Write an unsigned varint; the position behind it."""
-    while value >= 0x80:
-        store_u8(out, (value & 0x7F) | 0x80)
-        value >>= 7
-        out += 1
-    store_u8(out, value)
-    return out + 1
-
-
-@inlined
-def _array(out: int, count: int, compact: bool) -> int:
-    """Write the length of an array; the position behind it."""
-    if compact:
-        return write_uvarint(out, count + 1)
-    store_i32_be(out, count)
-    return out + 4
+from kbroker.kernels.rows import get, put
+from kbroker.kernels.wire import read_length, skip_request_header, skip_tags, write_count, write_uvarint
 
 
 @inlined
@@ -149,7 +128,7 @@ def _take_topics(
     topics, position = read_length(position, end, compact, True)
     if position < 0 or topics <= 0:
         return -1
-    out = _array(out, topics, compact)
+    out = write_count(out, topics, compact)
     limit = get(cm, CM_ANSWERS) + get(cm, CM_ANSWER_ROOM)
     entries = 0
     bound = 0
@@ -182,7 +161,7 @@ def _take_topics(
                 out += 2
             copy(out, topic, topic_bytes)
             out += topic_bytes
-        out = _array(out, partitions, compact)
+        out = write_count(out, partitions, compact)
         for _ in range(partitions):
             entry = get(cm, CM_ENTRIES) + (get(commit, CO_ENTRY) + entries) * ENTRY_WORDS * 8
             copy(out, position, 4)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io import append_row, commit_kernel, completion_kernel, drain_kernel
+from kbroker.io import append_row, completion_kernel, drain_kernel, group_commit_kernel
 from kbroker.io import delayed_produce_kernel as delayed_kernel
 from kbroker.io import drain_layout as dl
 from kbroker.io.producer_table import ProducerTable
@@ -265,10 +265,10 @@ class Drain:
         delayed_kernel.answer_late(self.env, self._clients, self.shared.slots, self._delayed, self._lists)
 
     def take_synced(self, flush_seconds: int) -> list[tuple[int, int, int]]:
-        """Publish and answer what the threads have synced; what is left to Python (``commit_kernel.take_synced``).
+        """Publish and answer what the threads have synced; what is left to Python (``take_synced``).
 
         flush_seconds: slot of the metric of a sync's time."""
-        count = commit_kernel.take_synced(
+        count = group_commit_kernel.take_synced(
             self.env, self._clients, self.shared.slots, self.rows, self._delayed, self._lists, self.syncs,
             self.counters, self._sync_results, flush_seconds,
         )  # fmt: skip

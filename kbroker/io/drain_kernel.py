@@ -4,8 +4,8 @@ Four passes over one batch array: ``plan`` copies ring entries and decides each 
 (append_kernel.py); ``write_batches`` gathers the accepted batches of each partition into few pwritev and adds
 index entries (write_kernel.py); ``publish`` makes the new ends visible; ``complete`` answers the senders.
 An entry that waits for a sync or for replicas becomes a delayed produce (delayed_produce_kernel.py), and the sync is
-asked for (commit_kernel.py). Python runs between calls only for what is rare: a roll, a full producer table, a control
-batch, a failed write. Ring tails move last, so a crash leaves unanswered entries in the rings.
+asked for (group_commit_kernel.py). Python runs between calls only for what is rare: a roll, a full producer table, a
+control batch, a failed write. Ring tails move last, so a crash leaves unanswered entries in the rings.
 Arrays: ``drain_layout.py``.
 """
 # mypy: disable-error-code="no-untyped-call"
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from kbroker.io import append_row as ar
 from kbroker.io import drain_layout as ds
 from kbroker.io.append_kernel import KAFKA_STORAGE_ERROR, plan_append
-from kbroker.io.commit_kernel import ask_syncs
 from kbroker.io.completion_kernel import (
     CLOCK_MONOTONIC,
     CLOCK_REALTIME,
@@ -26,6 +25,8 @@ from kbroker.io.completion_kernel import (
     wake_clients,
 )
 from kbroker.io.delayed_produce_kernel import hold
+from kbroker.io.group_commit_kernel import ask_syncs
+from kbroker.io.publish_kernel import publish
 from kbroker.io.write_kernel import index_batches, write_batches
 from kbroker.ipc import layout as sm
 from kbroker.ipc.ring import TAIL, ring_entry, ring_free, ring_ready
@@ -117,30 +118,6 @@ def plan(
             if batch[ds.BATCH_HELD] == ds.HELD_CONTROL:
                 chains[slot, ds.CHAIN_MARKED] = 1
     out[ds.OUT_COUNT] = count
-
-
-@inlined
-def publish(slots: Table, slot: int, row: Words) -> bool:
-    """Make the new end of a slot visible as one group; whether the high watermark moved with it."""
-    words = slots[slot]
-    sequence = words.ctypes.data + 8 * sm.SLOT_SEQUENCE
-    store_release(sequence, load_i64(sequence) + 1)
-    fence()
-    words[sm.SLOT_LOG_BYTES] += row[ar.ROW_POSITION] - words[sm.SLOT_ACTIVE_END]
-    words[sm.SLOT_LOG_END] = row[ar.ROW_NEXT_OFFSET]
-    words[sm.SLOT_ACTIVE_END] = row[ar.ROW_POSITION]
-    words[sm.SLOT_MAX_TIMESTAMP] = max(words[sm.SLOT_MAX_TIMESTAMP], row[ar.ROW_MAX_TIMESTAMP])
-    moved = not words[sm.SLOT_FLAGS] & sm.ACKS_WAIT
-    if moved:
-        words[sm.SLOT_HIGH_WATERMARK] = row[ar.ROW_NEXT_OFFSET]
-        words[sm.SLOT_HW_BASE] = row[ar.ROW_BASE_OFFSET]
-        words[sm.SLOT_HW_POSITION] = row[ar.ROW_POSITION]
-    stable = words[sm.SLOT_HIGH_WATERMARK]
-    if 0 <= row[ar.ROW_FIRST_UNSTABLE] < stable:
-        stable = row[ar.ROW_FIRST_UNSTABLE]
-    words[sm.SLOT_LAST_STABLE] = stable
-    store_release(sequence, load_i64(sequence) + 1)
-    return moved
 
 
 @inlined

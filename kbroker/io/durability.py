@@ -2,7 +2,7 @@
 
 A held append is a delayed produce, a row that the kernels keep (delayed_produce_kernel.py): it completes when the
 slot's durable offset has passed it, and expires with REQUEST_TIMED_OUT after the request's timeout (the records stay
-in the log, as in Kafka). Plain syncs are begun and ended by kernels, too (commit_kernel.py); what is left to this
+in the log, as in Kafka). Plain syncs are begun and ended by kernels, too (group_commit_kernel.py); what is left to this
 module are the first sync of a log, those after a roll, by flush.ms, and failures.
 """
 

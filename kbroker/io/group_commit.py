@@ -3,7 +3,7 @@
 While a sync runs the drain goes on; whatever was appended meanwhile shares the next sync. That is what makes
 durable acks cheap: their number per second is the group's size over the time of a sync. Several logs are synced at
 the same time, because a journaling file system then answers all of them with one commit of its journal.
-Most syncs are plain, and the drain kernel asks for them itself (commit_kernel.py); here are the threads, and the
+Most syncs are plain, and the drain kernel asks for them itself (group_commit_kernel.py); here are the threads, and the
 other syncs.
 """
 

@@ -1,7 +1,7 @@
-"""Reading Kafka's wire types from raw memory, with bounds. A position of -1 says: malformed."""
+"""Kafka's wire types in raw memory: reading with bounds, where a position of -1 says malformed, and writing."""
 
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.memory import load_i16_be, load_i32_be, load_u8
+from kbroker.kernels.memory import load_i16_be, load_i32_be, load_u8, store_i32_be, store_u8
 
 BAD = -1
 
@@ -80,3 +80,23 @@ def skip_request_header(position: int, end: int, compact: bool) -> int:
     if length > 0:
         position += length
     return skip_tags(position, end) if compact else position
+
+
+@inlined
+def write_uvarint(out: int, value: int) -> int:
+    """Write an unsigned varint; returns the address behind it."""
+    while value > 0x7F:
+        store_u8(out, (value & 0x7F) | 0x80)
+        out += 1
+        value >>= 7
+    store_u8(out, value)
+    return out + 1
+
+
+@inlined
+def write_count(out: int, count: int, compact: bool) -> int:
+    """Write an array's length."""
+    if compact:
+        return write_uvarint(out, count + 1)
+    store_i32_be(out, count)
+    return out + 4

@@ -8,6 +8,7 @@ from kbroker.ipc import layout as sm
 from kbroker.ipc.ring import HEAD, ring_entry, ring_free
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64, store_i64, store_release
+from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, skip_tags
 from kbroker.metrics.histogram_kernel import add
 from kbroker.metrics.layout import REJECTED_BYTES
@@ -95,8 +96,6 @@ from kbroker.net.layout import (
     WK_APPEND,
     WK_PUSHED,
     WORKER_WORDS,
-    get,
-    put,
 )
 from kbroker.net.topic_kernel import topic_by_id, topic_by_name
 from kbroker.protocol import batch_layout as rb

@@ -2,7 +2,8 @@
 
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import copy, load_i32_be, store_i16_be, store_i32_be, store_i64_be, store_u8
-from kbroker.kernels.wire import read_length, skip_tags
+from kbroker.kernels.rows import get
+from kbroker.kernels.wire import read_length, skip_tags, write_count
 from kbroker.net.admit_kernel import FLEXIBLE, TOPIC_IDS
 from kbroker.net.layout import (
     CX_REQUESTS,
@@ -19,32 +20,11 @@ from kbroker.net.layout import (
     RS_ERROR,
     RS_LOG_START,
     RS_NEXT,
-    get,
 )
 
 LOG_START_OFFSET = 5  # first versions of fields
 RECORD_ERRORS = 8
 ANYWHERE = 1 << 62  # the request was scanned: every length in it fits
-
-
-@inlined
-def write_uvarint(out: int, value: int) -> int:
-    """Write an unsigned varint; returns the address behind it."""
-    while value > 0x7F:
-        store_u8(out, (value & 0x7F) | 0x80)
-        out += 1
-        value >>= 7
-    store_u8(out, value)
-    return out + 1
-
-
-@inlined
-def write_count(out: int, count: int, compact: bool) -> int:
-    """Write an array's length."""
-    if compact:
-        return write_uvarint(out, count + 1)
-    store_i32_be(out, count)
-    return out + 4
 
 
 @inlined

@@ -16,7 +16,11 @@ from kbroker.kernels.memory import (
     store_i32_be,
     store_i64_be,
 )
-from kbroker.net.layout import CX_NOW_MS, CX_WALK_MAX_TIMESTAMP, get
+from kbroker.kernels.rows import get
+from kbroker.net.layout import (
+    CX_NOW_MS,
+    CX_WALK_MAX_TIMESTAMP,
+)
 from kbroker.net.record_kernel import WALK_BROKEN, WALK_FINE, walk_records
 from kbroker.protocol import batch_layout as rb
 

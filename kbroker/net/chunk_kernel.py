@@ -7,6 +7,7 @@ again first.
 
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_i64, store_i64
+from kbroker.kernels.rows import get, put
 from kbroker.net.layout import (
     CH_REFS,
     CH_RUN,
@@ -20,8 +21,6 @@ from kbroker.net.layout import (
     CX_FREE_CHUNK_COUNT,
     CX_FREE_CHUNK_LOW,
     CX_FREE_CHUNKS,
-    get,
-    put,
 )
 
 ALIGNMENT = 64

@@ -8,6 +8,7 @@ from kbroker.kernels.cache import MEASURED
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import clock_gettime
 from kbroker.kernels.memory import load_i64
+from kbroker.kernels.rows import get
 from kbroker.metrics.histogram_kernel import add, observe
 from kbroker.metrics.layout import (
     ERROR_COUNT,
@@ -46,7 +47,6 @@ from kbroker.net.layout import (
     RS_ERROR,
     RS_NEXT,
     RS_REQUEST,
-    get,
 )
 
 PRODUCE = 0

@@ -12,7 +12,9 @@ from kbroker.kernels.memory import (
     store_i64_be,
     store_u8,
 )
-from kbroker.net.answer_kernel import write_count, write_uvarint
+from kbroker.kernels.rows import get, put
+from kbroker.kernels.wire import write_count, write_uvarint
+from kbroker.net.connection_kernel import events_left
 from kbroker.net.fetch_layout import (
     CX_PART_COUNT,
     CX_PARTS,
@@ -59,10 +61,7 @@ from kbroker.net.layout import (
     TP_ID_LOW,
     TP_NAME,
     TP_NAME_LENGTH,
-    get,
-    put,
 )
-from kbroker.net.queue_kernel import events_left
 from kbroker.protocol import batch_layout as rb
 
 PREFERRED_REPLICA = 11

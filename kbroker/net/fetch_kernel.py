@@ -11,6 +11,8 @@ from kbroker.kernels.memory import (
     load_i64,
     store_i64,
 )
+from kbroker.kernels.rows import get, put
+from kbroker.net.connection_kernel import connection_row
 from kbroker.net.count_kernel import count_fetch
 from kbroker.net.fetch_answer_kernel import build, has_room, select
 from kbroker.net.fetch_layout import (
@@ -58,10 +60,7 @@ from kbroker.net.layout import (
     CX_NOW_MS,
     CX_OUT,
     CX_OUT_USED,
-    get,
-    put,
 )
-from kbroker.net.queue_kernel import connection_row
 
 INT32_MAX = (1 << 31) - 1
 

@@ -7,6 +7,7 @@ from kbroker.ipc import layout as sm
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import lseek, pread, syscall
 from kbroker.kernels.memory import load_i32_be, load_i64_be
+from kbroker.kernels.rows import get, put
 from kbroker.kernels.search import FOUND, NOT_HERE, PLACE_POSITION, PLACE_SIZE, locate
 from kbroker.net.fetch_layout import (
     CN_NEXT,
@@ -54,7 +55,12 @@ from kbroker.net.fetch_layout import (
     WAITING,
 )
 from kbroker.net.fetch_request_kernel import plan_row
-from kbroker.net.layout import CX_READS, CX_SCRATCH, CX_SEGMENTS, CX_SLOTS, get, put
+from kbroker.net.layout import (
+    CX_READS,
+    CX_SCRATCH,
+    CX_SEGMENTS,
+    CX_SLOTS,
+)
 from kbroker.net.slot_kernel import snapshot
 from kbroker.protocol import batch_layout as rb
 

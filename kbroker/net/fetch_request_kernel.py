@@ -2,6 +2,7 @@
 
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64, load_i64_be
+from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, skip_request_header, skip_tags
 from kbroker.net.fetch_layout import (
     CX_PLAN,
@@ -53,8 +54,6 @@ from kbroker.net.layout import (
     TOPIC_WORDS,
     TP_COUNT,
     TP_PARTITIONS,
-    get,
-    put,
 )
 from kbroker.net.topic_kernel import topic_by_id, topic_by_name
 

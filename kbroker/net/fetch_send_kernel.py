@@ -19,6 +19,17 @@ from kbroker.kernels.libc import (
     write,
 )
 from kbroker.kernels.memory import load_i64, store_i64
+from kbroker.kernels.rows import get, put
+from kbroker.net.connection_kernel import (
+    arm,
+    connection_row,
+    events_left,
+    lose,
+    mark_dirty,
+    mark_stalled,
+    note_sent,
+    tell,
+)
 from kbroker.net.fetch_layout import (
     CN_BOX,
     CX_PART_COUNT,
@@ -31,20 +42,15 @@ from kbroker.net.fetch_layout import (
 )
 from kbroker.net.layout import (
     CN_ARMED,
-    CN_BYTES_OUT,
     CN_FD,
     CN_FLAGS,
-    CN_LAST_NS,
     CX_EVENT_COUNT,
     CX_EVENTS,
-    CX_NOW_NS,
     CX_OUT,
     CX_OUT_USED,
     CX_SCRATCH,
-    CX_STAT_BYTES_OUT,
     EPOLLOUT,
     EV_C,
-    EVENT_CLOSED,
     EVENT_RETURNED,
     EVENT_UNSENT,
     EVENT_UNSENT_FILE,
@@ -54,8 +60,6 @@ from kbroker.net.layout import (
     FLAG_OPEN,
     FLAG_OUT_BLOCKED,
     FLAG_SENDING,
-    get,
-    put,
 )
 from kbroker.net.outbox_kernel import empty_box, fill_box, free_box
 from kbroker.net.outbox_layout import (
@@ -72,7 +76,6 @@ from kbroker.net.outbox_layout import (
     CX_SENT,
     RECORD_BYTES,
 )
-from kbroker.net.queue_kernel import arm, connection_row, events_left, mark_dirty, mark_stalled, tell
 
 
 @inlined
@@ -105,20 +108,6 @@ def _send_file(cx: int, fd: int, source: int, position: int, left: int) -> int:
             return total if error == EAGAIN else -1
         total += sent
     return total
-
-
-@inlined
-def _fail(cx: int, connection: int, error: int) -> None:
-    row = connection_row(cx, connection)
-    put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_CLOSING)
-    tell(cx, EVENT_CLOSED, connection, error, 0)
-
-
-@inlined
-def _note_sent(cx: int, row: int, sent: int) -> None:
-    put(row, CN_BYTES_OUT, get(row, CN_BYTES_OUT) + sent)
-    put(row, CN_LAST_NS, get(cx, CX_NOW_NS))
-    put(cx, CX_STAT_BYTES_OUT, get(cx, CX_STAT_BYTES_OUT) + sent)
 
 
 @inlined
@@ -167,7 +156,7 @@ def send_parts(cx: int, connection: int, end: int) -> None:
         else:
             sent = _send_file(cx, fd, get(part, PA_FD), start, length)
         if sent < 0:
-            _fail(cx, connection, errno())
+            lose(cx, connection, errno())
             return
         total += sent
         if sent < length:
@@ -181,7 +170,7 @@ def send_parts(cx: int, connection: int, end: int) -> None:
                 put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_OUT_BLOCKED)
                 _hand_over(cx, connection, number, end)
             break
-    _note_sent(cx, row, total)
+    note_sent(cx, row, total)
 
 
 # --- what is in an outbox ------------------------------------------------------------------------------------------
@@ -213,9 +202,9 @@ def _send_on(cx: int, connection: int, box: int) -> None:
 def _tried(cx: int, connection: int, box: int) -> None:
     """An outbox was emptied as far as possible: note what left, and what comes next."""
     row = connection_row(cx, connection)
-    _note_sent(cx, row, get(box, BX_MOVED))
+    note_sent(cx, row, get(box, BX_MOVED))
     if get(box, BX_ERROR) != 0:
-        _fail(cx, connection, get(box, BX_ERROR))
+        lose(cx, connection, get(box, BX_ERROR))
     elif get(box, BX_NEXT) < get(box, BX_COUNT):
         arm(cx, connection, EPOLLOUT)
     else:

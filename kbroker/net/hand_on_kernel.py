@@ -1,19 +1,19 @@
 """Requests that control serves: into a block for its link as they arrive, and its answers sent, without Python."""
 
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import EAGAIN, MSG_DONTWAIT, MSG_NOSIGNAL, clock_gettime, errno, send
+from kbroker.kernels.libc import clock_gettime
 from kbroker.kernels.memory import copy, load_i16_be, load_i32, load_i64, store_i32, store_i64
+from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import skip_request_header
 from kbroker.metrics.histogram_kernel import add
 from kbroker.metrics.layout import PHASE_LOCAL, PHASE_QUEUE, PHASE_TOTAL, RESPONSE_BYTES
+from kbroker.net.connection_kernel import arm, connection_row, events_left, mark_stalled, send_once, tell
 from kbroker.net.count_kernel import count_request, observe_phase
 from kbroker.net.layout import (
     CN_API,
     CN_BEGAN_NS,
-    CN_BYTES_OUT,
     CN_CALL,
     CN_CHUNK,
-    CN_FD,
     CN_FLAGS,
     CN_LAST_NS,
     CN_PEER,
@@ -29,11 +29,9 @@ from kbroker.net.layout import (
     CX_METRICS,
     CX_NOW_NS,
     CX_SCRATCH,
-    CX_STAT_BYTES_OUT,
     EPOLLIN,
     EPOLLRDHUP,
     EVENT_ANSWER_REST,
-    EVENT_CLOSED,
     EVENT_UNANSWERED,
     FLAG_BUSY,
     FLAG_CLOSING,
@@ -47,10 +45,7 @@ from kbroker.net.layout import (
     HANDED_HIGHEST,
     HANDED_LOWEST,
     HANDED_WORDS,
-    get,
-    put,
 )
-from kbroker.net.queue_kernel import arm, connection_row, events_left, mark_stalled, tell
 
 HEAD_BYTES = 24  # of a message of a block, see ipc/block.py
 ROW_BITS = 24
@@ -122,19 +117,10 @@ def _count(cx: int, row: int, size: int) -> None:
 def _send(cx: int, connection: int, address: int, size: int, position: int) -> None:
     """One send of an answer; a rest is Python's to send. position: of the answer in its block."""
     row = connection_row(cx, connection)
-    sent = send(get(row, CN_FD), address, size, MSG_DONTWAIT | MSG_NOSIGNAL)
-    if sent < 0:
-        error = errno()
-        if error != EAGAIN:
-            put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_CLOSING)
-            tell(cx, EVENT_CLOSED, connection, error, 0)
-            return
-        sent = 0
-    put(row, CN_BYTES_OUT, get(row, CN_BYTES_OUT) + sent)
-    put(row, CN_LAST_NS, get(cx, CX_NOW_NS))
-    put(cx, CX_STAT_BYTES_OUT, get(cx, CX_STAT_BYTES_OUT) + sent)
-    if sent < size:
+    sent = send_once(cx, connection, address, size)
+    if 0 <= sent < size:
         tell(cx, EVENT_ANSWER_REST, connection, position + sent, size - sent)
+    if sent < size:
         return
     flags = get(row, CN_FLAGS) & ~FLAG_BUSY
     put(row, CN_FLAGS, flags)

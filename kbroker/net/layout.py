@@ -3,22 +3,6 @@
 All are private to the process. A row's address is ``table + index * WORDS * 8``; ``get`` and ``put`` access a word.
 """
 
-from kbroker.kernels.jit import inlined
-from kbroker.kernels.memory import load_i64, store_i64
-
-
-@inlined
-def get(row: int, word: int) -> int:
-    """Word of a row."""
-    return load_i64(row + 8 * word)
-
-
-@inlined
-def put(row: int, word: int, value: int) -> None:
-    """Set a word of a row."""
-    store_i64(row + 8 * word, value)
-
-
 # --- context: one row a process; addresses of everything else, and the state of the pump ------------------
 CONTEXT_WORDS = 96
 CX_CONNECTIONS = 0

@@ -4,6 +4,7 @@ from kbroker.ipc import layout as sm
 from kbroker.ipc.ring import ring_ready
 from kbroker.kernels.jit import kernel
 from kbroker.kernels.memory import load_acquire
+from kbroker.kernels.rows import get, put
 from kbroker.net.check_kernel import NOT_LEADER_OR_FOLLOWER
 from kbroker.net.layout import (
     CX_RESULTS,
@@ -18,8 +19,6 @@ from kbroker.net.layout import (
     WK_COMPLETION,
     WK_RECOVERED,
     WORKER_WORDS,
-    get,
-    put,
 )
 from kbroker.net.queue_kernel import settle
 

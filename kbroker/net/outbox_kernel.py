@@ -14,6 +14,7 @@ from kbroker.kernels.libc import (
     write,
 )
 from kbroker.kernels.memory import copy, load_i64, store_i64
+from kbroker.kernels.rows import get, put
 from kbroker.net.fetch_layout import (
     CX_PART_COUNT,
     CX_PARTS,
@@ -23,7 +24,6 @@ from kbroker.net.fetch_layout import (
     PA_START,
     PART_WORDS,
 )
-from kbroker.net.layout import get, put
 from kbroker.net.outbox_layout import (
     BOX_PART_WORDS,
     BOX_PARTS,

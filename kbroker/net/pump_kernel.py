@@ -5,6 +5,17 @@ from kbroker.ipc.ring import ring_ready, wake
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import clock_gettime, epoll_ctl, epoll_wait
 from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64
+from kbroker.kernels.rows import get, put
+from kbroker.net.connection_kernel import (
+    EPOLL_DATA,
+    EPOLL_STRIDE,
+    arm,
+    connection_row,
+    events_left,
+    mark_dirty,
+    mark_stalled,
+    tell,
+)
 from kbroker.net.fetch_send_kernel import forget_box, go_on_sending, take_back
 from kbroker.net.layout import (
     CN_CALL,
@@ -47,21 +58,8 @@ from kbroker.net.layout import (
     WK_LINE,
     WK_PUSHED,
     WORKER_WORDS,
-    get,
-    put,
 )
-from kbroker.net.queue_kernel import (
-    EPOLL_DATA,
-    EPOLL_STRIDE,
-    answer_dirty,
-    arm,
-    connection_row,
-    events_left,
-    mark_dirty,
-    mark_stalled,
-    take_completions,
-    tell,
-)
+from kbroker.net.queue_kernel import answer_dirty, take_completions
 from kbroker.net.receive_kernel import (
     drop_region,
     forget_requests,

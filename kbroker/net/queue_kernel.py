@@ -1,68 +1,51 @@
 """The queue of produce requests of each connection: completions settle them, answers leave in order, once a turn."""
 
-import platform
-
 from kbroker.ipc import layout as sm
 from kbroker.ipc.ring import TAIL, ring_entry, ring_ready
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import EAGAIN, MSG_DONTWAIT, MSG_NOSIGNAL, epoll_ctl, errno, send
-from kbroker.kernels.memory import load_i64, store_i32, store_i64, store_release
+from kbroker.kernels.memory import load_i64, store_release
+from kbroker.kernels.rows import get, put
 from kbroker.net.admit_kernel import give_result
 from kbroker.net.answer_kernel import write_answer
 from kbroker.net.chunk_kernel import release
+from kbroker.net.connection_kernel import (
+    connection_row,
+    events_left,
+    mark_dirty,
+    mark_stalled,
+    send_once,
+    tell,
+)
 from kbroker.net.count_kernel import PRODUCE, count_completion, count_produce, count_response
 from kbroker.net.layout import (
-    CN_ARMED,
-    CN_BYTES_OUT,
     CN_DIRTY_NEXT,
-    CN_FD,
     CN_FLAGS,
     CN_HEAD,
-    CN_LAST_NS,
     CN_QUEUED,
-    CN_STALLED_NEXT,
     CN_TAIL,
-    CONNECTION_WORDS,
-    CX_CONNECTIONS,
     CX_DIRTY,
-    CX_EPOLL_FD,
-    CX_EVENT_CAPACITY,
-    CX_EVENT_COUNT,
-    CX_EVENTS,
     CX_FREE_REQUEST,
     CX_FREE_REQUESTS,
-    CX_NOW_NS,
     CX_OUT,
     CX_OUT_BYTES,
     CX_OUT_USED,
     CX_REQUESTS,
     CX_RESULTS,
     CX_RING_ENTRIES,
-    CX_SCRATCH,
-    CX_STALLED,
-    CX_STAT_BYTES_OUT,
     CX_TOKEN_EPOCH,
     CX_WORKER_COUNT,
     CX_WORKERS,
-    EPOLL_MODIFY,
-    EV_A,
-    EV_B,
-    EV_CONNECTION,
-    EV_KIND,
     EVENT_ADVANCED,
     EVENT_ANSWER,
-    EVENT_CLOSED,
     EVENT_FAILED,
     EVENT_READ_AHEAD,
     EVENT_UNSENT,
     EVENT_UNVERIFIED,
-    EVENT_WORDS,
     FLAG_CLOSING,
     FLAG_DIRTY,
     FLAG_DRAINING,
     FLAG_OPEN,
     FLAG_OUT_BLOCKED,
-    FLAG_STALLED,
     FLAG_VERIFYING,
     REQUEST_WORDS,
     RESULT_DEEP,
@@ -92,71 +75,7 @@ from kbroker.net.layout import (
     TOKEN_RESULT_BITS,
     WK_COMPLETION,
     WORKER_WORDS,
-    get,
-    put,
 )
-
-PACKED = platform.machine() in ("x86_64", "AMD64")  # struct epoll_event is packed there alone
-EPOLL_DATA = 4 if PACKED else 8
-EPOLL_STRIDE = 12 if PACKED else 16
-
-
-@inlined
-def connection_row(cx: int, connection: int) -> int:
-    """Address of a connection's row."""
-    return get(cx, CX_CONNECTIONS) + connection * CONNECTION_WORDS * 8
-
-
-@inlined
-def arm(cx: int, connection: int, mask: int) -> None:
-    """Set what epoll reports of a connection."""
-    row = connection_row(cx, connection)
-    if get(row, CN_ARMED) != mask:
-        put(row, CN_ARMED, mask)
-        event = get(cx, CX_SCRATCH)
-        store_i32(event, mask)
-        store_i64(event + EPOLL_DATA, connection)
-        epoll_ctl(get(cx, CX_EPOLL_FD), EPOLL_MODIFY, get(row, CN_FD), event)
-
-
-@inlined
-def events_left(cx: int) -> int:
-    """Events that still fit in this turn."""
-    return get(cx, CX_EVENT_CAPACITY) - get(cx, CX_EVENT_COUNT)
-
-
-@inlined
-def tell(cx: int, kind: int, connection: int, a: int, b: int) -> None:
-    """An event for Python; the caller has made sure that it fits."""
-    count = get(cx, CX_EVENT_COUNT)
-    event = get(cx, CX_EVENTS) + count * EVENT_WORDS * 8
-    put(event, EV_KIND, kind)
-    put(event, EV_CONNECTION, connection)
-    put(event, EV_A, a)
-    put(event, EV_B, b)
-    put(cx, CX_EVENT_COUNT, count + 1)
-
-
-@inlined
-def mark_dirty(cx: int, connection: int) -> None:
-    """Have the connection's answers built in this turn."""
-    row = connection_row(cx, connection)
-    flags = get(row, CN_FLAGS)
-    if flags & FLAG_DIRTY == 0:
-        put(row, CN_FLAGS, flags | FLAG_DIRTY)
-        put(row, CN_DIRTY_NEXT, get(cx, CX_DIRTY))
-        put(cx, CX_DIRTY, connection)
-
-
-@inlined
-def mark_stalled(cx: int, connection: int) -> None:
-    """Have the connection's received bytes looked at again, in this turn or when there is room."""
-    row = connection_row(cx, connection)
-    flags = get(row, CN_FLAGS)
-    if flags & FLAG_STALLED == 0:
-        put(row, CN_FLAGS, flags | FLAG_STALLED)
-        put(row, CN_STALLED_NEXT, get(cx, CX_STALLED))
-        put(cx, CX_STALLED, connection)
 
 
 @inlined
@@ -284,18 +203,8 @@ def pop_head(cx: int, connection: int) -> None:
 def send_some(cx: int, connection: int, address: int, size: int) -> None:
     """One send; what the socket does not take stays where it is, and Python is told."""
     row = connection_row(cx, connection)
-    sent = send(get(row, CN_FD), address, size, MSG_DONTWAIT | MSG_NOSIGNAL)
-    if sent < 0:
-        error = errno()
-        if error != EAGAIN:
-            put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_CLOSING)
-            tell(cx, EVENT_CLOSED, connection, error, 0)
-            return
-        sent = 0
-    put(row, CN_BYTES_OUT, get(row, CN_BYTES_OUT) + sent)
-    put(row, CN_LAST_NS, get(cx, CX_NOW_NS))
-    put(cx, CX_STAT_BYTES_OUT, get(cx, CX_STAT_BYTES_OUT) + sent)
-    if sent < size:
+    sent = send_once(cx, connection, address, size)
+    if 0 <= sent < size:
         put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_OUT_BLOCKED)
         put(cx, CX_OUT_USED, address + size - get(cx, CX_OUT))
         tell(cx, EVENT_UNSENT, connection, address + sent, size - sent)

@@ -8,10 +8,12 @@ up to CN_LIMIT.
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import EAGAIN, EINTR, MSG_DONTWAIT, errno, recv
 from kbroker.kernels.memory import copy, load_i16_be, load_i32_be
+from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import skip_request_header
 from kbroker.net.admit_kernel import FLEXIBLE, MALFORMED, admit, rings_have, scan
 from kbroker.net.check_kernel import CORRUPT_MESSAGE
 from kbroker.net.chunk_kernel import ensure_room, hold, release, reserve
+from kbroker.net.connection_kernel import arm, connection_row, events_left, mark_stalled, tell
 from kbroker.net.count_kernel import PRODUCE, count_queued, parse_begins, parse_ends
 from kbroker.net.fetch_kernel import serve
 from kbroker.net.fetch_layout import SERVED, WAITING
@@ -84,10 +86,8 @@ from kbroker.net.layout import (
     RQ_TIMEOUT,
     RQ_TOPICS,
     RQ_VERSION,
-    get,
-    put,
 )
-from kbroker.net.queue_kernel import arm, connection_row, events_left, mark_stalled, request_done, tell
+from kbroker.net.queue_kernel import request_done
 
 MIN_ROOM = 16384  # of the current chunk, to receive into it
 UNKNOWN_SIZE_ROOM = 4096  # reserved for a frame whose size has not arrived

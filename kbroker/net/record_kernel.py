@@ -5,8 +5,11 @@ Kafka reads every record of a produced batch before it appends; so do we where t
 
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import load_i32_be, load_i64_be
+from kbroker.kernels.rows import put
 from kbroker.kernels.wire import read_varint
-from kbroker.net.layout import CX_WALK_MAX_TIMESTAMP, put
+from kbroker.net.layout import (
+    CX_WALK_MAX_TIMESTAMP,
+)
 from kbroker.protocol import batch_layout as rb
 
 WALK_FINE = 0

@@ -4,6 +4,7 @@ from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import load_i64
+from kbroker.kernels.rows import get
 from kbroker.net.layout import (
     CX_ID_INDEX,
     CX_INDEX_MASK,
@@ -14,7 +15,6 @@ from kbroker.net.layout import (
     TP_ID_LOW,
     TP_NAME,
     TP_NAME_LENGTH,
-    get,
 )
 
 

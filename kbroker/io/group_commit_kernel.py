@@ -12,10 +12,11 @@ from kbroker.io import append_row as ar
 from kbroker.io import drain_layout as ds
 from kbroker.io.completion_kernel import CLOCK_MONOTONIC, clock_ns, notify, wake_clients
 from kbroker.io.delayed_produce_kernel import release
+from kbroker.io.publish_kernel import publish_durable
 from kbroker.ipc import layout as sm
 from kbroker.kernels.jit import external, inlined, kernel
 from kbroker.kernels.libc import read, write
-from kbroker.kernels.memory import fence, load_i64, store_i64, store_release
+from kbroker.kernels.memory import fence, load_i64, store_i64
 from kbroker.metrics.histogram_kernel import observe
 
 Words = NDArray[np.int64]
@@ -87,29 +88,6 @@ def ask_syncs(env: Words, slots: Table, rows: Table, syncs: Table, touched: Word
         else:
             whole = True
     return not send_syncs(env, syncs, records) or whole
-
-
-@inlined
-def publish_durable(slots: Table, row: Words, slot: int, sync: Words) -> None:
-    """What a sync has put on disk, as one group; with write.caching=false the high watermark moves with it."""
-    words = slots[slot]
-    sequence = words.ctypes.data + 8 * sm.SLOT_SEQUENCE
-    store_release(sequence, load_i64(sequence) + 1)
-    fence()
-    words[sm.SLOT_DURABLE] = max(words[sm.SLOT_DURABLE], sync[ds.SYNC_NEXT_OFFSET])
-    waits = words[sm.SLOT_FLAGS] & sm.ACKS_WAIT
-    if waits == sm.FLAG_DURABLE and sync[ds.SYNC_NEXT_OFFSET] > words[sm.SLOT_HIGH_WATERMARK]:
-        words[sm.SLOT_HIGH_WATERMARK] = sync[ds.SYNC_NEXT_OFFSET]
-        words[sm.SLOT_HW_BASE] = sync[ds.SYNC_SEGMENT_BASE]
-        words[sm.SLOT_HW_POSITION] = sync[ds.SYNC_POSITION]
-        if sync[ds.SYNC_NEXT_OFFSET] == words[sm.SLOT_LOG_END]:  # an empty new segment may begin there
-            words[sm.SLOT_HW_BASE] = words[sm.SLOT_ACTIVE_BASE]
-            words[sm.SLOT_HW_POSITION] = words[sm.SLOT_ACTIVE_END]
-        stable = words[sm.SLOT_HIGH_WATERMARK]
-        if 0 <= row[ar.ROW_FIRST_UNSTABLE] < stable:
-            stable = row[ar.ROW_FIRST_UNSTABLE]
-        words[sm.SLOT_LAST_STABLE] = stable
-    store_release(sequence, load_i64(sequence) + 1)
 
 
 @inlined
