@@ -8,14 +8,17 @@ COORDINATOR_NOT_AVAILABLE.
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.control.machine import Coordinator
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.find_coordinator import (
-    Coordinator,
+    Coordinator as Found,
+)
+from kbroker.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
@@ -26,19 +29,44 @@ NAMES: Mapping[int, str] = {GROUP: "group", TRANSACTION: "transaction", SHARE: "
 NO_NODE = (-1, "", -1)
 
 
-async def handle(ctx: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+def handle(
+    ctx: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     """This node, once the coordinator's topic exists."""
     if request.key_type not in NAMES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {request.key_type}")
+    coordinator = ctx.broker.coordinators.get(request.key_type)
+    keys = request.coordinator_keys if ctx.version >= 4 else [request.key]
+    if (
+        coordinator is None
+        or coordinator.is_ready
+        or all(_refusal(ctx, request.key_type, key) for key in keys)
+    ):
+        return _answer(ctx, request, None)
+    return _made_ready(ctx, request, coordinator)
+
+
+async def _made_ready(
+    ctx: RequestContext, request: FindCoordinatorRequest, coordinator: Coordinator
+) -> FindCoordinatorResponse:
+    try:
+        await coordinator.ready()
+    except KafkaError:
+        return _answer(ctx, request, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    return _answer(ctx, request, None)
+
+
+def _answer(
+    ctx: RequestContext, request: FindCoordinatorRequest, unavailable: KafkaError | None
+) -> FindCoordinatorResponse:
     if ctx.version >= 4:
         coordinators = []
         for key in request.coordinator_keys:
-            error = await _error(ctx, request.key_type, key)
+            error = _refusal(ctx, request.key_type, key) or unavailable
             node = NO_NODE if error else _node(ctx)
-            coordinators.append(Coordinator(key, *node, error.code if error else ErrorCode.NONE, ""))
+            coordinators.append(Found(key, *node, error.code if error else ErrorCode.NONE, ""))
         return FindCoordinatorResponse(coordinators=coordinators)
-    error = await _error(ctx, request.key_type, request.key)
-    if error:
+    if error := _refusal(ctx, request.key_type, request.key) or unavailable:
         raise error
     node_id, host, port = _node(ctx)
     return FindCoordinatorResponse(error_message="NONE", node_id=node_id, host=host, port=port)
@@ -48,9 +76,7 @@ def refuse(request: FindCoordinatorRequest, error: KafkaError, version: int) -> 
     """The request failed as a whole."""
     node_id, host, port = NO_NODE
     if version >= 4:
-        coordinators = [
-            Coordinator(key, *NO_NODE, error.code, error.message) for key in request.coordinator_keys
-        ]
+        coordinators = [Found(key, *NO_NODE, error.code, error.message) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=coordinators)
     return FindCoordinatorResponse(
         error_code=error.code, error_message=error.message, node_id=node_id, host=host, port=port
@@ -61,16 +87,11 @@ def _node(ctx: RequestContext) -> tuple[int, str, int]:
     return ctx.nodes()[0]
 
 
-async def _error(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:
-    coordinator = ctx.broker.coordinators.get(key_type)
+def _refusal(ctx: RequestContext, key_type: int, key: str) -> KafkaError | None:
     if key_type == SHARE and (ctx.version < 6 or not is_share_key(key)):
         return KafkaError(ErrorCode.INVALID_REQUEST)
-    if coordinator is None:
+    if key_type not in ctx.broker.coordinators:
         return KafkaError(ErrorCode.INVALID_REQUEST, f"There is no {NAMES[key_type]} coordinator")
-    try:
-        await coordinator.ready()
-    except KafkaError:
-        return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return None
 
 

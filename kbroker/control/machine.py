@@ -123,6 +123,10 @@ class Coordinator(Protocol):
     def partition_for(self, key: str) -> int:
         """Partition of the internal topic that holds the key's records."""
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether ``ready`` has nothing to do."""
+
     async def ready(self) -> None:
         """Make the internal topic if there is none. Raises KafkaError when it can not be made."""
 

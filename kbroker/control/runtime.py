@@ -97,6 +97,12 @@ class Runtime:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return positive_hash(key) % len(topic.partitions)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether ``ready`` has nothing to do."""
+        topic = self._broker.catalogue.get(self.topic)
+        return topic is not None and len(self.loaded) >= len(topic.partitions)
+
     async def ready(self) -> None:
         """Make the topic if there is none, load what is new of it. Raises KafkaError."""
         await ensure(self._broker, self.topic)

@@ -45,6 +45,10 @@ class Coordinator:
     def partition_for(self, key: str) -> int:
         return 0
 
+    @property
+    def is_ready(self) -> bool:
+        return self.made > 0
+
     async def ready(self) -> None:
         self.made += 1
 
@@ -53,12 +57,21 @@ class Coordinator:
 def test_the_coordinator_is_this_node_once_its_topic_is_there(made: World, version: int) -> None:
     made.broker.coordinators[0] = coordinator = Coordinator()
     request = FindCoordinatorRequest("g", 0, ["g", "h"])
-    answer: Any = asyncio.run(ask(made.broker, ApiKey.FIND_COORDINATOR, version, request))
-    found = answer.coordinators if version >= 4 else [answer]
-    assert [(each.error_code, each.node_id, each.host, each.port) for each in found] == [
-        (0, 1, "127.0.0.1", 9092)
-    ] * len(found)
-    assert coordinator.made == len(found) == (2 if version >= 4 else 1)
+    for _ in range(2):
+        answer: Any = asyncio.run(ask(made.broker, ApiKey.FIND_COORDINATOR, version, request))
+        found = answer.coordinators if version >= 4 else [answer]
+        assert [(each.error_code, each.node_id, each.host, each.port) for each in found] == [
+            (0, 1, "127.0.0.1", 9092)
+        ] * (2 if version >= 4 else 1)
+        assert coordinator.made == 1
+
+
+def test_a_share_coordinator_is_not_made_for_keys_that_are_none(made: World) -> None:
+    made.broker.coordinators[2] = coordinator = Coordinator()
+    asked = FindCoordinatorRequest("", 2, ["group", "group:x:0"])
+    answer: Any = asyncio.run(ask(made.broker, ApiKey.FIND_COORDINATOR, 6, asked))
+    assert [found.error_code for found in answer.coordinators] == [ErrorCode.INVALID_REQUEST] * 2
+    assert coordinator.made == 0
 
 
 @pytest.mark.parametrize(("version", "key_type"), [(6, 9), (1, 2), (5, 2), (6, 2)])
