@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Shell, Target
-from tests.cli.test_groups import member
+from tests.cli.member import member
 
 HOUR_MS = 3_600_000
 BASE_MS = 1_700_000_000_000

@@ -5,8 +5,25 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.peer.kbroker_node import KBroker
+
 Position = dict[int, int]
 """Partition -> offset."""
+
+
+def create_topic(node: KBroker, name: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
+
+
+def produce(node: KBroker, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    for number in range(count):
+        producer.produce(topic, key=str(number), value=f"value {number}")
+    assert producer.flush(30) == 0
 
 
 class GroupConsumer(Protocol):

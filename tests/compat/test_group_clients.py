@@ -4,10 +4,8 @@ import re
 import time
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.compat.group_clients import CLIENTS, Confluent, GroupConsumer, poll_until
+from tests.compat.group_clients import CLIENTS, Confluent, GroupConsumer, create_topic, poll_until, produce
 from tests.conftest import BrokerFactory
 from tests.peer.kbroker_node import KBroker
 from tests.peer.tools import run_tool
@@ -20,18 +18,6 @@ TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 @pytest.fixture
 def node(broker_factory: BrokerFactory) -> KBroker:
     return broker_factory({"group.initial.rebalance.delay.ms": "200"})
-
-
-def create_topic(node: KBroker, name: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1)])[name].result()
-
-
-def produce(node: KBroker, topic: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": node.bootstrap})
-    for number in range(count):
-        producer.produce(topic, key=str(number), value=f"value {number}")
-    assert producer.flush(30) == 0
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -1,15 +1,13 @@
 """Group requests to kbroker and to Apache Kafka 4.3.1: the same conversations, the same answers."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.compat import group_scripts, share_scripts, streams_scripts
 from tests.compat.group_talk import Talk
-from tests.compat.raw import SocketPeer, differences
-from tests.peer.apache_kafka import ApacheKafka
-from tests.peer.kbroker_node import KBroker
+from tests.compat.raw import SocketPeer
+from tests.compat.side_by_side import raw_peers, side_by_side, unlike
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 
@@ -22,15 +20,8 @@ def peers(
     tmp_path_factory: pytest.TempPathFactory, kafka_jars: str
 ) -> Iterator[tuple[SocketPeer, SocketPeer]]:
     """Apache Kafka and kbroker with the same settings."""
-    folder: Path = tmp_path_factory.mktemp("groups")
-    kafka, broker = ApacheKafka(folder / "kafka"), KBroker(folder / "kbroker", SETTINGS)
-    try:
-        kafka.start(SETTINGS)
-        broker.start()
-        yield SocketPeer(kafka.port, "raw"), SocketPeer(int(broker.bootstrap.rpartition(":")[2]), "raw")
-    finally:
-        broker.stop()
-        kafka.stop()
+    with side_by_side(tmp_path_factory.mktemp("groups"), SETTINGS) as both:
+        yield raw_peers(*both)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -42,11 +33,4 @@ def test_answers_are_alike(peers: tuple[SocketPeer, SocketPeer], name: str) -> N
         SCRIPTS[name](talk)
         talk.close()
         said.append(talk.lines)
-    wanted, found = said
-    assert [label for label, _ in wanted] == [label for label, _ in found]
-    unlike = {
-        f"{index} {label}": lines
-        for index, ((label, theirs), (_, ours)) in enumerate(zip(wanted, found, strict=True))
-        if (lines := differences(theirs, ours))
-    }
-    assert not unlike
+    assert not unlike(*said)

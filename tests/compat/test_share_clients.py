@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import OFFSET_END, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.compat.test_group_clients import create_topic, produce
+from tests.compat.group_clients import create_topic, produce
 from tests.conftest import BrokerFactory
 from tests.peer.kbroker_node import KBroker
 from tests.peer.tools import run_tool

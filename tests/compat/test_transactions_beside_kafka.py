@@ -10,10 +10,9 @@ from kbroker.protocol.coordinator_records.transaction_log import TransactionLogK
 from kbroker.protocol.record_types import decode_record
 from kbroker.protocol.records import read_all
 from tests.compat.raw import SocketPeer, differences
+from tests.compat.side_by_side import raw_peers, side_by_side, unlike
 from tests.compat.transaction_scripts import SCRIPTS, end_v2, mixed_versions
 from tests.compat.transaction_talk import TransactionTalk
-from tests.peer.apache_kafka import ApacheKafka
-from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 
@@ -27,16 +26,9 @@ def peers(
     tmp_path_factory: pytest.TempPathFactory, kafka_jars: str
 ) -> Iterator[tuple[SocketPeer, SocketPeer]]:
     """Apache Kafka and kbroker."""
-    folder: Path = tmp_path_factory.mktemp("transactions")
-    kafka, broker = ApacheKafka(folder / "kafka"), KBroker(folder / "kbroker")
-    try:
-        kafka.start()
-        broker.start()
+    with side_by_side(tmp_path_factory.mktemp("transactions")) as (kafka, broker):
         LOGS[:] = [kafka.log_dir, broker.data_dir]
-        yield SocketPeer(kafka.port, "raw"), SocketPeer(int(broker.bootstrap.rpartition(":")[2]), "raw")
-    finally:
-        broker.stop()
-        kafka.stop()
+        yield raw_peers(kafka, broker)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -48,14 +40,7 @@ def test_answers_are_alike(peers: tuple[SocketPeer, SocketPeer], name: str) -> N
         SCRIPTS[name](talk)
         talk.close()
         said.append(talk.lines)
-    wanted, found = said
-    assert [label for label, _ in wanted] == [label for label, _ in found]
-    unlike = [
-        f"{label}: {line}"
-        for (label, theirs), (_, ours) in zip(wanted, found, strict=True)
-        for line in differences(theirs, ours)
-    ]
-    assert not unlike, "\n".join(unlike)
+    assert not unlike(*said)
 
 
 def test_transaction_logs_hold_the_same_records(peers: tuple[SocketPeer, SocketPeer]) -> None:

@@ -22,8 +22,8 @@ from kbroker.config.describe import (
     describe_group,
     describe_topic,
 )
+from tests.config.differences import OTHER_DEFAULT
 from tests.config.kafka_admin import ConfigAdmin
-from tests.config.test_kafka_settings import OTHER_DEFAULT
 from tests.peer.apache_kafka import ApacheKafka
 
 pytestmark = pytest.mark.kafka

@@ -13,25 +13,12 @@ from kbroker.config.client_metrics import CLIENT_METRICS
 from kbroker.config.group import GROUP
 from kbroker.config.setting import Setting, render
 from kbroker.config.topic import TOPIC
+from tests.config.differences import OTHER_CHECK, OTHER_DEFAULT
 
 TABLES = {"broker": BROKER, "topic": TOPIC, "group": GROUP, "client-metrics": CLIENT_METRICS}
 FACTS_FILE = Path(__file__).with_name("kafka_settings.tsv")
 FACTS = list(csv.DictReader(FACTS_FILE.open(encoding="utf-8"), delimiter="\t", quoting=csv.QUOTE_NONE))
 
-# Where kbroker means to differ, with the reason.
-OTHER_DEFAULT = {
-    "node.id": "one node needs no number, so it need not be set",
-    "process.roles": "kbroker is always a broker and never a controller",
-    "controller.listener.names": "there are no controllers",
-    "num.network.threads": "processes, counted from the cores",
-    "num.io.threads": "processes, counted from the cores",
-}
-OTHER_CHECK = {
-    "authorizer.class.name": "no Java classes are loaded",
-    "controller.quorum.voters": "not read",
-    "controller.quorum.bootstrap.servers": "not read",
-    "max.connections.per.ip.overrides": "checked when set, not later",
-}
 OWN = {"super.users", "allow.everyone.if.no.acl.found"}  # read by Kafka's authorizer, outside its table
 
 

@@ -10,7 +10,7 @@ from kbroker.control.runtime import Runtime
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all
 from tests.control.fakes import World
-from tests.control.test_runtime import Log, Machine, puts, run
+from tests.control.runtime_scene import Log, Machine, puts, run
 
 
 def answers(asked: list[Deferred]) -> list[object]:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
@@ -21,6 +20,7 @@ from tests.compat.raw import SocketPeer
 from tests.crash.load import read_all
 from tests.crash.loop_disk import LoopDisk
 from tests.peer.kbroker_node import KBroker
+from tests.peer.scrape import scrape
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
 
@@ -138,7 +138,7 @@ def test_a_failing_disk_takes_its_log_dir_offline_and_no_other(scene: Scene) -> 
     scene.wait_until_offline()
     assert scene.offline_dirs() == {str(scene.disk.folder / "logs")}
     assert scene.read(others) == {partition: scene.acknowledged[partition] for partition in others}
-    assert "kafka_log_logmanager_offlinelogdirectorycount 1.0" in scrape(scene.broker)
+    assert scrape(scene.broker).value("kafka_log_logmanager_offlinelogdirectorycount") == 1
     admin = AdminClient({"bootstrap.servers": scene.broker.bootstrap})
     admin.create_topics([NewTopic("later", 3, 1)])["later"].result(30)
     assert not list((scene.disk.folder / "logs").glob("later-*"))
@@ -217,9 +217,3 @@ def test_without_any_log_dir_the_broker_ends(tmp_path: Path, broker_factory: Cal
         broker.kill9()
     finally:
         disk.remove()
-
-
-def scrape(broker: KBroker) -> str:
-    address = broker.logs(100_000).rpartition("metrics=")[2].split()[0]
-    with urlopen(f"{address}" if address.startswith("http") else f"http://{address}/metrics") as answer:
-        return str(answer.read().decode())

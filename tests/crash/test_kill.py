@@ -42,20 +42,9 @@ def _run(broker: KBroker, topic: str, kill: Callable[[], None]) -> None:
 def test_child_killed_under_load(role: str, broker_factory: Callable[..., KBroker]) -> None:
     broker = broker_factory(SETTINGS)
     parent = broker.pid
-    _run(broker, f"killed-{role.split()[0]}", lambda: kill_running(broker, role))
+    _run(broker, f"killed-{role.split()[0]}", lambda: broker.kill9_running(role))
     assert broker.pid == parent
     broker.stop()
-
-
-def kill_running(broker: KBroker, role: str) -> None:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            broker.kill9_child(role)
-            return
-        except (LookupError, psutil.NoSuchProcess):  # the last one's successor is not there yet
-            assert time.monotonic() < deadline, f"{role} was not restarted"
-            time.sleep(0.01)
 
 
 def test_everything_killed_under_load(broker_factory: Callable[..., KBroker]) -> None:

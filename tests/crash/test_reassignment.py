@@ -18,7 +18,6 @@ from kbroker.protocol.schema import Struct
 from tests.compat.raw import SocketPeer
 from tests.crash.load import PARTITIONS, Load, judge, read_all
 from tests.crash.sited import create, described, log_bytes, start_sites, wait_for_in_sync
-from tests.crash.test_kill import kill_running
 from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
@@ -71,7 +70,7 @@ def test_replicas_move_under_load(broker_factory: Callable[..., KBroker], tmp_pa
                 assert replicas == target
                 assert in_sync == sorted(target)
                 assert leader in target
-        kill_running(broker, "io 1")
+        broker.kill9_running("io 1")
         load.wait_for_ack(load.count)
         wait_for_in_sync(broker, "moving", 2)
         # the worker that came back may still have to say so of a replica that is in sync all along
@@ -143,7 +142,7 @@ def test_preferred_replicas_lead_again_by_themselves(
     broker, _ = start_sites(broker_factory, tmp_path, 2, {"leader.imbalance.check.interval.seconds": "1"})
     create(broker, "balanced", PARTITIONS, 2)
     preferred = {index: replicas[0] for index, (_, replicas, _) in described(broker, "balanced").items()}
-    kill_running(broker, "io 0")
+    broker.kill9_running("io 0")
     deadline = time.monotonic() + 60
     while "led by their preferred replica again" not in broker.logs(1 << 20):
         assert time.monotonic() < deadline, broker.logs()

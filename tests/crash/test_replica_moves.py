@@ -10,9 +10,8 @@ import pytest
 
 from kbroker.protocol.errors import ErrorCode
 from tests.crash.load import PARTITIONS, Load, judge, read_all
+from tests.crash.mover import TOPIC, Mover
 from tests.crash.sited import create, described, free_ports, log_bytes, wait_for_in_sync
-from tests.crash.test_kill import kill_running
-from tests.crash.test_log_dir_moves import TOPIC, Mover
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
@@ -102,7 +101,7 @@ def test_a_move_of_replicas_survives_the_death_of_its_parts(
                 broker.kill9()
                 broker.start()
             else:
-                kill_running(broker, victim)
+                broker.kill9_running(victim)
             for mover, goal in zip(movers, goals, strict=True):
                 mover.wait(goal)
             load.wait_for_acks()

@@ -9,7 +9,6 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from tests.crash.load import PARTITIONS, Load, judge, read_all
 from tests.crash.sited import create, described, led_again_s, log_bytes, start_sites, wait_for_in_sync
-from tests.crash.test_kill import kill_running
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
@@ -35,7 +34,7 @@ def test_io_workers_killed_in_turn_under_load(
             wait_for_in_sync(broker, "replicated", sites)
             load.wait_for_acks()
             load.longest_gap()
-            kill_running(broker, f"io {number % sites}")
+            broker.kill9_running(f"io {number % sites}")
             load.wait_for_acks()
             load.wait_for_acks()
             gaps.append(load.longest_gap())

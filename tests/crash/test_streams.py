@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.crash.load import create_topic
-from tests.crash.test_kill import kill_running
 from tests.crash.word_count import CHANGELOG, SOURCE, TARGET, Counts, Lines, WordCount
 from tests.peer.kbroker_node import KBroker
 
@@ -104,7 +103,7 @@ def test_word_count_is_exact_whoever_is_killed(
             broker.kill9()
             broker.start()
         else:
-            kill_running(broker, victim)
+            broker.kill9_running(victim)
     progress.close()
     judge(broker, lines, instance.said)
     print(f"{kills} kills, {lines.words.total()} words counted")

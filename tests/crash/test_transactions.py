@@ -14,7 +14,6 @@ from confluent_kafka import Producer
 from tests.compat.clients.transactional_clients import read_to_end
 from tests.crash.copier import transform
 from tests.crash.load import PARTITIONS, create_topic
-from tests.crash.test_kill import kill_running
 from tests.peer.kbroker_node import ROOT, KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
@@ -90,7 +89,7 @@ def test_copy_is_exact_whoever_is_killed(
             broker.kill9()
             broker.start()
         else:
-            kill_running(broker, victim)
+            broker.kill9_running(victim)
         kills += 1
     assert application.finish(300) == 0, broker.logs()
     print(f"{victim}: {kills} kills")

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import generate_latest
-from prometheus_client.parser import text_string_to_metric_families
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.http.collector import BrokerCollector
@@ -20,6 +18,7 @@ from kbroker.ipc.child import ChildContext
 from kbroker.ipc.messages import GroupSummary, PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots
+from tests.peer.scrape import Scrape
 
 NETWORK, CONTROL, IO = 0, 1, 2
 SOURCES = (NETWORK, CONTROL, IO)
@@ -108,34 +107,3 @@ class Scene:
     def scrape(self) -> "Scrape":
         """What Prometheus reads."""
         return Scrape(generate_latest(self.collector).decode())  # type: ignore[arg-type]
-
-
-class Scrape:
-    """A parsed answer."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.families: dict[str, Family] = {}
-        for family in text_string_to_metric_families(text):
-            name = f"{family.name}_total" if family.type == "counter" else family.name
-            assert name not in self.families, f"{name} comes twice"
-            self.families[name] = family
-
-    def value(self, name: str, /, **labels: str) -> float:
-        """Value of one sample; KeyError when there is no such sample."""
-        family = self.families[name]
-        return self.sample(family.name, family.name if family.type != "counter" else name, labels)
-
-    def sample(self, family: str, name: str, labels: Mapping[str, str]) -> float:
-        """Value of a sample by its own name, such as a histogram's _count."""
-        for each in self._family(family).samples:
-            if each.name == name and each.labels == dict(labels):
-                return float(each.value)
-        raise KeyError(f"{name}{dict(labels)}")
-
-    def labels(self, name: str) -> list[dict[str, str]]:
-        """Label sets of the samples of a family."""
-        return [dict(sample.labels) for sample in self.families[name].samples]
-
-    def _family(self, name: str) -> Family:
-        return self.families.get(name) or self.families[f"{name}_total"]

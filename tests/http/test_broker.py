@@ -1,39 +1,16 @@
 """A running broker, scraped over HTTP."""
 
-import re
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.conftest import BrokerFactory
-from tests.http.scene import Scrape
 from tests.peer.kbroker_node import KBroker
+from tests.peer.scrape import base, get, scrape
 
 pytestmark = pytest.mark.slow
-
-
-def base(node: KBroker) -> str:
-    """URL of the http process, from the broker's own log line."""
-    found = re.findall(r"kbroker ready.*metrics=(\S+)/metrics", node.log_file.read_text())
-    return str(found[-1])
-
-
-def get(url: str, accept: str = "*/*") -> tuple[int, str, str]:
-    """(status, content type, body)."""
-    request = urllib.request.Request(url, headers={"Accept": accept})
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, answer.headers["Content-Type"], answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.headers["Content-Type"], error.read().decode()
-
-
-def scrape(node: KBroker) -> Scrape:
-    return Scrape(get(base(node) + "/metrics")[2])
 
 
 def until(condition: Callable[[], bool], what: str) -> None:

@@ -7,9 +7,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.http.scene import Scrape
-from tests.http.test_broker import scrape
 from tests.peer.kbroker_node import KBroker
+from tests.peer.scrape import Scrape, scrape
 
 pytestmark = pytest.mark.slow
 RECORDS = 100

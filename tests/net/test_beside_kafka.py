@@ -11,8 +11,8 @@ from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kbroker.protocol.records import build_batch
 from tests.compat.raw import LEVELLED, Case, Peer, SocketPeer, compare, run
+from tests.net.produce_cases import CASES, GOOD
 from tests.net.requests import now_ms
-from tests.net.test_produce import CASES, GOOD
 from tests.peer.apache_kafka import ApacheKafka
 from tests.peer.kbroker_node import KBroker
 

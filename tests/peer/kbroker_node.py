@@ -112,6 +112,17 @@ class KBroker:
                 return int(child.pid)
         raise LookupError(f"no child {role!r} among {list(self.children())}")
 
+    def kill9_running(self, role: str) -> None:
+        """`kill9_child`, as soon as the successor of one that was killed before is there."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.kill9_child(role)
+                return
+            except (LookupError, psutil.NoSuchProcess):
+                assert time.monotonic() < deadline, f"{role} was not restarted"
+                time.sleep(0.01)
+
     def processes(self) -> list[psutil.Process]:
         """The parent, then all its descendants."""
         try:

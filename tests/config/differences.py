@@ -1,0 +1,16 @@
+"""Where kbroker's settings mean to differ from Apache Kafka's, with the reason."""
+
+OTHER_DEFAULT = {
+    "node.id": "one node needs no number, so it need not be set",
+    "process.roles": "kbroker is always a broker and never a controller",
+    "controller.listener.names": "there are no controllers",
+    "num.network.threads": "processes, counted from the cores",
+    "num.io.threads": "processes, counted from the cores",
+}
+
+OTHER_CHECK = {
+    "authorizer.class.name": "no Java classes are loaded",
+    "controller.quorum.voters": "not read",
+    "controller.quorum.bootstrap.servers": "not read",
+    "max.connections.per.ip.overrides": "checked when set, not later",
+}

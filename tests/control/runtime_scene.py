@@ -1,0 +1,69 @@
+"""A coordinator's runtime with a machine that remembers and a log in memory."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from kbroker.control.catalogue import Partition
+from kbroker.control.machine import Outcome, Record
+from kbroker.control.runtime import Runtime
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.fakes import World, world
+
+TOPIC = "__consumer_offsets"
+
+
+class Machine:
+    """Remembers what it is told."""
+
+    topic = TOPIC
+
+    def __init__(self) -> None:
+        self.state: dict[bytes, bytes | None] = {}
+        self.loads: list[int] = []
+
+    def replay(self, partition: int, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
+        self.state[key] = value
+
+    def loaded(self, partition: int, now_ms: int) -> None:
+        self.loads.append(partition)
+
+    def unloaded(self, partition: int) -> None:
+        self.loads.remove(partition)
+
+
+class Log:
+    """Stands for the Appender: batches by partition; holds them back while `held` is set."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, bytes]] = []
+        self.held = asyncio.Event()
+        self.held.set()
+        self.error: ErrorCode | None = None
+
+    async def append(self, partition: Partition, batch: bytes) -> int:
+        await self.held.wait()
+        if self.error is not None:
+            raise KafkaError(self.error)
+        self.batches.append((partition.index, batch))
+        return len(self.batches) - 1
+
+
+def run(folder: Path, test: Callable[[Runtime, Machine, Log, World], Awaitable[None]]) -> None:
+    with world(folder) as made:
+
+        async def body() -> None:
+            log, machine = Log(), Machine()
+            runtime = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())  # type: ignore[arg-type]
+            runtime.attach(machine)
+            await runtime.ready()
+            try:
+                await test(runtime, machine, log, made)
+            finally:
+                runtime.close()
+
+        asyncio.run(body())
+
+
+def puts(key: bytes, value: bytes | None, response: object = None) -> Callable[[int], Outcome]:
+    return lambda now_ms: Outcome([Record(key, value)], response)
