@@ -3,8 +3,9 @@
 v2 flexible. Old form; clients should use IncrementalAlterConfigs.
 """
 
-from collections import Counter
+from collections.abc import Awaitable
 
+from kbroker.api.alter_each import alter_each, refuse_each
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.config_change import replace
@@ -23,29 +24,18 @@ API = Api(ApiKey.ALTER_CONFIGS, 0, 2)
 
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Change each resource; each has its own result."""
-    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    answers = []
-    for resource in request.resources:
-        try:
-            if times[resource.resource_type, resource.resource_name] > 1:
-                why = "Each resource must appear at most once."
-                raise KafkaError(ErrorCode.INVALID_REQUEST, why)
-            await _replace(ctx, resource, request.validate_only)
-            error = None
-        except KafkaError as refused:
-            error = refused
-        answers.append(_response(resource, error))
-    return AlterConfigsResponse(responses=answers)
+
+    def alter_one(resource: AlterConfigsResource) -> Awaitable[None]:
+        return _replace(ctx, resource, request.validate_only)
+
+    return AlterConfigsResponse(
+        responses=await alter_each(request.resources, alter_one, AlterConfigsResourceResponse)
+    )
 
 
 def refuse(request: AlterConfigsRequest, error: KafkaError, version: int) -> AlterConfigsResponse:
     """The request failed as a whole: every resource carries the error."""
-    return AlterConfigsResponse(responses=[_response(resource, error) for resource in request.resources])
-
-
-def _response(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
-    code, message = (ErrorCode.NONE, None) if error is None else (error.code, error.message)
-    return AlterConfigsResourceResponse(code, message, resource.resource_type, resource.resource_name)
+    return AlterConfigsResponse(responses=refuse_each(request.resources, AlterConfigsResourceResponse, error))
 
 
 async def _replace(ctx: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:

@@ -4,8 +4,9 @@ v1 flexible. What is dynamic takes effect before the answer leaves. Levels of lo
 (KIP-412): those of the control process, until it restarts.
 """
 
-from collections import Counter
+from collections.abc import Awaitable
 
+from kbroker.api.alter_each import alter_each, refuse_each
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.config.alter import Alteration
@@ -28,32 +29,22 @@ async def handle(
     ctx: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Change each resource; each has its own result."""
-    times = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    answers = []
-    for resource in request.resources:
-        try:
-            if times[resource.resource_type, resource.resource_name] > 1:
-                why = "Each resource must appear at most once."
-                raise KafkaError(ErrorCode.INVALID_REQUEST, why)
-            await _alter(ctx, resource, request.validate_only)
-            error = None
-        except KafkaError as refused:
-            error = refused
-        answers.append(_response(resource, error))
-    return IncrementalAlterConfigsResponse(responses=answers)
+
+    def alter_one(resource: AlterConfigsResource) -> Awaitable[None]:
+        return _alter(ctx, resource, request.validate_only)
+
+    return IncrementalAlterConfigsResponse(
+        responses=await alter_each(request.resources, alter_one, AlterConfigsResourceResponse)
+    )
 
 
 def refuse(
     request: IncrementalAlterConfigsRequest, error: KafkaError, version: int
 ) -> IncrementalAlterConfigsResponse:
     """The request failed as a whole: every resource carries the error."""
-    responses = [_response(resource, error) for resource in request.resources]
-    return IncrementalAlterConfigsResponse(responses=responses)
-
-
-def _response(resource: AlterConfigsResource, error: KafkaError | None) -> AlterConfigsResourceResponse:
-    code, message = (ErrorCode.NONE, None) if error is None else (error.code, error.message)
-    return AlterConfigsResourceResponse(code, message, resource.resource_type, resource.resource_name)
+    return IncrementalAlterConfigsResponse(
+        responses=refuse_each(request.resources, AlterConfigsResourceResponse, error)
+    )
 
 
 async def _alter(ctx: RequestContext, resource: AlterConfigsResource, validate_only: bool) -> None:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
@@ -18,6 +18,7 @@ from kbroker.control.coordinator_error import coordinator_error
 from kbroker.control.gathering import Gathering
 from kbroker.control.internal_topic import ensure
 from kbroker.control.key_hash import positive_hash
+from kbroker.control.lane import Lane
 from kbroker.control.machine import Deferred, Machine, Operation, Outcome, Record, TransactionalMachine
 from kbroker.control.replay import load_partition
 from kbroker.control.timers import WheelTimers
@@ -34,22 +35,6 @@ class Independent:
 
     tail: "asyncio.Future[None]"
     count: int = 0
-
-
-class Lane(Protocol):
-    """Operations that are decided past the machine, as long as nothing else happens to their key (`commit_lane.py`)."""
-
-    def forget(self, key: str) -> None:
-        """Another operation of the key begins: decide nothing more for it."""
-
-    def forget_all(self) -> None:
-        """As `forget`, for every key."""
-
-    def in_flight(self, key: str) -> bool:
-        """Whether records of the key are being written."""
-
-    def when_idle(self, key: str, then: Callable[[], None]) -> None:
-        """Call once when they are not any more."""
 
 
 class Runtime:
@@ -102,6 +87,26 @@ class Runtime:
         """Whether ``ready`` has nothing to do."""
         topic = self._broker.catalogue.get(self.topic)
         return topic is not None and len(self.loaded) >= len(topic.partitions)
+
+    def check_topic(self) -> None:
+        """Before somebody looked for a coordinator there is no topic, and so nothing that we coordinate.
+
+        Raises NOT_COORDINATOR.
+        """
+        if self._broker.catalogue.get(self.topic) is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    def check_loaded(self, key: str) -> None:
+        """Raises NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the key's partition is being loaded."""
+        self.check_topic()
+        if self.partition_for(key) not in self.loaded:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def check_all_loaded(self) -> None:
+        """Raises COORDINATOR_LOAD_IN_PROGRESS while any partition is being loaded."""
+        topic = self._broker.catalogue.get(self.topic)
+        if topic is not None and len(self.loaded) < len(topic.partitions):
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     async def ready(self) -> None:
         """Make the topic if there is none, load what is new of it. Raises KafkaError."""

@@ -62,7 +62,6 @@ class OffsetCommits:
         expire_ms = _expire_ms(now_ms, request.retention_time_ms)
         response = OffsetCommitResponse()
         records: list[Record] = []
-        limit = self._table.settings.offset_metadata_max_bytes
         for topic in request.topics:
             answers: list[OffsetCommitResponsePartition] = []
             response.topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, answers))
@@ -80,20 +79,15 @@ class OffsetCommits:
                     group.validate_partition_commit(
                         request.member_id, epoch, topic.name, part.partition_index
                     )
-                code = ErrorCode.NONE
-                metadata = part.committed_metadata or ""
-                if len(metadata) > limit:
-                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                else:
-                    offset = CommittedOffset(
-                        part.committed_offset,
-                        part.committed_leader_epoch,
-                        metadata,
-                        now_ms,
-                        expire_ms,
-                        topic.topic_id,
-                    )
-                    records.append(offset_record(request.group_id, topic.name, part.partition_index, offset))
+                offset = CommittedOffset(
+                    part.committed_offset,
+                    part.committed_leader_epoch,
+                    part.committed_metadata or "",
+                    now_ms,
+                    expire_ms,
+                    topic.topic_id,
+                )
+                code = self._write(request.group_id, topic.name, part.partition_index, offset, records)
                 answers.append(OffsetCommitResponsePartition(part.partition_index, code))
         return Outcome(records, response)
 
@@ -154,27 +148,30 @@ class OffsetCommits:
                 raise
         response = TxnOffsetCommitResponse()
         records: list[Record] = []
-        limit = self._table.settings.offset_metadata_max_bytes
         for topic in request.topics:
             answers: list[TxnOffsetCommitResponsePartition] = []
             response.topics.append(TxnOffsetCommitResponseTopic(topic.name, answers))
             topic_id = self._table.topics.id_of(topic.name) or bytes(16)
             for part in topic.partitions:
-                code = ErrorCode.NONE
-                metadata = part.committed_metadata or ""
-                if len(metadata) > limit:
-                    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                else:
-                    offset = CommittedOffset(
-                        part.committed_offset,
-                        part.committed_leader_epoch,
-                        metadata,
-                        now_ms,
-                        topic_id=topic_id,
-                    )
-                    records.append(offset_record(request.group_id, topic.name, part.partition_index, offset))
+                offset = CommittedOffset(
+                    part.committed_offset,
+                    part.committed_leader_epoch,
+                    part.committed_metadata or "",
+                    now_ms,
+                    topic_id=topic_id,
+                )
+                code = self._write(request.group_id, topic.name, part.partition_index, offset, records)
                 answers.append(TxnOffsetCommitResponsePartition(part.partition_index, code))
         return Outcome(records, response)
+
+    def _write(
+        self, group_id: str, topic: str, partition: int, offset: CommittedOffset, records: list[Record]
+    ) -> ErrorCode:
+        """Add the record of an offset, unless its metadata is too large."""
+        if len(offset.metadata) > self._table.settings.offset_metadata_max_bytes:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        records.append(offset_record(group_id, topic, partition, offset))
+        return ErrorCode.NONE
 
     def delete(self, request: OffsetDeleteRequest) -> Outcome:
         """Outcome whose response is the OffsetDeleteResponse.

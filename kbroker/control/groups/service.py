@@ -100,37 +100,28 @@ class GroupService:
 
     async def run(self, group_id: str, operation: Operation) -> Any:
         """Run an operation of a group and wait for its response. Raises KafkaError."""
-        self._check_topic()
+        self.runtime.check_topic()
         return await self.runtime.run(group_id, operation)
 
     def ask(self, group_id: str, operation: Operation, by_records: bool = False) -> Any:
         """The response of an operation of a group, or an awaitable of it (Runtime.ask). Raises KafkaError."""
-        self._check_topic()
+        self.runtime.check_topic()
         return self.runtime.ask(group_id, operation, by_records)
 
     def ask_beside(self, group_id: str, operation: Operation) -> Any:
         """As `ask`, for commits and heartbeats, which need not see each other (Runtime.ask_beside)."""
-        self._check_topic()
+        self.runtime.check_topic()
         return self.runtime.ask_beside(group_id, operation)
 
     def read(self, group_id: str) -> GroupShard:
         """The shard, for a question about one group. Raises KafkaError while its partition is being loaded."""
-        self._check_topic()
-        if self.runtime.partition_for(group_id) not in self.runtime.loaded:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self.runtime.check_loaded(group_id)
         return self.shard
 
     def read_all(self) -> GroupShard:
         """The shard, for a question about all groups. Raises KafkaError while any partition is being loaded."""
-        topic = self._broker.catalogue.get(self.runtime.topic)
-        if topic is not None and len(self.runtime.loaded) < len(topic.partitions):
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self.runtime.check_all_loaded()
         return self.shard
-
-    def _check_topic(self) -> None:
-        """Before somebody looked for a coordinator there is no topic, and so nothing that we coordinate."""
-        if self._broker.catalogue.get(self.runtime.topic) is None:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     def topic_deleted(self, topic: Topic) -> None:
         """Forget the offsets of a topic that is gone."""

@@ -82,28 +82,19 @@ class TransactionService:
 
     async def run(self, transactional_id: str, operation: Operation) -> Any:
         """Run an operation of an id, after the end of its last transaction if that is near. Raises KafkaError."""
-        self._check_topic()
+        self.runtime.check_topic()
         await self._sender.settled(transactional_id, self.settings.retry_backoff_max_ms)
         return await self.runtime.run(transactional_id, operation)
 
     def read(self, transactional_id: str) -> TransactionShard:
         """The shard, for a question about one id. Raises KafkaError while its partition is being loaded."""
-        self._check_topic()
-        if self.runtime.partition_for(transactional_id) not in self.runtime.loaded:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self.runtime.check_loaded(transactional_id)
         return self.shard
 
     def read_all(self) -> TransactionShard:
         """The shard, for a question about all ids. Raises KafkaError while any partition is being loaded."""
-        topic = self._broker.catalogue.get(self.runtime.topic)
-        if topic is not None and len(self.runtime.loaded) < len(topic.partitions):
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self.runtime.check_all_loaded()
         return self.shard
-
-    def _check_topic(self) -> None:
-        """Before somebody looked for a coordinator there is no topic, and so nothing that we coordinate."""
-        if self._broker.catalogue.get(self.runtime.topic) is None:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
     async def _fresh_id(self, transactional_id: str) -> int | None:
         """A producer id when the operation will want one."""
@@ -119,7 +110,7 @@ class TransactionService:
         """Begin or go on with a transactional id."""
         self.shard.check_init(request)
         transactional_id = request.transactional_id or ""
-        self._check_topic()
+        self.runtime.check_topic()
         fresh_id = await self._fresh_id(transactional_id)
         response: InitProducerIdResponse = await self.run(
             transactional_id, lambda now_ms: self.shard.init_producer_id(request, fresh_id, now_ms)
@@ -167,7 +158,7 @@ class TransactionService:
         """Commit or abort. Raises KafkaError."""
         if not request.transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        self._check_topic()
+        self.runtime.check_topic()
         fresh_id = None
         if supports_epoch_bump(client_version) and self.shard.table.get(request.transactional_id):
             fresh_id = await self._fresh_id(request.transactional_id)

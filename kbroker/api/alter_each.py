@@ -1,0 +1,51 @@
+"""What the two ways to alter configs have in common: each resource once, each with its own result."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+
+class Resource(Protocol):
+    """A resource of AlterConfigs or IncrementalAlterConfigs."""
+
+    resource_type: int
+    resource_name: str
+
+
+R = TypeVar("R", bound=Resource)
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+
+
+class Answer(Protocol[A_co]):
+    """The class of a resource's answer."""
+
+    def __call__(self, code: int, message: str | None, kind: int, name: str, /) -> A_co: ...
+
+
+async def alter_each(
+    resources: Sequence[R], alter: Callable[[R], Awaitable[None]], answer: Answer[A]
+) -> list[A]:
+    """Change each resource. What comes twice is not changed at all."""
+    times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    answers = []
+    for resource in resources:
+        kind, name = resource.resource_type, resource.resource_name
+        try:
+            if times[kind, name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            await alter(resource)
+            answers.append(answer(ErrorCode.NONE, None, kind, name))
+        except KafkaError as refused:
+            answers.append(answer(refused.code, refused.message, kind, name))
+    return answers
+
+
+def refuse_each(resources: Sequence[R], answer: Answer[A], error: KafkaError) -> list[A]:
+    """The request failed as a whole: every resource carries the error."""
+    return [
+        answer(error.code, error.message, resource.resource_type, resource.resource_name)
+        for resource in resources
+    ]

@@ -1,0 +1,20 @@
+"""What a runtime asks of whoever decides operations past its machine."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Lane(Protocol):
+    """Operations that are decided past the machine, as long as nothing else happens to their key (`commit_lane.py`)."""
+
+    def forget(self, key: str) -> None:
+        """Another operation of the key begins: decide nothing more for it."""
+
+    def forget_all(self) -> None:
+        """As `forget`, for every key."""
+
+    def in_flight(self, key: str) -> bool:
+        """Whether records of the key are being written."""
+
+    def when_idle(self, key: str, then: Callable[[], None]) -> None:
+        """Call once when they are not any more."""
