@@ -8,7 +8,7 @@ from kbroker.ipc import layout as sm
 from kbroker.ipc.ring import HEAD, ring_entry, ring_free
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64, store_i64, store_release
-from kbroker.kernels.rows import get, put
+from kbroker.kernels.rows import get, link_free, next_free, put
 from kbroker.kernels.wire import read_length, skip_tags
 from kbroker.metrics.histogram_kernel import add
 from kbroker.metrics.layout import REJECTED_BYTES
@@ -202,7 +202,7 @@ def take_result(cx: int, request: int) -> int:
     """Number of a fresh result row of a request (an index); the caller has made sure that there is one."""
     result = get(cx, CX_FREE_RESULT)
     row = get(cx, CX_RESULTS) + result * RESULT_WORDS * 8
-    put(cx, CX_FREE_RESULT, get(row, RS_NEXT))
+    put(cx, CX_FREE_RESULT, next_free(row, RS_NEXT, result))
     put(cx, CX_FREE_RESULTS, get(cx, CX_FREE_RESULTS) - 1)
     put(row, RS_REQUEST, request)
     put(row, RS_NEXT, -1)
@@ -223,7 +223,7 @@ def give_result(cx: int, result: int) -> int:
     row = get(cx, CX_RESULTS) + result * RESULT_WORDS * 8
     following = get(row, RS_NEXT)
     put(row, RS_STATE, RESULT_FREE)
-    put(row, RS_NEXT, get(cx, CX_FREE_RESULT))
+    link_free(row, RS_NEXT, result, get(cx, CX_FREE_RESULT))
     put(cx, CX_FREE_RESULT, result)
     put(cx, CX_FREE_RESULTS, get(cx, CX_FREE_RESULTS) + 1)
     return following

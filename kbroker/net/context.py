@@ -31,10 +31,9 @@ PLAN_ROWS: Final = 4096
 FIRST_CONNECTIONS: Final = 1024
 
 
-def _free_list(table: Words, link: int) -> None:
-    """Link every row of a table to the next by one of its words."""
-    table[:, link] = np.arange(1, len(table) + 1)
-    table[-1, link] = -1
+def free_list(table: Words, link: int) -> None:
+    """A table of zeros as the list of its free rows (kernels/rows.py): only the last one has to be written."""
+    table[-1, link] = -1 - len(table)
 
 
 class Context:
@@ -80,8 +79,8 @@ class Context:
 
     def _start_words(self, config: BrokerConfig) -> None:
         shared, words, client = self.shared, self.words, self.client
-        _free_list(self.requests, nl.RQ_NEXT)
-        _free_list(self.results, nl.RS_NEXT)
+        free_list(self.requests, nl.RQ_NEXT)
+        free_list(self.results, nl.RS_NEXT)
         process = shared.processes[client]
         for worker, row in enumerate(self.workers):
             row[nl.WK_APPEND] = shared.append_ring(client, worker)

@@ -14,7 +14,7 @@ from kbroker.kernels.libc import (
     write,
 )
 from kbroker.kernels.memory import copy, load_i64, store_i64
-from kbroker.kernels.rows import get, put
+from kbroker.kernels.rows import get, link_free, next_free, put
 from kbroker.net.fetch_layout import (
     CX_PART_COUNT,
     CX_PARTS,
@@ -42,8 +42,8 @@ from kbroker.net.outbox_layout import (
     BX_PARTS,
     BX_POSITION,
     BX_SOCKET,
+    CX_BOXES,
     CX_FREE_BOX,
-    LAST,
     MEMORY_BYTES,
     RECORD_BYTES,
 )
@@ -55,15 +55,16 @@ FILE_ENDED = 5  # EIO: a file is shorter than it was
 def fill_box(cx: int, connection: int, fd: int, first: int) -> int:
     """A row with the parts of the answer from ``first`` on; 0 when no row is free or they do not fit into one."""
     count = get(cx, CX_PART_COUNT) - first
-    box = get(cx, CX_FREE_BOX)
-    if box == 0 or count > BOX_PARTS:
+    number = get(cx, CX_FREE_BOX)
+    if number < 0 or count > BOX_PARTS:
         return 0
+    box = get(cx, CX_BOXES) + number * BOX_WORDS * 8
     memory = box + 8 * BX_MEMORY
     limit = memory + MEMORY_BYTES
     files = 0
-    for number in range(count):
-        part = get(cx, CX_PARTS) + (first + number) * PART_WORDS * 8
-        kept = box + 8 * (BX_PARTS + number * BOX_PART_WORDS)
+    for at in range(count):
+        part = get(cx, CX_PARTS) + (first + at) * PART_WORDS * 8
+        kept = box + 8 * (BX_PARTS + at * BOX_PART_WORDS)
         length = get(part, PA_LENGTH)
         put(kept, BP_LENGTH, length)
         if get(part, PA_SEGMENT) >= 0:
@@ -77,10 +78,7 @@ def fill_box(cx: int, connection: int, fd: int, first: int) -> int:
             put(kept, BP_FILE, -1)
             put(kept, BP_START, memory)
             memory += length
-    following = get(box, BX_FREE)
-    if following == 0:
-        following = box + BOX_WORDS * 8
-    put(cx, CX_FREE_BOX, 0 if following == LAST else following)
+    put(cx, CX_FREE_BOX, next_free(box, BX_FREE, number))
     put(box, BX_SOCKET, fd)
     put(box, BX_CONNECTION, connection)
     put(box, BX_COUNT, count)
@@ -93,9 +91,9 @@ def fill_box(cx: int, connection: int, fd: int, first: int) -> int:
 def free_box(cx: int, box: int) -> None:
     """Give a row back."""
     put(box, BX_COUNT, 0)
-    following = get(cx, CX_FREE_BOX)
-    put(box, BX_FREE, following if following != 0 else LAST)
-    put(cx, CX_FREE_BOX, box)
+    number = (box - get(cx, CX_BOXES)) // (BOX_WORDS * 8)
+    link_free(box, BX_FREE, number, get(cx, CX_FREE_BOX))
+    put(cx, CX_FREE_BOX, number)
 
 
 @inlined

@@ -7,15 +7,15 @@ until the same row comes back. Rows never move.
 # --- context words -------------------------------------------------------------------------------------------------
 CX_APART_BYTES = 61  # file bytes from which on a sender sends an answer
 CX_BACK = 69  # address of BACK_BYTES for what senders give back
-CX_FREE_BOX = 87  # address of the first free row, 0 for none
+CX_FREE_BOX = 87  # number of the first free row, -1 for none
 CX_JOBS = 94  # pipe to the senders
 CX_SENT = 95  # pipe from them
+CX_BOXES = 96  # address of the rows
 
 # --- row -----------------------------------------------------------------------------------------------------------
 BOXES = 512
 BOX_WORDS = 512
-LAST = -1
-BX_FREE = 0  # of a free row, the address of the next one; 0: that behind it; LAST: there is none
+BX_FREE = 0  # link of the free list
 BX_SOCKET = 1  # -1: a sender that takes it ends
 BX_CONNECTION = 2  # number of its row
 BX_COUNT = 3  # parts; 0: the row is free

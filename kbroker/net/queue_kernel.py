@@ -4,7 +4,7 @@ from kbroker.ipc import layout as sm
 from kbroker.ipc.ring import TAIL, ring_entry, ring_ready
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_i64, store_release
-from kbroker.kernels.rows import get, put
+from kbroker.kernels.rows import get, link_free, put
 from kbroker.net.admit_kernel import give_result
 from kbroker.net.answer_kernel import write_answer
 from kbroker.net.chunk_kernel import release
@@ -89,7 +89,7 @@ def free_request(cx: int, number: int) -> None:
             release(cx, chunk)
         result = give_result(cx, result)
     release(cx, get(request, RQ_CHUNK))
-    put(request, RQ_NEXT, get(cx, CX_FREE_REQUEST))
+    link_free(request, RQ_NEXT, number, get(cx, CX_FREE_REQUEST))
     put(cx, CX_FREE_REQUEST, number)
     put(cx, CX_FREE_REQUESTS, get(cx, CX_FREE_REQUESTS) + 1)
 

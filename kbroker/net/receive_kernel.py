@@ -8,7 +8,7 @@ up to CN_LIMIT.
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import EAGAIN, EINTR, MSG_DONTWAIT, errno, recv
 from kbroker.kernels.memory import copy, load_i16_be, load_i32_be
-from kbroker.kernels.rows import get, put
+from kbroker.kernels.rows import get, next_free, put
 from kbroker.kernels.wire import skip_request_header
 from kbroker.net.admit_kernel import FLEXIBLE, MALFORMED, admit, rings_have, scan
 from kbroker.net.check_kernel import CORRUPT_MESSAGE
@@ -128,7 +128,7 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
         return LATER
     number = get(cx, CX_FREE_REQUEST)
     request = get(cx, CX_REQUESTS) + number * REQUEST_WORDS * 8
-    put(cx, CX_FREE_REQUEST, get(request, RQ_NEXT))
+    put(cx, CX_FREE_REQUEST, next_free(request, RQ_NEXT, number))
     put(cx, CX_FREE_REQUESTS, get(cx, CX_FREE_REQUESTS) - 1)
     count_queued(cx, row)
     put(request, RQ_CONNECTION, connection)

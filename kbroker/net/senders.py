@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.scheduling import ask_for_slice
-from kbroker.net.context import Context
+from kbroker.net.context import Context, free_list
 from kbroker.net.outbox_kernel import serve_outboxes
 from kbroker.net.outbox_layout import (
     BACK_BYTES,
@@ -26,10 +26,9 @@ from kbroker.net.outbox_layout import (
     BX_SOCKET,
     CX_APART_BYTES,
     CX_BACK,
-    CX_FREE_BOX,
+    CX_BOXES,
     CX_JOBS,
     CX_SENT,
-    LAST,
 )
 
 THREADS = 3
@@ -54,9 +53,9 @@ class Senders:
         self._sent, self._sent_write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._jobs, False)
         os.set_blocking(self._sent, False)
-        self.boxes[-1, BX_FREE] = LAST  # the others are linked by being zeros, which takes no memory
+        free_list(self.boxes, BX_FREE)
         words = context.words
-        words[CX_FREE_BOX] = self.boxes.ctypes.data
+        words[CX_BOXES] = self.boxes.ctypes.data
         words[CX_BACK] = self._back.ctypes.data
         words[CX_JOBS] = self._jobs
         words[CX_SENT] = self._sent
