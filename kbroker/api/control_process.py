@@ -6,8 +6,8 @@ from kbroker.api.registry import dispatch
 from kbroker.control import worker
 from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
+from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinators import make_coordinators
-from kbroker.control.runtime import Runtime
 from kbroker.ipc.child import ChildContext
 from kbroker.net.slot_kernel import announce_waiter
 

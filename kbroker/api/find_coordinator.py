@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Mapping
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.machine import Coordinator
+from kbroker.control.coordinator.machine import Coordinator
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.find_coordinator import (

@@ -9,9 +9,9 @@ from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.groups.offset_commit import failed_topic, refused
 from kbroker.control.groups.service import GroupService
-from kbroker.control.machine import Deferred
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_commit import (

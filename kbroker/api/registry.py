@@ -79,7 +79,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.row import SERVED, Api, Owner
 from kbroker.control.broker import Broker
-from kbroker.control.machine import Deferred
+from kbroker.control.coordinator.machine import Deferred
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import KafkaError

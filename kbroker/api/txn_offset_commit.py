@@ -7,8 +7,8 @@ The offsets are pending until the transaction's marker: OffsetFetch with require
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.service import GroupService
-from kbroker.control.machine import Outcome
 from kbroker.control.transactions.metadata import TV_2
 from kbroker.control.transactions.service import TransactionService
 from kbroker.protocol.api_keys import ApiKey

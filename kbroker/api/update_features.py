@@ -8,7 +8,7 @@ from collections import Counter
 from kbroker.api.context import RequestContext
 from kbroker.api.row import SERVED, Api
 from kbroker.control.features import SAFE_DOWNGRADE, UPGRADE, check_update, finalized
-from kbroker.control.store import Change
+from kbroker.control.store.store import Change
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.update_features import (

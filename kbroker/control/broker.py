@@ -17,16 +17,16 @@ from kbroker.config.topic import TopicConfig
 from kbroker.control import crash_point
 from kbroker.control.catalogue import Catalogue, Partition, Replica, Topic
 from kbroker.control.config_resource import BROKER, TOPIC
+from kbroker.control.coordinator.machine import Coordinator, Transactions
 from kbroker.control.links import Links, bounded
 from kbroker.control.log_reading import LogReading
-from kbroker.control.machine import Coordinator, Transactions
 from kbroker.control.placement import least_loaded, workers_of_sites
 from kbroker.control.producer_ids import ProducerIds
 from kbroker.control.replication.roles import role_of
 from kbroker.control.slots import Slots as PartitionSlots
-from kbroker.control.store import ConfigKey, Deletion, ScramKey, Store, Stored
-from kbroker.control.store_choice import copy_dirs
-from kbroker.control.store_copies import StoreCopies
+from kbroker.control.store.choice import copy_dirs
+from kbroker.control.store.copies import StoreCopies
+from kbroker.control.store.store import ConfigKey, Deletion, ScramKey, Store, Stored
 from kbroker.ipc import layout
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.log_dir_errors import LogDirErrors

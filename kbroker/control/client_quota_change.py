@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kbroker.config.client_quotas import IP, Entity, QuotaError, QuotaTable, check_entity, check_value
 from kbroker.control.broker import Broker
-from kbroker.control.store import Change
+from kbroker.control.store.store import Change
 
 Operations = Sequence[tuple[str, float | None]]
 """(key, new value), None to remove."""

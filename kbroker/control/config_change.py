@@ -16,7 +16,7 @@ from kbroker.config.alter import (
 from kbroker.control.broker import Broker
 from kbroker.control.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.links import bounded
-from kbroker.control.store import Change
+from kbroker.control.store.store import Change
 from kbroker.control.topic_name import validate
 from kbroker.ipc.messages import ConfigurePartition, Settings
 from kbroker.protocol.errors import ErrorCode, KafkaError

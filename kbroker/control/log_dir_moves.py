@@ -15,7 +15,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Replica
 from kbroker.control.replication.service import Replication
 from kbroker.control.retirement import retire_all
-from kbroker.control.store import Deletion
+from kbroker.control.store.store import Deletion
 from kbroker.ipc import layout
 from kbroker.ipc.move_messages import (
     BeginMove,

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kbroker.control.adoption import topic_id_of
-from kbroker.control.store import Deletion
+from kbroker.control.store.store import Deletion
 from kbroker.log import files
 
 log = logging.getLogger(__name__)

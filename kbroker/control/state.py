@@ -22,8 +22,8 @@ from kbroker.control.log_dir_moves import LogDirMoves
 from kbroker.control.placement import place
 from kbroker.control.replication.election import choose_leaders
 from kbroker.control.retirement import retire_all
-from kbroker.control.store import Change, Deletion, Store
-from kbroker.control.store_choice import open_newest
+from kbroker.control.store.choice import open_newest
+from kbroker.control.store.store import Change, Deletion, Store
 from kbroker.ipc import layout
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.shared import Shared

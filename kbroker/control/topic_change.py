@@ -17,7 +17,7 @@ from kbroker.control.config_resource import TOPIC
 from kbroker.control.links import bounded
 from kbroker.control.placement import place_assigned, place_replicas
 from kbroker.control.retirement import retire_all
-from kbroker.control.store import Change, Deletion
+from kbroker.control.store.store import Change, Deletion
 from kbroker.control.topic_plan import NewTopic, TopicPlan, plan_growth, plan_topic
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import ClosePartition

@@ -6,7 +6,7 @@ from typing import Any
 
 from kbroker.api.registry import dispatch
 from kbroker.control.broker import Broker
-from kbroker.control.machine import Deferred
+from kbroker.control.coordinator.machine import Deferred
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact, encode

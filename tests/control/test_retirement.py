@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.control.catalogue import Partition, Replica
 from kbroker.control.retirement import retire_all
-from kbroker.control.store import Change, Deletion
+from kbroker.control.store.store import Change, Deletion
 from kbroker.control.topic_change import close_deleted, create_topics, delete_topics
 from kbroker.control.topic_plan import NewTopic
 from kbroker.ipc import layout

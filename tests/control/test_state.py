@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.store import FILE_NAME, StoreError
-from kbroker.control.store_choice import open_newest
+from kbroker.control.store.choice import open_newest
+from kbroker.control.store.store import FILE_NAME, StoreError
 from kbroker.control.topic_change import create_topics, delete_topics
 from kbroker.control.topic_plan import NewTopic
 from kbroker.ipc import layout

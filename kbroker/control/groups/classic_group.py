@@ -4,10 +4,10 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import ClassVar, Final
 
+from kbroker.control.coordinator.machine import Deferred, Record
 from kbroker.control.groups.classic_member import ClassicMember, Protocols
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.subscription import subscribed_topics
-from kbroker.control.machine import Deferred, Record
 from kbroker.protocol.coordinator_records.group_metadata import GroupMetadataKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from kbroker.control.machine import Deferred
+from kbroker.control.coordinator.machine import Deferred
 
 Protocols = Sequence[tuple[str, bytes]]
 """(protocol name, metadata) in the member's order of preference."""

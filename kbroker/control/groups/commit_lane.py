@@ -21,12 +21,12 @@ from kbroker.control import crash_point
 from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
 from kbroker.control.commit_kernel import apply_entries, end_commits, list_batch, take_commits
-from kbroker.control.coordinator_error import coordinator_error
+from kbroker.control.coordinator.append_error import coordinator_error
+from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.commit_passes import CommitPasses
 from kbroker.control.groups.offset_commit import refused
 from kbroker.control.groups.offset_record import encode_offset_key
 from kbroker.control.groups.shard import GroupShard
-from kbroker.control.runtime import Runtime
 from kbroker.ipc.block import answers, client_request, pack_answer, request_at
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import ClientRequest

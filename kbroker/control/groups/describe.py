@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
+from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.classic_member import ClassicMember
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_expiration import delete_offsets_of_group
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.machine import Outcome
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.delete_groups import DeletableGroupResult
 from kbroker.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from kbroker.control.machine import Record
+from kbroker.control.coordinator.machine import Record
 
 
 class Group(ABC):

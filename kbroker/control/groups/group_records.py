@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.classic_group import ClassicGroup
-from kbroker.control.machine import Record
 from kbroker.protocol.coordinator_records.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,

@@ -3,13 +3,13 @@
 import logging
 import uuid
 
+from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.classic_member import ClassicMember, Protocols
 from kbroker.control.groups.group_records import empty_group_metadata, group_metadata
 from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.machine import Deferred, Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 

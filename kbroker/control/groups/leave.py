@@ -2,11 +2,11 @@
 
 import logging
 
+from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.join import UNKNOWN_MEMBER
 from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.machine import Outcome
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.leave_group import (

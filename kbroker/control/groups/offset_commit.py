@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.commit_passes import Entitled
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
@@ -10,7 +11,6 @@ from kbroker.control.groups.offset_record import CommittedOffset, offset_record,
 from kbroker.control.groups.rebalance import Rebalance, heartbeat_timer
 from kbroker.control.groups.streams_group.state import StreamsGroup
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.machine import Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_record import CommittedOffset, offset_tombstone
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.machine import Outcome, Record
 
 
 def expire_offsets(table: GroupTable, group_id: str, now_ms: int) -> Outcome:

@@ -7,7 +7,7 @@ other versions are left to them.
 import struct
 from typing import Final, NamedTuple
 
-from kbroker.control.machine import Record
+from kbroker.control.coordinator.machine import Record
 from kbroker.protocol.compile_decode import read_uvarint
 from kbroker.protocol.coordinator_records.index import CONSUMER_OFFSETS
 from kbroker.protocol.coordinator_records.offset_commit import OffsetCommitValue

@@ -5,11 +5,11 @@ Every step returns the Outcome of the operation that took it. Timer names are Ka
 
 import logging
 
+from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.classic_member import ClassicMember
 from kbroker.control.groups.group_records import group_metadata
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.machine import Outcome
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse

@@ -9,11 +9,11 @@ from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Catalogue, Topic
 from kbroker.control.config_resource import GROUP
+from kbroker.control.coordinator.machine import Operation
+from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.commit_lane import CommitLane
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
-from kbroker.control.machine import Operation
-from kbroker.control.runtime import Runtime
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 

@@ -7,6 +7,7 @@ whole request. Reads return their answer at once. Kafka's GroupCoordinatorShard.
 import logging
 from collections.abc import Mapping, Set
 
+from kbroker.control.coordinator.machine import Deferred, Outcome, Timers
 from kbroker.control.groups import describe, offset_expiration
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.classic_group import ClassicGroup
@@ -34,7 +35,6 @@ from kbroker.control.groups.sync import ClassicSync, answered
 from kbroker.control.groups.sync import refused as sync_refused
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import TopicView
-from kbroker.control.machine import Deferred, Outcome, Timers
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

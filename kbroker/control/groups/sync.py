@@ -2,10 +2,10 @@
 
 import logging
 
+from kbroker.control.coordinator.machine import Deferred, Outcome
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.group_records import group_metadata
 from kbroker.control.groups.rebalance import Rebalance
-from kbroker.control.machine import Deferred, Outcome
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 

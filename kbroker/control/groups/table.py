@@ -2,12 +2,12 @@
 
 from typing import TypeVar
 
+from kbroker.control.coordinator.machine import Timers
 from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_store import OffsetStore
 from kbroker.control.groups.settings import GroupOverrides, GroupSettings
 from kbroker.control.groups.topic_view import TopicView
-from kbroker.control.machine import Timers
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 G = TypeVar("G", bound=Group)

@@ -18,7 +18,7 @@ from kbroker.control.links import bounded
 from kbroker.control.replication.election import electable
 from kbroker.control.replication.lag import Lag
 from kbroker.control.replication.roles import role_of
-from kbroker.control.store import Change
+from kbroker.control.store.store import Change
 from kbroker.ipc import layout
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import Follow, Lead

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Topic
+from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
-from kbroker.control.runtime import Runtime
 from kbroker.control.share.partitions import SharePartitions
 from kbroker.control.share.pruning import StatePruning
 from kbroker.control.share.reading import Piece, limit_of, log_start_of, read_pieces
@@ -25,7 +26,6 @@ from kbroker.control.share.sessions import (
 from kbroker.control.share.share_partition import AcknowledgedBatch, Acquired, SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
 from kbroker.control.share.wake_ups import WakeUps
-from kbroker.control.timers import WheelTimers
 from kbroker.ipc.background import Background
 from kbroker.protocol.errors import ErrorCode, KafkaError
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kbroker.control.machine import Outcome, Record
+from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
 from kbroker.protocol.coordinator_records import share_snapshot, share_update
 from kbroker.protocol.coordinator_records.index import SHARE_GROUP_STATE

@@ -1,6 +1,6 @@
 """AddPartitionsToTxn: partitions join a transaction, or are looked up in it."""
 
-from kbroker.control.machine import Outcome
+from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.transactions.metadata import TopicPartition
 from kbroker.control.transactions.state import TransactionState
 from kbroker.control.transactions.table import TransactionTable

@@ -7,7 +7,7 @@ by the state alone; v2 (KIP-890) bumps the epoch with every end, and a repeated 
 from collections.abc import Callable
 from dataclasses import replace
 
-from kbroker.control.machine import Outcome
+from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.transactions.metadata import (
     MAX_EPOCH,
     NO_PRODUCER_ID,

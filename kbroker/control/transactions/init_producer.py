@@ -1,6 +1,6 @@
 """InitProducerId with a transactional id: a producer begins, goes on after an error, or fences its predecessor."""
 
-from kbroker.control.machine import Outcome
+from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.transactions.end_transaction import EndTransactions
 from kbroker.control.transactions.metadata import (
     NO_PRODUCER_EPOCH,

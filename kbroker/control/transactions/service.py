@@ -7,10 +7,10 @@ from typing import Any
 
 from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
+from kbroker.control.coordinator.machine import Operation
+from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.features import finalized
 from kbroker.control.groups.service import GroupService
-from kbroker.control.machine import Operation
-from kbroker.control.runtime import Runtime
 from kbroker.control.transactions.marker_sender import MarkerSender, MarkerWriter
 from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
 from kbroker.control.transactions.offset_commits import OffsetCommitsUnderWay

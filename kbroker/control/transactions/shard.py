@@ -7,7 +7,7 @@ CONCURRENT_TRANSACTIONS. Kafka's TransactionCoordinator and TransactionStateMana
 
 import logging
 
-from kbroker.control.machine import Outcome
+from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.transactions.add_partitions import AddPartitions
 from kbroker.control.transactions.end_transaction import EndTransactions
 from kbroker.control.transactions.init_producer import InitProducer

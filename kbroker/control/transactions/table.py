@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from kbroker.control.machine import Deferred, Outcome
+from kbroker.control.coordinator.machine import Deferred, Outcome
 from kbroker.control.transactions.metadata import TransactionMetadata
 from kbroker.control.transactions.ports import Markers, View
 from kbroker.control.transactions.settings import TransactionSettings

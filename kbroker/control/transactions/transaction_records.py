@@ -1,6 +1,6 @@
 """The record of a transactional id in `__transaction_state` (Kafka's TransactionLog)."""
 
-from kbroker.control.machine import Record
+from kbroker.control.coordinator.machine import Record
 from kbroker.control.transactions.metadata import TV_1, TopicPartition, TransactionMetadata
 from kbroker.control.transactions.state import TransactionState
 from kbroker.protocol.coordinator_records.index import TRANSACTION_STATE

@@ -7,9 +7,9 @@ from typing import Any
 
 from kbroker.api.registry import dispatch
 from kbroker.control.catalogue import Partition
+from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.service import GroupService
 from kbroker.control.groups.shard import TOPIC
-from kbroker.control.runtime import Runtime
 from kbroker.control.topic_change import create_topics
 from kbroker.control.topic_plan import NewTopic
 from kbroker.ipc.block import Peer, answers, client_request, pack_peer, requests

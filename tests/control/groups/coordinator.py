@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-from kbroker.control.coordinator_error import coordinator_error
+from kbroker.control.coordinator.append_error import coordinator_error
+from kbroker.control.coordinator.machine import Deferred, Operation, Outcome, Record
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
-from kbroker.control.machine import Deferred, Operation, Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_describe import DescribedGroup
 from kbroker.protocol.messages.consumer_group_heartbeat import (

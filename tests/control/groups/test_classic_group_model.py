@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from kbroker.control.machine import Deferred
+from kbroker.control.coordinator.machine import Deferred
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.leave_group import MemberIdentity
 from tests.control.groups.coordinator import Coordinator, answer

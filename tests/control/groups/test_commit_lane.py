@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.rebalance import heartbeat_timer
-from kbroker.control.machine import Outcome
 from kbroker.control.topic_change import delete_topics
 from kbroker.ipc.block import requests
 from kbroker.protocol.api_keys import ApiKey

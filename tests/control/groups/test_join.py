@@ -2,8 +2,8 @@
 
 import pytest
 
+from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.groups.settings import GroupSettings
-from kbroker.control.machine import Deferred
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.leave_group import MemberIdentity
 from tests.control.groups.coordinator import Coordinator, answer

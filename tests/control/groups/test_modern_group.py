@@ -2,12 +2,12 @@
 
 import pytest
 
+from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.modern_group.partitions import partitions_of, with_epochs
 from kbroker.control.groups.modern_group.timers import MemberTimers
 from kbroker.control.groups.share_group.state import ShareGroup
-from kbroker.control.machine import Outcome
 from kbroker.protocol.coordinator_records.consumer_group_target_assignment_member import TopicPartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.groups.coordinator import Coordinator

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.control.machine import Outcome, Record
+from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.share.ranges import DeliveryState, Range
 from kbroker.control.share.share_partition import AcknowledgedBatch, Limits, SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kbroker.control.catalogue import Partition
+from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.service import GroupService
-from kbroker.control.runtime import Runtime
 from kbroker.control.topic_change import create_topics, delete_topics
 from kbroker.control.topic_plan import NewTopic
 from kbroker.control.transactions import marker_sender

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from kbroker.control.machine import Deferred, Outcome, Record
+from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.transactions.metadata import TV_0, TV_2, TopicPartition, TransactionMetadata
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.control.transactions.settings import TransactionSettings

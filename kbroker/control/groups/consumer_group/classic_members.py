@@ -5,6 +5,7 @@ The broker assigns for them too; a rebalance is told to each by its heartbeat wh
 
 from dataclasses import replace
 
+from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.classic_group import CONSUMER
 from kbroker.control.groups.consumer_group import records
@@ -25,7 +26,6 @@ from kbroker.control.groups.join import KNOWN_MEMBER_ID_FROM, UNKNOWN_MEMBER
 from kbroker.control.groups.modern_group.partitions import plain
 from kbroker.control.groups.subscription import parse_subscription
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.machine import Deferred, Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.member import ConsumerMember
 from kbroker.control.groups.consumer_group.migration import Migration
@@ -9,7 +10,6 @@ from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.timers import ConsumerTimers
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash
-from kbroker.control.machine import Outcome, Record
 
 
 class Fencing:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
+from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.fencing import Fencing
@@ -20,7 +21,6 @@ from kbroker.control.groups.consumer_group.target import known_assignors, update
 from kbroker.control.groups.modern_group.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from kbroker.control.groups.modern_group.partitions import NO_PARTITIONS, EpochPartitions, plain
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.machine import Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_heartbeat import (
     Assignment,

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Collection
 
+from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.classic_group import CONSUMER, ClassicGroup, ClassicState
 from kbroker.control.groups.classic_member import ClassicMember
 from kbroker.control.groups.consumer_group import records
@@ -19,7 +20,6 @@ from kbroker.control.groups.subscription import (
 )
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash
-from kbroker.control.machine import Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse

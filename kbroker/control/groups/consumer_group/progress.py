@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 
+from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
 from kbroker.control.groups.consumer_group.reconcile import Owned, reconcile
@@ -11,7 +12,6 @@ from kbroker.control.groups.consumer_group.target import Target
 from kbroker.control.groups.consumer_group.timers import ConsumerTimers
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash, topic_ids
-from kbroker.control.machine import Record
 
 log = logging.getLogger(__name__)
 

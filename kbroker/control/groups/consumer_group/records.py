@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
+from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.consumer_group.member import ConsumerMember
 from kbroker.control.groups.modern_group.partitions import EpochPartitions, Partitions
 from kbroker.control.groups.modern_group.records import record, tombstone, tombstones
-from kbroker.control.machine import Record
 from kbroker.protocol.coordinator_records import (
     consumer_group_current_member_assignment as current,
 )

@@ -7,6 +7,7 @@ that one change of topics makes one rebalance.
 import logging
 from enum import Enum
 
+from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.member import ConsumerMember
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
@@ -17,7 +18,6 @@ from kbroker.control.groups.consumer_group.topic_regex import (
 )
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash
-from kbroker.control.machine import Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)

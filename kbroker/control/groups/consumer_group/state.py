@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.consumer_group.member import ConsumerMember, MemberState
 from kbroker.control.groups.consumer_group.records import group_tombstones
 from kbroker.control.groups.modern_group.partitions import EpochPartitions, Partitions
 from kbroker.control.groups.modern_group.state import NEW_PROTOCOL_FROM, ModernGroup
-from kbroker.control.machine import Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.assignor import Assignor, Subscriber
 from kbroker.control.groups.consumer_group.member import ConsumerMember
@@ -13,7 +14,6 @@ from kbroker.control.groups.consumer_group.uniform_assignor import assign_unifor
 from kbroker.control.groups.modern_group.partitions import Partitions
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import topic_ids
-from kbroker.control.machine import Record
 
 log = logging.getLogger(__name__)
 

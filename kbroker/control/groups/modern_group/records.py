@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kbroker.control.machine import Record
+from kbroker.control.coordinator.machine import Record
 from kbroker.protocol.record_types import encode_key, encode_value
 from kbroker.protocol.schema import Struct
 

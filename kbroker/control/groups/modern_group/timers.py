@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from kbroker.control.coordinator.machine import Operation, Outcome
 from kbroker.control.groups.modern_group.member import ModernMember
 from kbroker.control.groups.modern_group.state import ModernGroup
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.machine import Operation, Outcome
 
 log = logging.getLogger(__name__)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Set
 from dataclasses import replace
 
+from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.modern_group.member import LEAVE_EPOCH
 from kbroker.control.groups.modern_group.partitions import Partitions
@@ -13,7 +14,6 @@ from kbroker.control.groups.share_group.simple_assignor import assign_shared
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash, topic_ids
-from kbroker.control.machine import Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.share_group_heartbeat import (
     Assignment,

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
+from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.modern_group.partitions import Partitions
 from kbroker.control.groups.modern_group.records import record, tombstones
 from kbroker.control.groups.share_group.member import Shared, ShareMember
-from kbroker.control.machine import Record
 from kbroker.protocol.coordinator_records import share_group_current_member_assignment as current
 from kbroker.protocol.coordinator_records import share_group_state_partition_metadata as shared
 from kbroker.protocol.coordinator_records import share_group_target_assignment_member as target

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import ClassVar
 
+from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.modern_group.partitions import Partitions
 from kbroker.control.groups.modern_group.state import ModernGroup
 from kbroker.control.groups.share_group.member import SharedTopic, ShareMember
 from kbroker.control.groups.share_group.records import group_tombstones
-from kbroker.control.machine import Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.caller import Caller
 from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.modern_group.member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
@@ -15,7 +16,6 @@ from kbroker.control.groups.streams_group.state import StreamsGroup
 from kbroker.control.groups.streams_group.tasks import Tasks, TaskSet
 from kbroker.control.groups.streams_group.topology import InternalTopic
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.machine import Outcome, Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.streams_group_heartbeat import (
     RequestTaskIds,

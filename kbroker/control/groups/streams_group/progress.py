@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.streams_group import records
 from kbroker.control.groups.streams_group.configured_topology import ConfiguredTopology, Status, configure
 from kbroker.control.groups.streams_group.member import Endpoint, StreamsMember
@@ -15,7 +16,6 @@ from kbroker.control.groups.streams_group.tasks import TaskSet
 from kbroker.control.groups.streams_group.topology import Topology, from_message
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash
-from kbroker.control.machine import Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages import streams_group_heartbeat as message
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
+from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.modern_group.records import record, tombstones
 from kbroker.control.groups.streams_group.member import StreamsMember
 from kbroker.control.groups.streams_group.tasks import EpochTasks, Tasks, TaskSet
 from kbroker.control.groups.streams_group.topology import Topology, to_record
-from kbroker.control.machine import Record
 from kbroker.protocol.coordinator_records import streams_group_current_member_assignment as current
 from kbroker.protocol.coordinator_records import streams_group_target_assignment_member as target
 from kbroker.protocol.coordinator_records.streams_group_member_metadata import (

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar
 
+from kbroker.control.coordinator.machine import Record
 from kbroker.control.groups.modern_group.state import NEW_PROTOCOL_FROM, ModernGroup
 from kbroker.control.groups.streams_group.configured_topology import ConfiguredTopology
 from kbroker.control.groups.streams_group.member import StreamsMember
 from kbroker.control.groups.streams_group.records import group_tombstones
 from kbroker.control.groups.streams_group.tasks import TaskId, TaskSet
 from kbroker.control.groups.streams_group.topology import Topology
-from kbroker.control.machine import Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 

@@ -14,14 +14,21 @@ from typing import Any
 from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
-from kbroker.control.coordinator_error import coordinator_error
-from kbroker.control.gathering import Gathering
+from kbroker.control.coordinator.append_error import coordinator_error
+from kbroker.control.coordinator.gathering import Gathering
+from kbroker.control.coordinator.key_hash import positive_hash
+from kbroker.control.coordinator.lane import Lane
+from kbroker.control.coordinator.machine import (
+    Deferred,
+    Machine,
+    Operation,
+    Outcome,
+    Record,
+    TransactionalMachine,
+)
+from kbroker.control.coordinator.replay import load_partition
+from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.internal_topic import ensure
-from kbroker.control.key_hash import positive_hash
-from kbroker.control.lane import Lane
-from kbroker.control.machine import Deferred, Machine, Operation, Outcome, Record, TransactionalMachine
-from kbroker.control.replay import load_partition
-from kbroker.control.timers import WheelTimers
 from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch

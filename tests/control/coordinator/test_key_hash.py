@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.control.key_hash import positive_hash
+from kbroker.control.coordinator.key_hash import positive_hash
 
 
 @pytest.mark.parametrize(

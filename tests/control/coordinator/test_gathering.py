@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from kbroker.control.gathering import TOGETHER
-from kbroker.control.machine import Deferred, Outcome, Record
-from kbroker.control.runtime import Runtime
+from kbroker.control.coordinator.gathering import TOGETHER
+from kbroker.control.coordinator.machine import Deferred, Outcome, Record
+from kbroker.control.coordinator.runtime import Runtime
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all
+from tests.control.coordinator.runtime_scene import Log, Machine, puts, run
 from tests.control.fakes import World
-from tests.control.runtime_scene import Log, Machine, puts, run
 
 
 def answers(asked: list[Deferred]) -> list[object]:

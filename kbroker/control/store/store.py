@@ -1,6 +1,6 @@
 """What must survive a restart and is no record of a log: topics, configs, quotas, credentials, producer ids, features.
 
-One SQLite file, `kbroker.db`, and copies of it in other log directories (`store_copies.py`); WAL, synchronous=FULL: a
+One SQLite file, `kbroker.db`, and copies of it in other log directories (`copies.py`); WAL, synchronous=FULL: a
 change that was answered is on disk.
 
 Schema version (PRAGMA user_version) 4:
@@ -19,9 +19,9 @@ Schema version (PRAGMA user_version) 4:
     client_quotas(entity, key, value)   entity as JSON of its (type, name) pairs (since 3)
     scram_credentials(user, mechanism, salt, stored_key, server_key, iterations)
                                         never a password, nor what could stand for one (since 3)
-Migration: add a step to MIGRATIONS (`store_schema.py`) that takes version n to n + 1; steps run in one transaction when
+Migration: add a step to MIGRATIONS (`schema.py`) that takes version n to n + 1; steps run in one transaction when
 the file is opened.
-A file of a newer version is refused, and one whose rows do not add up to their digest (`store_digest.py`).
+A file of a newer version is refused, and one whose rows do not add up to their digest (`digest.py`).
 """
 
 import json
@@ -34,8 +34,8 @@ from typing import NamedTuple
 
 from kbroker.config.client_quotas import Entity
 from kbroker.control.catalogue import Partition, Replica, Topic
-from kbroker.control.store_digest import DamagedStore, RowDigest
-from kbroker.control.store_schema import MIGRATIONS
+from kbroker.control.store.digest import DamagedStore, RowDigest
+from kbroker.control.store.schema import MIGRATIONS
 from kbroker.ipc.messages import ScramCredential
 
 FILE_NAME = "kbroker.db"

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from kbroker.control.store import Store, StoreError
-from kbroker.control.store_choice import write_copy
+from kbroker.control.store.choice import write_copy
+from kbroker.control.store.store import Store, StoreError
 from kbroker.ipc.crash_point import crash_point
 
 log = logging.getLogger(__name__)

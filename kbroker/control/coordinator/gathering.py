@@ -7,7 +7,7 @@ from functools import partial
 
 from kbroker.control.appender import Appender
 from kbroker.control.catalogue import Partition
-from kbroker.control.machine import Record
+from kbroker.control.coordinator.machine import Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.control.catalogue import Partition, Topic
-from kbroker.control.store import Change, Deletion, Store, StoreError
+from kbroker.control.store.store import Change, Deletion, Store, StoreError
 
 
 def filled(path: Path) -> Store:

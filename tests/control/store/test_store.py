@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.control.catalogue import Partition, Topic
-from kbroker.control.store import VERSION, Change, Store, StoreError
+from kbroker.control.store.store import VERSION, Change, Store, StoreError
 from kbroker.ipc.messages import ScramCredential
 
 QUOTA = (("client-id", None), ("user", "u"))

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control import store_copies
 from kbroker.control.config_resource import TOPIC
-from kbroker.control.store import FILE_NAME, Change, Store, StoreError
-from kbroker.control.store_choice import REFUSED, copy_dirs, open_newest
-from kbroker.control.store_copies import StoreCopies
+from kbroker.control.store import copies as store_copies
+from kbroker.control.store.choice import REFUSED, copy_dirs, open_newest
+from kbroker.control.store.copies import StoreCopies
+from kbroker.control.store.store import FILE_NAME, Change, Store, StoreError
 from tests.control.fakes import CLUSTER_ID
 
 

@@ -1,6 +1,6 @@
 """What clients see of a failed append."""
 
-from kbroker.control.coordinator_error import coordinator_error
+from kbroker.control.coordinator.append_error import coordinator_error
 from kbroker.protocol.errors import ErrorCode
 
 

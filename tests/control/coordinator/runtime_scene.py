@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from kbroker.control.catalogue import Partition
-from kbroker.control.machine import Outcome, Record
-from kbroker.control.runtime import Runtime
+from kbroker.control.coordinator.machine import Outcome, Record
+from kbroker.control.coordinator.runtime import Runtime
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World, world
 

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbroker.control.store import FILE_NAME, NewerStore, Store, StoreError
+from kbroker.control.store.store import FILE_NAME, NewerStore, Store, StoreError
 from kbroker.ipc.crash_point import crash_point
 
 log = logging.getLogger(__name__)

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.machine import Deferred, Outcome, Record
-from kbroker.control.runtime import Runtime
+from kbroker.control.coordinator.machine import Deferred, Outcome, Record
+from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.topic_change import delete_topics
 from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all
+from tests.control.coordinator.runtime_scene import TOPIC, Log, Machine, puts, run
 from tests.control.fakes import World
-from tests.control.runtime_scene import TOPIC, Log, Machine, puts, run
 
 
 def test_records_are_appended_replayed_and_then_answered(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kbroker.control.timers import WheelTimers
+from kbroker.control.coordinator.timers import WheelTimers
 
 
 class Clock:
