@@ -33,6 +33,7 @@ from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import Image, OpenPartition, ScramCredential, TopicImage
 from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
 from kbroker.ipc.shared import Shared
+from kbroker.ipc.store_copy_states import StoreCopyStates
 from kbroker.metrics.slots import Slots
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -114,7 +115,8 @@ class Broker:
         self.dir_errors = LogDirErrors(self.log_dirs, shared)
         self.logs = LogReading(self.dir_errors)
         self.sites = sites_of(static)
-        self.stores = StoreCopies(store, self._dirs_for_stores)
+        states = StoreCopyStates(self.log_dirs, shared)
+        self.stores = StoreCopies(store, self._dirs_for_stores, states.put)
         self.publish_throttles()
         self._site_of = {log_dir: site for site in self.sites for log_dir in site.log_dirs}
         self._workers_of = workers_of_sites([site.log_dirs for site in self.sites], shared.sizes.workers)

@@ -9,6 +9,7 @@ from kbroker.http.process_rows import process_names
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.ring import ring_length
+from kbroker.ipc.store_copy_states import CURRENT, StoreCopyStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class BrokerRows:
         errors = LogDirErrors(self.context.config.log_dirs, self.context.shared)
         for path in errors.paths:
             families.add("kbroker_log_dir_offline", (path,), int(errors.of(path) != 0))
+        self._store_copies(families, errors)
         appends, completions = self._rings(families)
         if not families.kafka:
             return
@@ -37,6 +39,14 @@ class BrokerRows:
         families.add("kafka_controller_kafkacontroller_activecontrollercount", (), 1)
         families.add("kafka_brokers", (), 1)
         families.add("kafka_broker_info", (node, self.address), 1)
+
+    def _store_copies(self, families: Families, errors: LogDirErrors) -> None:
+        states = StoreCopyStates(self.context.config.log_dirs, self.context.shared)
+        for path in states.paths:
+            if word := states.of(path):
+                state = "lost" if errors.of(path) else "current" if word == CURRENT else "stale"
+                for name in ("current", "stale", "lost"):
+                    families.add("kbroker_store_copy", (path, name), int(name == state))
 
     def _rings(self, families: Families) -> tuple[int, int]:
         shared = self.context.shared

@@ -62,6 +62,7 @@ class Shared:
     counters[clients + workers][max_partitions, COUNTER_WORDS], and counter_bases[max_partitions, COUNTER_WORDS]: what a
     slot's counters added up to when its partition got it (control writes it); metrics[clients + workers + 3,
     ROW_WORDS]: the rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
+    store_copies[log_dirs]: see store_copy_states.py;
     replication_rates[sites, 2], replication_bytes[workers, sites, 2]: see replication_rates.py;
     in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about to be (control writes it).
     """
@@ -88,6 +89,8 @@ class Shared:
         self.counter_bases = self._counter_bases.words((sizes.max_partitions, layout.COUNTER_WORDS))
         self._log_dir_errors = Region(max(1, sizes.log_dirs) * 8)
         self.log_dir_errors = self._log_dir_errors.words((max(1, sizes.log_dirs),))
+        self._store_copies = Region(max(1, sizes.log_dirs) * 8)
+        self.store_copies = self._store_copies.words((max(1, sizes.log_dirs),))
         sites = max(1, sizes.log_dirs)  # at most
         self._replication_rates = Region(sites * 2 * 8)
         self.replication_rates = self._replication_rates.words((sites, 2))

@@ -152,6 +152,10 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_partitions", "Partitions by state.", "state", source=BROKER),
     gauge("kbroker_ready", "1 when every process has started and every log is open.", source=BROKER),
     gauge("kbroker_log_dir_offline", "1 when the log dir has failed, until the next start.", "dir", source=BROKER),
+    gauge("kbroker_store_copy",
+          "1 for what the copy of the store in a log dir is: current, stale (left behind, made anew when its disk "
+          "answers), lost (its log dir is offline). Log dirs without a copy are left out.", "dir", "state",
+          source=BROKER),
     gauge("kbroker_ring_entries", "Entries in the rings between a client process and an IO worker.", "ring", "client",
           "worker", source=BROKER),
     gauge("kbroker_ring_capacity", "Entries that fit in one ring.", source=BROKER),

@@ -1,5 +1,6 @@
 """What a scrape says, from shared memory filled by hand, read back by prometheus-client's own parser."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -8,8 +9,10 @@ from prometheus_client.openmetrics.exposition import generate_latest as openmetr
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from kbroker.ipc import layout as sm
+from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import GroupSummary
 from kbroker.ipc.ring import ring_push
+from kbroker.ipc.store_copy_states import StoreCopyStates
 from kbroker.metrics import layout
 from kbroker.metrics.catalog import CATALOG
 from kbroker.metrics.kafka import KAFKA
@@ -206,6 +209,25 @@ def test_kafka_names_can_be_left_out(tmp_path: Path) -> None:
     assert not [name for name in scene.scrape().families if name.startswith("kafka_")]
 
 
+def test_the_copy_of_the_store_in_a_log_dir_shows_its_state(scene: Scene) -> None:
+    def shown() -> dict[str, float]:
+        found = scene.scrape()
+        return {
+            labels["state"]: found.value("kbroker_store_copy", **labels)
+            for labels in found.labels("kbroker_store_copy")
+        }
+
+    path = str(scene.folder)
+    assert shown() == {}
+    states = StoreCopyStates([path], scene.shared)
+    states.put([path], [path])
+    assert shown() == {"current": 1, "stale": 0, "lost": 0}
+    states.put([], [path])
+    assert shown() == {"current": 0, "stale": 1, "lost": 0}
+    LogDirErrors([path], scene.shared).fail(path, errno.EIO)
+    assert shown() == {"current": 0, "stale": 0, "lost": 1}
+
+
 def test_ring_lengths_are_read_from_the_rings(scene: Scene) -> None:
     import numpy as np
 
@@ -240,6 +262,7 @@ def test_openmetrics_reads_back(scene: Scene) -> None:
 
 def _fill_everything(scene: Scene) -> None:
     """Give each series of each process something to show, and the host's parts what they need."""
+    StoreCopyStates([str(scene.folder)], scene.shared).put([str(scene.folder)], [])
     for place in PLACES.values():
         for index in range(min(3, max(1, place.size // place.width))):
             word = place.start + index * place.width

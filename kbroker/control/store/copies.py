@@ -7,7 +7,7 @@ the change is answered. It is made anew from one of them when its log dir can be
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +20,7 @@ from kbroker.ipc.crash_point import crash_point
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Tell = Callable[[Collection[str], Collection[str]], None]
 
 PATIENCE_S = 1.0
 """What a copy may take longer than the fastest."""
@@ -48,13 +49,18 @@ class StoreCopies:
     """Runs in: control, all but the constructor from the event loop. Owner: the Broker.
 
     wanted: log dirs that are to have a copy, as things are now; a copy in another one is left behind.
+    tell: told the log dirs whose copies count, and all that have or had one, when that changes.
     """
 
-    def __init__(self, first: Store, wanted: Callable[[], Sequence[str]]) -> None:
+    def __init__(
+        self, first: Store, wanted: Callable[[], Sequence[str]], tell: Tell = lambda *_: None
+    ) -> None:
         self._copies = {str(first.path.parent): Copy(first)}
         self._leaving: dict[str, Future[Any]] = {}
         self._wanted = wanted
         self._changing = asyncio.Lock()
+        self._expected = {*first.copies, *self._copies}
+        self._tell = tell
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
@@ -79,6 +85,8 @@ class StoreCopies:
         if len(self._copies) <= len(wanted):
             for copy in self._copies.values():
                 copy.store.put_copies(self.log_dirs)
+        self._expected.update(wanted)
+        self._tell(self.log_dirs, self._expected)
 
     async def run(self, step: Callable[[Store], T]) -> T:
         """A step in every copy, one after another: it does the same in each. Its result is on disk everywhere but in
@@ -155,6 +163,7 @@ class StoreCopies:
             log.error("the store's copy in %s is left behind: %s", log_dir, why)
             self._leaving[log_dir] = self._copies.pop(log_dir).leave()
         counted = self.log_dirs
+        self._tell(counted, self._expected)
         await self._everywhere(lambda store: store.put_copies(counted))
 
     async def _join(self, log_dir: str) -> None:
@@ -171,6 +180,8 @@ class StoreCopies:
         self._copies[log_dir] = Copy(store, thread)
         counted = self.log_dirs
         await self._everywhere(lambda store: store.put_copies(counted))
+        self._expected.add(log_dir)
+        self._tell(self.log_dirs, self._expected)
         log.info("the store has a copy in %s again", log_dir)
 
 

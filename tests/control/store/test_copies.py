@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -35,9 +35,12 @@ class Dirs:
         chosen = open_newest(self.online, self.all, CLUSTER_ID)
         chosen.store.begin_run()
         chosen.store.put_meta("cluster_id", CLUSTER_ID)
-        self.copies = StoreCopies(chosen.store, lambda: tuple(self.online))
+        self.copies = StoreCopies(chosen.store, lambda: tuple(self.online), self.tell)
         self.copies.complete()
         return self.copies
+
+    def tell(self, current: Collection[str], expected: Collection[str]) -> None:
+        self.told = sorted(current), sorted(expected)
 
     def values(self, log_dir: str) -> dict[str, str]:
         """What one copy says, whoever else has it open."""
@@ -250,3 +253,17 @@ def test_a_crash_while_a_copy_is_made_leaves_what_there_was(dirs: Dirs) -> None:
         Path(dirs.all[1], FILE_NAME + left).write_bytes(b"half")
     dirs.start()
     assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1"}] * 3
+
+
+def test_what_each_copy_is_worth_is_told(dirs: Dirs) -> None:
+    """For the metric: which copies count, and which ones should."""
+    copies = dirs.start()
+    assert dirs.told == (dirs.all, dirs.all)
+    gone = dirs.online.pop()
+    asyncio.run(change(copies, "a"))
+    assert dirs.told == (dirs.online, dirs.all)
+    dirs.start()
+    assert dirs.told == (dirs.online, dirs.online)
+    dirs.online.append(gone)
+    asyncio.run(dirs.start().look())
+    assert dirs.told == (dirs.all, dirs.all)
