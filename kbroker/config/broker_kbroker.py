@@ -18,7 +18,7 @@ KBROKER = (
                 "plus its number (port 0 takes any free one). Empty is one site of all directories."),
     Setting("kbroker.http.listen", STRING, "127.0.0.1:9404", listen_address,
             doc="Address of the http process: /metrics, /healthz, /readyz. Empty turns it off, port 0 "
-                "takes any free port."),
+                "takes any free port, and so does the default when its port is taken."),
     Setting("kbroker.metrics.kafka.names", BOOLEAN, True,
             doc="Metrics also under the names that dashboards for Kafka use (JMX exporter, kafka_exporter)."),
     Setting("kbroker.metrics.partitions.max", INT, 2000, at_least(0), importance=LOW,

@@ -1,7 +1,25 @@
 """The listening socket of the http process: the parent's, so that it outlives a restart of that process."""
 
+import errno
+import logging
 import os
 import socket
+
+log = logging.getLogger(__name__)
+
+
+def listen_or_elsewhere(address: str) -> socket.socket | None:
+    """As ``listen``, for an address that nobody has asked for: when its port is taken, as by another broker of this
+    host, any free one does."""
+    try:
+        return listen(address)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        found = listen(f"{address.rpartition(':')[0]}:0")
+        assert found is not None
+        log.warning("%s; metrics are at %s instead", error.strerror, shown(found))
+        return found
 
 
 def listen(address: str) -> socket.socket | None:
@@ -23,7 +41,7 @@ def listen(address: str) -> socket.socket | None:
         listening.listen(128)
     except OSError as error:
         why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise OSError(f"kbroker.http.listen={address}: {why}") from error
+        raise OSError(error.errno, f"kbroker.http.listen={address}: {why}") from error
     return listening
 
 

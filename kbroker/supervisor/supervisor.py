@@ -29,6 +29,7 @@ from kbroker.supervisor.stored_settings import with_stored_settings
 
 log = logging.getLogger(__name__)
 
+HTTP_LISTEN = "kbroker.http.listen"
 START_POLL_MS = 5
 LOOK_AT_LOG_DIRS_MS = 1000
 STOP_TIMEOUT_MS = 60_000
@@ -67,7 +68,10 @@ class Supervisor:
         for path in set(self._dir_errors.paths) - set(self._dirs.online):
             self._dir_errors.fail(path, errno.ENODEV)
         self._ports = self._acceptor.bind()
-        self._http_listener = http_listener.listen(self.config.get_optional_str("kbroker.http.listen") or "")
+        listen = (
+            http_listener.listen if HTTP_LISTEN in self.config.static else http_listener.listen_or_elsewhere
+        )
+        self._http_listener = listen(self.config.get_optional_str(HTTP_LISTEN) or "")
         places = self._places()
         gc.freeze()  # what was imported stays; a collection now would only touch every page of it
         gc.enable()

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from kbroker.supervisor.http_listener import listen, shown
+from kbroker.supervisor.http_listener import listen, listen_or_elsewhere, shown
 
 
 def test_nothing_means_no_socket() -> None:
@@ -28,3 +28,18 @@ def test_a_taken_port_is_an_error_that_names_the_setting() -> None:
             OSError, match=rf"kbroker\.http\.listen=127\.0\.0\.1:{port}: Address already in use"
         ):
             listen(f"127.0.0.1:{port}")
+
+
+def test_a_taken_port_that_nobody_asked_for_is_replaced_by_a_free_one(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        listening = listen_or_elsewhere(f"127.0.0.1:{port}")
+        assert listening is not None
+        with listening:
+            assert listening.getsockname()[0] == "127.0.0.1"
+            assert listening.getsockname()[1] not in (0, port)
+            assert shown(listening) in caplog.text
+    with pytest.raises(OSError, match=r"kbroker\.http\.listen"):
+        listen_or_elsewhere("no.such.host.invalid:1")
