@@ -131,8 +131,10 @@ def show_plan(
 
 @app.command()
 def overhead(
-    seconds: Annotated[float, typer.Option(help="Length of each single measurement.")] = 8.0,
-    pairs: Annotated[int, typer.Option(help="Measurements with and without histories, in turn.")] = 5,
+    seconds: Annotated[
+        float, typer.Option(help="Length of a producer's turn; a consumer's is a fifth.")
+    ] = 2.0,
+    pairs: Annotated[int, typer.Option(help="Turns with and without histories.")] = 20,
     target: Target = "",
     record_bytes: RecordBytes = "256",
 ) -> None:

@@ -1,8 +1,11 @@
-"""What the histories cost: the same producer and the same consumer flat out, with and without them, in turn.
+"""What the histories cost: two producers, then two consumers, flat out in turn, one of each with and one without them.
 
-Two figures each: throughput, and the CPU time per record of the client (all its threads), less disturbed by others.
+Both live through the whole measurement; whoever has no turn is stopped (SIGSTOP). So turns can be short and many, and
+what else the machine does meets both alike. Two figures each: throughput, and the CPU time per record of the client
+(all its threads).
 """
 
+import signal
 import statistics
 import subprocess
 import sys
@@ -21,6 +24,8 @@ from loadtest.topics import create_topics, plan_topics
 
 WARM_S = {"produce": 2.0, "consume": 1.0}
 ROLES = {"produce": Slot.ACKED, "consume": Slot.SEEN}
+WAKE_S = 0.2  # after SIGCONT, before counting: what waited in the sockets
+START_S = 30.0
 
 
 @dataclass(slots=True, frozen=True)
@@ -35,7 +40,7 @@ class Speed:
 
 
 def measure(seconds: float, pairs: int, target: str, record_bytes: tuple[int, int]) -> None:
-    """Prints each measurement and the medians of the ratios."""
+    """Prints the medians of the ratios within a pair of turns."""
     with tempfile.TemporaryDirectory(prefix="loadtest-") as name:
         folder = Path(name)
         broker = None if target else OwnBroker(folder / "broker", "kbroker", 0, [])
@@ -43,68 +48,106 @@ def measure(seconds: float, pairs: int, target: str, record_bytes: tuple[int, in
             broker.start()
         try:
             bootstrap = broker.bootstrap if broker is not None else check_target(target)
-            _pairs(folder, bootstrap, seconds, pairs, record_bytes)
+            runs = {kept: _run(bootstrap, kept, record_bytes) for kept in (False, True)}
+            for role in ROLES:
+                # a consumer must not catch up with what was produced before
+                turn = seconds if role == "produce" else seconds / 5
+                _report(role, _pairs(folder, runs, role, turn, pairs))
         finally:
             if broker is not None:
                 broker.stop()
 
 
-def _pairs(folder: Path, bootstrap: str, seconds: float, pairs: int, record_bytes: tuple[int, int]) -> None:
-    found: dict[tuple[str, bool], list[Speed]] = {
-        (role, kept): [] for role in ROLES for kept in (False, True)
-    }
-    base = time.time_ns() // 1_000_000 & 0x7FFF_FFFF  # topics of an earlier measurement may still be there
-    for pair in range(pairs):
-        for history in (False, True) if pair % 2 else (True, False):
-            number = base + 2 * pair + history
-            settings = Settings(
-                rate=0,
-                idempotent=1,
-                plain=0,
-                transactional=0,
-                copiers=0,
-                record_bytes=record_bytes,
-                history=history,
-                segment_bytes=256 << 20,
-            )
-            run = Run(
-                number, 1, bootstrap, "", time.time_ns(), settings.to_json(), plan_topics(number, settings)
-            )
-            create_topics(run, settings)
-            for role in ROLES:
-                found[role, history].append(_one(folder / f"{number}", run, role, seconds))
-        for role in ROLES:
-            print(
-                f"pair {pair + 1}: {role} {found[role, False][-1]} without, {found[role, True][-1]} with",
-                flush=True,
-            )
-    for role in ROLES:
-        both = list(zip(found[role, False], found[role, True], strict=True))
-        rate = statistics.median(kept.per_s / plain.per_s for plain, kept in both)
-        cpu = statistics.median(kept.cpu_ns / plain.cpu_ns for plain, kept in both)
-        print(
-            f"{role}: histories change throughput by {100 * (rate - 1):+.1f} %, the client's CPU per record by "
-            f"{100 * (cpu - 1):+.1f} % (medians of {pairs} pairs)"
-        )
+def _run(bootstrap: str, history: bool, record_bytes: tuple[int, int]) -> Run:
+    """A run of one idempotent producer, with its topic; topics of an earlier measurement may still be there."""
+    number = (time.time_ns() // 1_000_000 & 0x7FFF_FFFE) + history
+    settings = Settings(
+        rate=0,
+        idempotent=1,
+        plain=0,
+        transactional=0,
+        copiers=0,
+        record_bytes=record_bytes,
+        history=history,
+        segment_bytes=256 << 20,
+    )
+    run = Run(number, 1, bootstrap, "", time.time_ns(), settings.to_json(), plan_topics(number, settings))
+    create_topics(run, settings)
+    return run
 
 
-def _one(folder: Path, run: Run, role: str, seconds: float) -> Speed:
-    """One player flat out, measured after its start."""
-    slot = ROLES[role]
-    path = folder / "pages" / f"{role}.page"
-    page = Page(path, create=True)
-    clock = Clock()
-    part = Part.of_run(folder, run, role, "idempotent", role, path, clock, clock.now_ns())
-    process = subprocess.Popen([sys.executable, "-m", "loadtest.players", part.to_json()])
+def _pairs(
+    folder: Path, runs: dict[bool, Run], role: str, seconds: float, pairs: int
+) -> list[tuple[Speed, Speed]]:
+    """(without, with histories) of each pair of turns; who begins changes."""
+    players = {kept: Flat(folder / str(run.run), run, role) for kept, run in runs.items()}
     try:
-        until = time.monotonic() + 30
-        while not page[slot] and time.monotonic() < until:
-            time.sleep(0.01)
-        time.sleep(WARM_S[role])
-        first, first_cpu, began = page[slot], page[Slot.CPU_NS], time.monotonic()
-        time.sleep(seconds if role == "produce" else seconds / 3)
-        records = page[slot] - first
-        return Speed(records / (time.monotonic() - began), (page[Slot.CPU_NS] - first_cpu) / max(records, 1))
+        for player in players.values():
+            player.warm_up()
+        found = []
+        for pair in range(pairs):
+            speeds = {
+                kept: players[kept].turn(seconds) for kept in ((False, True) if pair % 2 else (True, False))
+            }
+            found.append((speeds[False], speeds[True]))
+        return found
     finally:
-        page[Slot.STOP] = 1
-        process.wait(60)
+        for player in players.values():
+            player.end()
+
+
+def _report(role: str, pairs: list[tuple[Speed, Speed]]) -> None:
+    rates = [100 * (kept.per_s / plain.per_s - 1) for plain, kept in pairs]
+    cpus = [100 * (kept.cpu_ns / plain.cpu_ns - 1) for plain, kept in pairs]
+    plain = Speed(
+        *(statistics.median(values) for values in zip(*((p.per_s, p.cpu_ns) for p, _ in pairs), strict=True))
+    )
+    print(
+        f"{role}: {plain} without; histories change throughput by {_spread(rates)}, "
+        f"the client's CPU per record by {_spread(cpus)} ({len(pairs)} pairs)",
+        flush=True,
+    )
+
+
+def _spread(changes: list[float]) -> str:
+    """Median and quartiles."""
+    low, middle, high = statistics.quantiles(changes, n=4) if len(changes) > 1 else changes * 3
+    return f"{middle:+.1f} % ({low:+.1f} to {high:+.1f})"
+
+
+class Flat:
+    """One player flat out, stopped outside of its turns. Owner: `_pairs`, which ends it."""
+
+    def __init__(self, folder: Path, run: Run, role: str) -> None:
+        self._slot = ROLES[role]
+        self._warm_s = WARM_S[role]
+        path = folder / "pages" / f"{role}.page"
+        self._page = Page(path, create=True)
+        clock = Clock()
+        part = Part.of_run(folder, run, role, "idempotent", role, path, clock, clock.now_ns())
+        self._process = subprocess.Popen([sys.executable, "-m", "loadtest.players", part.to_json()])
+
+    def warm_up(self) -> None:
+        until = time.monotonic() + START_S
+        while not self._page[self._slot] and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(self._warm_s)
+        self._process.send_signal(signal.SIGSTOP)
+
+    def turn(self, seconds: float) -> Speed:
+        self._process.send_signal(signal.SIGCONT)
+        time.sleep(WAKE_S)
+        first, first_cpu, began = self._page[self._slot], self._page[Slot.CPU_NS], time.monotonic()
+        time.sleep(seconds)
+        records, taken = self._page[self._slot] - first, time.monotonic() - began
+        cpu = self._page[Slot.CPU_NS] - first_cpu
+        self._process.send_signal(signal.SIGSTOP)
+        return Speed(max(records, 1) / taken, max(cpu, 1) / max(records, 1))
+
+    def end(self) -> None:
+        self._page[Slot.STOP] = 1
+        self._process.send_signal(signal.SIGCONT)
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()

@@ -70,6 +70,7 @@ class Membership:
                 "heartbeat.interval.ms": 1000,
                 "fetch.wait.max.ms": 100,
                 "fetch.error.backoff.ms": 20,
+                "fetch.queue.backoff.ms": 10,  # with its second a full queue is read out before more is asked for
                 "partition.assignment.strategy": "cooperative-sticky" if cooperative else "range",
             }
         )

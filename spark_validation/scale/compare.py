@@ -7,21 +7,20 @@ columns of all records must agree. Without --bootstrap a topic is made up and se
 """
 
 import argparse
-import os
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_validation.cost import cost
 from spark_validation.evidence import bucket
 from spark_validation.log_frames import connector_records, identified
 from spark_validation.scale import make
@@ -99,22 +98,32 @@ WORKS: dict[str, Work] = {
 
 
 def spent_on(work: Callable[[], None], broker: int | None) -> Spent:
-    """What a work took. Workers that Spark ended meanwhile may hide some of the CPU."""
-
-    def cpu() -> float:
-        whole = cost(os.getpid())
-        apart = cost(broker) if broker is not None else None
-        return whole.user + whole.system - (apart.user + apart.system if apart else 0)
-
-    before, began = cpu(), time.monotonic()
+    """What a work took. A worker that Spark ended meanwhile is left out; it had been idle."""
+    before, began = cpu_seconds(broker), time.monotonic()
     work()
-    return Spent(time.monotonic() - began, cpu() - before)
+    wall = time.monotonic() - began
+    after = cpu_seconds(broker)
+    return Spent(wall, sum(seconds - before.get(pid, 0) for pid, seconds in after.items()))
 
 
-def compare(ways: Ways, rounds: int) -> bool:
+def cpu_seconds(broker: int | None) -> dict[int, float]:
+    """Of every process below this one that is none of the broker's."""
+    found = {}
+    family = psutil.Process().children(recursive=True)
+    apart = {child.pid for child in psutil.Process(broker).children(recursive=True)} if broker else set()
+    for process in family:
+        if process.pid != broker and process.pid not in apart:
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                found[process.pid] = times.user + times.system
+    return found
+
+
+def compare(ways: Ways, rounds: int, chosen: list[str]) -> bool:
     """Prints what each way took, in turn; whether all found the same records."""
     agreed = True
-    for what, (names, work) in WORKS.items():
+    for what in chosen:
+        names, work = WORKS[what]
         found = {}
         for way in (CONNECTOR, ROWS, PARQUET):  # also what starts the workers and compiles the code
             frame = ways.frame(way, names)
@@ -168,6 +177,7 @@ def main() -> int:
     parser.add_argument("--bootstrap", help="HOST:PORT of a broker that runs already")
     parser.add_argument("--segments", help="its log directories")
     parser.add_argument("--topic", help="one of its topics")
+    parser.add_argument("--works", help=f"some of: {', '.join(WORKS)}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--folder", type=Path, default=Path(".cache/spark"), help="for topic and Parquet files"
@@ -175,12 +185,15 @@ def main() -> int:
     chosen = parser.parse_args()
     if chosen.bootstrap and not (chosen.segments and chosen.topic):
         parser.error("--bootstrap needs --segments and --topic")
+    works = chosen.works.split(",") if chosen.works else list(WORKS)
+    if unknown := [work for work in works if work not in WORKS]:
+        parser.error(f"no work {unknown}; there are {list(WORKS)}")
     chosen.folder.mkdir(parents=True, exist_ok=True)
     scratch = chosen.folder.absolute()
 
     def judged(log: Log) -> int:
         spark = spark_session(connector=True)
-        agreed = compare(Ways(spark, log, scratch), chosen.rounds)
+        agreed = compare(Ways(spark, log, scratch), chosen.rounds, works)
         spark.stop()
         return 0 if agreed else 1
 
