@@ -128,7 +128,7 @@ def test_a_log_dir_that_fails_while_running_is_left_behind_and_joins_again(dirs:
         assert copies.log_dirs == tuple(dirs.all[1:])
         assert dirs.values(dirs.all[0]) == {"a": "1"}
         dirs.online = list(dirs.all)
-        while set(copies.log_dirs) != set(dirs.all):  # a disk that is slow now is tried again at the next look
+        while set(copies.log_dirs) != set(dirs.all):  # a slow disk is tried again at the next look
             await copies.look()
             await asyncio.sleep(0.01)
         await change(copies, "c")
