@@ -22,8 +22,8 @@ RECORDS = [Record(b"k", b"%d" % number, (), START_MS + 1000 * number) for number
 
 @pytest.fixture
 def filled(bootstrap: str, topic: TopicFactory) -> str:
-    """A topic with ten records, a second of their own each."""
-    name = topic()
+    """A topic with ten records, a second of their own each; so long ago that retention would delete them."""
+    name = topic(retention_ms="-1")
     Confluent.write(bootstrap, name, "none", RECORDS)
     return name
 
