@@ -14,8 +14,9 @@ from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kbroker.protocol.schema import Struct
+from kbroker.protocol.schema import ZERO_UUID, Struct
 from tests.compat.raw import SocketPeer
+from tests.peer.eventually import eventually
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SHORT = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -47,7 +48,7 @@ class Talk:
         self.prefix = prefix
         self.lines: list[tuple[str, Any]] = []
         self._names: dict[str, str] = {}
-        self._topics: dict[bytes, str] = {bytes(16): "none"}
+        self._topics: dict[bytes, str] = {ZERO_UUID: "none"}
         self._pool = ThreadPoolExecutor(16)
 
     def group(self, name: str = "g") -> str:
@@ -60,6 +61,7 @@ class Talk:
         request = CreateTopicsRequest([CreatableTopic(full, partitions, 1)], 30_000)
         answer: Any = self.peer.ask(ApiKey.CREATE_TOPICS, 7, request)
         assert answer.topics[0].error_code in (0, 36), answer
+        eventually(lambda: self.peer.topic_id(full) != ZERO_UUID)
         topic_id = self.peer.topic_id(full)
         self._topics[topic_id] = full
         time.sleep(LEARNS_S)
