@@ -19,6 +19,7 @@ from kbroker.net.fetch_kernel import serve
 from kbroker.net.fetch_layout import SERVED, WAITING
 from kbroker.net.hand_on_kernel import hand_on
 from kbroker.net.layout import (
+    CN_ARMED,
     CN_BYTES_IN,
     CN_CHUNK,
     CN_FD,
@@ -55,6 +56,7 @@ from kbroker.net.layout import (
     CX_STAT_BYTES_IN,
     CX_STAT_REQUESTS,
     CX_STAT_STALLS,
+    EPOLLOUT,
     EV_C,
     EVENT_BAD_REQUEST,
     EVENT_BAD_SIZE,
@@ -279,7 +281,9 @@ def receive(cx: int, connection: int) -> None:
     """One recv of a readable connection, and all that follows from its bytes."""
     row = connection_row(cx, connection)
     if get(row, CN_FLAGS) & FLAGS_NOT_READING != 0:
-        arm(cx, connection, 0)  # looked at again when it reads again
+        # looked at again when it reads again; but a send that waits for room goes on waiting: what came back from a
+        # sender in this very turn may have armed it after this event was reported
+        arm(cx, connection, get(row, CN_ARMED) & EPOLLOUT)
         return
     region = get(row, CN_CHUNK) >= 0
     if region:

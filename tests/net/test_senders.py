@@ -147,6 +147,22 @@ def test_requests_behind_a_large_answer_wait_their_turn(node_factory: NodeFactor
     assert sizes == [30, 30, 1]
 
 
+def test_a_request_that_comes_with_an_answer_from_a_sender_does_not_stop_the_answer(
+    node_factory: NodeFactory,
+) -> None:
+    node = filled(node_factory)
+    links = [node.connect() for _ in range(40)]
+    for _ in range(3):
+        for link in links:
+            link.sendall(everything())
+        for link in links:
+            link.sendall(fetch_frame(29))
+        for link in links:
+            for expected in (30, 1):
+                (part,) = read_fetch(read_frame(link), 11).responses[0].partitions
+                assert len(offsets(part.records)) == expected
+
+
 def test_clients_that_leave_in_the_middle_leave_nothing_behind(node_factory: NodeFactory) -> None:
     node = filled(node_factory)
     other = node.connect()
