@@ -225,8 +225,10 @@ def forget_box(cx: int, connection: int) -> None:
 
 @inlined
 def go_on_sending(cx: int, connection: int) -> None:
-    """The socket of a connection that is FLAG_SENDING is writable again."""
-    _send_on(cx, connection, get(connection_row(cx, connection), CN_BOX))
+    """The socket of a connection that is FLAG_SENDING is writable again; a sender that has it knows by itself."""
+    row = connection_row(cx, connection)
+    if get(row, CN_FLAGS) & FLAG_LENT == 0:
+        _send_on(cx, connection, get(row, CN_BOX))
 
 
 @inlined
