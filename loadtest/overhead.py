@@ -5,6 +5,7 @@ what else the machine does meets both alike. Two figures each: throughput, and t
 (all its threads).
 """
 
+import os
 import signal
 import statistics
 import subprocess
@@ -125,29 +126,35 @@ class Flat:
         self._page = Page(path, create=True)
         clock = Clock()
         part = Part.of_run(folder, run, role, "idempotent", role, path, clock, clock.now_ns())
-        self._process = subprocess.Popen([sys.executable, "-m", "loadtest.players", part.to_json()])
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "loadtest.players", part.to_json()], start_new_session=True
+        )
 
     def warm_up(self) -> None:
         until = time.monotonic() + START_S
         while not self._page[self._slot] and time.monotonic() < until:
             time.sleep(0.01)
         time.sleep(self._warm_s)
-        self._process.send_signal(signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
 
     def turn(self, seconds: float) -> Speed:
-        self._process.send_signal(signal.SIGCONT)
+        self._signal(signal.SIGCONT)
         time.sleep(WAKE_S)
         first, first_cpu, began = self._page[self._slot], self._page[Slot.CPU_NS], time.monotonic()
         time.sleep(seconds)
         records, taken = self._page[self._slot] - first, time.monotonic() - began
         cpu = self._page[Slot.CPU_NS] - first_cpu
-        self._process.send_signal(signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
         return Speed(max(records, 1) / taken, max(cpu, 1) / max(records, 1))
 
     def end(self) -> None:
         self._page[Slot.STOP] = 1
-        self._process.send_signal(signal.SIGCONT)
+        self._signal(signal.SIGCONT)
         try:
             self._process.wait(60)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        """To the player and to what writes its history."""
+        os.killpg(self._process.pid, number)

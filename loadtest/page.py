@@ -16,7 +16,7 @@ class Slot(IntEnum):
     STOP = 0  # not 0: end in order
     RESETS = 1  # grows: reset every connection once
     HEARTBEAT_NS = 2  # monotonic
-    CPU_NS = 3  # user + system of the client's process
+    CPU_NS = 3  # user + system of the client's process and of those that write its histories
     SENT = 4
     ACKED = 5
     FAILED = 6  # failed or unknown

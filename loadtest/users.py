@@ -115,6 +115,7 @@ class PlayerUser(User):
             process.kill()
             self._failed("did not end, killed")
         self._merge()
+        self._page[Slot.DONE] = 1  # also of one that could not say so
         self._process = None
         if self._log is not None:
             self._log.close()

@@ -3,7 +3,6 @@
 import json
 import signal
 import sys
-from typing import Any
 
 from loadtest.page import Slot
 from loadtest.players.consuming import ConsumingPlayer
@@ -22,17 +21,7 @@ PLAYERS: dict[str, type[Player]] = {
 }
 
 
-class WithoutPandas:
-    """pyarrow imports pandas where it is installed, at its first table: a second of CPU for nothing used here."""
-
-    @staticmethod
-    def find_spec(name: str, _path: Any = None, _target: Any = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("players do without pandas")
-
-
 def main() -> None:
-    sys.meta_path.insert(0, WithoutPandas)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the conductor, which ends players in order
     part = Part(**json.loads(sys.argv[1]))
     player = PLAYERS[part.role](part)

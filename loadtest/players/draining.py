@@ -10,7 +10,6 @@ from loadtest.page import Slot
 from loadtest.players.inbox import Inbox
 from loadtest.players.part import QUICK, Player
 from loadtest.run import ConsumerClient, load_run
-from loadtest.writer import HistoryWriter
 
 SILENT_S = 60.0
 AT_ONCE = 10_000
@@ -22,7 +21,7 @@ class DrainingPlayer(Player):
     def play(self) -> None:
         number = self.new_number("consumer")
         name = writer_name("consumer", number)
-        history = HistoryWriter(self.folder, name)
+        history = self.keep_history(name)
         run = load_run(self.folder)
         client = ConsumerClient(
             consumer=number,
@@ -59,7 +58,8 @@ class DrainingPlayer(Player):
             client.finished = all(read)
         finally:
             consumer.close()
-            history.close()
+            if history is not None:
+                history.close()
             client.ended_ns = self.clock.now_ns()
             self.register(name, client)
         self.page[Slot.LIVES] = 1 + client.finished

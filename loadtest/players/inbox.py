@@ -1,22 +1,20 @@
 """Between a consumer and its history: what was delivered, checked and counted thousands at a time."""
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 
 import numpy as np
-import numpy.typing as npt
 from confluent_kafka import Message
 from crc32c import crc32c
 
 from loadtest.clock import Clock
+from loadtest.delivered import Delivered, Numbers
 from loadtest.histogram import count
 from loadtest.page import Page, Slot, Times
+from loadtest.players.fields import fields
 from loadtest.record import CHECKED_FROM, HEADER, HEADER_BYTES, MAGIC, VERSION, key_number
 from loadtest.writer import HistoryWriter
 
 NOTHING = bytes(HEADER_BYTES)  # stands for a value that is too short to be ours
-_MILLISECONDS = itemgetter(1)
-Numbers = npt.NDArray[np.int64]
 
 
 class Inbox:
@@ -58,8 +56,7 @@ class Inbox:
         sums = np.array([crc32c(value[CHECKED_FROM:]) for value in values], np.uint32)
         ours = (heads["magic"] == MAGIC) & (heads["version"] == VERSION)
         intact = ours & (heads["checksum"] == sums) & (heads["run"] == self._run)
-        partitions = np.fromiter(map(Message.partition, messages), np.int32, len(messages))
-        offsets = np.fromiter(map(Message.offset, messages), np.int64, len(messages))
+        partitions, offsets, timestamps_ms = fields(messages)
         known = self._keys
         for key in {*map(Message.key, messages)}.difference(known):
             known[key] = key_number(key if isinstance(key, bytes) else None)
@@ -74,29 +71,20 @@ class Inbox:
             self._page.add(Slot.SEEN_BYTES, sum(map(len, values)))
             self._page.times(Times.END_TO_END)[:] += count((seen_ns - intended_ns)[intact])
         if self._history is not None:
-            stamps = np.fromiter(
-                map(_MILLISECONDS, map(Message.timestamp, messages)), np.int64, len(messages)
+            delivered = Delivered(
+                self._consumer,
+                self._next_position,
+                topic,
+                assignments,
+                partitions,
+                offsets,
+                timestamps_ms,
+                keys,
+                heads,
+                ours,
+                intact,
+                seen_ns,
             )
-            first, consumer = self._next_position, self._consumer
-            self._history.add(  # in its thread: what needs no message
-                "reads",
-                lambda: {
-                    "consumer": consumer,
-                    "position": np.arange(first, first + len(heads)),
-                    "assignment": assignments[partitions],
-                    "topic": topic,
-                    "partition": partitions,
-                    "offset": offsets,
-                    "timestamp_ms": stamps,
-                    "key": keys,
-                    "producer": np.where(ours, heads["producer"].astype(np.int64), -1),
-                    "seq": np.where(ours, heads["seq"].astype(np.int64), -1),
-                    "partition_seq": np.where(ours, heads["partition_seq"].astype(np.int64), -1),
-                    "flags": heads["flags"].astype(np.int8),
-                    "intact": intact,
-                    "intended_ns": intended_ns,
-                    "seen_ns": seen_ns,
-                },
-            )
+            self._history.add("reads", delivered)
         self._next_position += len(messages)
         return keys

@@ -14,12 +14,14 @@ from loadtest.players.outbox import MOST_UNDER_WAY, Intents, Outbox
 from loadtest.players.part import QUICK, Player
 from loadtest.players.values import Block, Keys, Values, bodies
 from loadtest.run import ProducerClient
-from loadtest.writer import HistoryWriter
 
 FLUSH_S = 45.0
 SETTLE_EVERY_S = 0.05
 SETTLE_AT = 5000
 MESSAGE_TIMEOUT_MS = 120_000
+# Of idempotent producers. For one that gives up a record librdkafka begins a new epoch and sends anew what is under
+# way, appended or not (KIP-360): no broker can tell the copies.
+NEVER_MS = 0
 TRANSACTION_TIMEOUT_MS = 30_000
 
 
@@ -37,7 +39,7 @@ class ProducerLife:
         self.number = player.new_number("producer")
         self._name = writer_name("producer", self.number)
         idempotent = player.part.mode != "plain"
-        self.history = HistoryWriter(player.folder, self._name) if settings.history else None
+        self.history = player.keep_history(self._name)
         self.outbox = Outbox(
             self.number,
             topic,
@@ -75,6 +77,7 @@ class ProducerLife:
         self, idempotent: bool, transactional_id: str | None, consumed: bool
     ) -> dict[str, str | int | float | bool | object]:
         settings = self.player.settings
+        timeout_ms = NEVER_MS if idempotent else MESSAGE_TIMEOUT_MS
         configuration: dict[str, str | int | float | bool | object] = {
             **QUICK,
             "bootstrap.servers": self.player.part.bootstrap,
@@ -83,7 +86,7 @@ class ProducerLife:
             "linger.ms": 1.0 if consumed else settings.linger_ms,
             "acks": self.client.acks,
             "enable.idempotence": idempotent,
-            "message.timeout.ms": TRANSACTION_TIMEOUT_MS if transactional_id else MESSAGE_TIMEOUT_MS,
+            "message.timeout.ms": TRANSACTION_TIMEOUT_MS if transactional_id else timeout_ms,
             "queue.buffering.max.messages": MOST_UNDER_WAY + 1000,
             "retry.backoff.ms": 20,
             "error_cb": self._on_error,

@@ -12,7 +12,6 @@ from loadtest.players.failures import error_of
 from loadtest.players.inbox import Inbox
 from loadtest.players.part import QUICK, Player
 from loadtest.run import ConsumerClient
-from loadtest.writer import HistoryWriter
 
 CALL_S = 10.0
 TAKE_AT = 5000
@@ -35,7 +34,7 @@ class Membership:
         self.player, self.topic, self.group = player, topic, group
         self.number = player.new_number("consumer")
         self._name = writer_name("consumer", self.number)
-        self.history = HistoryWriter(player.folder, self._name) if player.settings.history else None
+        self.history = player.keep_history(self._name)
         self.inbox = Inbox(player.part.run, self.number, player.page, player.clock, self.history)
         self._held: list[Message] = []
         self._held_ns: list[int] = []

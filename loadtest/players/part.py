@@ -14,6 +14,7 @@ from loadtest.page import Page, Slot
 from loadtest.players.connections import reset_connections
 from loadtest.run import ConsumerClient, ProducerClient, Run, save_client
 from loadtest.settings import Settings, from_json
+from loadtest.writer import HistoryWriter
 
 QUICK = {
     "reconnect.backoff.ms": 10,
@@ -81,6 +82,7 @@ class Player:
         self._parent = os.getppid()
         self._resets = self.page[Slot.RESETS]
         self._next_look = 0.0
+        self._histories: list[HistoryWriter] = []
 
     @property
     def stopping(self) -> bool:
@@ -94,7 +96,8 @@ class Player:
             return
         self._next_look = now + 0.05
         usage = resource.getrusage(resource.RUSAGE_SELF)
-        self.page[Slot.CPU_NS] = int((usage.ru_utime + usage.ru_stime) * 1e9)
+        of_histories = sum(history.cpu_ns for history in self._histories)
+        self.page[Slot.CPU_NS] = int((usage.ru_utime + usage.ru_stime) * 1e9) + of_histories
         self.page[Slot.HEARTBEAT_NS] = time.monotonic_ns()
         if self.page[Slot.RESETS] != self._resets:
             self._resets = self.page[Slot.RESETS]
@@ -103,6 +106,13 @@ class Player:
     def play(self) -> None:
         """The whole part, until stopped."""
         raise NotImplementedError
+
+    def keep_history(self, name: str) -> HistoryWriter | None:
+        """Of one client life, which closes it; none where none is wanted. Its CPU time counts as the player's."""
+        if not self.settings.history:
+            return None
+        self._histories.append(HistoryWriter(self.folder, name))
+        return self._histories[-1]
 
     def new_number(self, role: str) -> int:
         """A client id that nobody else in the run has: whoever creates the file first has it."""

@@ -1,14 +1,19 @@
 """History files are whole or not there, and hold every row in order."""
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
 from loadtest.history import COMMITS, KINDS
-from loadtest.writer import HistoryWriter, as_table
+from loadtest.scribe import as_table
+from loadtest.writer import HistoryWriter, NotWritten
 
 
 def columns(first: int, rows: int) -> dict[str, Any]:
@@ -44,7 +49,7 @@ def test_an_open_file_has_a_name_that_readers_skip(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path, "c000001", roll_seconds=3600)
     writer.add("commits", columns(0, 10))
     while not (tmp_path / "commits").exists() or not list((tmp_path / "commits").iterdir()):
-        pass
+        assert writer._process.poll() is None
     assert [file.name for file in (tmp_path / "commits").iterdir()] == [".c000001-0000.parquet.part"]
     writer.close()
     assert [file.name for file in (tmp_path / "commits").iterdir()] == ["c000001-0000.parquet"]
@@ -53,7 +58,38 @@ def test_an_open_file_has_a_name_that_readers_skip(tmp_path: Path) -> None:
 def test_a_row_that_does_not_fit_is_raised_where_the_next_is_added(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path, "c000001")
     writer.add("commits", {"offset": [1]})
-    with pytest.raises(KeyError):
+    with pytest.raises(NotWritten):
+        writer.close()
+
+
+def test_what_a_killed_client_had_added_is_written_and_sealed(tmp_path: Path) -> None:
+    client = f"""
+import os, signal
+from pathlib import Path
+from loadtest.writer import HistoryWriter
+from tests.loadtest.test_writer import columns
+writer = HistoryWriter(Path({str(tmp_path)!r}), "c000001", roll_seconds=3600)
+for block in range(40):
+    writer.add("commits", columns(block * 1000, 1000))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    dead = subprocess.run(
+        [sys.executable, "-c", client], stdout=subprocess.PIPE
+    )  # until its scribe has ended, too
+    assert dead.returncode == -signal.SIGKILL
+    (file,) = (tmp_path / "commits").iterdir()
+    assert pq.ParquetFile(file).read()["offset"].to_pylist() == list(range(40_000))
+
+
+def test_a_client_hears_that_its_scribe_is_dead(tmp_path: Path) -> None:
+    writer = HistoryWriter(tmp_path, "c000001")
+    (scribe,) = psutil.Process().children()
+    scribe.kill()
+    while scribe.status() != psutil.STATUS_ZOMBIE:  # reaping it is the writer's
+        pass
+    with pytest.raises(NotWritten, match="c000001 ended with"):
+        writer.add("commits", columns(0, 10))
+    with pytest.raises(NotWritten):
         writer.close()
 
 

@@ -1,0 +1,63 @@
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tuning.bench.disk import (
+    CHUNK,
+    ENOUGH_SYNCS,
+    FEWEST_SYNCS,
+    append,
+    measure_disk,
+    percentile,
+    read_cold,
+    sync_times,
+)
+
+
+def ticking(step: float) -> Callable[[], float]:
+    """A clock that moves by `step` each time it is read."""
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += step
+        return now
+
+    return clock
+
+
+def test_percentiles_are_values_that_were_seen() -> None:
+    values = [float(each) for each in range(100, 0, -1)]
+    assert (percentile(values, 0.5), percentile(values, 0.99), percentile(values, 1.0)) == (50, 99, 100)
+    assert percentile([3.0], 0.01) == 3.0
+
+
+def test_appends_end_by_bytes_or_by_half_of_the_time(tmp_path: Path) -> None:
+    with open(tmp_path / "a", "w+b", buffering=0) as file:
+        written, rate = append(file.fileno(), 1e9, 3 * CHUNK, ticking(1.0))
+        assert written == os.fstat(file.fileno()).st_size == 3 * CHUNK
+        assert rate == 3 * CHUNK / 3  # the loop looks twice, then the end
+        assert append(file.fileno(), 2.0, 100 * CHUNK, ticking(1.0))[0] == CHUNK
+
+
+def test_cold_reads_end_with_the_file_or_with_the_time(tmp_path: Path) -> None:
+    with open(tmp_path / "a", "w+b", buffering=0) as file:
+        file.write(bytes(3 * CHUNK))
+        os.fsync(file.fileno())
+        assert read_cold(file.fileno(), 3 * CHUNK, 1e9, ticking(1.0)) == pytest.approx(3 * CHUNK / 3)
+        assert read_cold(file.fileno(), 3 * CHUNK, 0.5, ticking(1.0)) == pytest.approx(CHUNK / 2)
+
+
+def test_syncs_are_enough_and_no_more(tmp_path: Path) -> None:
+    with open(tmp_path / "a", "w+b", buffering=0) as file:
+        assert sync_times(file.fileno(), 0.0, ticking(1.0)) == [1.0] * FEWEST_SYNCS
+        assert FEWEST_SYNCS < len(sync_times(file.fileno(), 20.0, ticking(1.0))) < ENOUGH_SYNCS
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    figures = measure_disk(tmp_path, 0.02, 2 * CHUNK)
+    assert min(figures.write_rate, figures.cold_read_rate, figures.sync_p50_s) > 0
+    assert figures.sync_p50_s <= figures.sync_p99_s
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,28 @@
+from dataclasses import replace
+from pathlib import Path
+
+from kbroker.config.broker import BrokerConfig
+from tests.tuning.fakes import MOUNT, FakeRoots, on, situation
+from tuning.broker.settings import look
+from tuning.finding import Severity
+
+
+def test_log_dirs_of_one_file_system_are_noted(tmp_path: Path) -> None:
+    base = on(situation(tmp_path), mounts=(replace(MOUNT, dirs=("/data/a", "/data/b")),))
+    (found,) = look(base)
+    assert (found.severity, found.now) == (Severity.NOTE, "/data/a, /data/b")
+
+
+def test_sites_of_one_file_system_are_serious(tmp_path: Path) -> None:
+    base = situation(tmp_path)
+    FakeRoots(tmp_path).proc("self/mountinfo", "27 1 254:0 / / rw - ext4 /dev/vda rw\n")
+    config = BrokerConfig({"log.dirs": "/none/a,/none/b", "kbroker.replica.sites": "/none/a;/none/b"})
+    found = look(replace(base, config=config))
+    assert [each.knob for each in found if each.severity is Severity.SERIOUS] == ["kbroker.replica.sites"]
+
+
+def test_processes_beyond_the_cores_are_advised_against(tmp_path: Path) -> None:
+    base = situation(tmp_path)
+    few = on(base, processors=replace(base.host.processors, cores=2))
+    assert [each.knob for each in look(few)] == ["num.network.threads"]
+    assert look(base) == []

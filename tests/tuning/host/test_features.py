@@ -1,0 +1,30 @@
+from pathlib import Path
+
+from tests.tuning.fakes import FakeRoots
+from tuning.host.features import Features, features_of, release_of
+from tuning.host.offloads import ASK, offloads_of
+
+
+def test_the_release_is_the_first_two_numbers() -> None:
+    assert release_of("6.18.44-vendor") == (6, 18)
+    assert release_of("unknown") == (0, 0)
+    assert Features((6, 12)).slices
+    assert not Features((6, 11)).slices
+
+
+def test_what_this_kernel_says_is_consistent(tmp_path: Path) -> None:
+    fake = FakeRoots(tmp_path, kernel__io_uring_disabled="2")
+    found = features_of(fake.roots, str(tmp_path))
+    assert found.io_uring == "disabled"
+    assert found.release > (3, 0)
+    if found.cachestat:
+        assert found.release >= (6, 5)
+
+
+def test_a_folder_that_is_not_there_tells_nothing_of_reads(tmp_path: Path) -> None:
+    assert features_of(FakeRoots(tmp_path).roots, str(tmp_path / "no")).nowait_reads is None
+
+
+def test_an_unknown_interface_has_no_offloads() -> None:
+    assert offloads_of("none-such") == {}
+    assert set(offloads_of("lo")) <= ASK.keys()

@@ -1,0 +1,35 @@
+from pathlib import Path
+
+from tests.tuning.fakes import FakeRoots
+from tuning.host.mounts import mounts_of
+
+INFO = """\
+22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard
+40 27 259:2 / {data} rw,noatime shared:1 - xfs /dev/nvme0n1p2 rw,attr2
+41 27 259:3 / {data}/with\\040blank rw - ext4 /dev/nvme1n1 rw,nobarrier
+"""
+
+
+def test_the_longest_mount_point_above_a_folder_holds_it(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    fake = FakeRoots(tmp_path / "root").proc("self/mountinfo", INFO.format(data=data))
+    found = mounts_of(fake.roots, (str(data / "a"), str(data / "b"), str(data / "with blank" / "c")))
+    assert [(each.point, each.kind, each.device) for each in found] == [
+        (str(data), "xfs", "259:2"),
+        (str(data / "with blank"), "ext4", "259:3"),
+    ]
+    assert found[0].dirs == (str(data / "a"), str(data / "b"))
+    assert {"noatime", "attr2"} <= found[0].options
+    assert "nobarrier" in found[1].options
+
+
+def test_space_is_that_of_the_nearest_folder_that_exists(tmp_path: Path) -> None:
+    fake = FakeRoots(tmp_path / "root").proc("self/mountinfo", INFO.format(data=tmp_path / "data"))
+    (found,) = mounts_of(fake.roots, (str(tmp_path / "not" / "there"),))
+    assert found.point == "/"
+    assert 0 < found.free_bytes <= found.total_bytes
+
+
+def test_without_mountinfo_nothing_is_claimed(tmp_path: Path) -> None:
+    assert mounts_of(FakeRoots(tmp_path).roots, ("/data",)) == ()

@@ -1,0 +1,41 @@
+from pathlib import Path
+
+from tests.tuning.fakes import FakeRoots
+from tuning.host.network import network_of
+
+
+def test_interfaces_that_are_up_tell_speed_queues_and_offloads(tmp_path: Path) -> None:
+    fake = FakeRoots(tmp_path)
+    for name, state, speed in (
+        ("eth0", "up", "10000"),
+        ("eth1", "down", "1000"),
+        ("lo", "up", "0"),
+        ("veth", "up", "-1"),
+    ):
+        fake.sys(f"class/net/{name}/operstate", state + "\n").sys(f"class/net/{name}/speed", speed + "\n")
+    fake.sys("class/net/eth0/queues/rx-0/rps_cpus", "0000,00000000\n").sys(
+        "class/net/eth0/queues/rx-1/rps_cpus", "f\n"
+    )
+    found = network_of(fake.roots, lambda name: {"tso": name == "eth0"})
+    assert [(each.name, each.speed, each.queues, each.spread) for each in found.interfaces] == [
+        ("eth0", 1.25e9, 2, True),
+        ("veth", None, 1, False),
+    ]
+    assert found.speed == 1.25e9
+    assert found.interfaces[0].offloads == {"tso": True}
+
+
+def test_counters_of_the_kernel_are_summed(tmp_path: Path) -> None:
+    fake = FakeRoots(tmp_path)
+    fake.proc("net/softnet_stat", "000a 00000010 0\n000b 00000001 0\n")
+    fake.proc(
+        "net/netstat", "TcpExt: SyncookiesSent ListenOverflows\nTcpExt: 3 7\nIpExt: InNoRoutes\nIpExt: 0\n"
+    )
+    fake.proc("sys/net/netfilter/nf_conntrack_count", "5\n")
+    found = network_of(fake.roots, lambda _: {})
+    assert (found.dropped, found.overflows, found.tracked, found.most_tracked) == (17, 7, 5, None)
+
+
+def test_what_is_not_there_is_none(tmp_path: Path) -> None:
+    found = network_of(FakeRoots(tmp_path).roots, lambda _: {})
+    assert (found.interfaces, found.speed, found.dropped, found.overflows) == ((), None, None, None)

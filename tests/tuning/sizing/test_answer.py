@@ -1,0 +1,55 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.tuning.fakes import carrying, situation
+from tuning.coefficients import Coefficients
+from tuning.render import answer_text
+from tuning.sizing.answer import answer
+from tuning.sizing.demand import needs
+from tuning.sizing.supply import Supply
+
+SUPPLY = Supply(100e12, 2e9, 2e9, 256e9, 12.5e9, 32.0, 1 << 20)
+
+
+def test_it_names_what_ends_first_and_the_rate_at_which_it_does(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), write_rate=10e6, groups=5)
+    slow = replace(SUPPLY, network_rate=125e6)
+    found = answer(base, slow)
+    assert found.fits
+    assert found.first.resource == "network"
+    assert found.breaks_at == pytest.approx(125e6 * 0.7 / 5)
+    at = needs(carrying(base, write_rate=found.breaks_at), slow)
+    assert max(need.share or 0.0 for need in at) == pytest.approx(1.0)
+
+
+def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
+    found = answer(carrying(situation(tmp_path), write_rate=500e6, retention_s=30 * 86400.0), SUPPLY)
+    assert not found.fits
+    assert found.first.resource == "disk space"
+    text = answer_text(found)
+    assert "It does not fit." in text
+    assert "another disk" in text
+
+
+def test_what_fails_at_rest_has_no_rate(tmp_path: Path) -> None:
+    found = answer(situation(tmp_path), replace(SUPPLY, files=100))
+    assert (found.breaks_at, found.first.resource) == (None, "descriptors")
+    assert "does not even hold" in answer_text(found)
+
+
+def test_what_the_model_leaves_out_is_said(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), tls=True, durable=True, remote_clients=False)
+    guessed = " ".join(answer(base, SUPPLY).notes)
+    for word in ("careful guesses", "TLS is not in the model", "one to two syncs", "cores of their own"):
+        assert word in guessed
+    measured = replace(base, coefficients=Coefficients("measured"))
+    assert "careful guesses" not in " ".join(answer(measured, SUPPLY).notes)
+
+
+def test_more_rate_keeps_more_processes_busy(tmp_path: Path) -> None:
+    few = answer(carrying(situation(tmp_path), write_rate=10e6), SUPPLY)
+    many = answer(carrying(situation(tmp_path), write_rate=2e9), SUPPLY)
+    assert few.network_processes == 1
+    assert 1 < many.network_processes <= 8

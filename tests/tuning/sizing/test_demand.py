@@ -1,0 +1,73 @@
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.tuning.fakes import GiB, carrying, situation
+from tuning.coefficients import LOOP_CPU, Coefficients
+from tuning.sizing import demand
+from tuning.sizing.supply import Supply
+
+SUPPLY = Supply(1e12, 1e9, 500e6, 64e9, 1.25e9, 8.0, 1 << 20)
+
+
+def test_disk_space_is_retention_active_segments_and_indexes(tmp_path: Path) -> None:
+    base = carrying(
+        situation(tmp_path),
+        write_rate=1e6,
+        retention_s=86400.0,
+        partitions=10,
+        segment_bytes=1 << 30,
+        copies=2,
+    )
+    assert demand.log_bytes(base) == pytest.approx((2 * 86.4e9 + 20 * GiB) * 1.005)
+    need = demand.disk_space(base, SUPPLY)
+    assert need.share == pytest.approx(demand.log_bytes(base) / 0.8e12)
+
+
+def test_active_segments_hold_no_more_than_is_written_until_they_roll(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), write_rate=1000.0, retention_s=0.0, partitions=1000)
+    assert demand.log_bytes(base) == pytest.approx(1000 * 7 * 86400 * 1.005)
+
+
+def test_endless_retention_says_when_the_disk_is_full(tmp_path: Path) -> None:
+    need = demand.disk_space(carrying(situation(tmp_path), write_rate=1e6, retention_s=math.inf), SUPPLY)
+    assert need.share is None
+    assert "full in 9.26 d" in need.needed
+
+
+def test_writes_and_cold_reads_share_the_disks_time(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), write_rate=100e6, lagging_groups=1, drain=2.0)
+    assert demand.disk_time(base, SUPPLY).share == pytest.approx((0.1 + 0.4) / 0.7)
+
+
+def test_memory_is_processes_and_the_cache_of_live_groups(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), write_rate=100e6, lag_s=60.0)
+    assert demand.cache_bytes(base) == 100e6 * 90
+    more = carrying(base, connections=base.workload.connections + 1000)
+    assert demand.process_bytes(more) - demand.process_bytes(base) == pytest.approx(11e6)
+    horizon = demand.cache_horizon_s(base, SUPPLY)
+    assert horizon == pytest.approx((64e9 * 0.9 - demand.process_bytes(base)) / 100e6)
+
+
+def test_the_busier_direction_counts_for_remote_clients(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), write_rate=100e6, groups=3)
+    assert demand.network(base, SUPPLY).share == pytest.approx(300e6 / (1.25e9 * 0.7))
+    unknown = demand.network(base, Supply())
+    assert (unknown.share, unknown.have) == (None, "unknown (--nic)")
+    assert demand.network(carrying(base, remote_clients=False), Supply(cores=2.0)).share is not None
+
+
+def test_cores_follow_the_hosts_own_loop(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), write_rate=1e9, groups=1, batch_bytes=1 << 30)
+    same = replace(base, coefficients=Coefficients("m", send_cpu=LOOP_CPU, receive_cpu=1e-12))
+    assert sum(demand.cpu_cores(same)) == pytest.approx(0.39 + 0.19, rel=0.01)
+    twice = replace(base, coefficients=Coefficients("m", send_cpu=2 * LOOP_CPU, receive_cpu=1e-12))
+    assert sum(demand.cpu_cores(twice)) == pytest.approx(2 * sum(demand.cpu_cores(same)))
+
+
+def test_small_requests_cost_cores(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), write_rate=10e6, groups=0)
+    small, large = carrying(base, batch_bytes=100), carrying(base, batch_bytes=100_000)
+    assert sum(demand.cpu_cores(small)) > 20 * sum(demand.cpu_cores(large))

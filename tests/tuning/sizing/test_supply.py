@@ -1,0 +1,24 @@
+from dataclasses import replace
+from pathlib import Path
+
+from tests.tuning.fakes import MOUNT, GiB, on, situation
+from tuning.live import Live
+from tuning.sizing.supply import supply_of
+
+
+def test_this_hosts_is_what_is_free_and_what_the_logs_hold(tmp_path: Path) -> None:
+    live = Live({"kbroker_topic_log_bytes": {(("topic", "t"),): 5e9}})
+    found = supply_of(replace(situation(tmp_path), live=live))
+    assert found.disk_bytes == MOUNT.free_bytes + 5e9
+    assert (found.memory_bytes, found.cores, found.network_rate) == (64 * GiB, 16, None)
+
+
+def test_disks_add_up(tmp_path: Path) -> None:
+    base = situation(tmp_path)
+    two = on(base, mounts=(MOUNT, replace(MOUNT, point="/other")))
+    assert supply_of(two).write_rate == 2 * supply_of(base).write_rate
+
+
+def test_what_is_given_stands_for_a_host_that_is_yet_to_be_bought(tmp_path: Path) -> None:
+    found = supply_of(situation(tmp_path), 4e12, 128e9, 3e9, 64)
+    assert (found.disk_bytes, found.memory_bytes, found.network_rate, found.cores) == (4e12, 128e9, 3e9, 64)

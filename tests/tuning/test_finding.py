@@ -1,0 +1,49 @@
+from tuning.finding import Finding, Means, Remedy, Severity, sorted_findings
+
+
+def test_a_sysctl_is_applied_and_undone_by_its_value() -> None:
+    remedy = Remedy(Means.SYSCTL, "net.ipv4.tcp_rmem", "1 2 3", "1 2 2")
+    assert remedy.apply == "sysctl -w net.ipv4.tcp_rmem='1 2 3'"
+    assert remedy.undo == "sysctl -w net.ipv4.tcp_rmem='1 2 2'"
+
+
+def test_bytes_that_stood_for_a_ratio_are_undone_by_the_ratio() -> None:
+    remedy = Remedy(Means.SYSCTL, "vm.dirty_bytes", "1000000", "20", "vm.dirty_ratio")
+    assert remedy.undo == "sysctl -w vm.dirty_ratio=20"
+
+
+def test_other_means_are_written_as_they_are_used() -> None:
+    assert (
+        Remedy(Means.SYSFS, "block/sda/queue/scheduler", "none", "bfq").apply
+        == "echo none > /sys/block/sda/queue/scheduler"
+    )
+    assert Remedy(Means.MOUNT, "/data", "barrier=1", "nobarrier").undo == "mount -o remount,nobarrier /data"
+    assert Remedy(Means.PROPERTY, "log.dirs", "/data").undo == "remove log.dirs"
+    assert Remedy(Means.HAND, "buy a disk").undo == ""
+
+
+def test_the_worst_comes_first_and_equals_keep_their_order() -> None:
+    def of(name: str, severity: Severity) -> Finding:
+        return Finding(name, severity, "", "", "", "")
+
+    given = [of("a", Severity.OK), of("b", Severity.NOTE), of("c", Severity.SERIOUS), of("d", Severity.NOTE)]
+    assert [each.knob for each in sorted_findings(given)] == ["c", "b", "d", "a"]
+
+
+def test_json_has_the_commands_written_out() -> None:
+    finding = Finding(
+        "vm.swappiness",
+        Severity.ADVICE,
+        "60",
+        "1",
+        "why",
+        "who",
+        Remedy(Means.SYSCTL, "vm.swappiness", "1", "60"),
+    )
+    told = finding.as_json()
+    assert told["severity"] == "advice"
+    assert told["remedy"] == {
+        "means": "sysctl",
+        "apply": "sysctl -w vm.swappiness=1",
+        "undo": "sysctl -w vm.swappiness=60",
+    }

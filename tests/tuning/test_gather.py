@@ -1,0 +1,90 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from kbroker.config.broker import BrokerConfig
+from tests.tuning.fakes import FakeRoots
+from tuning.coefficients import Coefficients, WrongFile
+from tuning.gather import Sources, coefficients_of, count_partitions, gather, workload_of
+from tuning.live import parse
+
+PAGE = """\
+kbroker_info{version="1"} 1
+kbroker_process_start_time_seconds{process="acceptor"} 1000
+kbroker_appended_bytes_total 5000000
+kbroker_requests_total{api="Produce",version="9"} 1000
+kbroker_connections{listener="PLAINTEXT",process="network-0"} 30
+kbroker_topic_partitions{topic="t"} 12
+kbroker_topic_partitions{topic="__consumer_offsets"} 50
+kbroker_groups{type="classic",state="Stable"} 3
+"""
+
+
+def test_partitions_are_counted_in_log_dirs_without_internal_ones(tmp_path: Path) -> None:
+    for name in ("a-0", "a-1", "with-dash-2", "__consumer_offsets-0", "not_one"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "file-3").touch()
+    assert count_partitions((str(tmp_path), str(tmp_path / "none"))) == 3
+
+
+def test_given_goes_before_seen_goes_before_settings(tmp_path: Path) -> None:
+    config = BrokerConfig({"log.retention.hours": "24", "kbroker.write.caching": "false"})
+    load, origin = workload_of({"groups": 9, "copies": None}, config, parse(PAGE), (), 1100.0)
+    assert (load.write_rate, load.batch_bytes, load.connections, load.partitions) == (50000, 5000, 30, 12)
+    assert (load.groups, origin["groups"]) == (9, "given")
+    assert (load.retention_s, load.durable) == (86400, True)
+    assert "copies" not in origin
+
+
+@pytest.mark.parametrize(
+    ("listeners", "remote"), [("PLAINTEXT://127.0.0.1:9092", False), ("PLAINTEXT://:9092", True)]
+)
+def test_a_loopback_listener_has_no_remote_clients(listeners: str, remote: bool) -> None:
+    load, _ = workload_of({}, BrokerConfig({"listeners": listeners}), None, (), 0.0)
+    assert load.remote_clients is remote
+
+
+def test_a_situation_knows_what_was_only_assumed(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={tmp_path}\n")
+    fake = FakeRoots(tmp_path / "root")
+    sources = Sources(file, ["num.io.threads=3"], roots=fake.roots)
+    situation, lines = gather(sources, {"partitions": 7})
+    assert situation.host.log_dirs == (str(tmp_path),)
+    assert situation.io_workers == 3
+    assert situation.knows("partitions")
+    assert not situation.knows("partitions", "write_rate")
+    assert "partitions 7 (given)" in lines
+    assert "write_rate 5e+07 (assumed)" in lines
+
+
+def test_coefficients_come_from_their_file(tmp_path: Path) -> None:
+    file = tmp_path / "host.json"
+    Coefficients("bench", write_rate=1e9).save(file)
+    assert coefficients_of(file) == Coefficients("bench", write_rate=1e9)
+    assert coefficients_of(file).measured
+    assert not Coefficients().measured
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("nonsense", "Expecting"),
+        ("[]", "not an object"),
+        ('{"x": 1}', "unknown x"),
+        ('{"write_rate": -1}', "write_rate"),
+    ],
+)
+def test_a_wrong_coefficients_file_is_refused_with_the_reason(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "host.json"
+    file.write_text(text)
+    with pytest.raises(WrongFile, match=why):
+        coefficients_of(file)
+    with pytest.raises(WrongFile):
+        coefficients_of(tmp_path / "none.json")
+
+
+def test_a_saved_file_is_json(tmp_path: Path) -> None:
+    Coefficients().save(tmp_path / "host.json")
+    assert json.loads((tmp_path / "host.json").read_text())["write_rate"] == 150e6

@@ -1,0 +1,68 @@
+import http.server
+import threading
+
+import pytest
+
+from tuning.live import NoMetrics, parse, scrape
+
+PAGE = """\
+# TYPE kbroker_requests_total counter
+kbroker_requests_total{api="Produce",version="9"} 10
+kbroker_requests_total{api="Produce",version="8"} 5
+kbroker_requests_total{api="Fetch",version="9"} 7
+# TYPE kbroker_info gauge
+kbroker_info{version="0.1.0"} 1
+# TYPE kbroker_flush_seconds histogram
+kbroker_flush_seconds_bucket{le="0.1"} 98
+kbroker_flush_seconds_bucket{le="0.2"} 100
+kbroker_flush_seconds_bucket{le="+Inf"} 100
+kbroker_flush_seconds_count 100
+kbroker_flush_seconds_sum 4
+"""
+
+
+def test_series_are_summed_by_labels() -> None:
+    live = parse(PAGE)
+    assert live.total("kbroker_requests_total") == 22
+    assert live.total("kbroker_requests_total", api="Produce") == 15
+    assert live.most("kbroker_requests_total", api="Produce") == 10
+    assert live.most("no_such") is None
+    assert live.label_values("kbroker_requests_total", "api") == {"Produce", "Fetch"}
+
+
+def test_a_quantile_is_the_bound_of_its_bucket() -> None:
+    live = parse(PAGE)
+    assert live.quantile("kbroker_flush_seconds", 0.5) == 0.1
+    assert live.quantile("kbroker_flush_seconds", 0.99) == 0.2
+    assert live.quantile("no_such", 0.5) is None
+
+
+@pytest.mark.parametrize("text", ["up 1\n", "not metrics at all {{{\n"])
+def test_a_page_that_is_not_kbrokers_is_refused(text: str) -> None:
+    with pytest.raises(NoMetrics):
+        parse(text)
+
+
+def test_an_address_that_does_not_answer_is_named() -> None:
+    with pytest.raises(NoMetrics, match=r"127\.0\.0\.1:1"):
+        scrape("127.0.0.1:1")
+    with pytest.raises(NoMetrics, match="neither"):
+        scrape("file:///etc/passwd")
+
+
+def test_host_and_port_are_enough() -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/metrics" else 404)
+            self.end_headers()
+            self.wfile.write(PAGE.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        live = scrape(f"127.0.0.1:{server.server_port}")
+        thread.join()
+    assert live.total("kbroker_info") == 1

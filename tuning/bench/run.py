@@ -1,0 +1,47 @@
+"""All of it in turn, within the seconds given."""
+
+import datetime
+import platform
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from tuning.bench.disk import measure_disk
+from tuning.bench.loopback import measure_loopback
+from tuning.bench.memory import clock_cost, copy_rate
+from tuning.coefficients import Coefficients
+
+SHARE_OF_FREE = 0.1
+Say = Callable[[str], None]
+
+
+class NoRoom(ValueError):
+    """The folder cannot hold what is to be written."""
+
+
+def run(folder: Path, seconds: float, most_bytes: int, say: Say) -> Coefficients:
+    """Measures the disk behind `folder`, loopback and memory; writes `most_bytes` at most, and removes it.
+
+    Raises NoRoom, OSError.
+    """
+    free = shutil.disk_usage(folder).free
+    if most_bytes > free * SHARE_OF_FREE:
+        raise NoRoom(f"{folder}: a tenth of what is free is less than {most_bytes} bytes; use --most-bytes")
+    say(f"disk behind {folder}: appends, cold reads, syncs ...")
+    disk = measure_disk(folder, seconds * 0.6, most_bytes)
+    say("loopback: sendfile from the page cache ...")
+    loopback = measure_loopback(folder, seconds * 0.3)
+    say("memory ...")
+    return Coefficients(
+        f"python -m tuning bench on {platform.node()}, {datetime.datetime.now():%Y-%m-%d %H:%M}",
+        str(folder.resolve()),
+        disk.write_rate,
+        disk.cold_read_rate,
+        disk.sync_p50_s,
+        disk.sync_p99_s,
+        loopback.rate,
+        loopback.send_cpu,
+        loopback.receive_cpu,
+        copy_rate(seconds * 0.1),
+        clock_cost(),
+    )

@@ -1,0 +1,1 @@
+"""kbroker's own settings for this host, and what a running one shows."""

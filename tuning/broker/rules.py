@@ -1,0 +1,212 @@
+"""What kbroker's settings should be on this host for this workload. A setting without a reason is left alone."""
+
+import math
+from collections.abc import Callable, Iterator
+
+from tuning.broker.proposal import Proposal, differs
+from tuning.finding import Severity
+from tuning.knobs.network import STORM, SYN_BACKLOG, window_needed
+from tuning.quantity import show_bytes, show_rate, show_seconds
+from tuning.situation import Situation
+
+Rule = Callable[[Situation], Iterator[Proposal]]
+MiB = 1 << 20
+KAFKAS_BUFFER = 102400
+LEAST_ARENA = 16 * MiB
+LEAST_SEGMENT = 64 * MiB
+ACTIVE_SHARE = 0.2  # of the disks that active segments may take
+FULL = 0.8
+BUSY = 0.5
+RECORDS_NEVER = 2**63 - 1
+MOST_PROCESSES = 8
+CPU_SHARE = 0.6  # of a network process's core that bulk work may take
+BENCH = "docs/benchmarks.md"
+
+
+def propose(situation: Situation) -> list[Proposal]:
+    """Settings that should differ from what they are, the first rule about a key wins."""
+    found: dict[str, Proposal] = {}
+    for rule in RULES:
+        for proposal in rule(situation):
+            if differs(situation.config, proposal):
+                found.setdefault(proposal.key, proposal)
+    return list(found.values())
+
+
+def processes(situation: Situation) -> Iterator[Proposal]:
+    """Within a quota of cores; more network processes where one cannot carry the rate."""
+    processors = situation.host.processors
+    usable = processors.usable_cores
+    quota = processors.quota_cores
+    if quota is not None and situation.network_processes + situation.io_workers > max(2.0, quota * 1.5):
+        why = f"the cgroup's quota is {quota:g} cores of {processors.cores}, which the default does not see"
+        source = "kbroker/config/processes.py"
+        network = max(1, min(MOST_PROCESSES, int(usable // 2)))
+        yield Proposal("num.network.threads", str(network), why, source, Severity.SERIOUS)
+        yield Proposal("num.io.threads", str(max(1, min(8, int(usable // 4)))), why, source, Severity.SERIOUS)
+        return
+    if not situation.knows("write_rate"):
+        return
+    load, costs = situation.workload, situation.costs
+    seconds = load.write_rate / 1e9 * costs.in_cpu + load.read_rate / 1e9 * costs.out_cpu
+    seconds += load.requests * costs.request_cpu
+    wanted = min(MOST_PROCESSES, math.ceil(seconds / CPU_SHARE))
+    if situation.network_processes < wanted <= usable:
+        why = (
+            f"{show_rate(load.write_rate)} in, {show_rate(load.read_rate)} out and {load.requests:,.0f} requests/s "
+            f"take {seconds:.2g} cores, and a network process has one"
+        )
+        yield Proposal("num.network.threads", str(wanted), why, f"{BENCH}; {situation.coefficients.origin}")
+
+
+def arena(situation: Situation) -> Iterator[Proposal]:
+    """Smaller where memory is, larger where requests waited for it."""
+    size, key = situation.config.get_int("kbroker.arena.bytes"), "kbroker.arena.bytes"
+    usable = situation.host.memory.usable_bytes
+    if usable is not None and situation.arena_bytes > usable // 4:
+        share = usable // 4 // (situation.network_processes + 1)
+        fitting = max(LEAST_ARENA, 1 << (share.bit_length() - 1))
+        why = f"arenas may grow to {show_bytes(situation.arena_bytes)}, more than a quarter of {show_bytes(usable)}"
+        yield Proposal(key, str(fitting), why, "docs/config.md")
+    elif situation.live is not None:
+        used = situation.live.most("kbroker_arena_used_bytes") or 0.0
+        if used > size * BUSY and usable is not None and 2 * situation.arena_bytes <= usable // 4:
+            why = f"{show_bytes(used)} of {show_bytes(size)} are in use, and requests wait when it is full"
+            yield Proposal(key, str(2 * size), why, "/metrics: kbroker_arena_used_bytes")
+
+
+def partition_table(situation: Situation) -> Iterator[Proposal]:
+    """Room for all replicas and a quarter more."""
+    room = situation.config.get_int("kbroker.max.partitions")
+    if situation.replicas > room * FULL:
+        wanted = -(-situation.replicas * 5 // 4 // 1000) * 1000
+        why = f"{situation.replicas} replicas with the internal topics' leave little of {room} rows"
+        yield Proposal("kbroker.max.partitions", str(wanted), why, "docs/config.md", Severity.SERIOUS)
+
+
+def durability(situation: Situation) -> Iterator[Proposal]:
+    """Acks that wait for the disk share syncs; syncs by count do not."""
+    sync = situation.coefficients.sync_p50_s
+    if situation.workload.durable:
+        why = (
+            f"acks wait for the disk, and one sync of {show_seconds(sync)} serves all that wait: 60,500 acks/s of 64 "
+            "producers where Apache Kafka has 11,200"
+        )
+        yield Proposal("kbroker.write.caching", "false", why, f"{BENCH}, durable acks")
+    if situation.config.get_int("log.flush.interval.messages") != RECORDS_NEVER:
+        why = "syncs by count come whether or not anybody waits; write.caching=false syncs when somebody does"
+        yield Proposal("log.flush.interval.messages", str(RECORDS_NEVER), why, "docs/durability.md")
+
+
+def remote_buffers(situation: Situation) -> Iterator[Proposal]:
+    """Kafka's 100 KiB bounds a remote connection to buffer / round trip."""
+    load = situation.workload
+    needed = window_needed(situation)
+    known = situation.knows("rtt_ms") or situation.host.network.speed is not None
+    if not load.remote_clients or not known or needed <= 2 * KAFKAS_BUFFER:
+        return
+    most = show_rate(KAFKAS_BUFFER / (load.rtt_ms / 1000))
+    for key in ("socket.send.buffer.bytes", "socket.receive.buffer.bytes"):
+        if situation.config.get_int(key) == KAFKAS_BUFFER:
+            why = f"{KAFKAS_BUFFER} bytes at {load.rtt_ms:g} ms are {most} for a connection; -1 lets the kernel tune it"
+            yield Proposal(key, "-1", why, "arithmetic: window / round trip")
+
+
+def local_congestion(situation: Situation) -> Iterator[Proposal]:
+    """What local clients are to use must exist."""
+    key = "kbroker.local.congestion.control"
+    known = (situation.host.sysctl("net.ipv4.tcp_available_congestion_control") or "").split()
+    wanted = situation.config.get_str(key)
+    if known and wanted and wanted not in known:
+        yield Proposal(
+            key, "", f"this kernel has {', '.join(known)}", "net.ipv4.tcp_available_congestion_control"
+        )
+
+
+def backlog(situation: Situation) -> Iterator[Proposal]:
+    """Long enough for all clients at once, as far as the kernel allows."""
+    size, clients = situation.config.get_int("socket.listen.backlog.size"), situation.workload.connections
+    drops = situation.live.total("kbroker_tcp_listen_drops_total") if situation.live is not None else 0.0
+    most = situation.host.sysctl_number("net.core.somaxconn") or SYN_BACKLOG
+    wanted = min(most, max(clients, STORM), SYN_BACKLOG)
+    if (clients >= STORM or drops) and size < wanted:
+        why = f"{clients} clients may come back at once" + (
+            f", and {drops:.0f} connections were dropped" if drops else ""
+        )
+        yield Proposal("socket.listen.backlog.size", str(wanted), why, "listen(2); net.core.somaxconn")
+
+
+def segments(situation: Situation) -> Iterator[Proposal]:
+    """Active segments stay, whatever retention says, so many partitions want small ones."""
+    size = situation.config.get_int("log.segment.bytes")
+    total = sum(mount.total_bytes for mount in situation.host.mounts)
+    few = situation.replicas * size <= total * ACTIVE_SHARE
+    if not total or few or not situation.knows("partitions"):
+        return
+    share = int(total * ACTIVE_SHARE) // situation.replicas
+    fitting = max(LEAST_SEGMENT, 1 << (max(share, 1).bit_length() - 1))
+    if fitting < size:
+        why = (
+            f"{situation.replicas} active segments of {show_bytes(size)} may take "
+            f"{show_bytes(situation.replicas * size)} of {show_bytes(total)}, and retention deletes closed ones only"
+        )
+        yield Proposal("log.segment.bytes", str(fitting), why, "docs/config.md, log.segment.bytes")
+
+
+def retention(situation: Situation) -> Iterator[Proposal]:
+    """A bound by size where time alone would fill the disks: old records go instead of produce being refused."""
+    load, total = situation.workload, sum(mount.total_bytes for mount in situation.host.mounts)
+    bounded = situation.config.get_int("log.retention.bytes") != -1
+    if (
+        not total
+        or bounded
+        or load.retention_s == math.inf
+        or not situation.knows("write_rate", "partitions")
+    ):
+        return
+    needed = load.disk_write_rate * load.retention_s
+    if needed <= total * FULL:
+        return
+    room = int(total * FULL) // max(1, load.partitions * load.copies)
+    segment = min(situation.config.get_int("log.segment.bytes"), room // 2)
+    wanted = max(room - segment, LEAST_SEGMENT)
+    why = (
+        f"{show_rate(load.disk_write_rate)} for {show_seconds(load.retention_s)} are {show_bytes(needed)} of "
+        f"{show_bytes(total)}: without a bound produce is refused when the disk is full"
+    )
+    yield Proposal(
+        "log.retention.bytes", str(wanted), why, "arithmetic; docs/durability.md", Severity.SERIOUS
+    )
+
+
+def places(situation: Situation) -> Iterator[Proposal]:
+    """log.dirs as they were named, and sites on different file systems when replicas are asked for."""
+    named = situation.host.log_dirs
+    if named and named != tuple(situation.config.log_dirs):
+        yield Proposal("log.dirs", ",".join(named), "the folders that were named", "--dir", Severity.NOTE)
+    copies = situation.workload.copies
+    mounts = situation.host.mounts
+    if copies < 2 or situation.config.get_str("kbroker.replica.sites"):
+        return
+    if len(mounts) >= copies:
+        groups: list[list[str]] = [[] for _ in range(copies)]
+        for number, mount in enumerate(mounts):
+            groups[number % copies].extend(mount.dirs)
+        why = f"{copies} copies on different file systems: a disk may die"
+        sites = ";".join(",".join(group) for group in groups)
+        yield Proposal("kbroker.replica.sites", sites, why, "ADR 0008")
+        yield Proposal("default.replication.factor", str(copies), why, "ADR 0008")
+
+
+RULES: tuple[Rule, ...] = (
+    places,
+    processes,
+    arena,
+    partition_table,
+    durability,
+    remote_buffers,
+    local_congestion,
+    backlog,
+    segments,
+    retention,
+)

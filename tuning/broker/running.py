@@ -1,0 +1,138 @@
+"""What a running broker's /metrics say of its host. Totals are since its start."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tuning.finding import Finding, Severity
+from tuning.knobs.knob import by_hand
+from tuning.live import Live
+from tuning.quantity import show_bytes, show_seconds
+from tuning.situation import Situation
+
+FULL_SOON_S = 4 * 3600.0
+SLOW_SYNC_S = 0.1
+LATE_LOOP_S = 0.05
+COLD_SHARE = 0.1
+STALLED = 0.001
+NEARLY = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One thing to look at. read: a number, None when the page does not show it. wrong: whether it is too much."""
+
+    name: str
+    metric: str
+    read: Callable[[Situation, Live], float | None]
+    show: Callable[[float], str]
+    wrong: Callable[[float], bool]
+    severity: Severity
+    why: str
+    cure: str
+
+
+def look(situation: Situation) -> list[Finding]:
+    """A finding for each sign; none without a running broker."""
+    live = situation.live
+    return [] if live is None else [_finding(sign, situation, live) for sign in SIGNS]
+
+
+def _finding(sign: Sign, situation: Situation, live: Live) -> Finding:
+    name, source = f"broker: {sign.name}", f"/metrics: {sign.metric}"
+    value = sign.read(situation, live)
+    if value is None:
+        return Finding(name, Severity.UNSEEN, "", "", "the page does not show it (yet)", source)
+    if not sign.wrong(value):
+        return Finding(name, Severity.OK, sign.show(value), "", sign.why, source)
+    return Finding(name, sign.severity, sign.show(value), "", sign.why, source, by_hand(sign.cure))
+
+
+def _full_soon(_: Situation, live: Live) -> float | None:
+    values = live.values("kbroker_log_dir_full_seconds").values()
+    return min(values, default=None)
+
+
+def _offline(_: Situation, live: Live) -> float | None:
+    return live.total("kbroker_log_dir_offline") if "kbroker_log_dir_offline" in live.series else None
+
+
+def _cold(_: Situation, live: Live) -> float | None:
+    sent = live.total("kbroker_topic_out_bytes_total")
+    return live.total("kbroker_topic_cold_bytes_total") / sent if sent else None
+
+
+def _stalls(_: Situation, live: Live) -> float | None:
+    requests = live.total("kbroker_requests_total", api="Produce")
+    return live.total("kbroker_network_stalls_total") / requests if requests else None
+
+
+def _descriptors(situation: Situation, live: Live) -> float | None:
+    most, limit = live.most("kbroker_process_open_fds"), situation.host.files_limit
+    return None if most is None or not limit or limit < 0 else most / limit
+
+
+def _partitions(situation: Situation, live: Live) -> float | None:
+    if "kbroker_partitions" not in live.series:
+        return None
+    return live.total("kbroker_partitions") / situation.config.get_int("kbroker.max.partitions")
+
+
+def _memory_used(_: Situation, live: Live) -> float | None:
+    found = live.values("kbroker_process_memory_bytes", type="pss").values()
+    return sum(found) if found else None
+
+
+def _drops(_: Situation, live: Live) -> float | None:
+    return live.most("kbroker_tcp_listen_drops_total")
+
+
+def _share(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def _count(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def _positive(value: float) -> bool:
+    return value > 0
+
+
+def _above(limit: float) -> Callable[[float], bool]:
+    return lambda value: value > limit
+
+
+def _time(value: float) -> str:
+    return "never" if value == math.inf else show_seconds(value)
+
+
+SIGNS: tuple[Sign, ...] = (
+    Sign("log dirs offline", "kbroker_log_dir_offline", _offline, _count, _positive, Severity.SERIOUS,
+         "A failed log dir stays offline until the next start.", "replace the disk (docs/durability.md)"),
+    Sign("time until a disk is full", "kbroker_log_dir_full_seconds", _full_soon, _time,
+         lambda value: value < FULL_SOON_S, Severity.SERIOUS,
+         "If the disk fills as in the last hour; then produce is refused.", "make room or lower retention"),
+    Sign("fdatasync p99", "kbroker_flush_seconds", lambda _, live: live.quantile("kbroker_flush_seconds", 0.99),
+         _time, _above(SLOW_SYNC_S), Severity.ADVICE, "Acks of write.caching=false wait for it.",
+         "a disk with a protected write cache; look at scheduler, barriers and other writers"),
+    Sign("event loop delay p99", "kbroker_loop_lag_seconds",
+         lambda _, live: live.quantile("kbroker_loop_lag_seconds", 0.99, process="network-0"), _time,
+         _above(LATE_LOOP_S), Severity.ADVICE, "A network process did not get a core, or worked in Python.",
+         "fewer other processes on the host, or more network processes on idle cores"),
+    Sign("bytes fetched from disk", "kbroker_topic_cold_bytes_total", _cold, _share, _above(COLD_SHARE),
+         Severity.ADVICE, "Consumers read what is no longer in the page cache.",
+         "more memory, or consumers that lag less: python -m tuning size says how much"),
+    Sign("produce requests that waited for room", "kbroker_network_stalls_total", _stalls, _share, _above(STALLED),
+         Severity.ADVICE, "The rings or the arena were full: the IO workers are behind.",
+         "see fdatasync p99 and dirty limit first; then kbroker.arena.bytes"),
+    Sign("connections dropped by full listen queues", "kbroker_tcp_listen_drops_total", _drops, _count, _positive,
+         Severity.NOTE, "Of the whole host since its start.", "python -m tuning propose: socket.listen.backlog.size"),
+    Sign("descriptors in use", "kbroker_process_open_fds", _descriptors, _share, _above(NEARLY), Severity.SERIOUS,
+         "The process that has most, of the limit.", "raise LimitNOFILE"),
+    Sign("rows of the partition table in use", "kbroker_partitions", _partitions, _share, _above(NEARLY),
+         Severity.SERIOUS, "A full table refuses new partitions.", "raise kbroker.max.partitions"),
+    Sign("memory of all processes (PSS)", "kbroker_process_memory_bytes", _memory_used, show_bytes,
+         lambda value: value > 4e9, Severity.NOTE, "The rest of the host's memory is the logs' cache.",
+         "see which process: docs/metrics.md"),
+)  # fmt: skip

@@ -1,0 +1,61 @@
+"""What is wrong with the settings as such, whatever the proposals say."""
+
+from collections.abc import Iterator
+
+from kbroker.config.sites import sites_of
+from tuning.finding import Finding, Severity
+from tuning.host.mounts import mounts_of
+from tuning.knobs.knob import by_hand
+from tuning.situation import Situation
+
+
+def look(situation: Situation) -> list[Finding]:
+    """Findings about log.dirs and sites."""
+    return [*_shared_disks(situation), *_shared_sites(situation), *_processes(situation)]
+
+
+def _shared_disks(situation: Situation) -> Iterator[Finding]:
+    for mount in situation.host.mounts:
+        if len(mount.dirs) > 1:
+            yield Finding(
+                "log.dirs",
+                Severity.NOTE,
+                ", ".join(mount.dirs),
+                "",
+                f"All of them are on {mount.point}: they share its speed, its space and its death.",
+                "docs/durability.md, log dirs that fail",
+            )
+
+
+def _shared_sites(situation: Situation) -> Iterator[Finding]:
+    sites = sites_of(situation.config)
+    places: dict[str, set[int]] = {}
+    for site in sites if len(sites) > 1 else ():
+        for mount in mounts_of(situation.host.roots, site.log_dirs):
+            places.setdefault(mount.point, set()).add(site.number)
+    for point, numbers in places.items():
+        if len(numbers) > 1:
+            yield Finding(
+                "kbroker.replica.sites",
+                Severity.SERIOUS,
+                situation.config.get_str("kbroker.replica.sites"),
+                "a file system for each site",
+                f"Sites {', '.join(map(str, sorted(numbers)))} are both on {point}, so its death takes all copies.",
+                "ADR 0008",
+                by_hand("give each site disks of its own"),
+            )
+
+
+def _processes(situation: Situation) -> Iterator[Finding]:
+    cores = situation.host.processors.cores
+    busy = situation.network_processes + situation.io_workers
+    if busy > 2 * cores and situation.network_processes > cores:
+        yield Finding(
+            "num.network.threads",
+            Severity.ADVICE,
+            str(situation.network_processes),
+            "unset",
+            f"They are processes, not threads: {busy} of them with the IO workers for {cores} cores.",
+            "docs/config.md",
+            by_hand("leave num.network.threads and num.io.threads unset: the defaults follow the cores"),
+        )

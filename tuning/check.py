@@ -1,0 +1,20 @@
+"""The check: knobs of the host, settings and their proposals, signs of a running broker."""
+
+from tuning.broker import running, settings
+from tuning.broker.rules import propose
+from tuning.finding import Finding, Severity, sorted_findings
+from tuning.knobs.registry import look
+from tuning.situation import Situation
+
+
+def check(situation: Situation) -> list[Finding]:
+    """All findings, the worst first."""
+    proposals = [proposal.finding(situation.config) for proposal in propose(situation)]
+    return sorted_findings(
+        [*look(situation), *settings.look(situation), *proposals, *running.look(situation)]
+    )
+
+
+def exit_code(findings: list[Finding]) -> int:
+    """1 when anything is serious."""
+    return int(any(finding.severity is Severity.SERIOUS for finding in findings))

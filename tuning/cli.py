@@ -1,0 +1,219 @@
+"""`python -m tuning`: check a host, propose settings, print a script for its administrator, measure it, size it."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbroker.config.setting import ConfigError
+from tuning import render
+from tuning.bench.run import NoRoom
+from tuning.bench.run import run as run_bench
+from tuning.broker.rules import propose as proposals_of
+from tuning.check import check as all_findings
+from tuning.check import exit_code
+from tuning.coefficients import DEFAULT_FILE, WrongFile
+from tuning.gather import Sources, gather
+from tuning.live import NoMetrics
+from tuning.quantity import WrongQuantity, parse_bytes, parse_rate, parse_seconds
+from tuning.script import apply_script, undo_script
+from tuning.situation import Situation
+from tuning.sizing.answer import answer
+from tuning.sizing.supply import supply_of
+
+SERIOUS, WRONG_USE, NO_BROKER, FAILED = 1, 64, 69, 74
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+
+Properties = Annotated[Path | None, typer.Option("--config", help="The broker's properties file.")]
+Override = Annotated[
+    list[str] | None, typer.Option(help="key=value on top of the file, as of kbroker serve.")
+]
+Dirs = Annotated[list[str] | None, typer.Option("--dir", help="Log directory, several times; else log.dirs.")]
+Metrics = Annotated[str, typer.Option(help="host:port or URL of a running broker's /metrics.")]
+File = Annotated[
+    Path | None, typer.Option("--coefficients", help="What tuning bench wrote; else ./host.json if any.")
+]
+Rate = Annotated[str | None, typer.Option(help="Bytes a second written by producers, compressed: 200MB/s.")]
+Retention = Annotated[str | None, typer.Option(help="How long records are kept: 3d; forever.")]
+Partitions = Annotated[int | None, typer.Option(min=1, help="Partitions of all topics.")]
+Consumers = Annotated[int | None, typer.Option(min=0, help="Consumer groups that keep up.")]
+Lagging = Annotated[int | None, typer.Option(min=0, help="Groups that read what is no longer in memory.")]
+Lag = Annotated[str | None, typer.Option(help="How far live groups may lag: 60s.")]
+Copies = Annotated[int | None, typer.Option(min=1, help="Replicas on this host.")]
+Connections = Annotated[int | None, typer.Option(min=0, help="Client connections.")]
+Batch = Annotated[str | None, typer.Option(help="Bytes of a produce request: 16KiB.")]
+Remote = Annotated[bool | None, typer.Option("--remote/--local", help="Whether clients are on other hosts.")]
+Rtt = Annotated[float | None, typer.Option(min=0, help="Round trip of remote clients in ms.")]
+Durable = Annotated[bool | None, typer.Option("--durable/--cached", help="Acks wait for the disk.")]
+Tls = Annotated[bool | None, typer.Option("--tls/--plain", help="Listeners with TLS.")]
+Json = Annotated[bool, typer.Option("--json", help="For machines.")]
+
+
+def situation_of(given: dict[str, object]) -> tuple[Situation, tuple[str, ...]]:
+    """The common options as a situation; ends the program with a line about what is wrong."""
+    try:
+        sources = Sources(
+            given["config"],  # type: ignore[arg-type]
+            given["override"] or (),  # type: ignore[arg-type]
+            given["dirs"] or (),  # type: ignore[arg-type]
+            str(given["metrics"]),
+            given["coefficients"],  # type: ignore[arg-type]
+        )
+        return gather(sources, _workload(given))
+    except NoMetrics as error:
+        raise _end(NO_BROKER, error) from error
+    except (ConfigError, WrongFile, WrongQuantity) as error:
+        raise _end(WRONG_USE, error) from error
+
+
+def _workload(given: dict[str, object]) -> dict[str, object]:
+    """Fields of Workload; None for what was not given."""
+    rate, retention, lag, batch = (given[name] for name in ("rate", "retention", "lag", "batch"))
+    for_ever = str(retention).lower() in ("forever", "inf", "-1")
+    return {
+        "write_rate": None if rate is None else parse_rate(str(rate)),
+        "retention_s": None
+        if retention is None
+        else float("inf")
+        if for_ever
+        else parse_seconds(str(retention)),
+        "partitions": given["partitions"],
+        "groups": given["consumers"],
+        "lagging_groups": given["lagging"],
+        "lag_s": None if lag is None else parse_seconds(str(lag)),
+        "copies": given["copies"],
+        "connections": given["connections"],
+        "batch_bytes": None if batch is None else max(1, parse_bytes(str(batch))),
+        "remote_clients": given["remote"],
+        "rtt_ms": given["rtt"],
+        "durable": given["durable"],
+        "tls": given["tls"],
+    }
+
+
+def _end(code: int, error: object) -> typer.Exit:
+    typer.echo(f"tuning: {error}", err=True)
+    return typer.Exit(code)
+
+
+@app.command()
+def check(
+    config: Properties = None, override: Override = None, dirs: Dirs = None, metrics: Metrics = "",
+    coefficients: File = None, rate: Rate = None, retention: Retention = None, partitions: Partitions = None,
+    consumers: Consumers = None, lagging: Lagging = None, lag: Lag = None, copies: Copies = None,
+    connections: Connections = None, batch: Batch = None, remote: Remote = None, rtt: Rtt = None,
+    durable: Durable = None, tls: Tls = None, json_: Json = False,
+    everything: Annotated[bool, typer.Option("--all", help="What is well, too.")] = False,
+) -> None:  # fmt: skip
+    """Findings about this host, the settings and a running broker; exit code 1 when one is serious."""
+    situation, lines = situation_of(dict(locals()))
+    findings = all_findings(situation)
+    if json_:
+        _print_json(
+            {"workload": asdict(situation.workload), "findings": [each.as_json() for each in findings]}
+        )
+    else:
+        typer.echo("workload: " + ", ".join(lines) + "\n")
+        typer.echo(render.findings_text(findings, everything))
+    raise typer.Exit(exit_code(findings))
+
+
+@app.command()
+def propose(
+    config: Properties = None, override: Override = None, dirs: Dirs = None, metrics: Metrics = "",
+    coefficients: File = None, rate: Rate = None, retention: Retention = None, partitions: Partitions = None,
+    consumers: Consumers = None, lagging: Lagging = None, lag: Lag = None, copies: Copies = None,
+    connections: Connections = None, batch: Batch = None, remote: Remote = None, rtt: Rtt = None,
+    durable: Durable = None, tls: Tls = None, json_: Json = False,
+) -> None:  # fmt: skip
+    """Lines for the broker's properties file, each with its reason; what has none is left alone."""
+    situation, _ = situation_of(dict(locals()))
+    proposals = proposals_of(situation)
+    if json_:
+        _print_json([each.finding(situation.config).as_json() for each in proposals])
+    else:
+        typer.echo(render.properties_text(proposals), nl=False)
+
+
+@app.command()
+def script(
+    config: Properties = None, override: Override = None, dirs: Dirs = None, metrics: Metrics = "",
+    coefficients: File = None, rate: Rate = None, retention: Retention = None, partitions: Partitions = None,
+    consumers: Consumers = None, lagging: Lagging = None, lag: Lag = None, copies: Copies = None,
+    connections: Connections = None, batch: Batch = None, remote: Remote = None, rtt: Rtt = None,
+    durable: Durable = None, tls: Tls = None,
+    undo: Annotated[bool, typer.Option("--undo", help="The one that takes back.")] = False,
+) -> None:  # fmt: skip
+    """A shell script for the administrator. Nothing is changed here."""
+    findings = all_findings(situation_of(dict(locals()))[0])
+    typer.echo(undo_script(findings) if undo else apply_script(findings), nl=False)
+
+
+@app.command()
+def size(
+    config: Properties = None, override: Override = None, dirs: Dirs = None, metrics: Metrics = "",
+    coefficients: File = None, rate: Rate = None, retention: Retention = None, partitions: Partitions = None,
+    consumers: Consumers = None, lagging: Lagging = None, lag: Lag = None, copies: Copies = None,
+    connections: Connections = None, batch: Batch = None, remote: Remote = None, rtt: Rtt = None,
+    durable: Durable = None, tls: Tls = None, json_: Json = False,
+    disk: Annotated[str | None, typer.Option(help="Instead of this host's: 4TB.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Instead of this host's: 64GiB.")] = None,
+    nic: Annotated[str | None, typer.Option(help="Instead of this host's: 10Gbit/s.")] = None,
+    cores: Annotated[float | None, typer.Option(min=0.1, help="Instead of this host's.")] = None,
+) -> None:  # fmt: skip
+    """Whether a workload fits, what ends first and at which rate; exit code 1 when it does not fit."""
+    situation, lines = situation_of(dict(locals()))
+    try:
+        supply = supply_of(
+            situation,
+            parse_bytes(disk) if disk else None,
+            parse_bytes(memory) if memory else None,
+            parse_rate(nic) if nic else None,
+            cores,
+        )
+    except WrongQuantity as error:
+        raise _end(WRONG_USE, error) from error
+    found = answer(situation, supply)
+    if json_:
+        _print_json({"workload": asdict(situation.workload), "fits": found.fits, **asdict(found)})
+    else:
+        typer.echo("workload: " + ", ".join(lines) + "\n")
+        typer.echo(render.answer_text(found))
+    raise typer.Exit(0 if found.fits else SERIOUS)
+
+
+@app.command()
+def bench(
+    folder: Annotated[Path, typer.Option("--dir", help="A folder on the disk of the logs.")],
+    out: Annotated[Path, typer.Option(help="Where the coefficients go.")] = DEFAULT_FILE,
+    seconds: Annotated[float, typer.Option(min=1, max=600, help="How long it takes, about.")] = 20,
+    most_bytes: Annotated[str, typer.Option(help="Written at most; removed at the end.")] = "4GiB",
+) -> None:
+    """Measure disk, loopback and memory of this host for `size` and `check`. Stop other work first."""
+    try:
+        measured = run_bench(
+            folder, seconds, parse_bytes(most_bytes), lambda line: typer.echo(line, err=True)
+        )
+        measured.save(out)
+    except WrongQuantity as error:
+        raise _end(WRONG_USE, error) from error
+    except (NoRoom, OSError) as error:
+        raise _end(FAILED, error) from error
+    typer.echo(render.coefficients_text(measured))
+    typer.echo(f"written to {out}")
+
+
+def _print_json(value: object) -> None:
+    typer.echo(json.dumps(_plain(value), indent=2))
+
+
+def _plain(value: object) -> object:
+    """JSON has no infinity: it becomes null."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and value in (float("inf"), float("-inf")) else value

@@ -1,0 +1,94 @@
+"""What this host can do, as measured by `python -m tuning bench`, or careful guesses that say so."""
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+DEFAULT_FILE = Path("host.json")
+GUESSED = "careful guesses; measure with: python -m tuning bench --dir DIR"
+
+
+class WrongFile(ValueError):
+    """A coefficients file that cannot be used; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficients:
+    """Rates in bytes/s, times in seconds. origin: who says so.
+
+    write_rate: appends with the sync at the end. cold_read_rate: sequential, not in the page cache. sync_*: 16 KiB
+    appended, then fdatasync. loopback_rate: sendfile to a socket of this host. send_cpu, receive_cpu: CPU s a GB of
+    that. copy_rate: memory to memory. clock_s: one reading of the clock.
+    """
+
+    origin: str = GUESSED
+    directory: str = ""
+    write_rate: float = 150e6
+    cold_read_rate: float = 150e6
+    sync_p50_s: float = 0.008
+    sync_p99_s: float = 0.030
+    loopback_rate: float = 2e9
+    send_cpu: float = 0.2
+    receive_cpu: float = 0.2
+    copy_rate: float = 4e9
+    clock_s: float = 100e-9
+
+    @property
+    def measured(self) -> bool:
+        return self.origin != GUESSED
+
+    def save(self, path: Path) -> None:
+        """Write as JSON, for people to read, too."""
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> "Coefficients":
+        """Raises WrongFile for what `save` did not write."""
+        try:
+            given = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise WrongFile(f"{path}: {error}") from error
+        if not isinstance(given, dict):
+            raise WrongFile(f"{path}: not an object")
+        kinds = {field.name: field.type for field in fields(cls)}
+        if unknown := sorted(given.keys() - kinds.keys()):
+            raise WrongFile(f"{path}: unknown {', '.join(unknown)}")
+        for name, value in given.items():
+            right = isinstance(value, str) if kinds[name] is str else _positive(value)
+            if not right:
+                raise WrongFile(f"{path}: {name} can not be {value!r}")
+        return replace(cls(), **given)
+
+
+def _positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerCosts:
+    """What kbroker itself takes, from docs/benchmarks.md. CPU in s a GB or s a request, memory in bytes.
+
+    The machine of those figures needs LOOP_CPU for the bare loop of `tuning bench`; another host's CPU costs are taken
+    to differ as its loop does.
+    """
+
+    in_cpu: float = 0.39
+    out_cpu: float = 0.19
+    request_cpu: float = 6.1e-6
+    base_bytes: float = 148e6
+    partition_bytes: float = 7.7 * 1024
+    connection_bytes: float = 11e3
+
+    def on(self, host: Coefficients) -> "BrokerCosts":
+        """The same on a host with these coefficients."""
+        scale = (host.send_cpu + host.receive_cpu) / LOOP_CPU
+        return replace(
+            self,
+            in_cpu=self.in_cpu * scale,
+            out_cpu=self.out_cpu * scale,
+            request_cpu=self.request_cpu * scale,
+        )
+
+
+LOOP_CPU = 0.16
+"""Sender and receiver together, CPU s a GB, on the machine of docs/benchmarks.md, by `python -m tuning bench`."""

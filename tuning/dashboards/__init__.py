@@ -1,0 +1,1 @@
+"""Grafana's dashboard and Prometheus' alerts for kbroker, as tables; `make docs` writes the files from them."""

@@ -1,0 +1,71 @@
+"""Prometheus' alerting rules, alerts.yml."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """name: Prometheus'. wait: how long the expression must hold. page: whether to wake somebody."""
+
+    name: str
+    expression: str
+    wait: str
+    text: str
+    page: bool = False
+
+
+def _p99(metric: str, by: str = "") -> str:
+    return f"histogram_quantile(0.99, sum by (le, instance{by}) (rate({metric}_bucket[5m])))"
+
+
+ALERTS = (
+    Alert("KbrokerDown", 'up{job="kbroker"} == 0', "1m", "The broker's metrics cannot be scraped.", True),
+    Alert("KbrokerNotReady", "kbroker_ready == 0", "5m", "Logs are not open, or a process does not start.", True),
+    Alert("KbrokerLogDirOffline", "kbroker_log_dir_offline > 0", "0m", "A disk failed; see docs/durability.md.", True),
+    Alert("KbrokerDiskFullSoon", "kbroker_log_dir_full_seconds < 4 * 3600", "10m",
+          "The disk is full in less than four hours; then produce is refused.", True),
+    Alert("KbrokerPartitionsOffline", "kafka_controller_kafkacontroller_offlinepartitionscount > 0", "1m",
+          "Partitions have no leader.", True),
+    Alert("KbrokerUnderMinIsr", "kafka_server_replicamanager_underminisrpartitioncount > 0", "5m",
+          "acks=all is refused for some partitions.", True),
+    Alert("KbrokerUnderReplicated", "kafka_server_replicamanager_underreplicatedpartitions > 0", "15m",
+          "Replicas are out of sync."),
+    Alert("KbrokerWriteErrors", "rate(kbroker_log_write_errors_total[5m]) > 0", "0m",
+          "Appends fail: a disk is full or broken.", True),
+    Alert("KbrokerSyncSlow", f"{_p99('kbroker_flush_seconds')} > 0.1", "10m", "An fdatasync takes over 100 ms."),
+    Alert("KbrokerLoopLate", f"{_p99('kbroker_loop_lag_seconds', ', process')} > 0.05", "10m",
+          "A process gets no core, or works in Python for long."),
+    Alert("KbrokerLagGrows", "sum by (instance, group) (delta(kbroker_group_lag[15m])) > 0 and "
+          "sum by (instance, group) (kbroker_group_lag) > 10000", "15m", "A group falls behind."),
+    Alert("KbrokerReadsFromDisk", "sum by (instance) (rate(kbroker_topic_cold_bytes_total[15m])) > "
+          "0.5 * sum by (instance) (rate(kbroker_topic_out_bytes_total[15m]))", "15m",
+          "Half of what consumers read is no longer in memory."),
+    Alert("KbrokerIoPressure", 'rate(kbroker_pressure_seconds_total{resource="io", kind="full"}[5m]) > 0.1', "10m",
+          "All tasks wait for the disks a tenth of the time."),
+    Alert("KbrokerProcessDied", "increase(kbroker_process_deaths_total[10m]) > 0", "0m",
+          "A child process ended by itself and was started again; see the log."),
+    Alert("KbrokerListenDrops", "rate(kbroker_tcp_listen_drops_total[5m]) > 0", "5m",
+          "New connections are dropped: raise socket.listen.backlog.size and net.core.somaxconn."),
+)  # fmt: skip
+
+
+def page() -> str:
+    """The file's text; strings are quoted as JSON, which YAML reads."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield "# Generated from tuning/dashboards/alerts.py by make docs; do not edit. The scrape's job is called kbroker."
+    yield "groups:"
+    yield "  - name: kbroker"
+    yield "    rules:"
+    for alert in ALERTS:
+        yield f"      - alert: {alert.name}"
+        yield f"        expr: {json.dumps(alert.expression)}"
+        yield f"        for: {alert.wait}"
+        yield "        labels:"
+        yield f"          severity: {'page' if alert.page else 'ticket'}"
+        yield "        annotations:"
+        yield f"          summary: {json.dumps(alert.text)}"

@@ -1,0 +1,89 @@
+"""One panel, in Grafana's classic JSON model."""
+
+from dataclasses import dataclass
+
+SOURCE = {"type": "prometheus", "uid": "${source}"}
+SELECTOR = 'instance=~"$instance"'
+WIDTH, HEIGHT = 8, 8
+COLUMNS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """title and text: for people; text says what to think of it. lines: expression and legend of each.
+
+    In an expression @ stands for the selected instance, # for Grafana's window of rates. unit: Grafana's name.
+    kind: timeseries or stat. bad: value from which on it is drawn red, None for none. stacked: one on another.
+    """
+
+    title: str
+    text: str
+    unit: str
+    lines: tuple[tuple[str, str], ...]
+    kind: str = "timeseries"
+    bad: float | None = None
+    stacked: bool = False
+
+    def as_json(self, number: int, column: int, y: int) -> dict[str, object]:
+        """number: unique in the dashboard."""
+        return {
+            "id": number,
+            "type": self.kind,
+            "title": self.title,
+            "description": self.text,
+            "datasource": SOURCE,
+            "gridPos": {"x": column, "y": y, "w": WIDTH, "h": HEIGHT},
+            "fieldConfig": {"defaults": self._defaults(), "overrides": []},
+            "options": self._options(),
+            "targets": [
+                {
+                    "refId": chr(65 + at),
+                    "datasource": SOURCE,
+                    "expr": whole(expression),
+                    "legendFormat": legend,
+                }
+                for at, (expression, legend) in enumerate(self.lines)
+            ],
+        }
+
+    def _defaults(self) -> dict[str, object]:
+        steps: list[dict[str, object]] = [{"color": "green", "value": None}]
+        if self.bad is not None:
+            steps.append({"color": "red", "value": self.bad})
+        defaults: dict[str, object] = {
+            "unit": self.unit,
+            "min": 0,
+            "thresholds": {"mode": "absolute", "steps": steps},
+        }
+        if self.kind == "timeseries":
+            stacking = {"mode": "normal" if self.stacked else "none", "group": "A"}
+            defaults["custom"] = {
+                "fillOpacity": 30 if self.stacked else 8,
+                "lineWidth": 1,
+                "showPoints": "never",
+                "stacking": stacking,
+                "thresholdsStyle": {"mode": "off" if self.bad is None else "line"},
+            }
+        return defaults
+
+    def _options(self) -> dict[str, object]:
+        if self.kind == "stat":
+            return {
+                "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
+                "colorMode": "value",
+            }
+        return {
+            "legend": {"displayMode": "list", "placement": "bottom"},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        }
+
+
+def whole(expression: str) -> str:
+    """The expression as Grafana gets it."""
+    return expression.replace("@", SELECTOR).replace("#", "$__rate_interval")
+
+
+def row(title: str, number: int, y: int) -> dict[str, object]:
+    """The headline above a group of panels."""
+    place = {"x": 0, "y": y, "w": COLUMNS, "h": 1}
+    return {"id": number, "type": "row", "title": title, "collapsed": False, "gridPos": place, "panels": []}

@@ -1,0 +1,111 @@
+"""The panels by room. Only metrics that kbroker exports (docs/metrics.md); a test holds them together."""
+
+from tuning.dashboards.panel import Panel
+
+
+def p99(metric: str, by: str = "", more: str = "") -> str:
+    """Expression of a histogram's 99th percentile."""
+    labels = f"le, {by}" if by else "le"
+    return f"histogram_quantile(0.99, sum by ({labels}) (rate({metric}_bucket{{@{more}}}[#])))"
+
+
+def rate(metric: str, by: str = "", more: str = "") -> str:
+    """Expression of a counter's rate, summed."""
+    return f"sum by ({by}) (rate({metric}{{@{more}}}[#]))" if by else f"sum(rate({metric}{{@{more}}}[#]))"
+
+
+PHASE = "kbroker_request_phase_seconds"
+
+# fmt: off
+ROOMS: dict[str, tuple[Panel, ...]] = {
+    "Overview": (
+        Panel("Ready", "1 when every process has started and every log is open.", "none",
+              (("kbroker_ready{@}", "{{instance}}"),), "stat"),
+        Panel("Log dirs offline", "A failed log dir stays offline until the next start.", "none",
+              (("sum(kbroker_log_dir_offline{@})", "offline"),), "stat", 1),
+        Panel("Full in", "If the fullest disk fills as in the last hour; then produce is refused.", "s",
+              (("min(kbroker_log_dir_full_seconds{@})", "{{dir}}"),), "stat"),
+        Panel("Bytes", "Record batches written, and sent to consumers.", "Bps",
+              ((rate("kbroker_appended_bytes_total"), "in"), (rate("kbroker_fetched_bytes_total"), "out"))),
+        Panel("Records in", "Records written to logs.", "cps", ((rate("kbroker_appended_records_total"), "records"),)),
+        Panel("Errors", "Answers with an error, by its code; some are part of the protocol's everyday.", "cps",
+              ((rate("kbroker_request_errors_total", "error", ', error!="NONE"'), "{{error}}"),)),
+    ),
+    "Requests": (
+        Panel("Requests", "Answered, by API.", "reqps", ((rate("kbroker_requests_total", "api"), "{{api}}"),)),
+        Panel("Produce p99 by phase", "queue: received, not taken; append: until written; flush: until synced; "
+              "respond: written, not answered.", "s",
+              ((p99(PHASE, "phase", ', api="Produce"'), "{{phase}}"),), bad=0.1),
+        Panel("Fetch p99 by phase", "purgatory is waiting for data; cold_read is waiting for the disk.", "s",
+              ((p99(PHASE, "phase", ', api="Fetch"'), "{{phase}}"),)),
+        Panel("Back-pressure", "Requests that had to wait for room in a ring or in the arena: the IO workers are "
+              "behind.", "cps", ((rate("kbroker_network_stalls_total", "process"), "{{process}}"),)),
+        Panel("Held back by quotas", "Requests whose client is throttled.", "cps",
+              ((rate("kbroker_throttled_requests_total", "quota"), "{{quota}}"),)),
+        Panel("Waiting", "Delayed requests by what they wait for.", "none",
+              (("sum by (operation) (kbroker_purgatory_delayed{@})", "{{operation}}"),)),
+    ),
+    "Logs and page cache": (
+        Panel("Log bytes", "Of the largest topics.", "bytes",
+              (("topk(10, kbroker_topic_log_bytes{@})", "{{topic}}"),), stacked=True),
+        Panel("Sync p99", "Of one fdatasync; acks of write.caching=false wait for it.", "s",
+              ((p99("kbroker_flush_seconds"), "fdatasync"),), bad=0.1),
+        Panel("Append p99", "From a batch's entry in the ring to the end of its write.", "s",
+              ((p99("kbroker_append_seconds"), "append"), (p99("kbroker_drain_seconds"), "one drain"))),
+        Panel("Read from disk", "Share of fetched bytes that were not in the page cache, by topic.", "percentunit",
+              ((f"{rate('kbroker_topic_cold_bytes_total', 'topic')} / {rate('kbroker_topic_out_bytes_total', 'topic')}",
+                "{{topic}}"),)),
+        Panel("In the page cache", "Of the log files looked at last, by state; recently evicted ones came and went.",
+              "bytes", (("sum by (state) (kbroker_topic_page_cache_bytes{@})", "{{state}}"),)),
+        Panel("Segments", "Rolled, and deleted by retention.", "cps",
+              ((rate("kbroker_segment_rolls_total"), "rolled"), (rate("kbroker_segments_deleted_total"), "deleted"))),
+        Panel("Compaction", "Bytes read and written by the cleaner.", "Bps",
+              ((rate("kbroker_cleaner_read_bytes_total"), "read"),
+               (rate("kbroker_cleaner_written_bytes_total"), "written"))),
+        Panel("Write errors", "Appends and syncs that failed: a disk is full or broken.", "cps",
+              ((rate("kbroker_log_write_errors_total"), "writes"), (rate("kbroker_flush_errors_total"), "syncs"))),
+    ),
+    "Network": (
+        Panel("Connections", "Open, by network process.", "none",
+              (("sum by (process) (kbroker_connections{@})", "{{process}}"),), stacked=True),
+        Panel("Connections opened and refused", "Dropped ones found a full listen queue of the host.", "cps",
+              ((rate("kbroker_connections_opened_total"), "opened"),
+               (rate("kbroker_connections_refused_total"), "refused"),
+               (rate("kbroker_tcp_listen_drops_total"), "dropped"))),
+        Panel("Interfaces", "Bytes of the host's interfaces.", "Bps",
+              ((rate("kbroker_network_bytes_total", "device, direction"), "{{device}} {{direction}}"),)),
+        Panel("Sent by threads", "Large fetch answers, by sending threads; what else was sent, by the loops.", "Bps",
+              ((rate("kbroker_sender_sent_bytes_total"), "threads"), (rate("kbroker_sent_bytes_total"), "all"))),
+        Panel("Outboxes in use", "Answers on their way or waiting for their socket; of 512 a process. Many for long: "
+              "clients that read slowly.", "none",
+              (("sum by (process) (kbroker_outboxes_used{@})", "{{process}}"),), bad=480),
+        Panel("Retransmits", "TCP segments sent again, of the whole host.", "cps",
+              ((rate("kbroker_tcp_retransmits_total"), "segments"),)),
+    ),
+    "Groups": (
+        Panel("Lag", "Records between the committed offset and the end, of the ten groups that lag most.", "none",
+              (("topk(10, sum by (group) (kbroker_group_lag{@}))", "{{group}}"),)),
+        Panel("Members", "Of each group.", "none", (("kbroker_group_members{@}", "{{group}}"),)),
+        Panel("Rebalances", "That were completed.", "cps", ((rate("kbroker_group_rebalances_total"), "rebalances"),)),
+    ),
+    "Processes and host": (
+        Panel("CPU", "Cores of each process.", "none",
+              ((rate("kbroker_process_cpu_seconds_total", "process"), "{{process}}"),), stacked=True),
+        Panel("Memory", "PSS of each process: shared pages by share.", "bytes",
+              (('sum by (process) (kbroker_process_memory_bytes{@, type="pss"})', "{{process}}"),), stacked=True),
+        Panel("Loop delay p99", "How late timers fire: no core was free, or Python worked for long.", "s",
+              ((p99("kbroker_loop_lag_seconds", "process"), "{{process}}"),), bad=0.05),
+        Panel("Disk", "Bytes of the devices of the log dirs.", "Bps",
+              ((rate("kbroker_disk_bytes_total", "device, direction"), "{{device}} {{direction}}"),)),
+        Panel("Disk busy", "Share of time.", "percentunit",
+              ((rate("kbroker_disk_busy_seconds_total", "device"), "{{device}}"),), bad=0.9),
+        Panel("Pressure", "Share of time in which all tasks of the host waited (PSI, full).", "percentunit",
+              ((rate("kbroker_pressure_seconds_total", "resource", ', kind="full"'), "{{resource}}"),), bad=0.1),
+        Panel("Host memory", "Page cache is the memory of the logs.", "bytes",
+              (("kbroker_memory_bytes{@}", "{{type}}"),)),
+        Panel("Open descriptors", "Of each process.", "none", (("kbroker_process_open_fds{@}", "{{process}}"),)),
+        Panel("Process deaths", "Children that ended by themselves; each is started again.", "none",
+              (("sum by (role) (increase(kbroker_process_deaths_total{@}[#]))", "{{role}}"),), bad=1),
+    ),
+}
+# fmt: on

@@ -1,0 +1,43 @@
+"""The page docs/knobs.md, from the tables: text and tool cannot differ."""
+
+from collections.abc import Iterator
+
+from tuning.broker.rules import RULES
+from tuning.broker.running import SIGNS
+from tuning.knobs.registry import KNOBS
+
+_INTRO = """\
+# Knobs
+
+Generated from `tuning/knobs/` and `tuning/broker/` by `make docs`; do not edit. How to use it: [tuning.md](tuning.md).
+
+`python -m tuning check` looks at each of these. What it wants depends on the host and the workload, so the page has the
+reasons only.
+"""
+
+
+def page() -> str:
+    """The whole text of docs/knobs.md."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield _INTRO
+    for room, knobs in KNOBS.items():
+        yield f"## {room}\n"
+        yield "| knob | why | source |"
+        yield "|---|---|---|"
+        for knob in knobs:
+            yield f"| {knob.name} | {knob.why} | {knob.source} |"
+        yield ""
+    yield "## Settings of the broker\n"
+    yield "What `python -m tuning propose` may propose; the reason it prints has the figures.\n"
+    for rule in RULES:
+        yield f"- {' '.join((rule.__doc__ or '').split())}"
+    yield ""
+    yield "## Signs of a running broker\n"
+    yield "With `--metrics host:port`.\n"
+    yield "| sign | metric | why | what to do |"
+    yield "|---|---|---|---|"
+    for sign in SIGNS:
+        yield f"| {sign.name} | `{sign.metric}` | {sign.why} | {sign.cure} |"

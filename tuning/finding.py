@@ -1,0 +1,102 @@
+"""What is said about one knob: its value now, what is proposed, why, how to apply and how to undo it."""
+
+from dataclasses import asdict, dataclass
+from enum import Enum
+
+
+class Severity(Enum):
+    """SERIOUS breaks something or loses data under load; ADVICE gains; NOTE informs; UNSEEN cannot be read here."""
+
+    SERIOUS = "serious"
+    ADVICE = "advice"
+    NOTE = "note"
+    OK = "ok"
+    UNSEEN = "unseen"
+
+
+class Means(Enum):
+    """What a remedy changes, and so who carries it out."""
+
+    SYSCTL = "sysctl"  # target: name, as in sysctl -w
+    SYSFS = "sysfs"  # target: path below /sys
+    MOUNT = "mount"  # target: mount point; values: options
+    PROPERTY = "property"  # target: key of the broker's properties file
+    LIMIT = "limit"  # target: directive of the systemd unit
+    HAND = "hand"  # target: what to do, in words
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One change. target: see Means. new, old: values as they are written; old "" when there was none.
+
+    old_target: what `old` is written to when that is another than target (a ratio that bytes stand in for).
+    """
+
+    means: Means
+    target: str
+    new: str = ""
+    old: str = ""
+    old_target: str = ""
+
+    @property
+    def apply(self) -> str:
+        """The command, the property or the words."""
+        return self._line(self.target, self.new)
+
+    @property
+    def undo(self) -> str:
+        """What takes it back; empty when nothing can be said."""
+        if self.means is Means.HAND:
+            return ""
+        if not self.old:
+            return f"remove {self.target}"
+        return self._line(self.old_target or self.target, self.old)
+
+    def _line(self, target: str, value: str) -> str:
+        match self.means:
+            case Means.SYSCTL:
+                return f"sysctl -w {target}={_quoted(value)}"
+            case Means.SYSFS:
+                return f"echo {_quoted(value)} > /sys/{target}"
+            case Means.MOUNT:
+                return f"mount -o remount,{value} {target}"
+            case Means.PROPERTY | Means.LIMIT:
+                return f"{target}={value}"
+            case Means.HAND:
+                return target
+
+
+def _quoted(value: str) -> str:
+    return f"'{value}'" if " " in value else value
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """knob: its name, with what it belongs to (`vda: queue/scheduler`). now, proposed: as text; proposed is empty
+    when nothing is to be changed. why: a sentence. source: where that comes from. remedy: None when there is none."""
+
+    knob: str
+    severity: Severity
+    now: str
+    proposed: str
+    why: str
+    source: str
+    remedy: Remedy | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """For machines: flat, with the commands written out."""
+        pairs = asdict(self)
+        pairs["severity"] = self.severity.value
+        pairs["remedy"] = None
+        if self.remedy is not None:
+            remedy = self.remedy
+            pairs["remedy"] = {"means": remedy.means.value, "apply": remedy.apply, "undo": remedy.undo}
+        return pairs
+
+
+ORDER = (Severity.SERIOUS, Severity.ADVICE, Severity.NOTE, Severity.UNSEEN, Severity.OK)
+
+
+def sorted_findings(findings: list[Finding]) -> list[Finding]:
+    """The worst first, otherwise in the order given."""
+    return sorted(findings, key=lambda finding: ORDER.index(finding.severity))

@@ -1,0 +1,132 @@
+"""Puts a situation together: settings, host, running broker, coefficients, and a workload as given or seen."""
+
+import os
+import re
+import resource
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+import psutil
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.properties import parse_overrides, read
+from tuning.coefficients import DEFAULT_FILE, Coefficients
+from tuning.host.host import read_host
+from tuning.host.roots import Roots
+from tuning.live import Live, scrape
+from tuning.situation import Situation
+from tuning.workload import Workload
+
+PARTITION = re.compile(r".+-\d+")
+ACCEPTOR = "kbroker: acceptor"
+SHOWN = ("write_rate", "partitions", "groups", "connections", "copies")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where to look. dirs: instead of the settings' log.dirs. metrics: address of a running broker's page, or ""."""
+
+    properties: Path | None = None
+    overrides: Sequence[str] = ()
+    dirs: Sequence[str] = ()
+    metrics: str = ""
+    coefficients: Path | None = None
+    roots: Roots = field(default_factory=Roots)
+
+
+def gather(sources: Sources, given: Mapping[str, object]) -> tuple[Situation, tuple[str, ...]]:
+    """The situation, and lines that say where the workload's numbers are from. given: fields of Workload by name,
+    None for those that are to be found out.
+
+    Raises ConfigError, NoMetrics, WrongFile.
+    """
+    pairs = read(sources.properties) if sources.properties else {}
+    config, _ = BrokerConfig.load(pairs, parse_overrides(sources.overrides))
+    dirs = tuple(os.path.abspath(name) for name in (sources.dirs or config.log_dirs))  # noqa: PTH100
+    live = scrape(sources.metrics) if sources.metrics else None
+    host = read_host(dirs, sources.roots, _limit_of_broker() if live else None)
+    workload, origin = workload_of(given, config, live, dirs, time.time())
+    assumed = frozenset(each.name for each in fields(Workload)) - origin.keys()
+    situation = Situation(host, workload, config, coefficients_of(sources.coefficients), live, assumed)
+    lines = (f"{name} {getattr(workload, name):g} ({origin.get(name, 'assumed')})" for name in SHOWN)
+    return situation, tuple(lines)
+
+
+def coefficients_of(file: Path | None) -> Coefficients:
+    """Of the file named, of host.json when it is there, else guesses. Raises WrongFile."""
+    if file is None:
+        return Coefficients.load(DEFAULT_FILE) if DEFAULT_FILE.exists() else Coefficients()
+    return Coefficients.load(file)
+
+
+def workload_of(
+    given: Mapping[str, object], config: BrokerConfig, live: Live | None, dirs: Sequence[str], now_s: float
+) -> tuple[Workload, dict[str, str]]:
+    """What is given goes before what the broker shows, that before what lies in the log dirs, that before defaults.
+    And who said it, by field; fields that nobody spoke of are not there."""
+    known = {name: value for name, value in given.items() if value is not None}
+    found: dict[str, object] = {
+        "retention_s": config.log_retention_ms / 1000 if config.log_retention_ms >= 0 else float("inf"),
+        "segment_bytes": config.get_int("log.segment.bytes"),
+        "durable": not config.get_bool("kbroker.write.caching"),
+        "remote_clients": not all(_loops(endpoint.host) for endpoint in config.listeners),
+    }
+    origin = dict.fromkeys(found, "settings")
+    if count := count_partitions(dirs):
+        found["partitions"], origin["partitions"] = count, "log dirs"
+    if live is not None:
+        seen = _seen(live, now_s)
+        found |= seen
+        origin |= dict.fromkeys(seen, "/metrics")
+    found |= known
+    origin |= dict.fromkeys(known, "given")
+    return replace(Workload(), **found), origin  # type: ignore[arg-type]
+
+
+def _seen(live: Live, now_s: float) -> dict[str, object]:
+    """What a broker's page tells of its work: means since its start."""
+    starts = live.values("kbroker_process_start_time_seconds").values()
+    seen: dict[str, object] = {}
+    if (age := now_s - min(starts, default=now_s)) > 1:
+        written = live.total("kbroker_appended_bytes_total")
+        if written:
+            seen["write_rate"] = written / age
+            batches = live.total("kbroker_requests_total", api="Produce")
+            seen["batch_bytes"] = max(1, int(written / batches)) if batches else Workload().batch_bytes
+    if connections := live.total("kbroker_connections"):
+        seen["connections"] = int(connections)
+    by_topic = live.values("kbroker_topic_partitions")
+    if partitions := sum(count for key, count in by_topic.items() if not dict(key)["topic"].startswith("__")):
+        seen["partitions"] = int(partitions)
+    if groups := live.total("kbroker_groups"):
+        seen["groups"] = int(groups)
+    return seen
+
+
+def _loops(host: str) -> bool:
+    return host == "localhost" or host == "::1" or host.startswith("127.")
+
+
+def count_partitions(dirs: Sequence[str]) -> int:
+    """Partition folders of all log dirs, internal topics' aside."""
+    names: set[str] = set()
+    for folder in dirs:
+        try:
+            names.update(entry.name for entry in os.scandir(folder) if entry.is_dir())
+        except OSError:
+            continue
+    return sum(1 for name in names if PARTITION.fullmatch(name) and not name.startswith("__"))
+
+
+def _limit_of_broker() -> int | None:
+    """Hard limit of descriptors of the one broker that runs here; None when there is none or more than one."""
+    limits = []
+    for process in psutil.process_iter():
+        try:
+            if (process.cmdline() or [""])[0].startswith(ACCEPTOR):
+                limits.append(process.rlimit(resource.RLIMIT_NOFILE)[1])
+        except psutil.Error:
+            continue
+    return limits[0] if len(limits) == 1 else None

@@ -1,0 +1,115 @@
+"""Knobs of the block devices behind log.dirs."""
+
+from collections.abc import Sequence
+
+from tuning.finding import Means, Remedy, Severity
+from tuning.host.disks import Disk
+from tuning.knobs.knob import FINE, Knob, Want
+from tuning.situation import Situation
+
+READ_AHEAD_KB = (128, 16384)
+FEWEST_REQUESTS = 64
+HEAVY = ("bfq", "kyber", "cfq")
+
+
+def disks(situation: Situation) -> Sequence[tuple[str, Disk]]:
+    """Every disk, by its name."""
+    return [(disk.name, disk) for disk in situation.host.disks]
+
+
+def _change(disk: Disk, name: str, new: str, now: str) -> Remedy:
+    return Remedy(Means.SYSFS, f"{disk.queue}/{name}", new, now)
+
+
+def _scheduler(_: Situation, disk: Disk, now: str) -> Want:
+    rotating = disk.kind == "hdd"
+    wanted = "mq-deadline" if rotating else "none"
+    if now == wanted or wanted not in disk.schedulers or not (rotating or now in HEAVY):
+        return FINE
+    because = f"This is {'a' if rotating else 'no'} disk with heads to move ({disk.kind})."
+    return Want(Severity.ADVICE, wanted, because, _change(disk, "scheduler", wanted, now))
+
+
+def _read_ahead(_: Situation, disk: Disk, now: str) -> Want:
+    least, most = READ_AHEAD_KB
+    if least <= int(now) <= most:
+        return FINE
+    wanted = str(least if int(now) < least else most)
+    because = (
+        "Less cuts what kbroker asks for into pieces."
+        if int(now) < least
+        else "More reads what nobody asked for."
+    )
+    return Want(Severity.ADVICE, wanted, because, _change(disk, "read_ahead_kb", wanted, now))
+
+
+def _requests(_: Situation, disk: Disk, now: str) -> Want:
+    if int(now) >= FEWEST_REQUESTS:
+        return FINE
+    wanted = str(FEWEST_REQUESTS)
+    return Want(Severity.ADVICE, wanted, "", _change(disk, "nr_requests", wanted, now))
+
+
+def _throttle(situation: Situation, disk: Disk, now: str) -> Want:
+    if now != "0" or not situation.workload.durable:
+        return FINE
+    because = "It is off here, and acks wait for this disk."
+    return Want(Severity.ADVICE, "-1", because, _change(disk, "wbt_lat_usec", "-1", now))
+
+
+def _cache(situation: Situation, _: Disk, now: str) -> Want:
+    if now != "write back":
+        return FINE
+    because = "Volatile unless the device has a battery or capacitors; each fdatasync empties it."
+    return Want(Severity.NOTE if situation.workload.durable else Severity.OK, "", because)
+
+
+def _text(value: int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+BLOCK = "Linux, Documentation/block/queue-sysfs.rst"
+
+DISK: tuple[Knob[Disk], ...] = (
+    Knob(
+        "queue/scheduler",
+        disks,
+        lambda _, disk: disk.scheduler,
+        _scheduler,
+        "Fair queueing costs processor time and latency that only a rotating disk pays back; none and mq-deadline are "
+        "both fine elsewhere.",
+        "Linux, Documentation/block/bfq-iosched.rst",
+    ),
+    Knob(
+        "queue/read_ahead_kb",
+        disks,
+        lambda _, disk: _text(disk.read_ahead_kb),
+        _read_ahead,
+        "kbroker reads 4 to 32 MiB ahead of a lagging consumer by itself, so only extremes matter.",
+        "kbroker/io/cold_stream.py; docs/benchmarks.md, a cold reader",
+    ),
+    Knob(
+        "queue/nr_requests",
+        disks,
+        lambda _, disk: _text(disk.nr_requests),
+        _requests,
+        "A short queue makes syncs wait for bulk writes to be admitted.",
+        BLOCK,
+    ),
+    Knob(
+        "queue/wbt_lat_usec",
+        disks,
+        lambda _, disk: _text(disk.wbt_lat_usec),
+        _throttle,
+        "Throttling of write-back keeps bulk writes from starving reads and syncs.",
+        BLOCK,
+    ),
+    Knob(
+        "queue/write_cache",
+        disks,
+        lambda _, disk: disk.write_cache,
+        _cache,
+        "What the device says of its cache.",
+        BLOCK,
+    ),
+)

@@ -1,0 +1,209 @@
+"""Knobs of the file systems behind log.dirs."""
+
+from collections.abc import Callable, Sequence
+
+from tuning.finding import Means, Remedy, Severity
+from tuning.host.mounts import Mount
+from tuning.knobs.knob import FINE, Knob, Want, by_hand
+from tuning.quantity import show_bytes
+from tuning.situation import Situation
+
+PROVEN = ("ext4", "xfs")
+REMOTE = ("nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "glusterfs", "fuse.sshfs")
+MEMORY = ("tmpfs", "ramfs")
+COPYING = ("btrfs", "zfs", "bcachefs", "f2fs", "nilfs2")
+UNSAFE = ("nobarrier", "barrier=0")
+LITTLE, SCARCE = 0.15, 0.05
+FEWEST_INODES = 5  # files a log has at least, a rolled segment twice as many
+SWEPT = ("/tmp", "/var/tmp")
+
+EXT4 = "Linux, Documentation/admin-guide/ext4.rst"
+FSTRIM = "util-linux, fstrim(8)"
+
+
+def mounts(situation: Situation) -> Sequence[tuple[str, Mount]]:
+    """Every file system, by its mount point."""
+    return [(mount.point, mount) for mount in situation.host.mounts]
+
+
+def _kind(_: Situation, __: Mount, now: str) -> Want:
+    if now in PROVEN:
+        return FINE
+    if now in MEMORY:
+        return Want(
+            Severity.SERIOUS, "", "Nothing here survives a restart of the host.", by_hand("use a disk")
+        )
+    if now in REMOTE or now.startswith("fuse"):
+        remedy = by_hand("use a local disk")
+        return Want(Severity.SERIOUS, "", "A remote disk's pauses and lost locks are the broker's.", remedy)
+    if now == "overlay":
+        remedy = by_hand("mount a volume at the log dir")
+        return Want(Severity.SERIOUS, "", "This is a container's layer: it goes with the container.", remedy)
+    copied = now in COPYING
+    because = "Writes in place are copied there, and syncs cost more." if copied else "Others are not tested."
+    return Want(Severity.ADVICE, "xfs or ext4", because, by_hand("move the log dir to xfs or ext4"))
+
+
+def _option(
+    wrong: Sequence[str], right: str, severity: Severity, because: str
+) -> Callable[[Situation, Mount, str], Want]:
+    """Judges by options: any of `wrong` is answered with `right`."""
+
+    def want(_: Situation, mount: Mount, __: str) -> Want:
+        found = next((option for option in wrong if option in mount.options), None)
+        if found is None:
+            return FINE
+        return Want(severity, right, because, Remedy(Means.MOUNT, mount.point, right, found))
+
+    return want
+
+
+def _shown(*options: str) -> Callable[[Situation, Mount], str]:
+    """Which of the options the mount has."""
+
+    def read(_: Situation, mount: Mount) -> str:
+        return ",".join(option for option in options if option in mount.options) or "not set"
+
+    return read
+
+
+def _free(situation: Situation, mount: Mount, _: str) -> Want:
+    share = mount.free_share
+    active = situation.replicas * situation.config.get_int("log.segment.bytes")
+    if share < SCARCE:
+        remedy = by_hand("make room, add a disk to log.dirs, or lower log.retention.bytes")
+        return Want(Severity.SERIOUS, "", "A full disk turns produce away with KAFKA_STORAGE_ERROR.", remedy)
+    if active > mount.total_bytes and situation.knows("partitions"):
+        because = (
+            f"{situation.replicas} logs may each have an active segment of "
+            f"{show_bytes(situation.config.get_int('log.segment.bytes'))}, which retention leaves alone: "
+            f"{show_bytes(active)} of {show_bytes(mount.total_bytes)}."
+        )
+        return Want(
+            Severity.ADVICE, "", because, by_hand("lower log.segment.bytes: python -m tuning propose")
+        )
+    return Want(Severity.ADVICE, "", "It fills.", by_hand("plan for more room")) if share < LITTLE else FINE
+
+
+def _read_free(_: Situation, mount: Mount) -> str | None:
+    if not mount.total_bytes:
+        return None
+    return f"{show_bytes(mount.free_bytes)} of {show_bytes(mount.total_bytes)} ({mount.free_share:.0%})"
+
+
+def _inodes(situation: Situation, mount: Mount, _: str) -> Want:
+    needed = situation.replicas * FEWEST_INODES * 2
+    if mount.free_inodes >= needed:
+        return FINE
+    remedy = by_hand("make the file system with more inodes (mkfs.ext4 -i), or use xfs")
+    return Want(Severity.SERIOUS, "", f"{situation.replicas} logs want {needed}.", remedy)
+
+
+def _read_inodes(_: Situation, mount: Mount) -> str | None:
+    return str(mount.free_inodes) if mount.total_inodes else None
+
+
+def _place(_: Situation, mount: Mount, __: str) -> Want:
+    swept = [name for name in mount.dirs if name.startswith(tuple(each + "/" for each in SWEPT))]
+    if not swept:
+        return FINE
+    because = f"{', '.join(swept)} is below a folder that systemd-tmpfiles empties of old files."
+    return Want(Severity.SERIOUS, "a folder of its own", because, by_hand("set log.dirs"))
+
+
+FILE_SYSTEM: tuple[Knob[Mount], ...] = (
+    Knob(
+        "file system",
+        mounts,
+        lambda _, mount: mount.kind,
+        _kind,
+        "kbroker is tested on ext4 and xfs: many small appends, syncs, renames.",
+        "Apache Kafka documentation, Hardware and OS, Filesystem selection",
+    ),
+    Knob(
+        "barriers",
+        mounts,
+        _shown(*UNSAFE),
+        _option(
+            UNSAFE,
+            "barrier=1",
+            Severity.SERIOUS,
+            "An acknowledged fdatasync may then be lost with the power.",
+        ),
+        "Barriers make a sync reach the medium.",
+        EXT4,
+    ),
+    Knob(
+        "synchronous mount",
+        mounts,
+        _shown("sync", "dirsync"),
+        _option(("sync",), "async", Severity.SERIOUS, "Every append waits for the disk here."),
+        "Durable acks are had by write.caching=false, one sync for all that wait: 39 µs of CPU an ack.",
+        "docs/benchmarks.md, durable acks",
+    ),
+    Knob(
+        "journalled data",
+        mounts,
+        _shown("data=journal"),
+        _option(
+            ("data=journal",), "data=ordered", Severity.ADVICE, "It takes effect with the next mount only."
+        ),
+        "With data=journal every record is written twice.",
+        EXT4,
+    ),
+    Knob(
+        "access times",
+        mounts,
+        _shown("noatime", "relatime", "strictatime"),
+        _option(("strictatime",), "noatime", Severity.ADVICE, "It is on here."),
+        "With strict access times each fetch of a file dirties its inode; relatime does so once a day at most.",
+        "util-linux, mount(8)",
+    ),
+    Knob(
+        "discard",
+        mounts,
+        _shown("discard"),
+        _option(
+            ("discard",),
+            "nodiscard",
+            Severity.NOTE,
+            "With fstrim.timer deletions of segments cost the disk nothing.",
+        ),
+        "Discards of deleted segments go to the device among appends and syncs.",
+        FSTRIM,
+    ),
+    Knob(
+        "read-only",
+        mounts,
+        _shown("ro"),
+        _option(
+            ("ro",), "rw", Severity.SERIOUS, "Appends fail: the log dir is offline at the first of them."
+        ),
+        "A file system that met an error is made read-only by some settings.",
+        "docs/durability.md, log dirs that fail",
+    ),
+    Knob(
+        "free space",
+        mounts,
+        _read_free,
+        _free,
+        "Whole segments are deleted, and file systems slow down when nearly full.",
+        "docs/durability.md",
+    ),
+    Knob(
+        "free inodes",
+        mounts,
+        _read_inodes,
+        _inodes,
+        "A log has five files and more.",
+        "docs/architecture.md, files",
+    ),
+    Knob(
+        "place of log.dirs",
+        mounts,
+        lambda _, mount: ",".join(mount.dirs),
+        _place,
+        "Kafka's default is /tmp/kafka-logs.",
+        "systemd-tmpfiles(8), tmp.conf",
+    ),
+)

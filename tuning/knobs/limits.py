@@ -1,0 +1,60 @@
+"""Limits of descriptors: a process's and the host's."""
+
+from tuning.finding import Means, Remedy, Severity
+from tuning.knobs.knob import Knob, Want, sysctl, whole_host
+from tuning.situation import Situation
+
+FEWEST = 100_000  # what Apache Kafka's documentation starts with
+
+
+def files_wanted(situation: Situation) -> int:
+    """The need, and no less than what costs nothing."""
+    return max(FEWEST, situation.files_needed)
+
+
+def _files(situation: Situation, _: None, now: str) -> Want:
+    needed, limit = situation.files_needed, int(now)
+    because = f"This workload needs {needed} in one process."
+    if limit >= needed:
+        return Want(Severity.OK, "", because)
+    wanted = str(files_wanted(situation))
+    return Want(Severity.SERIOUS, wanted, because, Remedy(Means.LIMIT, "LimitNOFILE", wanted, now))
+
+
+def _host_files(situation: Situation, now: str) -> tuple[Severity, str, str]:
+    processes = situation.network_processes + situation.io_workers + 3
+    needed = situation.files_needed * processes
+    if int(now) >= needed:
+        return Severity.OK, "", ""
+    return Severity.SERIOUS, str(needed), f"{processes} processes of kbroker may want {needed}."
+
+
+def _ceiling(situation: Situation, now: str) -> tuple[Severity, str, str]:
+    wanted = files_wanted(situation)
+    if int(now) >= wanted:
+        return Severity.OK, "", ""
+    return Severity.ADVICE, str(wanted), "No process can be allowed more than this."
+
+
+def _read(situation: Situation, _: None) -> str | None:
+    limit = situation.host.files_limit
+    if limit is None:
+        return None
+    return str(limit if limit >= 0 else situation.host.sysctl_number("fs.nr_open") or 1 << 20)
+
+
+FS = "Linux, Documentation/admin-guide/sysctl/fs.rst"
+
+LIMITS: tuple[Knob[None], ...] = (
+    Knob(
+        "descriptors of a process (hard limit)",
+        whole_host,
+        _read,
+        _files,
+        "A log that is appended to has three, a connection one; kbroker raises its soft limit to the hard one, and "
+        "quiet logs give theirs back.",
+        "kbroker/io/file_handles.py; make bench, scenario many_partitions (6,040 with 10,000 partitions)",
+    ),
+    sysctl("fs.file-max", _host_files, "Open files of the whole host.", FS),
+    sysctl("fs.nr_open", _ceiling, "The highest limit a process may be given.", FS),
+)

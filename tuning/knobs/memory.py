@@ -1,0 +1,176 @@
+"""Knobs of virtual memory. kbroker keeps records in the page cache and little in its own memory."""
+
+from tuning.finding import Means, Remedy, Severity
+from tuning.knobs.knob import FINE, Knob, Want, by_hand, sysctl, whole_host
+from tuning.quantity import show_bytes, show_seconds
+from tuning.situation import Situation
+
+MOST_SWAPPINESS = 10
+FEWEST_MAPS = 65530
+DIRTY_SECONDS = (1.0, 30.0)
+SMALL_CACHE = 512 << 20
+HUGE_SHARE = 0.05
+MiB = 1 << 20
+
+VM = "Linux, Documentation/admin-guide/sysctl/vm.rst"
+
+
+def _swappiness(situation: Situation, now: str) -> tuple[Severity, str, str]:
+    if not situation.host.memory.swap_bytes:
+        return Severity.OK, "", "No swap here, so it changes nothing."
+    if int(now) <= MOST_SWAPPINESS:
+        return Severity.OK, "", ""
+    return Severity.ADVICE, "1", f"There are {show_bytes(situation.host.memory.swap_bytes)} of swap."
+
+
+def dirty_limit(situation: Situation) -> int | None:
+    """Bytes that may be dirty before writers are held back, much as the kernel reckons it; None when not to be seen."""
+    host = situation.host
+    fixed, ratio = host.sysctl_number("vm.dirty_bytes"), host.sysctl_number("vm.dirty_ratio")
+    if fixed:
+        return fixed
+    available = host.memory.available_bytes
+    return None if ratio is None or available is None else available * ratio // 100
+
+
+def _dirty(situation: Situation, _: None, __: str) -> Want:
+    limit = dirty_limit(situation) or 0
+    rate = situation.coefficients.write_rate
+    seconds = limit / rate
+    because = f"Here {show_bytes(limit)}, {show_seconds(seconds)} of writing."
+    if not situation.coefficients.measured:
+        return Want(Severity.NOTE, "", because + " Whether that is much says: python -m tuning bench.")
+    if DIRTY_SECONDS[0] <= seconds <= DIRTY_SECONDS[1]:
+        return Want(Severity.OK, "", because)
+    wanted = int(10 * rate) // MiB * MiB
+    usable = situation.host.memory.usable_bytes
+    wanted = min(wanted, usable // 2) if usable else wanted
+    if seconds < DIRTY_SECONDS[0] and wanted <= limit:
+        return Want(Severity.OK, "", because)
+    fixed, ratio = situation.host.sysctl_number("vm.dirty_bytes"), situation.host.sysctl("vm.dirty_ratio")
+    remedy = (
+        Remedy(Means.SYSCTL, "vm.dirty_bytes", str(wanted), str(fixed))
+        if fixed
+        else Remedy(Means.SYSCTL, "vm.dirty_bytes", str(wanted), ratio or "", "vm.dirty_ratio")
+    )
+    return Want(Severity.ADVICE, str(wanted), because, remedy)
+
+
+def _read_dirty(situation: Situation, _: None) -> str | None:
+    limit = dirty_limit(situation)
+    return None if limit is None else str(limit)
+
+
+def _maps(_: Situation, now: str) -> tuple[Severity, str, str]:
+    fine = int(now) >= FEWEST_MAPS
+    return (Severity.OK, "", "") if fine else (Severity.ADVICE, str(FEWEST_MAPS), "It was lowered here.")
+
+
+def _overcommit(situation: Situation, now: str) -> tuple[Severity, str, str]:
+    left = situation.host.memory.commit_left_bytes
+    if now != "2" or left is None or left >= situation.arena_bytes:
+        return Severity.OK, "", ""
+    return (
+        Severity.SERIOUS,
+        "0",
+        f"Arenas need {show_bytes(situation.arena_bytes)} of address space, {show_bytes(left)} may still be promised.",
+    )
+
+
+def _zone_reclaim(situation: Situation, now: str) -> tuple[Severity, str, str]:
+    if now == "0" or situation.host.processors.nodes == 1:
+        return Severity.OK, "", ""
+    return Severity.ADVICE, "0", f"{situation.host.processors.nodes} nodes here."
+
+
+def _transparent(_: Situation, __: None, now: str) -> Want:
+    if now != "always":
+        return FINE
+    remedy = Remedy(Means.SYSFS, "kernel/mm/transparent_hugepage/enabled", "madvise", now)
+    return Want(Severity.ADVICE, "madvise", "", remedy)
+
+
+def _huge(situation: Situation, _: None, now: str) -> Want:
+    total = situation.host.memory.total_bytes or 0
+    reserved = int(now)
+    if not total or reserved / total < HUGE_SHARE:
+        return FINE
+    remedy = Remedy(Means.SYSCTL, "vm.nr_hugepages", "0", situation.host.sysctl("vm.nr_hugepages") or "")
+    return Want(Severity.ADVICE, "0", f"{show_bytes(reserved)} are lost to the page cache.", remedy)
+
+
+def _limit(situation: Situation, _: None, now: str) -> Want:
+    total, limit = situation.host.memory.total_bytes or 0, situation.host.memory.limit_bytes
+    if limit is None or limit >= total:
+        return FINE
+    if limit < situation.arena_bytes + SMALL_CACHE:
+        because = f"Arenas may take {show_bytes(situation.arena_bytes)} of {now}; what is left caches next to nothing."
+        return Want(Severity.SERIOUS, "", because, by_hand("raise memory.max of the broker's cgroup"))
+    return Want(Severity.NOTE, "", f"Counted as this host's memory here: {now}.")
+
+
+def _read_limit(situation: Situation, _: None) -> str | None:
+    limit = situation.host.memory.limit_bytes
+    return "none" if limit is None else show_bytes(limit)
+
+
+MEMORY: tuple[Knob[None], ...] = (
+    sysctl(
+        "vm.swappiness",
+        _swappiness,
+        "A high value swaps out processes to cache logs longer; an answer then waits for the disk.",
+        VM,
+    ),
+    Knob(
+        "dirty limit (vm.dirty_bytes or vm.dirty_ratio)",
+        whole_host,
+        _read_dirty,
+        _dirty,
+        "Writers are held back above it: below a second of disk writing bursts stall, above half a minute a crash "
+        "loses more and a sync of it all takes as long. Earlier write-back is no gain: acks p99 2-4 ms without, "
+        "18-25 ms with.",
+        "docs/benchmarks.md, pacing of write-back",
+    ),
+    sysctl(
+        "vm.max_map_count",
+        _maps,
+        "kbroker maps no index files: 449 mappings with 10,000 partitions, where Apache Kafka has 4,430.",
+        "make bench, scenario many_partitions",
+    ),
+    sysctl(
+        "vm.overcommit_memory",
+        _overcommit,
+        "With 2 the kernel refuses address space beyond a limit, and arenas are address space that is seldom used.",
+        VM,
+    ),
+    sysctl(
+        "vm.zone_reclaim_mode",
+        _zone_reclaim,
+        "Otherwise a node drops cached logs while others have free memory.",
+        VM,
+    ),
+    Knob(
+        "transparent_hugepage/enabled",
+        whole_host,
+        lambda situation, _: situation.host.memory.transparent,
+        _transparent,
+        "Always makes small heaps larger and lets khugepaged copy them; kbroker asks for no huge pages.",
+        "Linux, Documentation/admin-guide/mm/transhuge.rst",
+    ),
+    Knob(
+        "reserved huge pages",
+        whole_host,
+        lambda situation, _: str(situation.host.memory.huge_bytes),
+        _huge,
+        "kbroker uses none, and the page cache cannot.",
+        "Linux, Documentation/admin-guide/mm/hugetlbpage.rst",
+    ),
+    Knob(
+        "cgroup memory limit",
+        whole_host,
+        _read_limit,
+        _limit,
+        "Page cache is charged to the cgroup that reads or writes it, so the limit is the cache of the logs.",
+        "Linux, Documentation/admin-guide/cgroup-v2.rst",
+    ),
+)

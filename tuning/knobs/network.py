@@ -1,0 +1,183 @@
+"""Knobs of sockets and network interfaces."""
+
+from collections.abc import Sequence
+
+from tuning.finding import Severity
+from tuning.host.network import Interface
+from tuning.knobs.knob import FINE, Knob, Want, by_hand, sysctl, whole_host
+from tuning.quantity import show_bytes, show_rate
+from tuning.situation import Situation
+
+STORM = 1000  # connections from which on a restart of all clients is one
+SYN_BACKLOG = 4096
+FAST = 10e9 / 8  # bytes/s
+BACKLOG = 16384
+FULL = 0.8
+IP = "Linux, Documentation/networking/ip-sysctl.rst"
+CORE = "Linux, Documentation/admin-guide/sysctl/net.rst"
+LOCAL = "ADR 0010 (bare loops, 2 cores, Linux 6.18)"
+
+
+def interfaces(situation: Situation) -> Sequence[tuple[str, Interface]]:
+    """Interfaces that are up, by name."""
+    return [(interface.name, interface) for interface in situation.host.network.interfaces]
+
+
+def _local_buffer(situation: Situation, now: str) -> tuple[Severity, str, str]:
+    wanted = situation.config.get_int("kbroker.local.socket.buffer.bytes")
+    if int(now) >= wanted:
+        return Severity.OK, "", ""
+    because = f"kbroker.local.socket.buffer.bytes is {wanted} and more than this limit."
+    return Severity.ADVICE, str(wanted), because
+
+
+def window_needed(situation: Situation) -> int:
+    """Bytes on their way to one remote client at the interface's speed (10 Gbit/s when it says none)."""
+    speed = situation.host.network.speed or FAST
+    return int(2 * speed * situation.workload.rtt_ms / 1000)
+
+
+def _tcp_window(situation: Situation, now: str) -> tuple[Severity, str, str]:
+    needed = window_needed(situation)
+    least, middle, most = now.split()
+    if not situation.workload.remote_clients or int(most) >= needed:
+        return Severity.OK, "", ""
+    because = f"{show_bytes(needed)} are on their way at {situation.workload.rtt_ms:g} ms and full speed, twice over."
+    return Severity.ADVICE, f"{least} {middle} {needed}", because
+
+
+def _syn_backlog(situation: Situation, now: str) -> tuple[Severity, str, str]:
+    if situation.workload.connections < STORM or int(now) >= min(SYN_BACKLOG, situation.workload.connections):
+        return Severity.OK, "", ""
+    return (
+        Severity.ADVICE,
+        str(SYN_BACKLOG),
+        f"{situation.workload.connections} connections may come at once.",
+    )
+
+
+def _accept_queue(situation: Situation, now: str) -> tuple[Severity, str, str]:
+    if situation.workload.connections < STORM or int(now) >= min(SYN_BACKLOG, situation.workload.connections):
+        return Severity.OK, "", ""
+    because = "It caps socket.listen.backlog.size."
+    return Severity.ADVICE, str(SYN_BACKLOG), because
+
+
+def _after_idle(situation: Situation, now: str) -> tuple[Severity, str, str]:
+    if now == "0" or not situation.workload.remote_clients:
+        return Severity.OK, "", ""
+    return Severity.ADVICE, "0", ""
+
+
+def _dropped(situation: Situation, _: None, now: str) -> Want:
+    backlog = situation.host.sysctl_number("net.core.netdev_max_backlog") or 0
+    if now == "0" or backlog >= BACKLOG:
+        return FINE
+    because = (
+        f"net.core.netdev_max_backlog is {backlog}; look whether the number still grows before changing it."
+    )
+    return Want(
+        Severity.NOTE,
+        f"net.core.netdev_max_backlog={BACKLOG}",
+        because,
+        by_hand("raise it if the number grows"),
+    )
+
+
+def _overflows(situation: Situation, _: None, now: str) -> Want:
+    if now == "0":
+        return FINE
+    backlog = situation.config.get_int("socket.listen.backlog.size")
+    because = (
+        f"Of the whole host since boot, so perhaps not kbroker's; socket.listen.backlog.size is {backlog}."
+    )
+    return Want(
+        Severity.NOTE,
+        "",
+        because,
+        by_hand("watch kbroker_tcp_listen_drops_total; raise the backlog if it grows"),
+    )
+
+
+def _tracked(situation: Situation, _: None, now: str) -> Want:
+    most = situation.host.network.most_tracked or 0
+    expected = int(now) + situation.workload.connections
+    if expected < most * FULL:
+        return FINE
+    remedy = by_hand("raise net.netfilter.nf_conntrack_max, or leave the broker's port untracked")
+    return Want(
+        Severity.SERIOUS, "", f"{most} are tracked at most; new connections are dropped then.", remedy
+    )
+
+
+def _speed(situation: Situation, interface: Interface, _: str) -> Want:
+    out = situation.workload.read_rate if situation.workload.remote_clients else 0.0
+    busiest = max(out, situation.workload.write_rate)
+    if interface.speed is None or busiest <= interface.speed * 0.7:
+        return FINE
+    because = f"The workload wants {show_rate(busiest)} one way, and 70 % is as much as stays smooth."
+    return Want(Severity.SERIOUS, "", because, by_hand("a faster interface, compression, or fewer groups"))
+
+
+def _read_speed(_: Situation, interface: Interface) -> str | None:
+    return show_rate(interface.speed) if interface.speed else None
+
+
+def _offloads(_: Situation, interface: Interface, __: str) -> Want:
+    off = sorted(name for name, on in interface.offloads.items() if not on)
+    if not off:
+        return FINE
+    remedy = by_hand("ethtool -K " + interface.name + "".join(f" {name} on" for name in off))
+    return Want(Severity.ADVICE, "on: " + ", ".join(off), "", remedy)
+
+
+def _read_offloads(_: Situation, interface: Interface) -> str | None:
+    on = [name for name, on in interface.offloads.items() if on]
+    return (", ".join(on) or "none") if interface.offloads else None
+
+
+def _queues(situation: Situation, interface: Interface, _: str) -> Want:
+    cores = situation.host.processors.cores
+    fast = interface.speed is not None and interface.speed >= FAST
+    if not fast or interface.spread or interface.queues * 2 >= cores:
+        return FINE
+    remedy = by_hand(f"ethtool -L {interface.name} combined {cores}, or a mask of cores in its rps_cpus")
+    return Want(Severity.ADVICE, "more queues", f"{interface.queues} of them feed {cores} cores.", remedy)
+
+
+SYSCTLS: tuple[Knob[None], ...] = (
+    sysctl("net.core.rmem_max", _local_buffer, "Clients on this host get large buffers only if the kernel allows them: "
+           "a received GB costs 0.20 s of CPU with 100 KiB and 0.067 s with 1 MiB.", LOCAL),
+    sysctl("net.core.wmem_max", _local_buffer, "Clients on this host get large buffers only if the kernel allows them: "
+           "1 MiB answers leave with 7,490 MB/s instead of 6,400.", LOCAL),
+    sysctl("net.ipv4.tcp_rmem", _tcp_window, "The largest window of a connection whose buffer the kernel tunes bounds "
+           "its speed to window / round trip.", IP),
+    sysctl("net.ipv4.tcp_wmem", _tcp_window, "The largest send buffer of a connection whose buffer the kernel tunes "
+           "bounds its speed to buffer / round trip.", IP),
+    sysctl("net.core.somaxconn", _accept_queue, "Connections that wait to be accepted when all clients come back at "
+           "once; 5,000 are taken in 0.24 s (make bench, connections_5000).", CORE),
+    sysctl("net.ipv4.tcp_max_syn_backlog", _syn_backlog, "Half-open connections beyond it are dropped and come again "
+           "a second later.", IP),
+    sysctl("net.ipv4.tcp_slow_start_after_idle", _after_idle, "Otherwise a consumer that was quiet for a moment gets "
+           "its next records through a window of ten packets.", IP),
+    Knob("packets dropped before their protocol", whole_host, lambda s, _: _text(s.host.network.dropped), _dropped,
+         "A core's backlog was full: bursts of a fast interface on too few cores.", CORE),
+    Knob("listen queue overflows", whole_host, lambda s, _: _text(s.host.network.overflows), _overflows,
+         "Connections that found a listen queue full.", CORE),
+    Knob("tracked connections", whole_host, lambda s, _: _text(s.host.network.tracked), _tracked,
+         "A full table of the packet filter drops new connections.",
+         "Linux, Documentation/networking/nf_conntrack-sysctl.rst"),
+)  # fmt: skip
+
+
+def _text(value: int | None) -> str | None:
+    return None if value is None else str(value)
+
+
+NIC: tuple[Knob[Interface], ...] = (
+    Knob("speed", interfaces, _read_speed, _speed, "What consumers read leaves by it.", "ethtool(8); sysfs class/net"),
+    Knob("offloads", interfaces, _read_offloads, _offloads, "Without them the processor cuts and joins segments.",
+         "Linux, Documentation/networking/segmentation-offloads.rst"),
+    Knob("receive queues", interfaces, lambda _, nic: str(nic.queues), _queues,
+         "A queue is served by one core at a time.", "Linux, Documentation/networking/scaling.rst"),
+)  # fmt: skip

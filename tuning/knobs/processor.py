@@ -1,0 +1,154 @@
+"""Knobs of processors, the clock and the kernel's abilities."""
+
+from tuning.finding import Means, Remedy, Severity
+from tuning.knobs.knob import FINE, Knob, Want, by_hand, whole_host
+from tuning.quantity import show_seconds
+from tuning.situation import Situation
+
+SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit")
+STEADY = ("performance", "schedutil")
+SLOW_READING_S = 500e-9
+TRIED = "tried here"
+
+
+def _governor(_: Situation, __: None, now: str) -> Want:
+    if now in STEADY:
+        return FINE
+    remedy = by_hand("cpupower frequency-set -g performance (undo: -g " + now.partition(",")[0] + ")")
+    return Want(Severity.ADVICE, "performance", "", remedy)
+
+
+def _clock(situation: Situation, _: None, now: str) -> Want:
+    cost = situation.coefficients.clock_s
+    slow = situation.coefficients.measured and cost > SLOW_READING_S
+    if now not in SLOW_CLOCKS and not slow:
+        return FINE
+    remedy = Remedy(Means.SYSFS, "devices/system/clocksource/clocksource0/current_clocksource", "tsc", now)
+    because = f"A reading costs {show_seconds(cost)} here." if situation.coefficients.measured else ""
+    return Want(Severity.ADVICE, "tsc", because, remedy)
+
+
+def _nodes(_: Situation, __: None, now: str) -> Want:
+    if now == "1":
+        return FINE
+    because = "Shared memory and page cache lie on one node, processes run on all."
+    remedy = by_hand(
+        "compare under your load: numactl --cpunodebind=N --membind=N kbroker serve, N that of disk and NIC"
+    )
+    return Want(Severity.NOTE, "", because, remedy)
+
+
+def _quota(situation: Situation, _: None, __: str) -> Want:
+    quota = situation.host.processors.quota_cores
+    if quota is None:
+        return FINE
+    busy = situation.network_processes + situation.io_workers
+    if busy <= max(2.0, quota * 1.5):
+        return Want(Severity.OK)
+    because = f"{busy} network processes and IO workers share {quota:g} cores and stop together when those are used up."
+    return Want(
+        Severity.SERIOUS,
+        "",
+        because,
+        by_hand("python -m tuning propose: num.network.threads, num.io.threads"),
+    )
+
+
+def _cachestat(_: Situation, __: None, now: str) -> Want:
+    if now == "works":
+        return FINE
+    return Want(
+        Severity.ADVICE,
+        "Linux 6.5",
+        "Samples by preadv2 stand in.",
+        by_hand("a newer kernel, or allow the call"),
+    )
+
+
+def _nowait(_: Situation, __: None, now: str) -> Want:
+    if now == "works":
+        return FINE
+    return Want(
+        Severity.ADVICE,
+        "",
+        "Without cachestat, too, cold fetches would hold up others.",
+        by_hand("ext4 or xfs"),
+    )
+
+
+def _slices(situation: Situation, _: None, __: str) -> Want:
+    if situation.host.features.slices:
+        return FINE
+    return Want(Severity.NOTE, "Linux 6.12", "", by_hand("a newer kernel, when others compute on this host"))
+
+
+def _word(works: bool | None) -> str | None:
+    return None if works is None else "works" if works else "missing"
+
+
+PROCESSOR: tuple[Knob[None], ...] = (
+    Knob(
+        "scaling governor",
+        whole_host,
+        lambda situation, _: situation.host.processors.governor,
+        _governor,
+        "A core that sleeps deep or runs slow answers the first record of a burst late.",
+        "Linux, Documentation/admin-guide/pm/cpufreq.rst",
+    ),
+    Knob(
+        "clocksource",
+        whole_host,
+        lambda situation, _: situation.host.processors.clocksource,
+        _clock,
+        "Every phase of a request is stamped; a slow source makes each stamp a system call.",
+        "python -m tuning bench (clock_s)",
+    ),
+    Knob(
+        "NUMA nodes",
+        whole_host,
+        lambda situation, _: str(situation.host.processors.nodes),
+        _nodes,
+        "Memory of another node is slower.",
+        "Linux, Documentation/admin-guide/mm/numa_memory_policy.rst",
+    ),
+    Knob(
+        "cgroup cpu quota",
+        whole_host,
+        lambda situation, _: f"{situation.host.processors.quota_cores or 'none'}",
+        _quota,
+        "The defaults count the cores that may be used, not a quota of their time.",
+        "kbroker/config/processes.py; Linux, Documentation/scheduler/sched-bwc.rst",
+    ),
+    Knob(
+        "cachestat",
+        whole_host,
+        lambda situation, _: _word(situation.host.features.cachestat),
+        _cachestat,
+        "Tells whether all of a fetch is in the page cache, before it is sent.",
+        TRIED + "; kbroker/net/residency.py",
+    ),
+    Knob(
+        "preadv2 RWF_NOWAIT",
+        whole_host,
+        lambda situation, _: _word(situation.host.features.nowait_reads),
+        _nowait,
+        "The second way to tell what is in the page cache.",
+        TRIED + " on the log dir's file system",
+    ),
+    Knob(
+        "short time slices",
+        whole_host,
+        lambda situation, _: "{}.{}".format(*situation.host.features.release),
+        _slices,
+        "From Linux 6.12 on kbroker's processes run as soon as they are woken, though others compute.",
+        "ADR 0011",
+    ),
+    Knob(
+        "io_uring",
+        whole_host,
+        lambda situation, _: situation.host.features.io_uring,
+        lambda *_: FINE,
+        "kbroker does not use it, so it may be disabled.",
+        "ADR 0016, looked at and not taken",
+    ),
+)

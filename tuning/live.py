@@ -1,0 +1,76 @@
+"""A running broker as its /metrics show it (docs/metrics.md)."""
+
+import math
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client.parser import text_string_to_metric_families
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class NoMetrics(RuntimeError):
+    """The page cannot be had, or is not kbroker's; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """series: value by labels, by name of the series. Totals count since the broker's start."""
+
+    series: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
+
+    def total(self, name: str, **labels: str) -> float:
+        """Sum of the series that carry these labels; 0 when there is none."""
+        return sum(self.values(name, **labels).values())
+
+    def most(self, name: str, **labels: str) -> float | None:
+        """The largest of them, None when there is none."""
+        return max(self.values(name, **labels).values(), default=None)
+
+    def values(self, name: str, **labels: str) -> dict[Labels, float]:
+        """The series of a name that carry these labels."""
+        wanted = labels.items()
+        return {key: value for key, value in self.series.get(name, {}).items() if wanted <= set(key)}
+
+    def label_values(self, name: str, label: str) -> set[str]:
+        """What a label says in the series of a name."""
+        return {dict(key).get(label, "") for key in self.series.get(name, {})}
+
+    def quantile(self, name: str, share: float, **labels: str) -> float | None:
+        """Upper bound of the bucket of histogram `name` that holds the quantile, in seconds; None without counts."""
+        buckets: dict[float, float] = {}
+        for key, count in self.values(name + "_bucket", **labels).items():
+            bound = float(dict(key)["le"])
+            buckets[bound] = buckets.get(bound, 0.0) + count
+        whole = buckets.get(math.inf, 0.0)
+        if not whole:
+            return None
+        return next(bound for bound in sorted(buckets) if buckets[bound] >= share * whole)
+
+
+def parse(text: str) -> Live:
+    """A page in Prometheus' text format. Raises NoMetrics when it is not kbroker's."""
+    series: dict[str, dict[Labels, float]] = {}
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                labels = tuple(sorted(sample.labels.items()))
+                series.setdefault(sample.name, {})[labels] = sample.value
+    except ValueError as error:
+        raise NoMetrics(f"not Prometheus' text format: {error}") from error
+    if "kbroker_info" not in series:
+        raise NoMetrics("these are not the metrics of a kbroker: no kbroker_info")
+    return Live(series)
+
+
+def scrape(url: str, timeout_s: float = 5.0) -> Live:
+    """The page at `http://host:port/metrics`; `host:port` is enough. Raises NoMetrics."""
+    whole = url if "://" in url else f"http://{url}/metrics"
+    if not whole.startswith(("http://", "https://")):
+        raise NoMetrics(f"{whole}: neither http nor https")
+    try:
+        with urllib.request.urlopen(whole, timeout=timeout_s) as answer:
+            return parse(answer.read().decode())
+    except OSError as error:
+        raise NoMetrics(f"{whole}: {error}") from error

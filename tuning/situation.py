@@ -1,0 +1,62 @@
+"""Everything a knob or a rule may look at."""
+
+from dataclasses import dataclass, field
+
+from kbroker.config.broker import BrokerConfig
+from tuning.coefficients import BrokerCosts, Coefficients
+from tuning.host.host import Host
+from tuning.live import Live
+from tuning.workload import Workload
+
+IO_SPARE_FILES = 1024  # descriptors of an IO worker beside its logs
+FILES_OF_A_LOG = 3
+CACHED_FILES = 4096  # segment files and indexes that a network process keeps open
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """live: None without a running broker. assumed: fields of the workload that nobody spoke of; what
+    is said because of them would be said of a guess."""
+
+    host: Host = field(default_factory=Host)
+    workload: Workload = field(default_factory=Workload)
+    config: BrokerConfig = field(default_factory=BrokerConfig)
+    coefficients: Coefficients = field(default_factory=Coefficients)
+    live: Live | None = None
+    assumed: frozenset[str] = frozenset()
+
+    def knows(self, *names: str) -> bool:
+        """Whether these fields of the workload are more than guesses."""
+        return not self.assumed & set(names)
+
+    @property
+    def costs(self) -> BrokerCosts:
+        """What kbroker takes of this host."""
+        return BrokerCosts().on(self.coefficients)
+
+    @property
+    def network_processes(self) -> int:
+        return self.config.get_int("num.network.threads")
+
+    @property
+    def io_workers(self) -> int:
+        return self.config.get_int("num.io.threads")
+
+    @property
+    def replicas(self) -> int:
+        """Logs on this host, internal topics included."""
+        internal = self.config.get_int("offsets.topic.num.partitions")
+        return (self.workload.partitions + internal) * self.workload.copies
+
+    @property
+    def files_needed(self) -> int:
+        """Descriptors of the process that needs most: an IO worker (three files a log that is appended to) or a
+        network process (its connections and the files it reads), with a quarter to spare."""
+        worker = FILES_OF_A_LOG * -(-self.replicas // self.io_workers) + IO_SPARE_FILES
+        network = -(-self.workload.connections // self.network_processes) + 2 * CACHED_FILES
+        return int(max(worker, network) * 1.25)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Address space of all arenas: those of the network processes and control's."""
+        return self.config.get_int("kbroker.arena.bytes") * (self.network_processes + 1)

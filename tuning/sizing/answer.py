@@ -1,0 +1,86 @@
+"""The answer in a few lines: does it fit, what ends first and at which rate, and what to do about it."""
+
+import math
+from dataclasses import dataclass, replace
+
+from tuning.situation import Situation
+from tuning.sizing.demand import Need, cache_horizon_s, cpu_cores, needs
+from tuning.sizing.supply import STEADY, Supply
+
+MOST_FACTOR = 1e6
+STEPS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """first: the resource that ends first. breaks_at: bytes/s written at which it does, None when even the fixed
+    parts do not fit. network_processes, io_workers: what the workload keeps busy. notes: what the model leaves out."""
+
+    needs: tuple[Need, ...]
+    first: Need
+    breaks_at: float | None
+    horizon_s: float | None
+    network_processes: int
+    io_workers: int
+    notes: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether all that is known is enough."""
+        return all((need.share or 0.0) <= 1 for need in self.needs)
+
+
+def answer(situation: Situation, supply: Supply) -> Answer:
+    """What the model says."""
+    all_needs = needs(situation, supply)
+    coming, going = cpu_cores(situation)
+    first, breaks_at = _first_to_end(situation, supply)
+    worst = max(all_needs, key=lambda need: need.share or 0.0)
+    return Answer(
+        tuple(all_needs),
+        worst if (worst.share or 0.0) > 1 else first,
+        breaks_at,
+        cache_horizon_s(situation, supply),
+        max(1, min(8, math.ceil((coming + going) / STEADY))),
+        max(1, min(8, math.ceil(coming / 2 / STEADY))),
+        tuple(_notes(situation, supply)),
+    )
+
+
+def _first_to_end(situation: Situation, supply: Supply) -> tuple[Need, float | None]:
+    """The need that is the largest where growth of the rate ends, and that rate, by halving."""
+
+    def worst(factor: float) -> Need:
+        load = replace(situation.workload, write_rate=situation.workload.write_rate * factor)
+        return max(needs(replace(situation, workload=load), supply), key=lambda need: need.share or 0.0)
+
+    low, high = 0.0, MOST_FACTOR
+    if (at_rest := worst(1e-9)).share is not None and (at_rest.share or 0.0) > 1:
+        return at_rest, None
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        if (worst(middle).share or 0.0) > 1:
+            high = middle
+        else:
+            low = middle
+    return worst(high), situation.workload.write_rate * high
+
+
+def _notes(situation: Situation, supply: Supply) -> list[str]:
+    load, notes = situation.workload, []
+    if not situation.coefficients.measured:
+        notes.append(f"Speeds are {situation.coefficients.origin}.")
+    if not load.remote_clients:
+        notes.append(
+            "Clients on this host need cores of their own: librdkafka takes one to two times the broker's."
+        )
+    if load.tls:
+        notes.append("TLS is not in the model: it copies every byte twice more and sends nothing from the page cache; "
+                     "measure it with your clients, or end it in a proxy (ADR 0012).")  # fmt: skip
+    if load.durable:
+        least = situation.coefficients.sync_p50_s * 1000
+        most = situation.coefficients.sync_p99_s * 2000
+        notes.append(f"Acks wait for one to two syncs: {least:.3g} ms at best, {most:.3g} ms in bad moments.")
+    if supply.network_rate is None and load.remote_clients:
+        notes.append("The interface does not say its speed; give it with --nic 10Gbit/s.")
+    return notes

@@ -1,0 +1,55 @@
+"""What there is to be used up."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tuning.situation import Situation
+
+FILLED = 0.8  # share of a disk that may be used
+STEADY = 0.7  # share of a rate that stays smooth
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """Bytes, bytes/s, cores. disks: how many share the work. None: cannot be seen and was not given."""
+
+    disk_bytes: float | None = None
+    write_rate: float = math.inf
+    cold_read_rate: float = math.inf
+    memory_bytes: float | None = None
+    network_rate: float | None = None
+    cores: float = 1.0
+    files: int | None = None
+    disks: int = 1
+
+
+def supply_of(
+    situation: Situation,
+    disk_bytes: float | None = None,
+    memory_bytes: float | None = None,
+    network_rate: float | None = None,
+    cores: float | None = None,
+) -> Supply:
+    """This host's, each part replaced by what is given: for a host that is yet to be bought.
+
+    Of the disks counts what is free and what the logs of a running broker hold.
+    """
+    host, speeds = situation.host, situation.coefficients
+    held = situation.live.total("kbroker_topic_log_bytes") if situation.live is not None else 0.0
+    free = sum(mount.free_bytes for mount in host.mounts) + held
+    disks = max(1, len(host.mounts))
+    return Supply(
+        _first((disk_bytes, free or None)),
+        speeds.write_rate * disks,
+        speeds.cold_read_rate * disks,
+        _first((memory_bytes, host.memory.usable_bytes)),
+        _first((network_rate, host.network.speed)),
+        cores or host.processors.usable_cores,
+        host.files_limit if host.files_limit is None or host.files_limit >= 0 else None,
+        disks,
+    )
+
+
+def _first(values: Iterable[float | None]) -> float | None:
+    return next((value for value in values if value is not None), None)
