@@ -95,6 +95,12 @@ bench-metrics: venv-bench ## what metrics cost: pairs of kbrokers with and witho
 bench-profile: venv-bench peer kernels ## perf and py-spy of the broker: BENCH='--scenario raw_50x1 --target kbroker'
 	@$(BIN)/python -m bench --profile --rounds 1 $(BENCH)
 
+##—— the host
+# TUNE holds further options, for instance TUNE='--config server.properties --metrics 127.0.0.1:9404'; all: TUNE=--help
+.PHONY: tune
+tune: venv-run ## checks this host for a broker with its data in ./data; changes nothing (docs/tuning.md)
+	@$(BIN)/python -m tuning check $(if $(TUNE),$(TUNE),--dir $(DATA))
+
 ##—— load tests
 SECONDS ?= 600
 SEED ?= 1

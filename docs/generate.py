@@ -14,7 +14,10 @@ GENERATED: dict[str, str] = {
     "docs/apis.md": "kbroker.api.docs:page",
     "docs/cli.md": "kbroker.cli.docs:page",
     "docs/config.md": "kbroker.config.docs:page",
+    "docs/knobs.md": "tuning.docs:page",
     "docs/metrics.md": "kbroker.metrics.docs:page",
+    "tuning/dashboards/alerts.yml": "tuning.dashboards.alerts:page",
+    "tuning/dashboards/kbroker.json": "tuning.dashboards.dashboard:page",
 }
 
 

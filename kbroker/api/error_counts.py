@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from kbroker.control.broker import Broker
 from kbroker.ipc.messages import ClientRequest
+from kbroker.ipc.standing import StandingAnswer
 from kbroker.metrics.layout import API_COUNT
 from kbroker.metrics.slots import Slots, bind
 from kbroker.protocol.errors import ErrorCode
@@ -33,6 +34,9 @@ class ErrorCounts:
 
     def count(self, client: ClientRequest, response: Struct | bytes) -> None:
         """An answer that is about to leave; of one that comes ready-made only that it is no error."""
+        if isinstance(response, StandingAnswer):
+            self._words[NONE[client.api_key]] += response.codes
+            return
         if isinstance(response, bytes):
             codes = iter((0,))
         else:

@@ -15,14 +15,15 @@ from kbroker.api.context import RequestContext
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import Api
+from kbroker.api.standing import standing
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.internal_topic import wish_for
 from kbroker.control.topic_change import create_topics
 from kbroker.control.topic_name import INTERNAL, is_valid
+from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.frame import encode_response
 from kbroker.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -36,19 +37,21 @@ API = Api(ApiKey.METADATA, 0, 13)
 CACHED_BYTES = 4 << 20
 
 
-def handle(ctx: RequestContext, request: MetadataRequest) -> bytes | Awaitable[MetadataResponse]:
+def handle(
+    ctx: RequestContext, request: MetadataRequest
+) -> bytes | MetadataResponse | Awaitable[MetadataResponse]:
     """Answer from the cache when nothing has changed since; else make the answer, creating topics if asked."""
     _check(request, ctx.version)
     missing = _to_create(ctx, request)
     if missing:
         return _before_creating(ctx, request, missing)
     cache = _cache_of(ctx.broker)
-    frame = cache.get(ctx)
-    if frame is None:
-        response = respond(ctx, request)
-        frame = encode_response(ctx.client.api_key, ctx.version, ctx.client.correlation_id, response)
-        cache.put(ctx, frame)
-    return frame
+    if (kept := cache.get(ctx)) is not None:
+        return kept
+    answer = standing(ctx, respond(ctx, request))
+    if isinstance(answer, StandingAnswer):
+        cache.put(ctx, answer)
+    return answer
 
 
 def refuse(request: MetadataRequest, error: KafkaError, version: int) -> MetadataResponse:
@@ -172,7 +175,7 @@ def _partition(broker: Broker, partition: Partition) -> MetadataResponsePartitio
 
 
 class AnswerCache:
-    """Encoded answers by request bytes and version, good until topics or settings change. Runs in: control.
+    """Answers without an error by request bytes and version, good until topics or settings change. Runs in: control.
 
     A partition that goes offline changes the number of offline slots, which is part of what an answer is good for.
     """
@@ -181,32 +184,33 @@ class AnswerCache:
         self._broker = broker
         self._good_for: tuple[int, int] = (-1, -1)
         self._bytes = 0
-        self._frames: OrderedDict[tuple[int, str, bytes], bytes] = OrderedDict()
+        self._answers: OrderedDict[tuple[int, str, bytes], StandingAnswer] = OrderedDict()
 
-    def get(self, ctx: RequestContext) -> bytes | None:
-        """The frame for this request, with its correlation id."""
+    def get(self, ctx: RequestContext) -> StandingAnswer | None:
+        """The answer to this request, with its correlation id."""
         now = (self._broker.version, self._broker.slots.offline_count())
         if now != self._good_for:
-            self._frames.clear()
+            self._answers.clear()
             self._bytes = 0
             self._good_for = now
             return None
         key = (ctx.version, ctx.client.listener, ctx.client.body)
-        frame = self._frames.get(key)
-        if frame is None:
+        kept = self._answers.get(key)
+        if kept is None:
             return None
-        self._frames.move_to_end(key)
-        return frame[:4] + ctx.client.correlation_id.to_bytes(4, "big", signed=True) + frame[8:]
+        self._answers.move_to_end(key)
+        frame = kept[:4] + ctx.client.correlation_id.to_bytes(4, "big", signed=True) + kept[8:]
+        return self._broker.standing.answer(frame, ctx.client.body, kept.codes)
 
-    def put(self, ctx: RequestContext, frame: bytes) -> None:
+    def put(self, ctx: RequestContext, answer: StandingAnswer) -> None:
         """Keep an answer."""
-        size = len(frame) + len(ctx.client.body)
+        size = len(answer) + len(ctx.client.body)
         if size > CACHED_BYTES:
             return
-        self._frames[ctx.version, ctx.client.listener, ctx.client.body] = frame
+        self._answers[ctx.version, ctx.client.listener, ctx.client.body] = answer
         self._bytes += size
         while self._bytes > CACHED_BYTES:
-            (_, _, body), oldest = self._frames.popitem(last=False)
+            (_, _, body), oldest = self._answers.popitem(last=False)
             self._bytes -= len(oldest) + len(body)
 
 

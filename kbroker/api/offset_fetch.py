@@ -6,8 +6,10 @@ require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch (KIP-
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.api.standing import standing
 from kbroker.control.groups.offset_fetch import failed_group, failed_partition
 from kbroker.control.groups.service import GroupService, each
+from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_fetch import (
@@ -27,9 +29,27 @@ GROUP_CODE_FROM = 2
 TOPIC_IDS_FROM = 10
 
 
-def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """One answer per group; below v8 the request is about one group."""
+def handle(ctx: RequestContext, request: OffsetFetchRequest) -> StandingAnswer | OffsetFetchResponse:
+    """One answer per group; below v8 the request is about one group. It stands when it depends on offsets alone."""
     groups = _groups(request, ctx.version)
+    response = _respond(ctx, request, groups)
+    if len(groups) != 1 or groups[0].member_id or groups[0].member_epoch >= 0:
+        return response
+    if any(part.committed_offset < 0 for topic in _topics(response) for part in topic.partitions):
+        return response
+    return standing(ctx, response, groups[0].group_id)
+
+
+def _topics(
+    response: OffsetFetchResponse,
+) -> list[OffsetFetchResponseTopic] | list[OffsetFetchResponseTopics]:
+    """The topics of the answer about one group."""
+    return response.groups[0].topics if response.groups else response.topics
+
+
+def _respond(
+    ctx: RequestContext, request: OffsetFetchRequest, groups: list[OffsetFetchRequestGroup]
+) -> OffsetFetchResponse:
 
     def ask(index: str) -> OffsetFetchResponseGroup:
         return _fetch(ctx, groups[int(index)], request.require_stable)

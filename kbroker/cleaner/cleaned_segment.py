@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kbroker.kernels import rebuild
 from kbroker.log import files
-from kbroker.log.aborted_transactions import AbortedTransaction
+from kbroker.log.aborted_transactions import AbortedTransaction, seal
 
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 TIME_ENTRY = struct.Struct(">qi")
@@ -74,6 +74,7 @@ class CleanedSegment:
         if entries:
             self._fds.append(os.open(self._path(files.TXN_INDEX), FLAGS, 0o644))
             _write_all(self._fds[3], memoryview(b"".join(entry.pack() for entry in entries)))
+            seal(self._path(files.TXN_INDEX))
         os.utime(self._fds[0], ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
         for fd in self._fds:
             os.fsync(fd)

@@ -4,7 +4,6 @@ Kafka's Cleaner. Files are read and written here; which of them are the log is d
 """
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -303,8 +302,3 @@ def _sync_folder(folder: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def wall_clock_ms() -> int:
-    """Wall clock in ms."""
-    return time.time_ns() // 1_000_000

@@ -32,6 +32,7 @@ class Shift:
         self.metrics = metrics
         self.throttle = Throttle(config.get_float("log.cleaner.io.max.bytes.per.second"))
         self.stop = threading.Event()
+        self._look = threading.Event()
         self._lock = threading.Lock()
         self._busy: set[Log] = set()
         self._uncleanable: set[Log] = set()
@@ -45,6 +46,17 @@ class Shift:
     def threads(self) -> int:
         """Cleaner threads wanted now."""
         return self.config.get_int("log.cleaner.threads")
+
+    def look_now(self) -> None:
+        """End the `back_off` of all threads."""
+        self._look.set()
+
+    def back_off(self, least_s: float = 0.0) -> None:
+        """Nothing is to be cleaned: wait for log.cleaner.backoff.ms, or until an IO worker calls after least_s."""
+        self.stop.wait(least_s)
+        self._look.wait(max(0.0, self.config.get_int("log.cleaner.backoff.ms") / 1000 - least_s))
+        if not self.stop.is_set():
+            self._look.clear()
 
     def take_filthiest(self, logs: Iterable[tuple[int, CleanableLog]]) -> tuple[int, CleanableLog] | None:
         """The dirtiest log that is due and that no other thread is at; give it back with `done`. logs: with the IO

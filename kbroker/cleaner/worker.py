@@ -7,17 +7,19 @@ import ctypes
 import logging
 import os
 import platform
+import select
 import signal
 import threading
 import time
 from contextlib import suppress
 
 from kbroker.cleaner.caller import Caller
-from kbroker.cleaner.log_cleaner import Cleaned, LogChanged, LogCleaner, MapTooSmall, wall_clock_ms
+from kbroker.cleaner.log_cleaner import Cleaned, LogChanged, LogCleaner, MapTooSmall
 from kbroker.cleaner.offset_map import OffsetMap
 from kbroker.cleaner.shift import Shift
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.log_dir_errors import LogDirErrors
@@ -39,6 +41,8 @@ NICENESS = 10
 IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 IOPRIO_IDLE = 3 << 13
 JOIN_S = 10.0
+PAUSE_FACTOR = 10  # of a look's time, until the next: thousands of logs may be looked at, and change, at once
+RINGS_APART_S = 0.01
 MOST_MAP_BYTES = (1 << 31) - 1  # as Kafka
 
 
@@ -63,6 +67,7 @@ class CleanerThread(threading.Thread):
         be_modest()
         shift = self._shift
         while not shift.stop.is_set() and self._number < shift.threads:
+            began = time.monotonic()
             try:
                 busy = self._clean_filthiest()
             except Stopped:
@@ -71,7 +76,7 @@ class CleanerThread(threading.Thread):
                 log.debug("nothing cleaned: %s", error)
                 busy = False
             if not busy:
-                shift.stop.wait(shift.config.get_int("log.cleaner.backoff.ms") / 1000)
+                shift.back_off(PAUSE_FACTOR * (time.monotonic() - began))
         self._caller.close()
 
     def _clean_filthiest(self) -> bool:
@@ -153,7 +158,13 @@ def be_modest() -> None:
 def main(context: ChildContext) -> None:
     """Entry of the role "cleaner": serve until SIGTERM."""
     shift = Shift(context.config, Slots(context.shared.metrics[context.process]))
-    signal.signal(signal.SIGTERM, lambda *_: shift.stop.set())
+    bell = context.shared.cleaner_event_fd
+
+    def stop(*_: object) -> None:
+        shift.stop.set()
+        os.eventfd_write(bell, 1)
+
+    signal.signal(signal.SIGTERM, stop)
     be_modest()
     context.shared.processes[context.process, layout.PROCESS_READY] = context.epoch
     caller = Caller(context.control_address)
@@ -165,9 +176,21 @@ def main(context: ChildContext) -> None:
             if number not in threads or not threads[number].is_alive():
                 threads[number] = CleanerThread(number, context, shift)
                 threads[number].start()
-        shift.stop.wait(min(1.0, shift.config.get_int("log.cleaner.backoff.ms") / 1000) or 0.01)
+        if _rung(bell, min(1.0, shift.config.get_int("log.cleaner.backoff.ms") / 1000) or 0.01):
+            shift.look_now()
+            shift.stop.wait(RINGS_APART_S)
     for thread in threads.values():
         thread.join(JOIN_S)
+
+
+def _rung(bell: int, seconds: float) -> bool:
+    """Wait for the bell; whether it was rung."""
+    poll = select.poll()
+    poll.register(bell, select.POLLIN)
+    if not poll.poll(seconds * 1000):
+        return False
+    os.eventfd_read(bell)
+    return True
 
 
 def _tell(job: CleaningJob, cleaned: Cleaned, seconds: float) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
@@ -28,11 +27,13 @@ from kbroker.control.store.choice import copy_dirs
 from kbroker.control.store.copies import StoreCopies
 from kbroker.control.store.store import ConfigKey, Deletion, ScramKey, Store, Stored
 from kbroker.ipc import layout
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import Image, OpenPartition, ScramCredential, TopicImage
 from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
 from kbroker.ipc.shared import Shared
+from kbroker.ipc.standing import StandingWords
 from kbroker.ipc.store_copy_states import StoreCopyStates
 from kbroker.metrics.slots import Slots
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -59,7 +60,7 @@ class Broker:
     announcing: topics that network processes are being told of but that clients may not see yet.
     log_dirs: absolute paths of all log directories. dir_errors: which of them have failed.
     sites: the groups of log directories, which clients take for nodes.
-    stores: the copies of the store.
+    stores: the copies of the store. standing: for how long answers may be repeated.
     orphans: partitions of deleted topics that an IO worker of this run may still have open.
     opening: partitions that an IO worker is being told of for the first time.
     switching: slots whose logs go on in another log dir in a moment; they are not lost.
@@ -91,7 +92,10 @@ class Broker:
         self.scram: dict[ScramKey, ScramCredential] = stored.scram
         own = self.override(BROKER, str(self.node_id))
         self.config = static.with_dynamic(cluster=self.override(BROKER, ""), own=own)
-        self.catalogue = Catalogue(stored.topics)
+        self.standing = StandingWords(shared.standing)
+        self.standing.topics_changed()  # what a predecessor said
+        self.standing.groups_changed()
+        self.catalogue = Catalogue(stored.topics, self.standing.topics_changed)
         self.slots = PartitionSlots(shared.slots, stored.next_generation)
         self.links = Links()
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
@@ -130,7 +134,7 @@ class Broker:
 
     def now_ms(self) -> int:
         """Wall clock."""
-        return time.time_ns() // 1_000_000
+        return wall_clock_ms()
 
     @property
     def rack(self) -> str | None:
@@ -204,6 +208,7 @@ class Broker:
     def settings_changed(self, config: BrokerConfig | None = None, topics: Iterable[str] = ()) -> None:
         """Forget what was resolved: of the named topics, or of all when the broker's own settings changed."""
         self._config_version += 1
+        self.standing.topics_changed()
         if config is not None:
             self.config = config
             self._topic_configs.clear()

@@ -3,7 +3,7 @@
 Every change is planned against the catalogue, stored, and only then applied here (see `topic_change.py`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kbroker.control.topic_name import INTERNAL
@@ -155,12 +155,13 @@ class Topic:
 class Catalogue:
     """All topics by name and id. Runs in: control. Owner: its Broker, which alone changes it.
 
-    version grows with every change; answers that are cached carry it.
+    version grows with every change; answers that are cached carry it. on_change: called then.
     """
 
-    def __init__(self, topics: Iterable[Topic] = ()) -> None:
+    def __init__(self, topics: Iterable[Topic] = (), on_change: Callable[[], None] = lambda: None) -> None:
         self.topics: dict[str, Topic] = {}
         self.version = 0
+        self._on_change = on_change
         self._by_id: dict[bytes, Topic] = {}
         self._unified: dict[str, set[str]] = {}
         for topic in topics:
@@ -173,7 +174,7 @@ class Catalogue:
         self.topics[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         self._unified.setdefault(topic.name.replace(".", "_"), set()).add(topic.name)
-        self.version += 1
+        self.changed()
 
     def remove(self, name: str) -> Topic:
         """Drop a topic; KeyError when there is none."""
@@ -183,7 +184,7 @@ class Catalogue:
         self._unified[unified].discard(name)
         if not self._unified[unified]:
             del self._unified[unified]
-        self.version += 1
+        self.changed()
         return topic
 
     def get(self, name: str | None) -> Topic | None:
@@ -219,8 +220,9 @@ class Catalogue:
             yield from partition.replicas
 
     def changed(self) -> None:
-        """Leaders or in-sync sets are other ones: answers made before are out of date."""
+        """Leaders or in-sync sets are other ones, or topics: answers made before are out of date."""
         self.version += 1
+        self._on_change()
 
     def images(self) -> tuple[TopicImage, ...]:
         """Every topic as network processes see it."""

@@ -44,10 +44,12 @@ def build(
     cluster_id: str,
     directory_ids: Mapping[str, str] = MappingProxyType({}),
     node_endpoints: Mapping[str, Endpoint] | None = None,
+    clean_dirs: frozenset[str] = frozenset(),
 ) -> Broker:
     """The broker's state, slots assigned and published. Blocks; nothing else runs yet.
 
     log_dirs: those that are online. Partitions of others keep their slots and stay offline. directory_ids: of them.
+    clean_dirs: those whose last stop was clean.
     """
     chosen = open_newest(log_dirs, [absolute(log_dir) for log_dir in static.log_dirs], cluster_id)
     store = chosen.store
@@ -59,11 +61,8 @@ def build(
     _check_identities(broker, store, directory_ids)
     new_run = not broker.slots.in_use
     if new_run:
-        step = EPOCHS_IN_DOUBT if chosen.doubtful else 1
-        store.advance_leader_epochs(step)
-        crash_point("leader change: epoch stored")
-        for partition in broker.catalogue.partitions():
-            partition.leader_epoch += step
+        step, kept_in = (EPOCHS_IN_DOUBT, frozenset[str]()) if chosen.doubtful else (1, clean_dirs)
+        _begin_epochs(broker, store, step, kept_in)
     _finish_deletions(broker, store, new_run)
     moved = broker.slots.claim(broker.catalogue.replicas(), (one.partition.slot for one in broker.orphans))
     if moved:
@@ -86,6 +85,16 @@ def build(
         "" if new_run else "; took over from a control process that died",
     )
     return broker
+
+
+def _begin_epochs(broker: Broker, store: Store, step: int, kept_in: frozenset[str]) -> None:
+    """A new run has new leader epochs, by which clients find what an unclean stop cut off their logs. A single replica
+    that was closed cleanly is as its leader left it: its epoch goes on, and its start has nothing to write."""
+    store.advance_leader_epochs(step, kept_in)
+    crash_point("leader change: epoch stored")
+    for partition in broker.catalogue.partitions():
+        if partition.replicated or partition.log_dir not in kept_in:
+            partition.leader_epoch += step
 
 
 def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, str]) -> None:

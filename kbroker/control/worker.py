@@ -259,6 +259,7 @@ class Control:
             await bounded(OPENS_AT_ONCE, calls)
         except LinkClosed:
             return
+        broker.standing.topics_changed()  # logs that could not be opened are offline now, or are not any more
         broker.links.add_worker(hello.index, link)
         self._opened.add(hello.index)
         self._background.start(LogDirMoves.of(broker).begin_again(hello.index))
@@ -299,6 +300,7 @@ def main(context: ChildContext, dispatch: Dispatch, coordinators: Coordinators) 
         context.cluster_id,
         context.directory_ids,
         _node_endpoints(context),
+        context.clean_dirs,
     )
 
     async def serve() -> None:

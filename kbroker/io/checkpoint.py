@@ -53,13 +53,12 @@ def replace_file(path: str, data: bytes, sync: bool = True) -> None:
 
 
 def sync_file(path: str) -> None:
-    """Have a file that was replaced without a sync on disk, under its name."""
+    """fsync of a file by its path."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
-    sync_folder(str(Path(path).parent))
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:

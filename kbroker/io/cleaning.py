@@ -8,13 +8,15 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kbroker.config.topic import TopicConfig
 from kbroker.io.log_dir import LogDir
-from kbroker.io.logs import Logs, now_ms
+from kbroker.io.logs import Logs
 from kbroker.io.partition import Partition
 from kbroker.io.producer_table import ProducerTable
 from kbroker.io.segment import Segment, largest_timestamp
 from kbroker.io.segment_scan import first_timestamp
 from kbroker.ipc import layout
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.messages import (
     BeginCleaning,
     CleanableLog,
@@ -101,13 +103,18 @@ class Cleaning:
         logs: Logs,
         producers: ProducerTable,
         notify: Callable[[int], object],
-        clock_ms: Callable[[], int] = now_ms,
+        clock_ms: Callable[[], int] = wall_clock_ms,
+        call_cleaner: Callable[[], object] = lambda: None,
     ) -> None:
-        """notify: wakes the fetches that wait at a slot."""
+        """notify: wakes the fetches that wait at a slot. call_cleaner: has it look now what is to be cleaned."""
         self._logs = logs
         self._notify = notify
         self._clock_ms = clock_ms
+        self._call_cleaner = call_cleaner
         self._producers = producers
+        self._wait_for_sync: set[int] = (
+            set()
+        )  # slots that were looked at before the sync of all closed segments
         self._unsynced: set[str] = set()  # log dirs whose checkpoint is written, but perhaps not on disk
 
     def cleanable(self, _: CleanableLogs) -> tuple[CleanableLog, ...]:
@@ -118,6 +125,8 @@ class Cleaning:
             if not log.config.compact or not log.closed_segments:
                 continue
             span = cleanable_range(log, now)
+            if log.first_unsynced < log.base_offsets[-1]:
+                self._wait_for_sync.add(log.slot)
             if span.clean_bytes + span.cleanable_bytes > 0:
                 due = span.ratio > log.config.min_cleanable_dirty_ratio or (
                     span.overdue and span.cleanable_bytes > 0
@@ -125,6 +134,17 @@ class Cleaning:
                 generation = int(log.words[layout.SLOT_GENERATION])
                 found.append(CleanableLog(log.slot, generation, span.ratio, due))
         return tuple(found)
+
+    def configured(self, before: TopicConfig, now: TopicConfig) -> None:
+        """A log has other settings: what is due by them need not wait until log.cleaner.backoff.ms is over."""
+        if now.compact and now != before:
+            self._call_cleaner()
+
+    def synced(self, slot: int) -> None:
+        """Closed segments of a log are on disk now: what was not due at the last look may be."""
+        if slot in self._wait_for_sync:
+            self._wait_for_sync.remove(slot)
+            self._call_cleaner()
 
     def begin(self, body: BeginCleaning) -> CleaningJob | None:
         """What the cleaner needs to know to clean a log."""
@@ -165,9 +185,9 @@ class Cleaning:
         log_dir, _, _ = log.folder.rpartition("/")
         try:
             LogDir(log_dir).update_cleaner_offsets({(log.topic, log.partition): body.first_dirty}, sync=False)
+            self._unsynced.add(log_dir)
         except OSError as error:
             logger.warning("%s: its first dirty offset is not written: %s", log.folder, error)
-        self._unsynced.add(log_dir)
 
     def sync_checkpoints(self) -> None:
         """Have the checkpoints of cleanings that ended since the last time on disk. Raises OSError."""

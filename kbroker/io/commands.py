@@ -60,6 +60,7 @@ class Commands:
         self._durability = durability
         self._housekeeping = housekeeping
         self._producers = producers
+        self._cleaning = cleaning
         self._moves = moves
         self._handlers: dict[type, Callable[[Any], object]] = {
             ClosePartition: self._close,
@@ -107,7 +108,10 @@ class Commands:
         self._durability.forget(body.slot)
 
     def _configure(self, body: ConfigurePartition) -> None:
-        self._logs.require(body.slot).configure(body.config)
+        log = self._logs.require(body.slot)
+        before = log.config
+        log.configure(body.config)
+        self._cleaning.configured(before, body.config)
 
     def _delete_records(self, body: DeleteRecords) -> int:
         start = self._logs.require(body.slot).delete_records(body.offset)

@@ -2,12 +2,14 @@
 
 import heapq
 import logging
+import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from kbroker.ipc.crash_point import crash_point
+from kbroker.log import files
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +18,8 @@ class Deletions:
     """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; files are removed by a thread of its own,
     because a large one keeps whoever removes it for as long as its pages take to be freed: 10 ms for 100 MB and more.
 
-    What is left here at a stop is removed by the next start (see leftovers.py, LogDir.remove_deleted)."""
+    What is left here when the process ends is found again: files when their log is loaded (leftovers.py), folders by
+    `sweep`."""
 
     def __init__(self) -> None:
         self._due: list[tuple[int, str]] = []
@@ -43,9 +46,32 @@ class Deletions:
         """Have removed what is due; None when nothing is."""
         if not (paths := self.take_due(now_ms)):
             return None
+        return self._submit(remove, paths)
+
+    def sweep(self, log_dirs: Iterable[str], before_ns: int) -> Future[None]:
+        """Have removed what died with other processes: folders of deleted logs that were renamed before a time."""
+        return self._submit(sweep, list(log_dirs), before_ns)
+
+    def _submit(self, work: Callable[..., None], *arguments: object) -> Future[None]:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "deletion")
-        return self._thread.submit(remove, paths)
+        return self._thread.submit(work, *arguments)
+
+
+def sweep(log_dirs: Iterable[str], before_ns: int) -> None:
+    """Remove ``-delete`` folders whose inodes were changed last, by their renaming, before a time (ns since 1970)."""
+    for log_dir in log_dirs:
+        try:
+            with os.scandir(log_dir) as entries:
+                found = [entry for entry in entries if _is_deleted(entry.name)]
+            remove(entry.path for entry in found if entry.stat().st_ctime_ns <= before_ns)
+        except OSError as error:
+            log.warning("%s is not looked through for deleted logs: %s", log_dir, error)
+
+
+def _is_deleted(name: str) -> bool:
+    folder = files.parse_folder(name) if name.endswith(files.DELETE_FOLDER) else None
+    return folder is not None and folder.suffix == files.DELETE_FOLDER
 
 
 def remove(paths: Iterable[str]) -> None:

@@ -128,13 +128,21 @@ def count_appends(env: Words, batches: Table, out: Words) -> None:
     size = 0
     records = 0
     written = 0
+    enqueued_ns = 0
+    alike = 0  # batches in a row that were enqueued at once
     for n in range(out[ds.OUT_COUNT]):
         batch = batches[n]
         if batch[ds.BATCH_RECORDS] > 0 and batch[ds.BATCH_ERROR] == 0:
             size += batch[ds.BATCH_LENGTH]
             records += batch[ds.BATCH_RECORDS]
             written += 1
-            observe(metrics + 8 * APPEND_SECONDS, now_ns - batch[ds.BATCH_ENQUEUED_NS])
+            if batch[ds.BATCH_ENQUEUED_NS] != enqueued_ns and alike > 0:
+                observe(metrics + 8 * APPEND_SECONDS, now_ns - enqueued_ns, alike)
+                alike = 0
+            enqueued_ns = batch[ds.BATCH_ENQUEUED_NS]
+            alike += 1
+    if alike > 0:
+        observe(metrics + 8 * APPEND_SECONDS, now_ns - enqueued_ns, alike)
     add(metrics + 8 * APPENDED_BYTES, size)
     add(metrics + 8 * APPENDED_RECORDS, records)
     add(metrics + 8 * APPENDED_BATCHES, written)

@@ -49,6 +49,9 @@ class Durability:
         self._commit = GroupCommit(time.monotonic_ns)
         drain.env[dl.ENV_SYNC_RESULTS] = self._commit.fileno()
         self._unanswered: list[tuple[HeldAppend, int]] = []
+        self.synced_listeners: list[
+            Callable[[int], None]
+        ] = []  # told slots whose closed segments are on disk
         logs.offline_listeners.append(self.went_offline)
 
     def fileno(self) -> int:
@@ -142,6 +145,8 @@ class Durability:
         again = slot if sync[dl.SYNC_AGAIN] else -1
         if partition is None or self._shared.slots[slot, layout.SLOT_GENERATION] != generation:
             return again  # for its successor
+        if committed and committed.commit.job.folder != partition.folder:
+            return slot  # the log has moved to another log dir meanwhile: its old folder may be gone, whatever was said
         if error:
             log.error("slot %d: a sync failed: %s", slot, errno.errorcode.get(error, os.strerror(error)))
             self._drain.metrics.words[FLUSH_ERRORS] += 1
@@ -151,6 +156,8 @@ class Durability:
             return slot  # it was of records that are gone
         if committed:
             partition.finish_flush(committed.commit.job)
+            for listener in self.synced_listeners:
+                listener(slot)
         else:
             partition.publish_durable(
                 int(sync[dl.SYNC_NEXT_OFFSET]), int(sync[dl.SYNC_SEGMENT_BASE]), int(sync[dl.SYNC_POSITION])

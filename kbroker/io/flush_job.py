@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbroker.io.checkpoint import sync_folder
+from kbroker.io.checkpoint import sync_file, sync_folder
 from kbroker.io.segment import SegmentFds
 from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
@@ -104,10 +105,5 @@ def duplicate(fds: SegmentFds) -> SegmentFds:
 
 def sync_if_exists(path: str) -> None:
     """fsync of a file that may have been deleted meanwhile."""
-    if not Path(path).exists():
-        return
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    with suppress(FileNotFoundError):
+        sync_file(path)

@@ -16,8 +16,8 @@ from kbroker.io import append_row as ar
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
-from kbroker.io.logs import now_ms as wall_clock_ms
 from kbroker.io.producer_table import ProducerTable
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.metrics.slots import Slots, bind
 
 log = logging.getLogger(__name__)
@@ -109,6 +109,7 @@ class Housekeeping:
 
     def _retain(self) -> None:
         """Begin a run over all logs; it goes on in slices, so that appends need not wait for thousands of logs."""
+        self._logs.sweep_deleted(self._config.get_int("log.segment.delete.delay.ms"))
         self._to_retain = [partition.slot for partition in self._logs]
         self._retaining_ns = 0
 

@@ -16,6 +16,7 @@ class LeaderEpochs:
     def __init__(self, folder: str, entries: list[tuple[int, int]] | None = None) -> None:
         self.folder = folder
         self._entries: list[tuple[int, int]] = []
+        self._on_disk: list[tuple[int, int]] | None = None  # entries of the file, where that is known
         for epoch, start in entries or []:
             self._add(epoch, start)
 
@@ -23,7 +24,10 @@ class LeaderEpochs:
     def load(cls, folder: str) -> "LeaderEpochs":
         """From the folder's checkpoint; one that does not parse counts as empty (recovery fills it from batches)."""
         try:
-            return cls(folder, read_leader_epochs(folder))
+            read = read_leader_epochs(folder)
+            loaded = cls(folder, read)
+            loaded._on_disk = read
+            return loaded
         except (CorruptCheckpoint, ValueError):
             return cls(folder)
 
@@ -51,8 +55,10 @@ class LeaderEpochs:
             self._add(epoch, start_offset)
 
     def write(self, sync: bool = True) -> None:
-        """Write the checkpoint."""
-        write_leader_epochs(self.folder, self._entries, sync)
+        """Write the checkpoint; without a sync, only where the file holds something else."""
+        if sync or self._on_disk != self._entries:
+            write_leader_epochs(self.folder, self._entries, sync)
+            self._on_disk = list(self._entries)
 
     def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int]:
         """OffsetForLeaderEpoch's answer: (epoch, end offset) of the largest known epoch <= the one asked for."""
@@ -65,11 +71,6 @@ class LeaderEpochs:
             return UNDEFINED
         end = self._entries[following][1]
         return (epoch if following == 0 else self._entries[following - 1][0]), end
-
-    def epoch_for(self, offset: int) -> int:
-        """Epoch that an offset was written in, -1 when unknown."""
-        following = bisect_right(self._entries, offset, key=_start)
-        return self._entries[following - 1][0] if following else -1
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """Forget epochs that begin at or after the log's end; True when there were some."""

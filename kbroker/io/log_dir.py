@@ -1,22 +1,19 @@
-"""One log dir: its lock, identity, clean shutdown marker, partition folders, checkpoints and free space."""
+"""One log dir: its lock, identity, clean shutdown marker, checkpoints and free space."""
 
 import ctypes
 import errno
 import fcntl
 import json
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from kbroker.io import checkpoint, meta_properties
+from kbroker.io import checkpoint, closed_logs, meta_properties
 from kbroker.io.checkpoint import CorruptCheckpoint, TopicPartition
 from kbroker.io.meta_properties import MetaProperties
 from kbroker.log import files
-from kbroker.log.files import PartitionFolder
 
 _libc = ctypes.CDLL(None, use_errno=True)
-IGNORED = {"__cluster_metadata", "remote-log-index-cache"}  # Apache Kafka's own metadata log and cache
 
 
 class LogDirInUse(Exception):
@@ -26,12 +23,14 @@ class LogDirInUse(Exception):
 class LogDir:
     """One entry of log.dirs. Runs in: the supervisor (lock, identity), io workers, control. Owner: its maker.
 
-    failed: what took it offline in this process, None while it is in use.
+    failed: what took it offline in this process, None while it is in use. closed_logs: what IO workers left at a clean
+    stop (`closed_logs.take`), taken along with the marker.
     """
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)  # noqa: PTH100 Path.resolve would follow links
         self.failed: OSError | None = None
+        self.closed_logs: list[bytes] = []
         self._identity: tuple[int, int] | None = None
         self._lock_fd = -1
 
@@ -85,8 +84,10 @@ class LogDir:
         try:
             Path(self._marker).unlink()
         except FileNotFoundError:
+            closed_logs.take(self.path)  # of an older stop: nothing is to be believed of them
             return False
         checkpoint.sync_folder(self.path)
+        self.closed_logs = closed_logs.take(self.path)
         return True
 
     def write_clean_marker(self, broker_epoch: int = -1) -> None:
@@ -97,42 +98,6 @@ class LogDir:
     @property
     def _marker(self) -> str:
         return f"{self.path}/{files.CLEAN_SHUTDOWN}"
-
-    # --- partitions ------------------------------------------------------------------------------------
-
-    def partitions(self) -> dict[TopicPartition, str]:
-        """(topic, partition) to absolute folder path, of live partitions."""
-        return {
-            (parsed.topic, parsed.partition): folder
-            for parsed, folder in self._folders()
-            if parsed.suffix == ""
-        }
-
-    def deleted_folders(self) -> list[str]:
-        """Folders left of deleted partitions, to be removed."""
-        return [folder for parsed, folder in self._folders() if parsed.suffix == files.DELETE_FOLDER]
-
-    def folder(self, topic: str, partition: int) -> str:
-        """Path of a partition's folder, whether it exists or not."""
-        return f"{self.path}/{files.folder_name(topic, partition)}"
-
-    def remove_deleted(self) -> int:
-        """Remove what is left of partitions that were deleted before the last stop; returns how many."""
-        folders = self.deleted_folders()
-        for folder in folders:
-            shutil.rmtree(folder, ignore_errors=True)
-        return len(folders)
-
-    def _folders(self) -> list[tuple[PartitionFolder, str]]:
-        found = []
-        with os.scandir(self.path) as entries:
-            for entry in entries:
-                if not entry.is_dir(follow_symlinks=True):
-                    continue
-                parsed = files.parse_folder(entry.name)
-                if parsed is not None and parsed.topic not in IGNORED:
-                    found.append((parsed, f"{self.path}/{entry.name}"))
-        return sorted(found, key=lambda pair: pair[1])
 
     # --- checkpoints -----------------------------------------------------------------------------------
 
@@ -175,6 +140,7 @@ class LogDir:
         """Have what `update_cleaner_offsets` wrote without a sync on disk. Raises OSError."""
         with suppress(FileNotFoundError):
             checkpoint.sync_file(f"{self.path}/{files.CLEANER_OFFSETS}")
+            checkpoint.sync_folder(self.path)
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         with suppress(CorruptCheckpoint):

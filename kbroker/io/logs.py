@@ -3,28 +3,27 @@
 import errno
 import logging
 import os
-import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io import append_row as ar
+from kbroker.io import closed_logs
+from kbroker.io.closed_logs import ClosedLog
 from kbroker.io.deletions import Deletions
 from kbroker.io.drain import Drain
-from kbroker.io.log_dir import LogDir, finish_future
+from kbroker.io.log_dir import LogDir
 from kbroker.io.offset_checkpoints import OffsetCheckpoints
+from kbroker.io.openings import Opening, Openings
 from kbroker.io.partition import Partition
-from kbroker.io.recovery import LoadedLog, TrustedEnd
-from kbroker.io.recovery_progress import RecoveryProgress
+from kbroker.io.recovery import TrustedEnd
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.log_dir_errors import OF_THE_DISK, LogDirErrors
-from kbroker.ipc.messages import Follow, Lead, OpenPartition
+from kbroker.ipc.messages import Follow, Lead, OpenPartition, Reply
 from kbroker.kernels.sequence import write_group
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -40,18 +39,6 @@ SEGMENT_ROLLS = bind("kbroker_segment_rolls_total")
 WRITE_ERRORS = bind("kbroker_log_write_errors_total")
 
 
-@dataclass(slots=True)
-class Opening:
-    """A partition whose log is being loaded by a thread. call_ids: of control's calls that wait for it."""
-
-    message: OpenPartition
-    partition: Partition
-    call_ids: list[int] = field(default_factory=list)
-    loaded: LoadedLog | None = None
-    error: Exception | None = None
-    nanoseconds: int = 0
-
-
 class Logs:
     """Runs in: io. Owner: the IO worker. Not thread-safe; threads only load.
 
@@ -59,26 +46,20 @@ class Logs:
     """
 
     def __init__(self, context: ChildContext, drain: Drain, notify: Callable[[], None]) -> None:
-        self._config = context.config
         self._shared = context.shared
         self._first_start = context.first_start
-        self._clean_dirs = context.clean_dirs
         self._drain = drain
-        self._notify = notify
         self._partitions: dict[int, Partition] = {}
-        self._openings: dict[int, Opening] = {}
         self._dirs: dict[str, LogDir] = {path: LogDir(path) for path in context.log_dirs}
+        self._worker = context.index
         self._errors = LogDirErrors(context.config.log_dirs, context.shared)
         self.offline_listeners: list[Callable[[int], None]] = []
         """Told the slot of each partition that went offline with its log dir."""
         self._checkpoints = OffsetCheckpoints(self._dirs, self._not_written)
-        self._done: deque[Opening] = deque()
+        self._openings = Openings(context, self._checkpoints, notify)
         self._full: set[int] = set()
-        self._progress = RecoveryProgress()
         self.deletions = Deletions()
         self.begin_role: Callable[[Lead | Follow | None], tuple[int, str]] = lambda _: (0, "")
-        threads = self._config.get_int("num.recovery.threads.per.data.dir") * max(1, len(self._dirs))
-        self._executor = ThreadPoolExecutor(threads, "recovery")
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
@@ -105,8 +86,8 @@ class Logs:
     def open(self, message: OpenPartition, call_id: int) -> None:
         """Begin to open a partition; ``take_opened`` answers when it is online."""
         slot = message.slot
-        if slot in self._openings:
-            self._openings[slot].call_ids.append(call_id)
+        if (under_way := self._openings.get(slot)) is not None:
+            under_way.call_ids.append(call_id)
             return
         words = self._shared.slots[slot]
         partition = Partition(
@@ -119,22 +100,20 @@ class Logs:
         if slot in self._partitions:  # control restarted and asks again
             opening.partition = self._partitions[slot]
             opening.partition.configure(message.config)
-            self._done.append(opening)
-            self._notify()
+            self._openings.finished(opening)
             return
         if number := self._errors.of(message.log_dir):
             opening.error = KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{message.log_dir}: {os.strerror(number)}"
             )
-            self._done.append(opening)
-            self._notify()
+            self._openings.finished(opening)
+            return
+        if self._openings.recall(opening):
             return
         trusted = self._trusted_end(message)
         partition.known_mark = int(words[layout.SLOT_HIGH_WATERMARK]) if trusted else None
-        self._openings[slot] = opening
         _set_state(words, layout.STATE_RECOVERING)
-        self._progress.begin(time.monotonic_ns())
-        self._executor.submit(self._load, opening, trusted)
+        self._openings.load(opening, trusted)
 
     def _trusted_end(self, message: OpenPartition) -> TrustedEnd | None:
         """What a predecessor in this place published of the log, in this run of the broker."""
@@ -146,48 +125,20 @@ class Logs:
             return None  # it died while it wrote the group: check the files instead
         return _published_end(words)
 
-    def _load(self, opening: Opening, trusted: TrustedEnd | None) -> None:
-        """In a thread: nothing shared is touched."""
-        message = opening.message
-        began = time.monotonic_ns()
-        key = (message.topic, message.partition)
-        try:
-            Path(message.log_dir).stat()  # one that is gone has failed: it is not made anew
-            points, starts, first_dirty = self._checkpoints.at_start(message.log_dir)
-            if not message.new:  # the search reads the whole log dir
-                finish_future(message.log_dir, *key)
-            new = opening.partition.create_folder(message.topic_id)
-            opening.partition.first_dirty = -1 if new else first_dirty.get(key, -1)
-            opening.loaded = opening.partition.recover(
-                clean=message.log_dir in self._clean_dirs and self._first_start,
-                recovery_point=0 if new else points.get(key, 0),
-                log_start=0 if new else starts.get(key, 0),
-                now_ms=now_ms(),
-                trusted_end=trusted,
-                progress=self._progress.scanned,
-            )
-        except Exception as error:
-            opening.error = error
-        opening.nanoseconds = time.monotonic_ns() - began
-        self._progress.finish()
-        self._done.append(opening)
-        self._notify()
-
-    def take_opened(self, reply: Callable[[int, int, str], None]) -> None:
-        """Bring online what threads have loaded; reply(call_id, error, message)."""
-        if line := self._progress.tell(time.monotonic_ns()):
+    def take_opened(self) -> list[Reply]:
+        """Bring online what is loaded; the answers to control's calls."""
+        if line := self._openings.tell():
             log.info("recovery: %s", line)
-        while self._done:
-            opening = self._done.popleft()
-            self._openings.pop(opening.message.slot, None)
+        replies = []
+        for opening in self._openings.take():
             error, text = self._bring_online(opening)
-            for call_id in opening.call_ids:
-                reply(call_id, error, text)
+            replies += [Reply(call_id, None, int(error), text) for call_id in opening.call_ids]
+        return replies
 
     def _bring_online(self, opening: Opening) -> tuple[int, str]:
         slot = opening.message.slot
         if opening.loaded is not None:
-            opening.partition.bring_online(opening.loaded, opening.message.leader_epoch, now_ms())
+            opening.partition.bring_online(opening.loaded, opening.message.leader_epoch, wall_clock_ms())
             self._partitions[slot] = opening.partition
             self._drain.notify(slot)
             self._drain.metrics.words[RECOVERED_LOGS] += 1
@@ -209,7 +160,7 @@ class Logs:
         """The next batch of a slot needs a new segment."""
         partition = self._partitions[slot]
         try:
-            partition.roll(now_ms())
+            partition.roll(wall_clock_ms())
             self._drain.metrics.words[SEGMENT_ROLLS] += 1
         except OSError as error:
             self.failed(slot, error)
@@ -264,10 +215,10 @@ class Logs:
             clean=False,
             recovery_point=partition.recovery_point,
             log_start=partition.log_start,
-            now_ms=now_ms(),
+            now_ms=wall_clock_ms(),
             trusted_end=end,
         )
-        partition.bring_online(loaded, int(words[layout.SLOT_LEADER_EPOCH]), now_ms())
+        partition.bring_online(loaded, int(words[layout.SLOT_LEADER_EPOCH]), wall_clock_ms())
         self._full.discard(slot)
         log.info("%s: there is room again, produce goes on", partition.folder)
 
@@ -298,6 +249,11 @@ class Logs:
         partition = self._partitions.get(slot)
         if partition is not None and error.errno in OF_THE_DISK:
             self._dir_failed(str(Path(partition.folder).parent), error)
+
+    def sweep_deleted(self, delay_ms: int) -> None:
+        """Have folders removed of logs that another process deleted longer ago, and then died or was stopped."""
+        online = [path for path, folder in self._dirs.items() if folder.failed is None]
+        self.deletions.sweep(online, (wall_clock_ms() - delay_ms) * 1_000_000)
 
     def check_dirs(self) -> None:
         """Take log dirs offline whose file system is gone, or that failed in another process of the broker."""
@@ -333,7 +289,7 @@ class Logs:
         if partition is None:
             return
         if delete:
-            partition.delete(now_ms())
+            partition.delete(wall_clock_ms())
             self._checkpoints.forget([partition])
         else:
             partition.close()
@@ -365,18 +321,26 @@ class Logs:
 
     def close_all(self) -> None:
         """Orderly stop: sync and close every log, then write the checkpoints. Raises OSError."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
-        self.take_opened(lambda *_: None)
+        self._openings.close()
+        self.take_opened()
+        left: dict[str, list[ClosedLog]] = {}
         for slot, partition in list(self._partitions.items()):
+            of_dir = left.setdefault(partition.folder.rpartition("/")[0], [])
             try:
-                partition.close(sync=False)
+                if (closed := partition.close(sync=False)) is not None:
+                    of_dir.append(closed)
             except OSError as error:
                 self.failed(slot, error)
-        for path in {str(Path(partition.folder).parent) for partition in self._partitions.values()}:
+        for path, closed_here in left.items():
             try:
                 self._dirs[path].sync()  # once for all logs: thousands of single syncs would take seconds
             except OSError as error:
                 self._dir_failed(path, error)
+                continue
+            try:
+                closed_logs.write(path, self._worker, closed_here)
+            except OSError as error:
+                log.warning("the next start has to look at every log of %s: %s", path, error)
         self.checkpoint()
 
 
@@ -391,8 +355,3 @@ def _published_end(words: NDArray[np.int64]) -> TrustedEnd:
 
 def _set_state(words: NDArray[np.int64], state: int) -> None:
     write_group(words, np.array([layout.SLOT_STATE]), np.array([state]))
-
-
-def now_ms() -> int:
-    """Wall clock in ms."""
-    return time.time_ns() // 1_000_000

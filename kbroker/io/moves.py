@@ -11,8 +11,9 @@ from math import inf
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.io.log_move import LogMove
-from kbroker.io.logs import Logs, now_ms
+from kbroker.io.logs import Logs
 from kbroker.ipc import layout
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.move_messages import (
     BeginMove,
     CancelMove,
@@ -103,7 +104,7 @@ class Moves:
         if move is None:
             return  # it went on in the stored log dir already
         del self._moves[body.slot]
-        self._logs.relocate(body.slot, move.rename(), now_ms())
+        self._logs.relocate(body.slot, move.rename(), wall_clock_ms())
         self._notify(body.slot)
         log.info("%s: moved here", partition.folder)
 

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.config.topic import TopicConfig
-from kbroker.io import active_row, checkpoint, producer_snapshot, recovery
+from kbroker.io import active_row, checkpoint, closed_logs, producer_snapshot, recovery
 from kbroker.io import append_row as ar
+from kbroker.io.closed_logs import ClosedLog
 from kbroker.io.deletions import Deletions
 from kbroker.io.flush_job import FlushJob, Unsynced
 from kbroker.io.leader_epochs import LeaderEpochs
@@ -25,6 +26,7 @@ from kbroker.io.slot_group import publish
 from kbroker.ipc import layout
 from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
+from kbroker.log.aborted_transactions import seal
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -69,6 +71,7 @@ class OpenLog:
         self.partition = partition
         self.folder = f"{log_dir}/{files.folder_name(topic, partition)}"
         self.config = config
+        self.topic_id = b""
         self.log_start = 0
         self.first_dirty = -1  # everything below was compacted; -1 when nothing was
         self.replicated = False  # the high watermark is the replication's (io/replication)
@@ -94,6 +97,7 @@ class OpenLog:
         """Make the folder and its partition.metadata where they are missing; whether the folder is new (what
         checkpoints say of that name is then of a deleted predecessor). Raises OSError, CorruptCheckpoint, and
         KafkaError(INCONSISTENT_TOPIC_ID) when the folder is of another topic of that name."""
+        self.topic_id = topic_id
         new = not Path(self.folder).exists()
         if new:
             Path(self.folder).mkdir(parents=True)
@@ -133,6 +137,15 @@ class OpenLog:
             progress=progress,
         )
         return recovery.load(request)
+
+    def recall(
+        self, closed: ClosedLog, topic_id: bytes, recovery_point: int, log_start: int, now_ms: int
+    ) -> LoadedLog | None:
+        """In place of `create_folder` and `recover`: what the last stop left of the log, None when its files say
+        otherwise. recovery_point, log_start: of the checkpoints."""
+        self.topic_id = topic_id
+        expired_before_ms = now_ms - self._producer_expiration_ms
+        return closed_logs.load(closed, self.folder, topic_id, recovery_point, log_start, expired_before_ms)
 
     def bring_online(self, loaded: LoadedLog, leader_epoch: int, now_ms: int) -> None:
         """Take a loaded log over, lead it with an epoch, and let the drain kernel append."""
@@ -220,6 +233,7 @@ class OpenLog:
         fds = self._open_fds()
         if state.position > 0:
             finish(fds, state)
+            seal(files.path(self.folder, state.base_offset, files.TXN_INDEX))
             crash_point("roll: old segment finished")
             following = open_files(self.folder, state.next_offset)
             crash_point("roll: new files created")
@@ -332,29 +346,6 @@ class OpenLog:
         return self._unsynced.first_base is None and self.recovery_point >= self.log_end
 
     # --- closing -----------------------------------------------------------------------------------------
-
-    def close(self, sync: bool = True) -> None:
-        """Orderly close: all on disk, last index entry, producer snapshot; the slot is free afterwards.
-
-        sync=False leaves the syncing to the caller, who syncs the file system once for many logs before it says
-        that the stop was clean."""
-        if not self._online:
-            return
-        self.row[ar.ROW_OPEN] = 0
-        state = active_row.state_of(self.row)
-        changed = not self.is_synced or not self._names_synced
-        fds = self._open_fds()
-        finish(fds, state)
-        snapshots = files.list_snapshots(self.folder)
-        if state.next_offset > (snapshots[-1] if snapshots else 0):
-            producer_snapshot.write(self.folder, state.next_offset, self._producers.entries(self.slot), sync)
-        if sync and changed:
-            self._unsynced.add(state.base_offset, fds)
-            job = self.begin_flush()
-            job.run()
-        else:
-            self._unsynced.add(state.base_offset, fds)
-        self._release(layout.STATE_FREE, durable=state.next_offset)
 
     def abandon(self, state: int = layout.STATE_OFFLINE) -> None:
         """Let go of the files as they are: the log dir failed, or the partition is being deleted."""

@@ -9,12 +9,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kbroker.io import active_row, checkpoint, index, transaction_index
+from kbroker.io import active_row, checkpoint, closed_logs, index, producer_snapshot, transaction_index
 from kbroker.io import append_row as ar
+from kbroker.io.closed_logs import ClosedLog
 from kbroker.io.producer_replay import ProducerReplay
+from kbroker.io.recovery import LoadedLog
 from kbroker.io.replica_log import ReplicaLog
 from kbroker.io.retention import LogShape, above_size, below_log_start, too_old
-from kbroker.io.segment import ActiveState, Segment, exists, largest_timestamp, mark_deleted, open_files
+from kbroker.io.segment import (
+    ActiveState,
+    Segment,
+    exists,
+    finish,
+    largest_timestamp,
+    mark_deleted,
+    open_files,
+)
 from kbroker.io.segment_scan import Scan, rebuild_indexes, resume
 from kbroker.io.segment_swap import CleanedFilesGone, swap_steps
 from kbroker.ipc import layout
@@ -22,7 +32,7 @@ from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.messages import SwapSegments
 from kbroker.kernels import search
 from kbroker.log import files
-from kbroker.log.aborted_transactions import AbortedTransaction
+from kbroker.log.aborted_transactions import AbortedTransaction, seal
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -308,6 +318,49 @@ class Partition(ReplicaLog):
         self._deletions.add([gone], now_ms + self.config.file_delete_delay_ms)
 
     # --- the end -----------------------------------------------------------------------------------------
+
+    def close(self, sync: bool = True) -> ClosedLog | None:
+        """Orderly close: all on disk, last index entry, producer snapshot; the slot is free afterwards. Returns what
+        spares the next start the reading of it, if that is possible.
+
+        sync=False leaves the syncing to the caller, who syncs the file system once for many logs before it says
+        that the stop was clean."""
+        if not self._online:
+            return None
+        self.row[ar.ROW_OPEN] = 0
+        state = active_row.state_of(self.row)
+        changed = not self.is_synced or not self._names_synced
+        fds = self._open_fds()
+        finish(fds, state)
+        seal(files.path(self.folder, state.base_offset, files.TXN_INDEX))
+        loaded = LoadedLog(
+            closed=self._closed,
+            active=state,
+            log_start=self.log_start,
+            recovery_point=state.next_offset,
+            epochs=self.epochs,
+            producers=self._producers.entries(self.slot),
+            first_unstable=int(self.row[ar.ROW_FIRST_UNSTABLE]),
+        )
+        names = os.listdir(self.folder)  # noqa: PTH208  names are all it takes
+        self._write_snapshot(names, loaded, sync)
+        if sync and changed:
+            self._unsynced.add(state.base_offset, fds)
+            job = self.begin_flush()
+            job.run()
+        else:
+            self._unsynced.add(state.base_offset, fds)
+        self._release(layout.STATE_FREE, durable=state.next_offset)
+        return closed_logs.describe((self.topic, self.partition), self.folder, self.topic_id, names, loaded)
+
+    def _write_snapshot(self, names: list[str], loaded: LoadedLog, sync: bool) -> None:
+        """The producers at the log's end, and no snapshot of an earlier close (loading would remove it)."""
+        snapshots, end = files.snapshots_among(names), loaded.active.next_offset
+        if end > (snapshots[-1] if snapshots else 0):
+            producer_snapshot.write(self.folder, end, loaded.producers, sync)
+            snapshots.append(end)
+        for stray in producer_snapshot.strays(snapshots, self.base_offsets):
+            Path(files.path(self.folder, stray, files.SNAPSHOT)).unlink(missing_ok=True)
 
     def delete(self, now_ms: int) -> str:
         """Close the log and rename its folder for removal after file.delete.delay.ms; returns the new path."""

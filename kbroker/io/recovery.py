@@ -24,6 +24,7 @@ from kbroker.io.segment_scan import Scan
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels import batches as bt
 from kbroker.log import files
+from kbroker.log.aborted_transactions import seal
 from kbroker.log.errors import CorruptLog
 
 log = logging.getLogger(__name__)
@@ -354,6 +355,8 @@ class LogLoader:
             transaction_index.reset(self.folder, base)
         shapes = [(segment.base_offset, segment.size) for segment in self._segments]
         replay.segments(shapes, end_offset, aborted_in=self._indexed_anew, snapshot_at=bases[-2:])
+        for base in self._indexed_anew:
+            seal(files.path(self.folder, base, files.TXN_INDEX))
         if end_offset > at_snapshot or (end_offset > 0 and request.clean and not snapshots):
             replay.snapshot(end_offset)
         return replay

@@ -8,13 +8,13 @@ token, errno, nanoseconds.
 """
 
 from kbroker.kernels.jit import external, kernel
-from kbroker.kernels.libc import EINTR, clock_gettime, errno, read, write
+from kbroker.kernels.libc import EIO, clock_gettime, errno
 from kbroker.kernels.memory import load_i64, store_i64
+from kbroker.kernels.pipe import give_record, take_record
 
 RECORD_BYTES = 24
 END = -1  # as descriptor: the thread ends
 CLOCK_MONOTONIC = 1
-EIO = 5
 
 fdatasync = external("fdatasync", "int32", "int32")
 
@@ -23,12 +23,9 @@ fdatasync = external("fdatasync", "int32", "int32")
 def serve_syncs(jobs: int, results: int, scratch: int) -> int:
     """Serve until END; how many syncs it made. jobs, results: ends of pipes that block; scratch: 64 bytes."""
     served = 0
-    while True:
-        got = read(jobs, scratch, RECORD_BYTES)
-        if got < 0 and errno() == EINTR:
-            continue
-        if got != RECORD_BYTES or load_i64(scratch + 8) == END:
-            return served
+    while take_record(jobs, scratch, RECORD_BYTES):
+        if load_i64(scratch + 8) == END:
+            break
         clock_gettime(CLOCK_MONOTONIC, scratch + 32)
         error = 0
         if fdatasync(load_i64(scratch + 8)) != 0:
@@ -38,7 +35,7 @@ def serve_syncs(jobs: int, results: int, scratch: int) -> int:
         seconds = load_i64(scratch + 48) - load_i64(scratch + 32)
         store_i64(scratch + 8, error)
         store_i64(scratch + 16, seconds * 1_000_000_000 + load_i64(scratch + 56) - load_i64(scratch + 40))
-        while write(results, scratch, RECORD_BYTES) < 0:
-            if errno() != EINTR:
-                return served
+        if not give_record(results, scratch, RECORD_BYTES):
+            break
         served += 1
+    return served

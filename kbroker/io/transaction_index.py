@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from kbroker.log import files
-from kbroker.log.aborted_transactions import ENTRY, AbortedTransaction, parse_entries
+from kbroker.log.aborted_transactions import ENTRY, AbortedTransaction, is_damaged, parse_entries
 
 
 def append(folder: str, base_offset: int, entry: AbortedTransaction) -> None:
@@ -46,5 +46,9 @@ def reset(folder: str, base_offset: int) -> None:
 
 
 def is_sane(folder: str, base_offset: int) -> bool:
-    """Whether every entry ends at or behind the segment's base (TransactionIndex.sanityCheck)."""
-    return all(entry.last_offset >= base_offset for entry in read(folder, base_offset))
+    """Whether every entry ends at or behind the segment's base (TransactionIndex.sanityCheck), and the file is what it
+    was when it was sealed. Raises CorruptLog, OSError."""
+    path = files.path(folder, base_offset, files.TXN_INDEX)
+    data = Path(path).read_bytes()
+    entries = parse_entries(data, path)
+    return all(entry.last_offset >= base_offset for entry in entries) and not is_damaged(path, data)

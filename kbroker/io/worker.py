@@ -6,6 +6,7 @@ Loop: drain the rings while there is anything in them; otherwise look at control
 
 import errno
 import logging
+import os
 import select
 import signal
 import time
@@ -30,7 +31,7 @@ from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.crash_point import crash_point, is_armed
 from kbroker.ipc.link import LinkClosed, PolledLink
-from kbroker.ipc.messages import Hello
+from kbroker.ipc.messages import Hello, Reply
 from kbroker.ipc.ring import Sleeper, mark_recovered
 from kbroker.metrics.layout import IDLE_NS
 from kbroker.metrics.slots import bind
@@ -65,7 +66,13 @@ class Worker:
         )
         self.read_ahead = ReadAheadPool(self.sleeper.ring)
         self.metrics = self.drain.metrics
-        self.cleaning = Cleaning(self.logs, self.producers, self._notify_again.add)
+        self.cleaning = Cleaning(
+            self.logs,
+            self.producers,
+            self._notify_again.add,
+            call_cleaner=lambda: os.eventfd_write(self.shared.cleaner_event_fd, 1),
+        )
+        self.durability.synced_listeners.append(self.cleaning.synced)
         self.housekeeping = Housekeeping(
             context.config,
             self.logs,
@@ -195,7 +202,7 @@ class Worker:
         if self.link is None and not self._connect():
             log.debug("control is not there yet")
         self._take_messages()
-        self.logs.take_opened(self._reply)
+        self._reply(self.logs.take_opened())
         for slot, error in self.read_ahead.take_failed():
             self.logs.read_failed(slot, error)
         for request in self.read_ahead.take():
@@ -232,10 +239,10 @@ class Worker:
             except LinkClosed:
                 log.debug("control is away; it is told again")
 
-    def _reply(self, call_id: int, error: int, message: str) -> None:
+    def _reply(self, replies: list[Reply]) -> None:
         if self.link is not None:
             try:
-                self.link.reply(call_id, error=error, message=message)
+                self.link.reply_all(replies)
             except LinkClosed:
                 log.debug("control went away before a reply")
 

@@ -2,8 +2,9 @@
 
 A block is a row of messages, each a head, up to two byte strings, and zeros up to the next multiple of 8. A request
 carries its peer (who asks: packed once a connection, see `pack_peer`) and its frame without the size; an answer carries
-a status and its frame with the size. Kernels of both sides read and write the same bytes. Calls of requests that
-travel in blocks are negative: ``~(serial << CALL_ROW_BITS | connection row)`` of the network process.
+a status and its frame with the size, and if it stands its terms behind that (`standing_layout.py`). Kernels of both
+sides read and write the same bytes. Calls of requests that travel in blocks are negative: ``~(serial << CALL_ROW_BITS |
+connection row)`` of the network process.
 """
 
 import pickle
@@ -13,6 +14,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from kbroker.ipc.messages import ClientRequest
+from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.frame import RequestHeader, parse_request
 from kbroker.protocol.schema import ProtocolError
 
@@ -53,6 +55,8 @@ def pack_answer(call: int, frame: bytes | None, status: int = ANSWERED) -> bytes
     """One answer. frame: the framed response, None to close the connection."""
     if frame is None:
         return _message(call, status or CLOSE, 0, b"")
+    if isinstance(frame, StandingAnswer):
+        return _message(call, status, len(frame), padded(frame) + frame.terms)
     return _message(call, status, len(frame), frame)
 
 

@@ -33,6 +33,7 @@ class ChildContext:
     handoff: the end of the acceptor's socket pair on which a network process receives connections, else None.
     log_dirs: absolute paths of those that are online. clean_dirs: those that were stopped cleanly before this
     start. first_start: no earlier process of this place has run since the broker started.
+    closed_logs: what that stop left of the logs, by log dir, for IO workers that start first.
     directory_ids: of meta.properties, by log dir. ports: bound port of each listener by listener name.
     http_listener: the listening socket of the http process, None for the others.
     """
@@ -51,6 +52,7 @@ class ChildContext:
     clean_dirs: frozenset[str]
     directory_ids: dict[str, str] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
+    closed_logs: dict[str, list[bytes]] = field(default_factory=dict)
     first_start: bool = True
     http_listener: socket.socket | None = None
 

@@ -25,6 +25,8 @@ POINTS = (
     "checkpoint: renamed",
     "leader change: epoch stored",
     "leader change: epoch in the log dir",
+    "leader change: decision stored",
+    "leader change: leader told",
     "retention: log start advanced",
     "retention: file renamed",
     "retention: file removed",

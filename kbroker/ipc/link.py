@@ -220,8 +220,8 @@ class AsyncLink(asyncio.Protocol):
             return
         if call_id < 0:
             self.answer(pack_answer(call_id, value, FAILED if error else 0))
-        elif value is None or type(value) is bytes:
-            self._write(0, Reply(call_id, value, error, message))
+        elif value is None or isinstance(value, bytes):
+            self._write(0, Reply(call_id, value and bytes(value), error, message))
         else:
             self._write(0, Reply(call_id, value, error, message), now=True)
 
@@ -275,15 +275,23 @@ class PolledLink:
 
     def send(self, body: Any, call_id: int = 0) -> None:
         """Send a message (a call when call_id is given)."""
-        try:
-            self.socket.sendall(pack(call_id, body))
-        except OSError as error:
-            raise LinkClosed(str(error)) from error
+        self._send(pack(call_id, body))
 
     def reply(self, call_id: int, value: Any = None, error: int = 0, message: str = "") -> None:
         """Answer a call."""
         if call_id:
             self.send(Reply(call_id, value, error, message))
+
+    def reply_all(self, replies: list[Reply]) -> None:
+        """Answer several calls by one frame."""
+        if replies:
+            self._send(_frame([(0, _NUMBERS[Reply], tuple(reply)) for reply in replies]))
+
+    def _send(self, frame: bytes) -> None:
+        try:
+            self.socket.sendall(frame)
+        except OSError as error:
+            raise LinkClosed(str(error)) from error
 
     def close(self) -> None:
         """Close the socket."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kbroker.ipc import layout
 from kbroker.ipc.sensor_layout import TABLE_ROWS, row_words
+from kbroker.ipc.standing_layout import STANDING_WORDS
 from kbroker.metrics.slots import ROW_WORDS
 
 Words = NDArray[np.int64]
@@ -64,6 +65,7 @@ class Shared:
     ROW_WORDS]: the rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
     store_copies[log_dirs]: see store_copy_states.py;
     replication_rates[sites, 2], replication_bytes[workers, sites, 2]: see replication_rates.py;
+    standing[STANDING_WORDS]: see standing.py;
     in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about to be (control writes it).
     """
 
@@ -98,12 +100,15 @@ class Shared:
         self.replication_bytes = self._replication_bytes.words((sizes.workers, sites, 2))
         self._in_sync = Region(sizes.max_partitions * 8)
         self.in_sync = self._in_sync.words((sizes.max_partitions,))
+        self._standing = Region(STANDING_WORDS * 8)
+        self.standing = self._standing.words((STANDING_WORDS,))
         self._metrics = Region((self.process_count + 3) * ROW_WORDS * 8)
         self.metrics = self._metrics.words((self.process_count + 3, ROW_WORDS))
         table = (TABLE_ROWS, row_words(sizes.quota_samples))
         self._sensors = [Region(table[0] * table[1] * 8) for _ in range(sizes.clients)]
         self.sensors = [region.words(table) for region in self._sensors]
         self.event_fds = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(self.process_count)]
+        self.cleaner_event_fd = os.eventfd(0, os.EFD_NONBLOCK)
 
     def append_ring(self, client: int, worker: int) -> int:
         """Address of the ring that carries requests from a client process to an IO worker."""
@@ -130,7 +135,7 @@ class Shared:
 
     @property
     def cleaner_process(self) -> int:
-        """Row of the cleaner in ``processes`` and ``metrics``; it has no ring and no eventfd."""
+        """Row of the cleaner in ``processes`` and ``metrics``; it has no ring, its eventfd says "look now"."""
         return self.process_count + 1
 
     @property

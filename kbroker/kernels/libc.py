@@ -19,6 +19,7 @@ recv = external("recv", _i64, _i32, _i64, _i64, _i32)
 send = external("send", _i64, _i32, _i64, _i64, _i32)
 epoll_wait = external("epoll_wait", _i32, _i32, _i64, _i32, _i32)
 epoll_ctl = external("epoll_ctl", _i32, _i32, _i32, _i32, _i64)
+setsockopt = external("setsockopt", _i32, _i32, _i32, _i32, _i64, _i32)
 sendfile = external("sendfile", _i64, _i32, _i32, _i64, _i64)
 syscall = external("syscall", _i64, _i64, _i64, _i64, _i64, _i64)
 clock_gettime = external("clock_gettime", _i32, _i32, _i64)
@@ -29,8 +30,11 @@ _errno_location = external("__errno_location", _i64)
 MSG_DONTWAIT = 0x40
 MSG_NOSIGNAL = 0x4000
 MSG_MORE = 0x8000
+IPPROTO_TCP = 6
+TCP_CORK = 3
 EAGAIN = 11
 EINTR = 4
+EIO = 5
 
 
 @inlined

@@ -3,14 +3,20 @@
 import os
 import struct
 from bisect import bisect_right
+from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
+from kbroker.kernels.crc32c import crc32c
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
 from kbroker.log.reader import LogReader
 
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
+SEAL = (
+    "user.kbroker.crc32c"  # extended attribute of a finished .txnindex: the format has no checksum of its own
+)
 
 
 class AbortedTransaction(NamedTuple):
@@ -35,6 +41,20 @@ def parse_entries(data: bytes, name: str) -> list[AbortedTransaction]:
             raise CorruptLog(f"{name}: entry of version {version}, the newest known is {VERSION}")
         found.append(AbortedTransaction(*fields))
     return found
+
+
+def seal(path: str) -> None:
+    """Note what a .txnindex that is complete holds, if there is one. Not every file system can."""
+    with suppress(OSError):
+        os.setxattr(path, SEAL, b"%08x" % crc32c(Path(path).read_bytes()))
+
+
+def is_damaged(path: str, data: bytes) -> bool:
+    """Whether a .txnindex holds something else than when it was sealed; one that never was says nothing."""
+    try:
+        return os.getxattr(path, SEAL) != b"%08x" % crc32c(data)
+    except OSError:
+        return False
 
 
 def aborted_transactions(

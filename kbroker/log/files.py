@@ -23,6 +23,7 @@ LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+CLOSED_LOGS = ".kbroker-closed-logs-"  # and the number of an IO worker
 LOCK = ".lock"
 
 DELETE_FOLDER = "-delete"

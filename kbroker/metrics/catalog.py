@@ -56,6 +56,10 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_sent_bytes_total", "Bytes sent to clients.", by_process=True),
     histogram("kbroker_loop_lag_seconds", "How late a timer of the process's event loop fires.", by_process=True),
     gauge("kbroker_arena_used_bytes", "Arena of received requests in use.", by_process=True),
+    gauge("kbroker_outboxes_used", "Fetch answers that are on their way by a sending thread or wait for their socket; "
+          "a process has room for 512.", by_process=True),
+    counter("kbroker_sender_sent_bytes_total", "Bytes that sending threads sent, headers included.", by_process=True),
+    counter("kbroker_sender_answers_total", "Fetch answers that sending threads finished.", by_process=True),
     gauge("kbroker_fetch_sessions", "Incremental fetch sessions.", by_process=False,
           kafka=SESSIONS + "numincrementalfetchsessions"),
     gauge("kbroker_fetch_session_partitions", "Partitions in fetch sessions.",

@@ -79,25 +79,26 @@ def tell(cx: int, kind: int, connection: int, a: int, b: int) -> None:
 
 
 @inlined
-def mark_dirty(cx: int, connection: int) -> None:
-    """Have the connection's answers built in this turn."""
+def _enter(cx: int, connection: int, flag: int, following: int, first: int) -> None:
+    """Put the connection into a list, once. flag: of those in it; following, first: words of row and context."""
     row = connection_row(cx, connection)
     flags = get(row, CN_FLAGS)
-    if flags & FLAG_DIRTY == 0:
-        put(row, CN_FLAGS, flags | FLAG_DIRTY)
-        put(row, CN_DIRTY_NEXT, get(cx, CX_DIRTY))
-        put(cx, CX_DIRTY, connection)
+    if flags & flag == 0:
+        put(row, CN_FLAGS, flags | flag)
+        put(row, following, get(cx, first))
+        put(cx, first, connection)
+
+
+@inlined
+def mark_dirty(cx: int, connection: int) -> None:
+    """Have the connection's answers built in this turn."""
+    _enter(cx, connection, FLAG_DIRTY, CN_DIRTY_NEXT, CX_DIRTY)
 
 
 @inlined
 def mark_stalled(cx: int, connection: int) -> None:
     """Have the connection's received bytes looked at again, in this turn or when there is room."""
-    row = connection_row(cx, connection)
-    flags = get(row, CN_FLAGS)
-    if flags & FLAG_STALLED == 0:
-        put(row, CN_FLAGS, flags | FLAG_STALLED)
-        put(row, CN_STALLED_NEXT, get(cx, CX_STALLED))
-        put(cx, CX_STALLED, connection)
+    _enter(cx, connection, FLAG_STALLED, CN_STALLED_NEXT, CX_STALLED)
 
 
 @inlined

@@ -1,6 +1,7 @@
 """Metrics of requests, counted where they are answered: a few stores into this process's row of slots.
 
-Times come from the clock that the pump reads once a round, so that counting reads no clock of its own.
+Times come from the clock that the pump reads once a round, so that counting reads no clock of its own, and what is done
+in one round took the same time: such runs go into a histogram together.
 """
 
 from kbroker.ipc import layout as sm
@@ -8,7 +9,7 @@ from kbroker.kernels.cache import MEASURED
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import clock_gettime
 from kbroker.kernels.memory import load_i64
-from kbroker.kernels.rows import get
+from kbroker.kernels.rows import get, put
 from kbroker.metrics.histogram_kernel import add, observe
 from kbroker.metrics.layout import (
     ERROR_COUNT,
@@ -36,6 +37,7 @@ from kbroker.net.layout import (
     CX_NOW_NS,
     CX_REQUESTS,
     CX_RESULTS,
+    CX_RUNS,
     CX_SCRATCH,
     CX_STAT_REQUESTS,
     REQUEST_WORDS,
@@ -47,6 +49,13 @@ from kbroker.net.layout import (
     RS_ERROR,
     RS_NEXT,
     RS_REQUEST,
+    RUN_APPEND,
+    RUN_COUNT,
+    RUN_NS,
+    RUN_QUEUE,
+    RUN_RESPOND,
+    RUN_TOTAL,
+    RUN_WORDS,
 )
 
 PRODUCE = 0
@@ -59,6 +68,37 @@ SIZE_BYTES = 4
 def observe_phase(metrics: int, api: int, phase: int, nanoseconds: int) -> None:
     """One time of a request's phase."""
     observe(metrics + 8 * (PHASE_SECONDS + (api * PHASE_COUNT + phase) * HISTOGRAM_WORDS), nanoseconds)
+
+
+@inlined
+def _observe_alike(cx: int, run: int, phase: int, nanoseconds: int) -> None:
+    """One time of a Produce request's phase, which most of its neighbours took as well."""
+    if MEASURED:
+        row = cx + 8 * (CX_RUNS + run * RUN_WORDS)
+        if get(row, RUN_NS) != nanoseconds:
+            _end_run(cx, run, phase)
+            put(row, RUN_NS, nanoseconds)
+        put(row, RUN_COUNT, get(row, RUN_COUNT) + 1)
+
+
+@inlined
+def _end_run(cx: int, run: int, phase: int) -> None:
+    row = cx + 8 * (CX_RUNS + run * RUN_WORDS)
+    if get(row, RUN_COUNT) > 0:
+        histogram = get(cx, CX_METRICS) + 8 * (
+            PHASE_SECONDS + (PRODUCE * PHASE_COUNT + phase) * HISTOGRAM_WORDS
+        )
+        observe(histogram, get(row, RUN_NS), get(row, RUN_COUNT))
+        put(row, RUN_COUNT, 0)
+
+
+@inlined
+def end_runs(cx: int) -> None:
+    """Bring the histograms up to date, at the end of a turn."""
+    _end_run(cx, RUN_QUEUE, PHASE_QUEUE)
+    _end_run(cx, RUN_APPEND, PHASE_APPEND)
+    _end_run(cx, RUN_RESPOND, PHASE_RESPOND)
+    _end_run(cx, RUN_TOTAL, PHASE_TOTAL)
 
 
 @inlined
@@ -80,7 +120,7 @@ def count_produce(cx: int, number: int) -> None:
     metrics = get(cx, CX_METRICS)
     request = get(cx, CX_REQUESTS) + number * REQUEST_WORDS * 8
     count_request(metrics, PRODUCE, get(request, RQ_VERSION), get(request, RQ_BYTES))
-    observe_phase(metrics, PRODUCE, PHASE_TOTAL, get(cx, CX_NOW_NS) - get(request, RQ_RECEIVED_NS))
+    _observe_alike(cx, RUN_TOTAL, PHASE_TOTAL, get(cx, CX_NOW_NS) - get(request, RQ_RECEIVED_NS))
     result = get(request, RQ_RESULT)
     while result >= 0:
         row = get(cx, CX_RESULTS) + result * RESULT_WORDS * 8
@@ -113,18 +153,16 @@ def count_response(cx: int, api: int, size: int) -> None:
 @inlined
 def count_queued(cx: int, connection_row: int) -> None:
     """A Produce request is taken now; its last byte came with the connection's last ones."""
-    waited = get(cx, CX_NOW_NS) - get(connection_row, CN_LAST_NS)
-    observe_phase(get(cx, CX_METRICS), PRODUCE, PHASE_QUEUE, waited)
+    _observe_alike(cx, RUN_QUEUE, PHASE_QUEUE, get(cx, CX_NOW_NS) - get(connection_row, CN_LAST_NS))
 
 
 @inlined
 def count_completion(cx: int, result_row: int, entry: int) -> None:
     """The IO worker has completed the batch of a result row. entry: address of the completion."""
-    metrics = get(cx, CX_METRICS)
     written_ns = get(entry, sm.COMPLETION_NANOSECONDS)
     request = get(cx, CX_REQUESTS) + get(result_row, RS_REQUEST) * REQUEST_WORDS * 8
-    observe_phase(metrics, PRODUCE, PHASE_APPEND, written_ns - get(request, RQ_RECEIVED_NS))
-    observe_phase(metrics, PRODUCE, PHASE_RESPOND, get(cx, CX_NOW_NS) - written_ns)
+    _observe_alike(cx, RUN_APPEND, PHASE_APPEND, written_ns - get(request, RQ_RECEIVED_NS))
+    _observe_alike(cx, RUN_RESPOND, PHASE_RESPOND, get(cx, CX_NOW_NS) - written_ns)
 
 
 @inlined

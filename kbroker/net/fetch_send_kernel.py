@@ -6,18 +6,7 @@ its answer in an outbox, and this thread goes on with everybody else's.
 """
 
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.libc import (
-    EAGAIN,
-    EINTR,
-    MSG_DONTWAIT,
-    MSG_MORE,
-    MSG_NOSIGNAL,
-    errno,
-    read,
-    send,
-    sendfile,
-    write,
-)
+from kbroker.kernels.libc import MSG_MORE, read, write
 from kbroker.kernels.memory import load_i64, store_i64
 from kbroker.kernels.rows import get, put
 from kbroker.net.connection_kernel import (
@@ -61,7 +50,7 @@ from kbroker.net.layout import (
     FLAG_OUT_BLOCKED,
     FLAG_SENDING,
 )
-from kbroker.net.outbox_kernel import empty_box, fill_box, free_box
+from kbroker.net.outbox_kernel import empty_box, fill_box, free_box, send_part
 from kbroker.net.outbox_layout import (
     BACK_BYTES,
     BX_CONNECTION,
@@ -74,40 +63,10 @@ from kbroker.net.outbox_layout import (
     CX_BACK,
     CX_JOBS,
     CX_SENT,
+    CX_STAT_SENDER_ANSWERS,
+    CX_STAT_SENDER_BYTES,
     RECORD_BYTES,
 )
-
-
-@inlined
-def _send_memory(fd: int, address: int, left: int, more: int) -> int:
-    """Bytes that the socket takes, -1 when the peer has gone."""
-    total = 0
-    while left > total:
-        sent = send(fd, address + total, left - total, MSG_DONTWAIT | MSG_NOSIGNAL | more)
-        if sent < 0:
-            error = errno()
-            if error == EINTR:
-                continue
-            return total if error == EAGAIN else -1
-        total += sent
-    return total
-
-
-@inlined
-def _send_file(cx: int, fd: int, source: int, position: int, left: int) -> int:
-    """Bytes that the socket takes, -1 when the peer has gone or the file is shorter than it was."""
-    scratch = get(cx, CX_SCRATCH)
-    total = 0
-    while left > total:
-        store_i64(scratch, position + total)
-        sent = sendfile(fd, source, scratch, left - total)
-        if sent <= 0:
-            error = errno() if sent < 0 else 0
-            if error == EINTR:
-                continue
-            return total if error == EAGAIN else -1
-        total += sent
-    return total
 
 
 @inlined
@@ -151,13 +110,16 @@ def send_parts(cx: int, connection: int, end: int) -> None:
         part = get(cx, CX_PARTS) + number * PART_WORDS * 8
         length = get(part, PA_LENGTH)
         start = get(part, PA_START)
-        if get(part, PA_SEGMENT) < 0:
-            sent = _send_memory(fd, start, length, MSG_MORE if number + 1 < count else 0)
-        else:
-            sent = _send_file(cx, fd, get(part, PA_FD), start, length)
-        if sent < 0:
-            lose(cx, connection, errno())
-            return
+        more = MSG_MORE if number + 1 < count else 0
+        sent = 0
+        while sent < length:
+            now = send_part(fd, get(part, PA_FD), start + sent, length - sent, more, get(cx, CX_SCRATCH))
+            if now < 0:
+                lose(cx, connection, -now)
+                return
+            if now == 0:
+                break
+            sent += now
         total += sent
         if sent < length:
             put(part, PA_START, start + sent)
@@ -243,6 +205,9 @@ def take_back(cx: int) -> None:
             connection = get(box, BX_CONNECTION)
             row = connection_row(cx, connection)
             flags = get(row, CN_FLAGS) & ~FLAG_LENT
+            put(cx, CX_STAT_SENDER_BYTES, get(cx, CX_STAT_SENDER_BYTES) + get(box, BX_MOVED))
+            if get(box, BX_NEXT) == get(box, BX_COUNT):
+                put(cx, CX_STAT_SENDER_ANSWERS, get(cx, CX_STAT_SENDER_ANSWERS) + 1)
             put(row, CN_FLAGS, flags)
             if flags & FLAG_OPEN == 0:
                 forget_box(cx, connection)

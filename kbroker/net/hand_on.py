@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.block import FAILED, Peer, pack_peer
+from kbroker.net import answer_layout as al
 from kbroker.net import layout as nl
 from kbroker.net.connection import Connection, State
 from kbroker.net.context import Context
@@ -68,6 +69,16 @@ class HandOn:
         words[nl.CX_HANDED] = self._handed.ctypes.data
         words[nl.CX_LINK_OUT] = self._out.ctypes.data
         words[nl.CX_LINK_BYTES] = LINK_BYTES
+        shared = process.context.shared
+        self._rows: NDArray[np.int64] = np.zeros((al.MOST_ANSWERS, al.ANSWER_WORDS), np.int64)
+        self._index: NDArray[np.int64] = np.zeros(al.INDEX_ENTRIES, np.int64)
+        self._pool: NDArray[np.uint8] = np.zeros(al.POOL_BYTES, np.uint8)
+        words[al.CX_ANSWERS] = self._rows.ctypes.data
+        words[al.CX_ANSWER_INDEX] = self._index.ctypes.data
+        words[al.CX_ANSWER_POOL] = self._pool.ctypes.data
+        words[al.CX_STANDING] = shared.standing.ctypes.data
+        words[al.CX_DIR_ERRORS] = shared.log_dir_errors.ctypes.data
+        words[al.CX_DIR_COUNT] = len(shared.log_dir_errors)
 
     def serves(self, served: Mapping[int, tuple[int, int]], local: Iterable[int]) -> None:
         """Which APIs may go on: those that are served, in these versions, and not here."""
@@ -96,6 +107,7 @@ class HandOn:
         row = self._context.connections[connection.row]
         row[nl.CN_PEER] = connection.peer_bytes.ctypes.data
         row[nl.CN_PEER_BYTES] = len(packed)
+        row[nl.CN_AUDIENCE] = accepted.listener << 8 | accepted.site
 
     def allow(self, allowed: bool) -> None:
         """Before each turn: whether requests may pass Python by now."""

@@ -1,4 +1,7 @@
-"""Requests that control serves: into a block for its link as they arrive, and its answers sent, without Python."""
+"""Requests that control serves, without Python: answered at once where one can be, else into a block for its link.
+
+Its answers, which come in blocks, too, are sent, and kept if they stand.
+"""
 
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import clock_gettime
@@ -9,6 +12,7 @@ from kbroker.metrics.histogram_kernel import add
 from kbroker.metrics.layout import PHASE_LOCAL, PHASE_QUEUE, PHASE_TOTAL, RESPONSE_BYTES
 from kbroker.net.connection_kernel import arm, connection_row, events_left, mark_stalled, send_once, tell
 from kbroker.net.count_kernel import count_request, observe_phase
+from kbroker.net.latest_kernel import LIST_OFFSETS, tell_latest
 from kbroker.net.layout import (
     CN_API,
     CN_BEGAN_NS,
@@ -46,11 +50,17 @@ from kbroker.net.layout import (
     HANDED_LOWEST,
     HANDED_WORDS,
 )
+from kbroker.net.standing_kernel import keep, repeat
 
 HEAD_BYTES = 24  # of a message of a block, see ipc/block.py
 ROW_BITS = 24
 ROW_MASK = (1 << ROW_BITS) - 1
 READING = EPOLLIN | EPOLLRDHUP
+
+# what became of a request
+TO_PYTHON = 0
+HANDED = 1
+ANSWERED = 2
 
 
 @inlined
@@ -59,27 +69,35 @@ def _padded(size: int) -> int:
 
 
 @inlined
-def hand_on(cx: int, connection: int, frame: int, length: int) -> bool:
-    """Copy a request into the block for control; False: Python looks at it (not control's, no room, no link)."""
+def hand_on(cx: int, connection: int, frame: int, length: int) -> int:
+    """Answer a request that needs no control, or copy it into the block for control.
+
+    TO_PYTHON: it is Python's (not control's, no room, no link).
+    """
     row = connection_row(cx, connection)
     if get(cx, CX_HANDING) == 0 or get(row, CN_PEER) == 0 or get(row, CN_FLAGS) & FLAG_HOT == 0:
-        return False
+        return TO_PYTHON
     if length < 10 or length > HANDED_FRAME_BYTES:
-        return False
+        return TO_PYTHON
     api = load_i16_be(frame)
     version = load_i16_be(frame + 2)
     if api < 0 or api >= HANDED_APIS:
-        return False
+        return TO_PYTHON
     handed = get(cx, CX_HANDED) + api * HANDED_WORDS * 8
     if version < get(handed, HANDED_LOWEST) or version > get(handed, HANDED_HIGHEST):
-        return False
-    if skip_request_header(frame, frame + length, version >= get(handed, HANDED_FLEXIBLE)) < 0:
-        return False
+        return TO_PYTHON
+    body = skip_request_header(frame, frame + length, version >= get(handed, HANDED_FLEXIBLE))
+    if body < 0:
+        return TO_PYTHON
+    if api == LIST_OFFSETS and tell_latest(cx, connection, frame, length, body):
+        return ANSWERED
+    if repeat(cx, connection, frame, length, body):
+        return ANSWERED
     peer_bytes = get(row, CN_PEER_BYTES)
     size = HEAD_BYTES + _padded(peer_bytes) + _padded(length)
     used = get(cx, CX_LINK_USED)
     if used + size > get(cx, CX_LINK_BYTES):
-        return False
+        return TO_PYTHON
     message = get(cx, CX_LINK_OUT) + used
     serial = get(cx, CX_CALLS) + 1
     call = ~((serial << ROW_BITS) | connection)
@@ -98,7 +116,7 @@ def hand_on(cx: int, connection: int, frame: int, length: int) -> bool:
     put(row, CN_BEGAN_NS, get(cx, CX_NOW_NS))
     put(row, CN_QUEUED_NS, get(cx, CX_NOW_NS) - get(row, CN_LAST_NS))
     put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_BUSY)
-    return True
+    return HANDED
 
 
 @inlined
@@ -150,6 +168,7 @@ def answer_handed(cx: int, block: int, position: int, end: int) -> int:
                 tell(cx, EVENT_UNANSWERED, connection, load_i32(message + 16), get(row, CN_API) & 0xFFFF)
             elif get(row, CN_FLAGS) & FLAG_CLOSING == 0:
                 size = load_i32(message + 20)
+                keep(cx, connection, message)
                 _count(cx, row, size)
                 if get(row, CN_FLAGS) & FLAG_OUT_BLOCKED != 0:  # behind what still waits for the socket
                     tell(cx, EVENT_ANSWER_REST, connection, position + HEAD_BYTES, size)

@@ -4,7 +4,7 @@ All are private to the process. A row's address is ``table + index * WORDS * 8``
 """
 
 # --- context: one row a process; addresses of everything else, and the state of the pump ------------------
-CONTEXT_WORDS = 97
+CONTEXT_WORDS = 116
 CX_CONNECTIONS = 0
 CX_REQUESTS = 1
 CX_RESULTS = 2
@@ -75,7 +75,7 @@ CX_MAX_FIRST_FRAME = 67  # sasl.server.max.receive.size: of a connection that is
 CX_THROTTLE_MS = 68  # what the next answer to Produce says; 0 but for a moment
 CX_RECEIVE_BYTES = 70
 CX_METRICS = 71  # address of this process's row of metric slots
-# 61, 69, 87, 94-96: outbox_layout.py
+# 61, 69, 87, 94-96: outbox_layout.py; 107-115: answer_layout.py
 # 72-86: fetch_layout.py
 CX_HANDING = 88  # 1: requests for control go into its block; 0: all through Python (no link, quotas)
 CX_HANDED = 89  # rows of HANDED_WORDS by API key: what may go there
@@ -83,6 +83,10 @@ CX_LINK_OUT = 90  # the block for control
 CX_LINK_BYTES = 91
 CX_LINK_USED = 92
 CX_CALLS = 93  # requests handed on so far
+CX_RUNS = 97  # times of Produce requests that are not in their histograms yet, RUN_* * RUN_WORDS words on
+RUN_QUEUE, RUN_APPEND, RUN_RESPOND, RUN_TOTAL = range(4)
+RUN_NS, RUN_COUNT = range(2)
+RUN_WORDS = 2
 
 # --- connection ---------------------------------------------------------------------------------------------
 CONNECTION_WORDS = 40
@@ -111,6 +115,7 @@ CN_BEGAN_NS = 35
 CN_QUEUED_NS = 36
 CN_PEER = 37  # address of what control is told of the client; 0: its requests go through Python
 CN_PEER_BYTES = 38
+CN_AUDIENCE = 39  # clients with the same number get the same answer to the same question
 
 FLAG_OPEN = 1
 FLAG_HOT = 2  # plaintext and past authentication: the kernel receives, and serves Produce
@@ -136,6 +141,7 @@ HANDED_WORDS = 4
 HANDED_LOWEST = 0  # versions; lowest above highest: not handed on
 HANDED_HIGHEST = 1
 HANDED_FLEXIBLE = 2  # first version whose header has tags
+HANDED_STANDS = 3  # 1: answers to it are among those that stand
 HANDED_FRAME_BYTES = 1 << 16  # larger requests go through Python
 
 # --- produce request ----------------------------------------------------------------------------------------

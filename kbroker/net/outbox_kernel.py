@@ -4,16 +4,19 @@ from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import (
     EAGAIN,
     EINTR,
+    EIO,
+    IPPROTO_TCP,
     MSG_DONTWAIT,
     MSG_MORE,
     MSG_NOSIGNAL,
+    TCP_CORK,
     errno,
-    read,
     send,
     sendfile,
-    write,
+    setsockopt,
 )
 from kbroker.kernels.memory import copy, load_i64, store_i64
+from kbroker.kernels.pipe import give_record, take_record
 from kbroker.kernels.rows import get, link_free, next_free, put
 from kbroker.net.fetch_layout import (
     CX_PART_COUNT,
@@ -47,8 +50,6 @@ from kbroker.net.outbox_layout import (
     MEMORY_BYTES,
     RECORD_BYTES,
 )
-
-FILE_ENDED = 5  # EIO: a file is shorter than it was
 
 
 @inlined
@@ -97,20 +98,30 @@ def free_box(cx: int, box: int) -> None:
 
 
 @inlined
-def _move(box: int, part: int, more: int) -> int:
-    """One system call for a part: bytes that left, 0 when the socket is full, or minus an errno."""
-    length = get(part, BP_LENGTH)
-    if get(part, BP_FILE) < 0:
-        sent = send(get(box, BX_SOCKET), get(part, BP_START), length, MSG_DONTWAIT | MSG_NOSIGNAL | more)
-    else:
-        put(box, BX_POSITION, get(part, BP_START))
-        sent = sendfile(get(box, BX_SOCKET), get(part, BP_FILE), box + 8 * BX_POSITION, length)
-        if sent == 0:
-            return -FILE_ENDED
-    if sent >= 0:
-        return sent
-    error = errno()
-    return 0 if error == EAGAIN else -error
+def send_part(socket: int, file: int, start: int, length: int, more: int, scratch: int) -> int:
+    """One system call for a part of some length, of memory (file -1; start: its address) or of a file: bytes that left,
+    0 when the socket is full, or minus an errno (EIO: the file is shorter than it was). scratch: 8 bytes."""
+    while True:
+        if file < 0:
+            sent = send(socket, start, length, MSG_DONTWAIT | MSG_NOSIGNAL | more)
+        else:
+            store_i64(scratch, start)
+            sent = sendfile(socket, file, scratch, length)
+            if sent == 0:
+                return -EIO
+        if sent >= 0:
+            return sent
+        error = errno()
+        if error != EINTR:
+            return 0 if error == EAGAIN else -error
+
+
+@inlined
+def _cork(socket: int, on: int, scratch: int) -> None:
+    """Hold back what fills no packet, or no longer: the end of a file and the few bytes behind it leave together, and
+    the client is woken once. scratch: 8 bytes."""
+    store_i64(scratch, on)
+    setsockopt(socket, IPPROTO_TCP, TCP_CORK, scratch, 4)
 
 
 @inlined
@@ -123,16 +134,18 @@ def empty_box(box: int) -> None:
         part = box + 8 * (BX_PARTS + number * BOX_PART_WORDS)
         length = get(part, BP_LENGTH)
         if length > 0:
-            sent = _move(box, part, MSG_MORE if number + 1 < get(box, BX_COUNT) else 0)
-            if sent == -EINTR:
-                continue
+            more = MSG_MORE if number + 1 < get(box, BX_COUNT) else 0
+            file = get(part, BP_FILE)
+            sent = send_part(
+                get(box, BX_SOCKET), file, get(part, BP_START), length, more, box + 8 * BX_POSITION
+            )
             if sent <= 0:
                 put(box, BX_ERROR, -sent)
                 return
             put(box, BX_MOVED, get(box, BX_MOVED) + sent)
             put(part, BP_START, get(part, BP_START) + sent)
             put(part, BP_LENGTH, length - sent)
-            if get(part, BP_FILE) >= 0:
+            if file >= 0:
                 put(box, BX_FILE_LEFT, get(box, BX_FILE_LEFT) - sent)
             if sent < length:
                 continue
@@ -143,15 +156,12 @@ def empty_box(box: int) -> None:
 def serve_outboxes(jobs: int, sent: int, scratch: int) -> None:
     """Thread of a sender: empty the outboxes that come by the one pipe and give them back by the other, until one
     without a socket comes. Both pipes block; scratch: RECORD_BYTES."""
-    while True:
-        got = read(jobs, scratch, RECORD_BYTES)
-        if got < 0 and errno() == EINTR:
-            continue
+    while take_record(jobs, scratch, RECORD_BYTES):
         box = load_i64(scratch)
-        if got != RECORD_BYTES or get(box, BX_SOCKET) < 0:
+        if get(box, BX_SOCKET) < 0:
             return
+        _cork(get(box, BX_SOCKET), 1, box + 8 * BX_POSITION)
         empty_box(box)
-        store_i64(scratch, box)
-        while write(sent, scratch, RECORD_BYTES) < 0:
-            if errno() != EINTR:
-                return
+        _cork(get(box, BX_SOCKET), 0, box + 8 * BX_POSITION)
+        if not give_record(sent, scratch, RECORD_BYTES):
+            return

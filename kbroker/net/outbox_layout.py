@@ -11,6 +11,8 @@ CX_FREE_BOX = 87  # number of the first free row, -1 for none
 CX_JOBS = 94  # pipe to the senders
 CX_SENT = 95  # pipe from them
 CX_BOXES = 96  # address of the rows
+CX_STAT_SENDER_BYTES = 105  # that senders moved
+CX_STAT_SENDER_ANSWERS = 106  # whose last byte a sender moved
 
 # --- row -----------------------------------------------------------------------------------------------------------
 BOXES = 512

@@ -14,6 +14,7 @@ from functools import partial
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout as sm
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.fds import RESTARTED, Accepted, receive_connection, send_closed
 from kbroker.ipc.shared import Shared
 from kbroker.net import layout as nl
@@ -321,7 +322,7 @@ class NetworkProcess:
             self.refuse(connection, f"a Produce request v{version} of {length} bytes can not be parsed")
 
     def _on_deep(self, row: int, result: int, reason: int, _: int) -> None:
-        self.checks.take(row, result, reason, time.time_ns() // 1_000_000)
+        self.checks.take(row, result, reason, wall_clock_ms())
 
     def _on_unverified(self, row: int, result: int, verified_at: int, _: int) -> None:
         self.transactions.take(row, result, verified_at)

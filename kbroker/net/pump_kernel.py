@@ -16,6 +16,7 @@ from kbroker.net.connection_kernel import (
     mark_stalled,
     tell,
 )
+from kbroker.net.count_kernel import end_runs
 from kbroker.net.fetch_send_kernel import forget_box, go_on_sending, take_back
 from kbroker.net.layout import (
     CN_CALL,
@@ -196,6 +197,7 @@ def pump(cx: int) -> int:
                 more = 0
                 break
             exchange(line, 0)
+    end_runs(cx)
     put(cx, CX_MORE, more)
     return get(cx, CX_EVENT_COUNT)
 

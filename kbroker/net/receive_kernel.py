@@ -17,7 +17,7 @@ from kbroker.net.connection_kernel import arm, connection_row, events_left, mark
 from kbroker.net.count_kernel import PRODUCE, count_queued, parse_begins, parse_ends
 from kbroker.net.fetch_kernel import serve
 from kbroker.net.fetch_layout import SERVED, WAITING
-from kbroker.net.hand_on_kernel import hand_on
+from kbroker.net.hand_on_kernel import ANSWERED, HANDED, hand_on
 from kbroker.net.layout import (
     CN_ARMED,
     CN_BYTES_IN,
@@ -191,8 +191,12 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
                 return STOP if get(row, CN_FLAGS) & FLAGS_NOT_READING != 0 else NEXT
             if state == WAITING:
                 kind = EVENT_WAIT
-    elif hand_on(cx, connection, frame, length):
-        return STOP
+    else:
+        became = hand_on(cx, connection, frame, length)
+        if became == HANDED:
+            return STOP
+        if became == ANSWERED:
+            return STOP if get(row, CN_FLAGS) & FLAGS_NOT_READING != 0 else NEXT
     put(row, CN_FLAGS, flags | FLAG_BUSY)
     _tell_frame(cx, kind, connection, frame, length, chunk)
     return STOP

@@ -8,6 +8,7 @@ from kbroker.metrics import layout as slot
 from kbroker.metrics.labels import VALUES
 from kbroker.metrics.slots import bind
 from kbroker.net import layout as nl
+from kbroker.net import outbox_layout as ol
 from kbroker.net.connection import Connection, FilePart, Part
 from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.count_kernel import count_answer
@@ -20,6 +21,7 @@ RECEIVED_BYTES = bind("kbroker_received_bytes_total")
 SENT_BYTES = bind("kbroker_sent_bytes_total")
 LOOP_LAG = bind("kbroker_loop_lag_seconds")
 ARENA_BYTES = bind("kbroker_arena_used_bytes")
+OUTBOXES = bind("kbroker_outboxes_used")
 BY_SENDFILE = bind("kbroker_fetch_sent_bytes_total", path="sendfile")
 BY_COPY = bind("kbroker_fetch_sent_bytes_total", path="copy")
 FETCH_ERRORS = bind("kbroker_request_errors_total", api="Fetch", error="NONE")  # + error code
@@ -40,6 +42,8 @@ PUMPED = {
     nl.CX_STAT_STALLS: slot.NETWORK_STALLS,
     nl.CX_STAT_BYTES_IN: RECEIVED_BYTES,
     nl.CX_STAT_BYTES_OUT: SENT_BYTES,
+    ol.CX_STAT_SENDER_BYTES: bind("kbroker_sender_sent_bytes_total"),
+    ol.CX_STAT_SENDER_ANSWERS: bind("kbroker_sender_answers_total"),
 }
 
 
@@ -127,8 +131,9 @@ class RequestCounts:
 
     # --- once a second ------------------------------------------------------------------------------
 
-    def tick(self, late_s: float) -> None:
-        """Take over what the pump counted, and look at what is held. late_s: by how much the timer was late."""
+    def tick(self, late_s: float, outboxes: int) -> None:
+        """Take over what the pump counted, and look at what is held. late_s: by how much the timer was late.
+        outboxes: in use."""
         words = self._context.words
         for source, target in PUMPED.items():
             now = int(words[source])
@@ -136,6 +141,7 @@ class RequestCounts:
             self._pumped[source] = now
         used = int(words[nl.CX_CHUNK_COUNT] - words[nl.CX_FREE_CHUNK_COUNT])
         self._words[ARENA_BYTES] = used * CHUNK_BYTES
+        self._words[OUTBOXES] = outboxes
         self.slots.observe(LOOP_LAG, int(late_s * 1e9))
         line = self._context.shared.processes[self._context.client]
         line[sm.PROCESS_HEARTBEAT_NS] = time.monotonic_ns()

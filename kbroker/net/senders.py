@@ -85,6 +85,10 @@ class Senders:
         for fd in (self._jobs_read, self._jobs, self._sent, self._sent_write):
             os.close(fd)
 
+    def used(self) -> int:
+        """Outboxes that hold an answer."""
+        return int(np.count_nonzero(self.boxes[:, BX_COUNT]))
+
     def files(self) -> set[int]:
         """Descriptors that outboxes still send from."""
         used = self.boxes[self.boxes[:, BX_COUNT] > 0]

@@ -34,7 +34,7 @@ class Upkeep:
     def tick(self, late_s: float) -> None:
         """Once a second. late_s: by how much the second was longer."""
         process, words = self._process, self._context.words
-        process.counts.tick(late_s)
+        process.counts.tick(late_s, process.senders.used())
         now = time.monotonic_ns()
         if self._idle_ns >= 0:
             for row in self._quiet_since(now - self._idle_ns):

@@ -20,8 +20,9 @@ class LogDirsUnusable(Exception):
 class LogDirs:
     """A log dir with an I/O error is left out, as in Kafka, while others remain.
 
-    online: absolute paths. directory_ids: of them. clean: those of them whose last stop was clean. cluster_id: of
-    meta.properties, new in new log dirs.
+    online: absolute paths. directory_ids: of them. clean: those of them whose last stop was clean. closed_logs: what
+    that stop left of the logs there, for the IO workers' first start. cluster_id: of meta.properties, new in new log
+    dirs.
     """
 
     def __init__(self, paths: Sequence[str], node_id: int) -> None:
@@ -32,6 +33,7 @@ class LogDirs:
             raise LogDirsUnusable("no log dir can be used: " + ", ".join(paths))
         self.online = tuple(folder.path for folder in self._dirs)
         self.clean = frozenset(clean)
+        self.closed_logs = {folder.path: folder.closed_logs for folder in self._dirs}
         try:
             found = [meta_properties.read(path) for path in self.online]
             self.cluster_id = next((f.cluster_id for f in found if f), None) or meta_properties.random_id()
@@ -52,6 +54,12 @@ class LogDirs:
             folder.fail(error)
             log.error("log dir %s is offline: %s", folder.path, error)
             return False
+
+    def forget_closed_logs(self) -> None:
+        """The IO workers have them."""
+        self.closed_logs = {}
+        for folder in self._dirs:
+            folder.closed_logs = []
 
     def release(self, clean: bool, failed: Sequence[str] = ()) -> None:
         """Give the log dirs back; clean: every log was closed, so the next start need not check them, but for those in

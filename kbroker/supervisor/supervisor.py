@@ -78,6 +78,7 @@ class Supervisor:
         self._start_all([child for child in places if not child.role.late])
         if not self._wait_until_ready():
             return self._drain(failed=not self._stopping)
+        self._dirs.forget_closed_logs()
         self._start_all([child for child in places if child.role.late])
         for fd in self._acceptor.fds():
             self._poll.register(fd, select.EPOLLIN)
@@ -142,6 +143,7 @@ class Supervisor:
             cluster_id=self._dirs.cluster_id,
             log_dirs=self._dirs.online,
             clean_dirs=self._dirs.clean,
+            closed_logs=self._dirs.closed_logs if child.role.name == "io" else {},
             directory_ids=self._dirs.directory_ids,
             ports=self._ports,
             first_start=child.starts == 0,

@@ -125,9 +125,10 @@ def compare(ways: Ways, rounds: int, chosen: list[str]) -> bool:
     for what in chosen:
         names, work = WORKS[what]
         found = {}
-        for way in (CONNECTOR, ROWS, PARQUET):  # also what starts the workers and compiles the code
+        for way in (CONNECTOR, ROWS, PARQUET):
             frame = ways.frame(way, names)
             found[way] = frame.agg(F.count("*"), F.bit_xor(F.xxhash64(*frame.columns))).first()
+            ways.read(way, names, work)  # starts the workers and compiles the code
         same = len(set(found.values())) == 1
         agreed &= same
         records, digest = found[CONNECTOR] or (0, 0)

@@ -62,7 +62,7 @@ def write(batches: Iterator[pa.RecordBatch], unfinished: str, path: str) -> None
     from pyarrow import parquet
 
     writer = None
-    for batch in batches:
+    for batch in map(of_one_topic, batches):
         if writer is None:
             names = batch.schema.names
             writer = parquet.ParquetWriter(
@@ -74,8 +74,19 @@ def write(batches: Iterator[pa.RecordBatch], unfinished: str, path: str) -> None
                 write_statistics=[
                     name for name in names if name == "offset"
                 ],  # skips what a check does not ask for
+                store_schema=False,  # texts are read as texts
             )
         writer.write_batch(batch)
     if writer is not None:
         writer.close()
         Path(unfinished).replace(path)
+
+
+def of_one_topic(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, a range's and so of one topic, with its name once: as text it is hashed again for each row."""
+    at = batch.schema.get_field_index("topic")
+    if at < 0 or not batch.num_rows:
+        return batch
+    places = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
+    name = pa.DictionaryArray.from_arrays(places, batch.column(at)[:1])
+    return batch.set_column(at, "topic", name)

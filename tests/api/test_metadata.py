@@ -1,6 +1,7 @@
 """Metadata: all and none, by id, duplicates, auto-creation, the cache, what an offline directory looks like."""
 
 import asyncio
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -161,10 +162,12 @@ def test_the_cache_keeps_what_was_asked_for_last_within_its_bytes(
 ) -> None:
     from kbroker.api import metadata as module
 
-    monkeypatch.setattr(module, "CACHED_BYTES", 400)
-    for number in range(50):
-        metadata(made, 12, named(f"absent{number}"))
-    metadata(made, 12, named("x" * 249))
+    monkeypatch.setattr(module, "CACHED_BYTES", 1500)
+    for names_asked in permutations("abc"):
+        metadata(made, 12, named(*names_asked))
+        metadata(made, 12, named(*names_asked[:2]))
+    metadata(made, 12, named("absent"))  # may be made in a moment: not kept
     cache = made.broker.attachments[module.AnswerCache]
     assert isinstance(cache, module.AnswerCache)
-    assert 0 < sum(len(frame) + len(key[2]) for key, frame in cache._frames.items()) == cache._bytes <= 400
+    assert 0 < sum(len(frame) + len(key[2]) for key, frame in cache._answers.items()) == cache._bytes <= 1500
+    assert not any(b"absent" in key[2] for key in cache._answers)

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from kbroker.log import files
 from tests.peer.kbroker_node import KBroker
@@ -185,3 +185,20 @@ def test_kills_of_cleaner_and_io_workers_change_nothing(node: KBroker) -> None:
     found = read(node, "killed")
     assert dict(found.values()) == latest
     assert all(value.startswith(b"%d " % offset) for offset, (_, value) in found.items())
+
+
+def test_a_log_that_becomes_compacted_is_cleaned_at_once(broker_factory: Callable[..., KBroker]) -> None:
+    """Not when log.cleaner.backoff.ms is over."""
+    node = broker_factory({**SETTINGS, "log.cleaner.backoff.ms": "600000"})
+    create(node, "later", **{"cleanup.policy": "delete"})
+    latest = produce(node, "later", 1500)
+    wait_until(lambda: "kbroker: cleaner" in node.children(), "no cleaner")
+    time.sleep(1)  # it has looked for the first time
+    resource = ConfigResource(ConfigResource.Type.TOPIC, "later")
+    compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource.add_incremental_config(compact)
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(10)
+    wait_until(lambda: len(read(node, "later")) < 700, "not before the back-off is over")
+    assert dict(read(node, "later").values()) == latest

@@ -4,14 +4,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.compat import group_scripts, share_scripts, streams_scripts
+from tests.compat import group_scripts, share_scripts, standing_scripts, streams_scripts
 from tests.compat.group_talk import Talk
 from tests.compat.raw import SocketPeer
 from tests.compat.side_by_side import raw_peers, side_by_side, unlike
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 
-SCRIPTS = {**group_scripts.SCRIPTS, **share_scripts.SCRIPTS, **streams_scripts.SCRIPTS}
+SCRIPTS = {
+    **group_scripts.SCRIPTS,
+    **share_scripts.SCRIPTS,
+    **streams_scripts.SCRIPTS,
+    **standing_scripts.SCRIPTS,
+}
 SETTINGS = {"group.initial.rebalance.delay.ms": "500", **streams_scripts.SETTINGS}
 
 

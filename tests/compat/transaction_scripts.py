@@ -255,13 +255,14 @@ def offsets(talk: TransactionTalk) -> None:
 
 
 def fetched(talk: TransactionTalk, label: str, group: str) -> None:
-    """OffsetFetch with and without require_stable."""
+    """OffsetFetch with and without require_stable, again and again: an answer that stands must not outlive a change."""
     topics = [OffsetFetchRequestTopics(f"{talk.prefix}-a", partition_indexes=[0, 1])]
     for stable in (False, True):
         request = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(talk.group(group), topics=topics)], require_stable=stable
         )
-        talk.ask(f"{label} stable={stable}", ApiKey.OFFSET_FETCH, 8, request)
+        for time in range(3):
+            talk.ask(f"{label} stable={stable}, time {time}", ApiKey.OFFSET_FETCH, 8, request)
 
 
 def listing(talk: TransactionTalk) -> None:

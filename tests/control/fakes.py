@@ -155,6 +155,7 @@ class World:
             **(settings or {}),
         }
         self.directory_ids: dict[str, str] = {}
+        self.clean_dirs: frozenset[str] = frozenset()
         self.sizes = Sizes(2, workers, 256, 16, 1 << 20)
         self.shared = Shared(self.sizes)
         self.broker = self.start()
@@ -163,7 +164,15 @@ class World:
         """Control starts, again or for the first time, on the same shared memory."""
         config, _ = BrokerConfig.load(self.settings)
         endpoints = {"PLAINTEXT": ENDPOINT}
-        self.broker = state.build(self.shared, config, self.dirs, endpoints, CLUSTER_ID, self.directory_ids)
+        self.broker = state.build(
+            self.shared,
+            config,
+            self.dirs,
+            endpoints,
+            CLUSTER_ID,
+            self.directory_ids,
+            clean_dirs=self.clean_dirs,
+        )
         self.workers = [FakeWorker(self.shared) for _ in range(self.sizes.workers)]
         for index, worker in enumerate(self.workers):
             for each in self.broker.logs_of(index):

@@ -54,6 +54,20 @@ def test_a_restarted_broker_raises_every_leader_epoch(tmp_path: Path) -> None:
         assert made.shared.slots[slot, layout.SLOT_LEADER_EPOCH] == 2
 
 
+def test_after_a_clean_stop_single_replicas_keep_their_leader_epochs(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        create(made, NewTopic("a", 4))
+        made.clean_dirs = frozenset(made.dirs[:1])
+        made.reboot()
+        partitions = list(made.broker.catalogue.partitions())
+        assert {p.leader_epoch for p in partitions if p.log_dir == made.dirs[0]} == {0}
+        assert {p.leader_epoch for p in partitions if p.log_dir == made.dirs[1]} == {1}
+        before = [p.leader_epoch for p in partitions]
+        made.clean_dirs = frozenset(made.dirs)
+        made.reboot()  # as it was stored
+        assert [p.leader_epoch for p in made.broker.catalogue.partitions()] == before
+
+
 def test_folders_of_apache_kafka_become_topics(tmp_path: Path) -> None:
     (tmp_path / "d0").mkdir()
     kafka_folder(str(tmp_path / "d0"), "orders-0", b"o" * 16)

@@ -1,7 +1,8 @@
 """The broker dies at named places, one after the other, at random moments, while everything at once is going on.
 
 ``make crash-matrix`` runs KBROKER_CRASHES (300) of them with a random seed; the tier runs a few. The seed and every
-death are printed; KBROKER_CRASH_SEED repeats a run as far as a machine's timing allows.
+death are printed; KBROKER_CRASH_SEED repeats a run as far as a machine's timing allows, and
+KBROKER_CRASH_PLACES=truncate,roll keeps it to some of the places.
 """
 
 import os
@@ -9,6 +10,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -22,11 +24,18 @@ from tests.peer.kbroker_node import BrokerFailed, KBroker
 
 CRASHES = int(os.environ.get("KBROKER_CRASHES", "6"))
 SEED = int(os.environ.get("KBROKER_CRASH_SEED", str(random.SystemRandom().randrange(1 << 30))))
+PLACES = tuple(os.environ.get("KBROKER_CRASH_PLACES", "").split(","))  # beginnings of their names
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 12 * CRASHES)]
 
 PATIENCE_S = 4.0
-NEVER_HERE = {"truncate: segments deleted", "truncate: cut", "truncate: epochs written"}  # see tests/io
-AT_START = ("recovery: ", "leader change: ")
+AT_START = ("recovery: ", "leader change: epoch")
+# a leader's IO worker dies ahead of its follower, which leads then: its successor has to cut what nobody else has
+AT_FAILOVER = ("truncate: ", "leader change: decision stored", "leader change: leader told")
+FAILOVER_PATIENCE_S = 20.0
+BEHIND_S, BACK_S = (
+    0.05,
+    0.6,
+)  # how long a follower is held up before its leader dies; until that one's successor runs
 ONCE = {"leader change: epoch stored", "store: write-ahead log out of the way"}  # in each start
 FEW = {"delete records: log start advanced": 3, "retention: log start advanced": 4}
 MANY = {
@@ -68,14 +77,13 @@ def test_nothing_is_lost_torn_or_resurrected_wherever_it_dies(
     time.sleep(1)
     broker.kill9()
     reached: Counter[str] = Counter()
-    places = [name for name in POINTS if name not in NEVER_HERE]
+    places = [name for name in POINTS if name.startswith(PLACES)]
     try:
         for number in range(CRASHES):
             if number % len(places) == 0:
                 chance.shuffle(places)
             name = places[number % len(places)]
-            most = 6 if name.startswith(AT_START) else MANY.get(name, 12)
-            count = chance.randint(1, 1 if name in ONCE else FEW.get(name, most))
+            count = chance.randint(1, _most(name))
             died = _die(broker, name, count)
             reached[name] += died
             print(f"{number}: {name}:{count} {'died' if died else 'was not reached, killed'}")
@@ -97,12 +105,22 @@ def test_nothing_is_lost_torn_or_resurrected_wherever_it_dies(
     broker.stop()
 
 
+def _most(name: str) -> int:
+    if name in ONCE:
+        return 1
+    if name.startswith(AT_START):
+        return 6
+    return 2 if name.startswith(AT_FAILOVER) else FEW.get(name, MANY.get(name, 12))
+
+
 def _die(broker: KBroker, name: str, count: int) -> bool:
-    """Start a broker that dies at the n-th time; whether it did within PATIENCE_S."""
+    """Start a broker that dies at the n-th time; whether it did within its patience."""
     broker.environment[VARIABLE] = f"{name}:{count}"
     if not _start(broker):
         return True
-    deadline = time.monotonic() + PATIENCE_S
+    fails_over = name.startswith(AT_FAILOVER)
+    deadline = time.monotonic() + (FAILOVER_PATIENCE_S if fails_over else PATIENCE_S)
+    turns = 0
     family: list[psutil.Process] = []
     assert broker.process is not None
     while broker.process.poll() is None:
@@ -110,10 +128,27 @@ def _die(broker: KBroker, name: str, count: int) -> bool:
         if time.monotonic() > deadline:
             broker.kill9()
             return False
+        if fails_over:
+            _fail_over(broker, turns % 2)
+            turns += 1
         time.sleep(0.02)
     psutil.wait_procs(family, timeout=10)
     broker.process = None
     return True
+
+
+def _fail_over(broker: KBroker, worker: int) -> None:
+    """Kill an IO worker while the other one, which copies from it, is held up."""
+    with suppress(psutil.Error, KeyError):
+        children = broker.children()
+        other = children[f"kbroker: io {1 - worker}"]
+        other.suspend()
+        try:
+            time.sleep(BEHIND_S)
+            children[f"kbroker: io {worker}"].kill()
+        finally:
+            other.resume()
+        time.sleep(BACK_S)
 
 
 def _start(broker: KBroker) -> bool:

@@ -1,4 +1,5 @@
-"""One bit is flipped in one file of a broker that was killed: what is served is what was written, or nothing is.
+"""One bit is flipped in one file of a broker that was killed, or stopped: what is served is what was written, or
+nothing is. Aborted records do not count as written.
 
 KBROKER_FLIPS files are damaged (each takes a start of the broker); `make crash-matrix` takes more than the tier.
 """
@@ -20,12 +21,30 @@ FLIPS = int(os.environ.get("KBROKER_FLIPS", "3"))
 SEED = int(os.environ.get("KBROKER_CRASH_SEED", str(random.SystemRandom().randrange(1 << 30))))
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 20 * FLIPS)]
 
-TOPICS = {"plain": {}, "compacted": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}}
+TOPICS = {
+    "plain": {},
+    "compacted": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"},
+    "transactional": {},
+}
+KINDS = {
+    ".log",
+    ".index",
+    ".timeindex",
+    ".txnindex",
+    ".snapshot",
+    "leader-epoch-checkpoint",
+    "partition.metadata",
+}
+KINDS |= {"meta.properties", "kbroker.db", "cleaner-offset-checkpoint", "log-start-offset-checkpoint"}
+KINDS |= {"recovery-point-offset-checkpoint"}
+ONLY = os.environ.get("KBROKER_FLIPS_IN", "")  # end of the names of those kinds that are damaged
+TRANSACTIONS = 60
 SETTINGS = {
     "log.roll.ms": "300",
     "log.cleaner.backoff.ms": "100",
     "log.flush.offset.checkpoint.interval.ms": "200",
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
 }
 REFUSALS = ("kbroker.db", "meta.properties", "the store", "cluster", "all log dirs have failed")
 
@@ -38,12 +57,29 @@ def fill(bootstrap: str) -> None:
         future.result(30)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})
     for number in range(600):
-        for topic in TOPICS:
+        for topic in ("plain", "compacted"):
             producer.produce(topic, f"{number}".encode() + b"v" * 100, f"k{number % 50}", partition=0)
         producer.poll(0.002)
     assert producer.flush(30) == 0
     (deleted,) = admin.delete_records([TopicPartition("plain", 0, 7)]).values()
     assert deleted.result(30).low_watermark == 7
+    transactions(bootstrap)
+
+
+def transactions(bootstrap: str) -> None:
+    """Every other one is aborted."""
+    settings = {"bootstrap.servers": bootstrap, "linger.ms": 1}
+    producers = [Producer({**settings, "transactional.id": name}) for name in ("a", "b")]
+    for producer in producers:
+        producer.init_transactions(30)
+    for number in range(TRANSACTIONS):
+        for producer, fate in zip(producers, ("committed", "aborted"), strict=True):
+            producer.begin_transaction()
+            for _ in range(3):
+                producer.produce("transactional", f"{fate} {number}".encode() + b"v" * 50, partition=0)
+            assert producer.flush(30) == 0
+        producers[0].commit_transaction(30)
+        producers[1].abort_transaction(30)
 
 
 def read(bootstrap: str, topic: str, patience_s: float = 8) -> dict[int, tuple[bytes | None, bytes | None]]:
@@ -80,7 +116,8 @@ def kind_of(path: Path) -> str:
     return path.suffix if path.name[:1].isdigit() else path.name
 
 
-def test_a_flipped_bit_is_never_served(broker_factory: Callable[..., KBroker]) -> None:
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_a_flipped_bit_is_never_served(how: str, broker_factory: Callable[..., KBroker]) -> None:
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     broker = broker_factory(SETTINGS)
@@ -89,13 +126,20 @@ def test_a_flipped_bit_is_never_served(broker_factory: Callable[..., KBroker]) -
     assert len(wanted["plain"]) == 593
     time.sleep(1)  # a compaction more, and checkpoints
     wanted["compacted"] = read(broker.bootstrap, "compacted")
-    broker.kill9()
+    wanted["transactional"] = read(broker.bootstrap, "transactional")
+    assert len(wanted["transactional"]) == 3 * TRANSACTIONS
+    if how == "killed":
+        broker.kill9()
+    else:
+        broker.stop()
     whole = broker.folder / "whole"
     shutil.copytree(broker.data_dir, whole)
     paths = [path for path in whole.rglob("*") if path.is_file() and path.stat().st_size]
     kinds = sorted({kind_of(path) for path in paths})
-    for number in range(FLIPS):
-        kind = kinds[chance.randrange(len(kinds))] if number else ".log"
+    assert set(kinds) >= KINDS
+    kinds = [kind for kind in kinds if kind.endswith(ONLY)]
+    for _ in range(FLIPS):
+        kind = kinds[chance.randrange(len(kinds))]
         path = chance.choice([path for path in paths if kind_of(path) == kind])
         shutil.rmtree(broker.data_dir)
         shutil.copytree(whole, broker.data_dir)
@@ -104,7 +148,7 @@ def test_a_flipped_bit_is_never_served(broker_factory: Callable[..., KBroker]) -
         at = chance.randrange(len(content))
         content[at] ^= 1 << chance.randrange(8)
         damaged.write_bytes(content)
-        print(f"{number}: {path.relative_to(whole)} at {at} of {len(content)}: {_outcome(broker, wanted)}")
+        print(f"{how}, {path.relative_to(whole)} at {at} of {len(content)}: {_outcome(broker, wanted)}")
 
 
 def _outcome(broker: KBroker, wanted: dict[str, dict[int, tuple[bytes | None, bytes | None]]]) -> str:
@@ -118,7 +162,10 @@ def _outcome(broker: KBroker, wanted: dict[str, dict[int, tuple[bytes | None, by
     told = []
     for topic, before in wanted.items():
         found = read(broker.bootstrap, topic)
-        wrong = {offset: one for offset, one in found.items() if before.get(offset) not in (one, None)}
+        gone = (
+            object() if topic == "transactional" else None
+        )  # was deleted, or cleaned away; none of these was
+        wrong = {offset: one for offset, one in found.items() if before.get(offset) not in (one, gone)}
         assert not wrong, (topic, dict(list(wrong.items())[:3]))
         told.append(f"{topic} {len(found)} of {len(before)}")
     broker.kill9()

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from kbroker.io import checkpoint
-from kbroker.io.cleaning import cleanable_range
+from kbroker.io.cleaning import Cleaning, cleanable_range
 from kbroker.ipc import layout
-from kbroker.ipc.messages import BeginCleaning
+from kbroker.ipc.messages import BeginCleaning, CleanableLogs
 from kbroker.log import files
 from kbroker.protocol.errors import KafkaError
 from tests.cleaner.compacted import DAY, Compacted
-from tests.io.plain_append import NOW
+from tests.io.plain_append import NOW, topic_config
 
 
 def with_segments(case: Compacted, count: int) -> list[int]:
@@ -144,3 +144,35 @@ def test_another_generation_is_refused(tmp_path: Path) -> None:
     with_segments(case, 3)
     with pytest.raises(KafkaError):
         case.cleaning.begin(BeginCleaning(3, int(case.log.words[layout.SLOT_GENERATION]) + 1))
+
+
+def test_a_log_that_was_looked_at_too_early_calls_the_cleaner_when_it_is_on_disk(tmp_path: Path) -> None:
+    case = Compacted(tmp_path)
+    calls: list[None] = []
+    cleaning = Cleaning(
+        case.cleaning._logs, case.log.producers, case.woken.append, call_cleaner=lambda: calls.append(None)
+    )
+    case.append([(b"a", b"x" * 50)])
+    case.roll()
+    assert not any(one.due for one in cleaning.cleanable(CleanableLogs()))
+    case.partition.flush()
+    cleaning.synced(3)
+    assert len(calls) == 1
+    assert [one.due for one in cleaning.cleanable(CleanableLogs())] == [True]
+    cleaning.synced(3)
+    assert len(calls) == 1
+
+
+def test_settings_that_change_what_is_due_call_the_cleaner(tmp_path: Path) -> None:
+    case = Compacted(tmp_path)
+    calls: list[None] = []
+    cleaning = Cleaning(
+        case.cleaning._logs, case.log.producers, case.woken.append, call_cleaner=lambda: calls.append(None)
+    )
+    compact, delete = topic_config(cleanup_policy="compact"), topic_config(cleanup_policy="delete")
+    cleaning.configured(compact, delete)
+    cleaning.configured(compact, topic_config(cleanup_policy="compact"))
+    assert not calls
+    cleaning.configured(delete, compact)
+    cleaning.configured(compact, topic_config(cleanup_policy="compact", max_compaction_lag_ms=DAY))
+    assert len(calls) == 2

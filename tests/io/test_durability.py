@@ -1,5 +1,6 @@
 """acks=all of a durable topic is answered after the sync, once, and one sync serves all that waited."""
 
+import errno
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +28,8 @@ class SlowDisk(FlushJob):
         assert FakeLogs.gate.wait(10)
         FakeLogs.synced.append(self.next_offset)
         self.close()
+        if FakeLogs.gone == self.folder:
+            raise FileNotFoundError(errno.ENOENT, "sync", self.folder)
 
 
 class FakeLogs:
@@ -35,9 +38,12 @@ class FakeLogs:
     started = threading.Event()
     gate = threading.Event()
     synced: ClassVar[list[int]] = []
+    gone = ""
 
     def __init__(self, case: DrainCase) -> None:
         self._case = case
+        self.folder = "folder"
+        FakeLogs.gone = ""
         self.offline_listeners: list[Callable[[int], None]] = []
         self.failed: list[tuple[int, int]] = []
         FakeLogs.started, FakeLogs.gate, FakeLogs.synced = threading.Event(), threading.Event(), []
@@ -47,7 +53,7 @@ class FakeLogs:
 
     def begin_flush(self, rolled_only: bool = False) -> FlushJob:
         assert not rolled_only
-        return SlowDisk("folder", (), -1, int(self._case.words[layout.SLOT_LOG_END]), 0, 0)
+        return SlowDisk(self.folder, (), -1, int(self._case.words[layout.SLOT_LOG_END]), 0, 0)
 
     def finish_flush(self, job: FlushJob) -> None:
         self._case.words[layout.SLOT_DURABLE] = job.next_offset
@@ -149,3 +155,16 @@ def test_append_that_needs_no_flush_is_answered_at_once(scene: Scene) -> None:
     )  # fmt: skip
     scene.durability.hold(held)
     assert scene.case.outcomes() == [(5, 0, 3)]
+
+
+def test_a_sync_of_a_log_that_has_moved_is_done_again_whatever_it_said(scene: Scene) -> None:
+    """Its folder is gone with the move, which is no error of the log dir that it is in now."""
+    token = scene.append()
+    assert scene.logs.started.wait(10)
+    scene.logs.folder, FakeLogs.gone = "elsewhere", "folder"
+    scene.finish_sync()
+    assert scene.logs.failed == []
+    assert scene.case.outcomes() == []
+    scene.durability.wait()
+    scene.durability.take_flushed()
+    assert scene.case.outcomes() == [(token, 0, 0)]

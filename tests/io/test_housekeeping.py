@@ -39,6 +39,9 @@ class Scene:
 
     checkpoint = check_dirs = heal = measure = sync_checkpoints = nothing
 
+    def sweep_deleted(self, delay_ms: int) -> None:
+        assert delay_ms == 60_000  # log.segment.delete.delay.ms
+
     def get(self, slot: int) -> Partition | None:
         self.looked_at.append(slot)
         return self.node.get(slot)

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from kbroker.control import adoption
 from kbroker.io import checkpoint, meta_properties, producer_snapshot, transaction_index
 from kbroker.io.log_dir import LogDir
 from kbroker.log import files
@@ -310,8 +311,9 @@ def test_snapshots_are_kafkas_byte_for_byte(written: Written) -> None:
 
 def test_the_log_dirs_files_are_read(written: Written) -> None:
     log_dir = LogDir(str(written.node.log_dir))
-    assert {("plain", 0), ("transactional", 0), ("compacted", 0)} <= set(log_dir.partitions())
-    assert not [topic for topic, _ in log_dir.partitions() if topic == "__cluster_metadata"]
+    found = {(one.topic, one.index) for one in adoption.scan([log_dir.path])}
+    assert {("plain", 0), ("transactional", 0), ("compacted", 0)} <= found
+    assert not [topic for topic, _ in found if topic == "__cluster_metadata"]
     assert log_dir.recovery_points()["plain", 0] == written.uncommitted["plain"][-1][0] + 1
     properties = meta_properties.read(log_dir.path)
     assert properties is not None

@@ -19,6 +19,21 @@ def test_assignments_are_on_disk_and_repeated_ones_are_not_news(tmp_path: Path) 
     assert LeaderEpochs.load(str(tmp_path)).entries == ((2, 10), (4, 20))
 
 
+def test_without_a_sync_only_news_is_written(tmp_path: Path) -> None:
+    LeaderEpochs(str(tmp_path)).assign(2, 10)
+    path = tmp_path / "leader-epoch-checkpoint"
+    loaded = LeaderEpochs.load(str(tmp_path))
+    loaded.truncate_from_end(10)
+    path.unlink()
+    assert loaded.assign(2, 10, sync=False)
+    assert not path.exists()
+    assert loaded.assign(3, 11, sync=False)
+    assert path.read_text() == "0\n2\n2 10\n3 11\n"
+    path.unlink()
+    loaded.write()
+    assert path.exists()
+
+
 @pytest.mark.parametrize(
     ("new", "kept"),
     [
@@ -48,12 +63,6 @@ def test_end_offsets_of_epochs(tmp_path: Path, asked: int, answer: tuple[int, in
 
 def test_no_epochs_no_answer(tmp_path: Path) -> None:
     assert LeaderEpochs(str(tmp_path)).end_offset_for(0, 99) == UNDEFINED
-    assert LeaderEpochs(str(tmp_path)).epoch_for(5) == -1
-
-
-def test_epoch_of_an_offset(tmp_path: Path) -> None:
-    epochs = LeaderEpochs(str(tmp_path), [(2, 5), (4, 10)])
-    assert [epochs.epoch_for(offset) for offset in (4, 5, 9, 10, 11)] == [-1, 2, 2, 4, 4]
 
 
 def test_truncation_from_the_end(tmp_path: Path) -> None:

@@ -105,14 +105,18 @@ def test_the_clean_marker_is_taken_once(tmp_path: Path) -> None:
     assert not log_dir.take_clean_marker()
 
 
-def test_partitions_and_leftovers_are_listed(tmp_path: Path) -> None:
-    for name in ("a-0", "a-b-12", "x-1.0123-delete", "y-1.0123-future", "__cluster_metadata-0", "nothing"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "file-1").write_text("")
-    log_dir = LogDir(str(tmp_path))
-    assert log_dir.partitions() == {("a", 0): f"{tmp_path}/a-0", ("a-b", 12): f"{tmp_path}/a-b-12"}
-    assert log_dir.remove_deleted() == 1
-    assert not (tmp_path / "x-1.0123-delete").exists()
+def test_what_a_stop_left_of_its_logs_is_taken_with_the_marker_and_gone_without(tmp_path: Path) -> None:
+    log_dir, left = LogDir(str(tmp_path)), tmp_path / ".kbroker-closed-logs-0"
+    log_dir.write_clean_marker()
+    left.write_bytes(b"of a clean stop")
+    assert log_dir.take_clean_marker()
+    assert log_dir.closed_logs == [b"of a clean stop"]
+    assert not left.exists()
+    left.write_bytes(b"of an older one")
+    again = LogDir(str(tmp_path))
+    assert not again.take_clean_marker()
+    assert again.closed_logs == []
+    assert not left.exists()
 
 
 def test_a_damaged_checkpoint_costs_a_scan_not_the_start(tmp_path: Path) -> None:

@@ -23,14 +23,20 @@ def indexes(folder: Path) -> dict[str, bytes]:
     }
 
 
-def filled(root: Path, batches: int = 20, **overrides: object) -> Log:
-    """A log of several segments whose process died: nothing closed."""
+def appended(root: Path, batches: int = 20, **overrides: object) -> Log:
+    """An open log of several segments with two producers."""
     log = Log(root, topic_config(**{"segment_bytes": 700, "index_interval_bytes": 100, **overrides}))
     log.open()
     for n in range(batches):
         log.append(
             batch(0, [b"x" * 60], [NOW + n], producer_id=n % 2, producer_epoch=0, base_sequence=n // 2)
         )
+    return log
+
+
+def filled(root: Path, batches: int = 20, **overrides: object) -> Log:
+    """A log of several segments whose process died: nothing closed."""
+    log = appended(root, batches, **overrides)
     log.partition.abandon()
     return log
 

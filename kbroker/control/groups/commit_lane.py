@@ -102,6 +102,7 @@ class CommitLane:
         words[cl.CM_READY] = self._ready.ctypes.data
         words[cl.CM_BATCHES] = self._batches.ctypes.data
         runtime.before_timers(self._passes.settle_touched)
+        shard.table.offsets.on_change = broker.standing.group_changed
 
     # --- what may pass --------------------------------------------------------------------------------
 
@@ -160,10 +161,12 @@ class CommitLane:
 
     def forget(self, key: str) -> None:
         """Another operation of the group begins."""
+        self._broker.standing.group_changed(key)
         self._passes.forget(key)
 
     def forget_all(self) -> None:
         """As `forget`, for all groups."""
+        self._broker.standing.groups_changed()
         self._passes.forget_all()
 
     # --- commits --------------------------------------------------------------------------------------
@@ -210,6 +213,7 @@ class CommitLane:
         self._under_way -= 1
         if failure is None:
             self._apply(batch)
+            self._broker.standing.words[self._passes.words_of(batch.commits[:, 0])] += 1
         end_commits(self._rows.address, batch.commits.ctypes.data, len(batch.commits))
         if self._waiting:
             self._tell_idle()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kbroker.control import commit_layout as cl
 from kbroker.control.commit_find_kernel import enter_pass
 from kbroker.control.commit_parse_kernel import prefix_bytes
+from kbroker.ipc.standing import word_of
 
 Words = NDArray[np.int64]
 
@@ -48,6 +49,7 @@ class CommitPasses:
         self._groups: dict[str, int] = {}
         self._free_groups: list[int] = []
         self._in_flight: Words = np.zeros(0, np.int64)
+        self._standing: Words = np.zeros(0, np.int64)
         self._table: Words = np.zeros((0, cl.PASS_WORDS), np.int64)
         self._index: Words = np.zeros(0, np.int64)
         self._touched: Words = np.zeros(0, np.int64)
@@ -107,8 +109,10 @@ class CommitPasses:
                 grown[:old] = self._in_flight
                 self._in_flight = grown
                 self._words[cl.CM_IN_FLIGHT] = grown.ctypes.data
+                self._standing = np.resize(self._standing, len(grown))
                 self._free_groups += range(len(grown) - 1, old - 1, -1)
             number = self._groups[group_id] = self._free_groups.pop()
+            self._standing[number] = word_of(group_id)
         return number
 
     def _make_room(self) -> bool:
@@ -159,6 +163,10 @@ class CommitPasses:
         """Whether commits of the group are being written."""
         number = self._groups.get(group_id)
         return number is not None and bool(self._in_flight[number])
+
+    def words_of(self, numbers: Words) -> Words:
+        """The words of standing answers of groups, by their numbers."""
+        return self._standing[numbers]
 
     def settle_touched(self) -> None:
         """Put off the sessions of those who have committed since this was last done."""

@@ -1,6 +1,6 @@
 """Committed offsets by group, topic and partition, and those of transactions that are still open."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 
 from kbroker.control.groups.offset_record import (
     KEY_TYPE,
@@ -73,12 +73,16 @@ Commits = dict[str, dict[int, Commit]]
 
 
 class OffsetStore:
-    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's OffsetMetadataManager)."""
+    """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's OffsetMetadataManager).
 
-    __slots__ = ("_by_key", "_committed", "_open", "_pending", "rows")
+    on_change: called with the group of every change, but for those that the commit lane writes into its rows.
+    """
+
+    __slots__ = ("_by_key", "_committed", "_open", "_pending", "on_change", "rows")
 
     def __init__(self) -> None:
         self.rows = OffsetRows()
+        self.on_change: Callable[[str], None] = lambda _: None
         self._committed: dict[str, Commits] = {}
         self._by_key: dict[bytes, Commit] = {}
         self._pending: dict[int, dict[str, Commits]] = {}
@@ -137,9 +141,12 @@ class OffsetStore:
         """Apply one record; of a transaction when producer_id >= 0. The group it is about. Raises ProtocolError."""
         commit = self._by_key.get(key)
         if commit is None or value is None or producer_id >= 0:
-            return self._replay(key, value, producer_id)
-        commit.put(_checked(value), self._next())
-        return commit.group_id
+            group_id = self._replay(key, value, producer_id)
+        else:
+            commit.put(_checked(value), self._next())
+            group_id = commit.group_id
+        self.on_change(group_id)
+        return group_id
 
     def _next(self) -> int:
         counter = self.rows.counter
@@ -169,6 +176,7 @@ class OffsetStore:
         open_to = [each for each, ids in self._open.items() if producer_id in ids and each in group_ids]
         for group_id in open_to:
             topics = groups.pop(group_id, {})
+            self.on_change(group_id)
             producers = self._open[group_id]
             producers.discard(producer_id)
             if not producers:
@@ -182,6 +190,7 @@ class OffsetStore:
 
     def forget_group(self, group_id: str) -> None:
         """Drop a group with its partition of __consumer_offsets; not by records."""
+        self.on_change(group_id)
         for partitions in self._committed.pop(group_id, {}).values():
             for commit in partitions.values():
                 self._take_out(_key_of(commit))

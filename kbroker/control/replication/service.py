@@ -20,6 +20,7 @@ from kbroker.control.replication.lag import Lag
 from kbroker.control.replication.roles import role_of
 from kbroker.control.store.store import Change
 from kbroker.ipc import layout
+from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.metrics.slots import bind
@@ -327,7 +328,9 @@ class Replication:
     async def publish(self, changed: list[Partition]) -> None:
         """Make decisions durable, then known to IO workers, network processes and clients."""
         await self._store(changed)
+        crash_point("leader change: decision stored")
         await self.tell(changed)
+        crash_point("leader change: leader told")
         await self._announce(changed)
 
     async def _announce(self, changed: list[Partition]) -> None:

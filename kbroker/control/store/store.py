@@ -26,7 +26,7 @@ A file of a newer version is refused, and one whose rows do not add up to their 
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -366,10 +366,15 @@ class Store:
         with self._transaction():
             self._put_meta("next_producer_id", max(first, int(self.meta("next_producer_id", "0"))))
 
-    def advance_leader_epochs(self, count: int = 1) -> None:
-        """A new run of the broker: every partition's leader epoch grows."""
+    def advance_leader_epochs(self, count: int = 1, kept_in: Collection[str] = ()) -> None:
+        """A new run of the broker: leader epochs grow, but for single replicas in kept_in (log dirs)."""
         with self._transaction() as db:
-            db.execute("UPDATE partitions SET leader_epoch = leader_epoch + ?", (count,))
+            db.execute(
+                "UPDATE partitions AS p SET leader_epoch = leader_epoch + ?"
+                " WHERE log_dir NOT IN (SELECT value FROM json_each(?))"
+                " OR EXISTS (SELECT 1 FROM replicas AS r WHERE r.topic = p.topic AND r.idx = p.idx)",
+                (count, json.dumps(list(kept_in))),
+            )
 
     def close(self) -> None:
         """Close the file; the WAL is folded into it."""

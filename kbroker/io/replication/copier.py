@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from kbroker.io import append_row as ar
 from kbroker.io import drain_layout as dl
 from kbroker.io.drain import Drain, HeldAppend, Marker, marker_of
-from kbroker.io.logs import now_ms
 from kbroker.io.partition import Partition
 from kbroker.io.replication import copy_kernel as ck
 from kbroker.io.transactions import finish_transaction
 from kbroker.ipc import layout
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.protocol import batch_layout
 
 BUFFER_BYTES = 1 << 20  # replica.fetch.max.bytes; a larger batch makes it grow
@@ -75,7 +75,7 @@ class Copier:
         out = self._out
         ck.copy_batches(
             self._drain.env, partition.row, producers.rows, producers.room, self._batches, self._counters,
-            partition.slot, self._buffer.ctypes.data + start, length, now_ms(), out,
+            partition.slot, self._buffer.ctypes.data + start, length, wall_clock_ms(), out,
         )  # fmt: skip
         producers.claimed(int(out[ck.OUT_PRODUCERS]))
         if out[ck.OUT_ERROR]:
@@ -99,7 +99,7 @@ class Copier:
         """What the kernel stopped for."""
         try:
             if stop == ck.STOP_ROLL:
-                partition.roll(now_ms())
+                partition.roll(wall_clock_ms())
             elif stop == ck.STOP_EPOCH:
                 base_offset, _, epoch = HEAD.unpack_from(self._buffer.data, done)
                 if epoch >= 0:

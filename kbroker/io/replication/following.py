@@ -18,13 +18,13 @@ from kbroker.io.drain import Drain
 from kbroker.io.durability import Durability
 from kbroker.io.leader_epochs import LeaderEpochs
 from kbroker.io.logs import Logs
-from kbroker.io.logs import now_ms as wall_clock_ms
 from kbroker.io.partition import Partition
 from kbroker.io.replication.agreement import agreed_end
 from kbroker.io.replication.copier import Copier, CopyFailed, DamagedBatch
 from kbroker.io.replication.copy_kernel import any_behind
 from kbroker.io.replication.throttle import Throttle
 from kbroker.ipc import layout
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.messages import Follow
 from kbroker.ipc.ring import wake_process
 from kbroker.ipc.shared import Shared

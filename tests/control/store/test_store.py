@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.catalogue import Partition, Replica, Topic
 from kbroker.control.store.store import VERSION, Change, Store, StoreError
 from kbroker.ipc.messages import ScramCredential
 
@@ -90,6 +90,18 @@ def test_leader_epochs_grow_with_every_run(tmp_path: Path) -> None:
     store.apply(Change(new_topics=[topic("a", 1)]))
     store.advance_leader_epochs()
     assert store.load().topics[0].partitions[0].leader_epoch == 8
+    store.close()
+
+
+def test_single_replicas_in_log_dirs_that_were_closed_cleanly_keep_their_epochs(tmp_path: Path) -> None:
+    store = Store(tmp_path / "kbroker.db")
+    alone, followed, elsewhere = topic("alone", 1), topic("followed", 2), topic("elsewhere", 3)
+    followed.partitions[0].replicas.append(Replica("followed", 0, "/b", 30, 9))
+    elsewhere.partitions[0].leader.log_dir = "/c"
+    store.apply(Change(new_topics=[alone, followed, elsewhere]))
+    store.advance_leader_epochs(1, {"/b", "/d"})
+    epochs = {made.name: made.partitions[0].leader_epoch for made in store.load().topics}
+    assert epochs == {"alone": 7, "followed": 8, "elsewhere": 8}
     store.close()
 
 

@@ -1,0 +1,56 @@
+"""Answers that stand: control says for how long an answer may be repeated to whoever sends the same request.
+
+Runs in: control, which alone writes the words; network processes read them in `net/standing_kernel.py`. A word is moved
+on before control answers whoever caused the change, so nobody who knows of a change gets an answer from before it.
+"""
+
+import struct
+from typing import Final
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.ipc.standing_layout import FIRST_GROUP_WORD, STANDING_WORDS, TERM_WORDS, WORD_TOPICS
+
+_TERMS: Final = struct.Struct(f"<{TERM_WORDS}q")
+
+
+class StandingAnswer(bytes):
+    """A whole framed answer with the terms on which it stands. codes: error codes in it, all of them NONE."""
+
+    codes: int
+    terms: bytes
+
+
+class StandingWords:
+    """Control's view of the words. Owner: the Broker."""
+
+    def __init__(self, words: NDArray[np.int64]) -> None:
+        self.words = words
+
+    def topics_changed(self) -> None:
+        """Topics, settings or places of logs are other ones: no answer stands."""
+        self.words[WORD_TOPICS] += 1
+
+    def group_changed(self, group_id: str) -> None:
+        """Something happened to the group or its offsets."""
+        self.words[word_of(group_id)] += 1
+
+    def groups_changed(self) -> None:
+        """As `group_changed`, for all of them."""
+        self.words[FIRST_GROUP_WORD:] += 1
+
+    def answer(self, frame: bytes, body: bytes, codes: int, group_id: str | None = None) -> StandingAnswer:
+        """The answer that was made just now to a request with this body. group_id: whose offsets it tells, if any."""
+        word = WORD_TOPICS if group_id is None else word_of(group_id)
+        values = int(self.words[WORD_TOPICS]), word, int(self.words[word])
+        found = StandingAnswer(frame)
+        found.codes = codes
+        found.terms = _TERMS.pack(*values, codes, len(body)) + body
+        return found
+
+
+def word_of(group_id: str) -> int:
+    """Number of the word that a group shares with others of its hash."""
+    return FIRST_GROUP_WORD + crc32(group_id.encode()) % (STANDING_WORDS - FIRST_GROUP_WORD)

@@ -1,0 +1,105 @@
+"""Conversations in which the same is asked again after everything that changes its answer."""
+
+from typing import Any
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
+from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
+from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kbroker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kbroker.protocol.records import build_batch
+from kbroker.protocol.schema import ZERO_UUID
+from tests.compat.group_requests import commit_request, fetch_request
+from tests.compat.group_talk import Talk
+from tests.peer.eventually import eventually
+
+TIMES = 3
+
+
+def standing_offsets(talk: Talk) -> None:
+    """Offsets of a group that come, move and go, in every version of OffsetFetch that names topics."""
+    talk.create_topic("a", 2)
+    topic, group, other = f"{talk.prefix}-a", talk.group(), talk.group("other")
+
+    def fetched(label: str) -> None:
+        for version in (1, 2, 5, 6, 7, 8, 9):
+            for wanted in ({topic: [0, 1]}, {topic: [0]}, *([None] if version >= 2 else [])):
+                for _ in range(TIMES):
+                    for each in (group, other):
+                        request = fetch_request(each, version, wanted)
+                        talk.ask(f"{label}, fetch v{version}", ApiKey.OFFSET_FETCH, version, request)
+
+    fetched("nothing yet")
+    for offset in range(5):  # from the second one on by the lane
+        talk.ask("commit", ApiKey.OFFSET_COMMIT, 8, commit_request(group, topic, offset))
+        fetched(f"committed {offset}")
+    talk.ask("commit", ApiKey.OFFSET_COMMIT, 8, commit_request(group, topic, 77, partitions=(0, 1)))
+    fetched("both partitions")
+    gone = [OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(1)])]
+    talk.ask("delete offset", ApiKey.OFFSET_DELETE, 0, OffsetDeleteRequest(group, gone))
+    fetched("deleted offset")
+    talk.ask("delete group", ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest([group]))
+    fetched("deleted group")
+    talk.ask("commit", ApiKey.OFFSET_COMMIT, 8, commit_request(group, topic, 5))
+    fetched("a new group")
+    talk.ask("commit", ApiKey.OFFSET_COMMIT, 8, commit_request(other, topic, 6))
+    fetched("another group, too")
+
+
+def standing_topics(talk: Talk) -> None:
+    """A topic that is made, grows, is written to and goes: Metadata, FindCoordinator and ends of logs."""
+    name = f"{talk.prefix}-a"
+
+    def asked(label: str, *, there: bool = True) -> None:
+        for _ in range(TIMES):
+            for version in (1, 4, 9, 12) if there else (4, 9, 12):  # older ones make the topic
+                answer: Any = talk.peer.ask(ApiKey.METADATA, version, _about(name))
+                talk.lines.append((f"{label}, v{version}", talk.level(answer.topics)))
+            for version in (1, 4, 6, 10) if there else ():
+                for isolation in (0, 1):
+                    parts = [ListOffsetsPartition(index, -1, -1) for index in (1, 0)]
+                    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, parts)])
+                    talk.ask(f"{label}, ends v{version}", ApiKey.LIST_OFFSETS, version, request)
+            for version in (1, 4):
+                request = FindCoordinatorRequest(talk.group(), 0, [talk.group()])
+                found: Any = talk.peer.ask(ApiKey.FIND_COORDINATOR, version, request)
+                nodes = [(found.error_code, found.node_id)]
+                nodes += [(each.key, each.error_code, each.node_id) for each in found.coordinators]
+                talk.lines.append((f"{label}, find v{version}", nodes))
+
+    asked("not there", there=False)
+    talk.create_topic("a", 2)
+    asked("made")
+    for count in range(3):
+        _write(talk, name)
+        asked(f"written {count}")
+    grown = CreatePartitionsRequest([CreatePartitionsTopic(name, 4, None)], 30_000)
+    talk.ask("grow", ApiKey.CREATE_PARTITIONS, 3, grown)
+    eventually(lambda: len(talk.peer.ask(ApiKey.METADATA, 12, _about(name)).topics[0].partitions) == 4)  # type: ignore[union-attr]
+    asked("grown")
+    talk.ask("delete", ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest([name], [], 30_000))
+    eventually(lambda: talk.peer.topic_id(name) == ZERO_UUID)
+    asked("deleted", there=False)
+    talk.create_topic("a", 2)
+    asked("made again")
+
+
+def _about(name: str) -> MetadataRequest:
+    return MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
+
+
+def _write(talk: Talk, name: str) -> None:
+    batch = build_batch([(b"k", b"v", (), 1_700_000_000_000)])
+    data = [TopicProduceData(name, talk.peer.topic_id(name), [PartitionProduceData(1, batch)])]
+    talk.ask("write", ApiKey.PRODUCE, 9, ProduceRequest(None, -1, 10_000, data))
+
+
+SCRIPTS = {"standing-offsets": standing_offsets, "standing-topics": standing_topics}

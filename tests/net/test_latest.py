@@ -1,0 +1,147 @@
+"""The ends of logs are told from shared memory; whatever is unusual about a ListOffsets is control's to answer."""
+
+import socket
+import struct
+
+import pytest
+
+from kbroker.ipc import layout as sm
+from kbroker.ipc.messages import ClientRequest
+from kbroker.metrics.layout import ERROR_COUNT, ERRORS, REQUESTS, VERSION_COUNT
+from kbroker.protocol.codec import decode_exact
+from kbroker.protocol.frame import encode_request, parse_response
+from kbroker.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from tests.net.conftest import NodeFactory
+from tests.net.doubles import NetNode, ask
+
+LIST_OFFSETS = 2
+VERSIONS = range(1, 12)
+EPOCH = 7
+Asked = dict[str, list[tuple[int, int, int]]]
+"""topic -> (partition, leader epoch, timestamp)"""
+
+
+@pytest.fixture
+def node(node_factory: NodeFactory) -> NetNode:
+    """Topic t: partition n has high watermark 100 + n and last stable offset 50 + n; u has one partition."""
+
+    def refuse(request: ClientRequest) -> bytes:
+        return struct.pack(">ii", 4, request.correlation_id)
+
+    made: NetNode = node_factory({"t": 3, "u": 1}, answer=refuse)
+    for slot in range(4):
+        made.worker.publish(slot, 100 + slot, 0, 50 + slot)
+        made.shared.slots[slot, sm.SLOT_LEADER_EPOCH] = EPOCH
+    return made
+
+
+def frame(version: int, asked: Asked, replica_id: int = -1, isolation: int = 0) -> bytes:
+    topics = [
+        ListOffsetsTopic(name, [ListOffsetsPartition(*each) for each in parts])
+        for name, parts in asked.items()
+    ]
+    request = ListOffsetsRequest(replica_id, isolation, topics, 30_000)
+    return encode_request(LIST_OFFSETS, version, 42, "test", request)
+
+
+def told(link: socket.socket, version: int, asked: Asked, **how: int) -> dict[str, list[tuple[int, ...]]]:
+    """topic -> (partition, error, timestamp, offset, leader epoch); nothing when control was asked."""
+    answer = ask(link, frame(version, asked, **how))
+    correlation_id, start = parse_response(answer, LIST_OFFSETS, version) if len(answer) > 4 else (42, 0)
+    assert correlation_id == 42
+    if not start:
+        return {}
+    found = decode_exact(ListOffsetsResponse, version, answer, start)
+    assert found.throttle_time_ms == 0
+    return {
+        topic.name: [
+            (p.partition_index, p.error_code, p.timestamp, p.offset, p.leader_epoch) for p in topic.partitions
+        ]
+        for topic in found.topics
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_ends_are_told_in_the_order_of_the_request(node: NetNode, version: int) -> None:
+    link = node.connect()
+    epoch = EPOCH if version >= 4 else -1
+    asked: Asked = {"u": [(0, -1, -1)], "t": [(2, epoch, -1), (0, -1, -1), (1, -1, -1)]}
+    wanted = {"u": [(0, 103)], "t": [(2, 102), (0, 100), (1, 101)]}
+    for isolation in (0, 1) if version >= 2 else (0,):
+        assert told(link, version, asked, isolation=isolation) == {
+            topic: [(index, 0, -1, offset - 50 * isolation, epoch) for index, offset in parts]
+            for topic, parts in wanted.items()
+        }
+    node.worker.publish(0, 5000, 0)
+    assert told(link, version, {"t": [(0, -1, -1)]})["t"][0][3] == 5000
+    assert not node.control.requests
+
+
+@pytest.mark.parametrize(
+    ("asked", "how"),
+    [
+        ({"t": [(0, -1, -2)]}, {}),
+        ({"t": [(0, -1, 1000)]}, {}),
+        ({"t": [(0, -1, -1), (1, -1, -3)]}, {}),
+        ({"t": [(3, -1, -1)]}, {}),
+        ({"t": [(-1, -1, -1)]}, {}),
+        ({"t": [(0, -1, -1), (1, -1, -1), (0, -1, -1)]}, {}),
+        ({"t": [(0, EPOCH - 1, -1)]}, {}),
+        ({"t": [(0, EPOCH + 1, -1)]}, {}),
+        ({"t": [(0, -1, -1)], "absent": [(0, -1, -1)]}, {}),
+        ({"": [(0, -1, -1)]}, {}),
+        ({"t": []}, {}),
+        ({}, {}),
+        ({"t": [(0, -1, -1)]}, {"replica_id": 1}),
+        ({"t": [(0, -1, -1)]}, {"replica_id": -2}),
+        ({"t": [(0, -1, -1)]}, {"isolation": 2}),
+    ],
+)
+def test_what_is_unusual_is_controls(node: NetNode, asked: Asked, how: dict[str, int]) -> None:
+    link = node.connect()
+    for version in (4, 6, 11):
+        assert told(link, version, asked, **how) == {}
+    assert len(node.control.requests) == 3
+
+
+def test_a_topic_named_twice_is_controls(node: NetNode) -> None:
+    once = [ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, -1)]) for _ in range(2)]
+    request = encode_request(LIST_OFFSETS, 6, 1, "test", ListOffsetsRequest(-1, 0, once))
+    assert len(ask(node.connect(), request)) == 4
+    assert len(node.control.requests) == 1
+
+
+@pytest.mark.parametrize("state", [sm.STATE_RECOVERING, sm.STATE_OFFLINE, sm.STATE_DELETED])
+def test_a_log_that_is_not_open_is_controls(node: NetNode, state: int) -> None:
+    node.shared.slots[1, sm.SLOT_STATE] = state
+    assert told(node.connect(), 11, {"t": [(0, -1, -1), (1, -1, -1)]}) == {}
+
+
+def test_a_slot_that_another_partition_has_taken_is_controls(node: NetNode) -> None:
+    node.shared.slots[1, sm.SLOT_GENERATION] += 1
+    assert told(node.connect(), 11, {"t": [(1, -1, -1)]}) == {}
+
+
+@pytest.mark.parametrize("version", [1, 5, 6, 11])
+def test_a_request_that_ends_too_early_is_controls(node: NetNode, version: int) -> None:
+    whole = frame(version, {"t": [(0, -1, -1), (2, -1, -1)]})[4:]
+    asked = 0
+    for end in range(len(whole) - 1, 14, -1):
+        answer = ask(node.connect(), struct.pack(">i", end) + whole[:end])
+        assert len(answer) == 4, f"answered {end} of {len(whole)} bytes"
+        asked += 1
+    assert len(node.control.requests) == asked
+
+
+def test_answers_are_counted(node: NetNode) -> None:
+    link = node.connect()
+    for _ in range(3):
+        told(link, 8, {"t": [(0, -1, -1), (1, -1, -1)]})
+    counted = node.shared.metrics[0]
+    assert counted[REQUESTS + LIST_OFFSETS * VERSION_COUNT + 8] == 3
+    assert counted[ERRORS + LIST_OFFSETS * ERROR_COUNT + 1] == 6
