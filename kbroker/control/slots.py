@@ -18,6 +18,16 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 CODECS = {"producer": -1, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
+def _level(config: TopicConfig) -> int:
+    """compression.{gzip,lz4,zstd}.level of the topic's codec, 0 where it has none."""
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return levels.get(config.compression_type, 0)
+
+
 def slot_flags(config: TopicConfig, internal: bool, replicated: bool) -> int:
     """The FLAG_* word of a partition."""
     return (
@@ -109,6 +119,7 @@ class Slots:
         line[layout.SLOT_TIMESTAMP_BEFORE_MAX_MS] = config.message_timestamp_before_max_ms
         line[layout.SLOT_TIMESTAMP_AFTER_MAX_MS] = config.message_timestamp_after_max_ms
         line[layout.SLOT_COMPRESSION] = CODECS[config.compression_type]
+        line[layout.SLOT_COMPRESSION_LEVEL] = _level(config)
         line[layout.SLOT_MIN_IN_SYNC_REPLICAS] = config.min_insync_replicas
 
     def state(self, slot: int) -> int:

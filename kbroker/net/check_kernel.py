@@ -39,7 +39,7 @@ UNSUPPORTED_COMPRESSION_TYPE = 76
 INVALID_RECORD = 87
 UNKNOWN_TOPIC_ID = 100
 
-DEEP = 1 << 20  # not an error: Python must look at the records or rewrite the batch
+DEEP = 1 << 20  # not an error: Python must decompress and look at the records, or rewrite the batch
 
 ZSTD = 4
 LAST_CODEC = 4
@@ -124,13 +124,13 @@ def check_batch(cx: int, slot: int, address: int, size: int) -> int:
     if load_i64_be(address + rb.PRODUCER_ID) >= 0 and load_i32_be(address + rb.BASE_SEQUENCE) < 0:
         return INVALID_RECORD
     target = get(slot, sm.SLOT_COMPRESSION)
-    if attributes & rb.ATTRIBUTE_LOG_APPEND_TIME or (target >= 0 and target != codec):
+    if codec != 0 or target > 0 or attributes & rb.ATTRIBUTE_LOG_APPEND_TIME:
         return DEEP
-    return _check_records(cx, slot, address, size, codec)
+    return _check_records(cx, slot, address, size)
 
 
 @inlined
-def _check_records(cx: int, slot: int, address: int, size: int, codec: int) -> int:
+def _check_records(cx: int, slot: int, address: int, size: int) -> int:
     flags = get(slot, sm.SLOT_FLAGS)
     compacted = flags & sm.FLAG_COMPACTED != 0
     oldest = -FOREVER
@@ -141,12 +141,6 @@ def _check_records(cx: int, slot: int, address: int, size: int, codec: int) -> i
         after = get(slot, sm.SLOT_TIMESTAMP_AFTER_MAX_MS)
         oldest = now - before if before < FOREVER - now else -FOREVER
         newest = now + after if after < FOREVER - now else FOREVER
-    if codec != 0:
-        base = load_i64_be(address + rb.BASE_TIMESTAMP)
-        largest = load_i64_be(address + rb.MAX_TIMESTAMP)
-        if compacted or base < oldest or base > newest or largest > newest or largest < oldest:
-            return DEEP
-        return NONE
     outcome = walk_records(cx, address, size, compacted, oldest, newest)
     if outcome == WALK_BROKEN:
         return INVALID_RECORD

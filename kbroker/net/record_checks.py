@@ -1,17 +1,19 @@
-"""What the kernel leaves to Python about one produced batch: records with errors of their own, recompression.
+"""What the kernel leaves to Python about one produced batch: compression, records with errors of their own.
 
 Rules and texts of Kafka's LogValidator. Runs in: network; pure.
 """
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kbroker.ipc import layout as sm
 from kbroker.kernels.crc32c import crc32c
+from kbroker.net.check_kernel import FOREVER
+from kbroker.net.record_walk import Demands, Found, walk
 from kbroker.protocol import batch_layout as rb
-from kbroker.protocol.compression import compress, decompress
+from kbroker.protocol.compression import Codec, compress, decompress
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.records import Record, RecordBatch, read_batches, read_records
+from kbroker.protocol.records import Record, RecordBatch, build_batch, read_batches, read_records
 from kbroker.protocol.schema import ProtocolError
 
 NO_TIMESTAMP = -1
@@ -20,7 +22,7 @@ SHOWN_ERRORS = 3
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the partition demands, from its slot. target: codec every batch must have, -1 for any."""
+    """What the partition demands, from its slot. target: codec every batch must have, -1 for any; level: its own."""
 
     partition: str
     compacted: bool
@@ -29,6 +31,7 @@ class Rules:
     after_max_ms: int
     max_message_bytes: int
     target: int
+    level: int
 
     @classmethod
     def of_slot(cls, partition: str, slot: list[int]) -> "Rules":
@@ -42,6 +45,7 @@ class Rules:
             slot[sm.SLOT_TIMESTAMP_AFTER_MAX_MS],
             slot[sm.SLOT_MAX_MESSAGE_BYTES],
             slot[sm.SLOT_COMPRESSION],
+            slot[sm.SLOT_COMPRESSION_LEVEL],
         )
 
 
@@ -57,19 +61,41 @@ class Verdict:
 
 def check(batch_bytes: bytes, rules: Rules, now_ms: int) -> Verdict:
     """Look at every record of one batch whose header the kernel has found in order."""
+    batch = next(read_batches(batch_bytes, check_crc=False))
+    found = walk(batch, batch.data[rb.RECORDS :], _demands(batch, rules, now_ms))
+    if found.error:
+        return Verdict(found.error)
+    if batch.has_log_append_time:  # then that is the time of all of them
+        found = replace(found, largest=batch.max_timestamp)
+    if found.refused or batch.has_log_append_time:
+        verdict = _refused(batch, rules, now_ms)
+        if verdict is not None:
+            return verdict
+    return _rewritten(batch, found, rules)
+
+
+def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
+    """Kafka holds offsets against their order, and skips keys and values, where a compressed batch stays as it is
+    (LogValidator.validateMessagesAndAssignOffsetsCompressed)."""
+    codec = batch.codec if rules.target < 0 else rules.target
+    any_time = rules.log_append_time or batch.has_log_append_time
+    return Demands(
+        oldest=-FOREVER if any_time else max(now_ms - rules.before_max_ms, -FOREVER),
+        newest=FOREVER if any_time else min(now_ms + rules.after_max_ms, FOREVER),
+        need_keys=rules.compacted,
+        ordered=batch.codec == codec != Codec.NONE,
+        sized=batch.codec == Codec.NONE or codec != batch.codec,
+    )
+
+
+def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> Verdict | None:
+    """The errors of a batch's records, one by one; None when they have none."""
     try:
-        batch = next(read_batches(batch_bytes, check_crc=False))
-        records = list(read_records(batch))
-    except (ProtocolError, StopIteration):
+        faults = [_fault(record, batch, rules, now_ms) for record in read_records(batch)]
+    except ProtocolError:
         return Verdict(ErrorCode.INVALID_RECORD)
-    errors = [
-        (index, *fault)
-        for index, record in enumerate(records)
-        if (fault := _fault(record, batch, rules, now_ms)) is not None
-    ]
-    if errors:
-        return _refusal(errors)
-    return _rewritten(batch, records, rules)
+    errors = [(index, *fault) for index, fault in enumerate(faults) if fault is not None]
+    return _refusal(errors) if errors else None
 
 
 def _fault(record: Record, batch: RecordBatch, rules: Rules, now_ms: int) -> tuple[ErrorCode, str] | None:
@@ -107,24 +133,30 @@ def _refusal(errors: list[tuple[int, ErrorCode, str]]) -> Verdict:
     return Verdict(ErrorCode.INVALID_RECORD, text, found)
 
 
-def _rewritten(batch: RecordBatch, records: list[Record], rules: Rules) -> Verdict:
+def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> Verdict:
     """The batch in the codec and with the header that the topic wants."""
     codec = batch.codec if rules.target < 0 else rules.target
-    largest = max((record.timestamp_ms for record in records), default=NO_TIMESTAMP)
     attributes = (batch.attributes & ~rb.ATTRIBUTE_CODEC_MASK & ~rb.ATTRIBUTE_LOG_APPEND_TIME) | codec
-    if attributes == batch.attributes and largest == batch.max_timestamp:
+    if attributes == batch.attributes and found.largest == batch.max_timestamp:
         return Verdict()
     body = bytes(batch.data[rb.RECORDS :])
     if codec != batch.codec:
-        body = compress(codec, bytes(decompress(batch.codec, body)))
+        plain = _counted(batch) if found.disordered else decompress(batch.codec, body)
+        body = compress(codec, bytes(plain), rules.level)
     out = bytearray(batch.data[: rb.RECORDS]) + body
     if len(out) > rules.max_message_bytes:
         return Verdict(ErrorCode.MESSAGE_TOO_LARGE)
     struct.pack_into(">i", out, rb.LENGTH, len(out) - rb.LENGTH_OVERHEAD)
     struct.pack_into(">h", out, rb.ATTRIBUTES, attributes)
-    struct.pack_into(">q", out, rb.MAX_TIMESTAMP, largest)
+    struct.pack_into(">q", out, rb.MAX_TIMESTAMP, found.largest)
     struct.pack_into(">I", out, rb.CRC, crc32c(memoryview(out)[rb.ATTRIBUTES :]))
     return Verdict(data=bytes(out))
+
+
+def _counted(batch: RecordBatch) -> bytes:
+    """The records section in plain, with offset deltas that count up from 0."""
+    records = [(one.key, one.value, one.headers, one.timestamp_ms) for one in read_records(batch)]
+    return build_batch(records)[rb.RECORDS :]
 
 
 def _java_long(value: int) -> int:

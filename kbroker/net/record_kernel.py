@@ -1,6 +1,6 @@
 """Walk over the records of an uncompressed batch: structure, timestamps, keys (Kafka's DefaultRecord.readFrom).
 
-Kafka reads every record of a produced batch before it appends; so do we where that needs no decompression.
+Kafka reads every record of a produced batch before it appends. Compressed ones: `partial_record_kernel`.
 """
 
 from kbroker.kernels.jit import inlined

@@ -54,7 +54,8 @@ def test_a_written_slot_carries_what_appends_are_checked_against() -> None:
     slots.write(
         partition(1, 5, worker=3),
         config(cleanup_policy="compact", message_timestamp_type="LogAppendTime", write_caching="false",
-               max_message_bytes="77", compression_type="zstd"),
+               max_message_bytes="77", compression_type="zstd",
+               compression_zstd_level="7"),
         internal=True,
     )  # fmt: skip
     line = table[1]
@@ -62,6 +63,7 @@ def test_a_written_slot_carries_what_appends_are_checked_against() -> None:
     assert line[layout.SLOT_OWNER] == 3
     assert line[layout.SLOT_MAX_MESSAGE_BYTES] == 77
     assert line[layout.SLOT_COMPRESSION] == 4
+    assert line[layout.SLOT_COMPRESSION_LEVEL] == 7
     assert line[layout.SLOT_FLAGS] == (
         layout.FLAG_COMPACTED | layout.FLAG_LOG_APPEND_TIME | layout.FLAG_DURABLE | layout.FLAG_INTERNAL
     )

@@ -11,6 +11,7 @@ from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kbroker.protocol.records import build_batch, read_all, read_batches
+from tests.net.compressed_cases import CODECS, alike
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import ask, read_frame
 from tests.net.produce_cases import CASES, GOOD, resealed
@@ -43,6 +44,15 @@ def test_each_batch_fault_has_kafkas_error(node_factory: NodeFactory) -> None:
     link = node.connect()
     found = {name: produce(link, data, version).error_code for name, (data, version, _) in CASES.items()}
     assert found == {name: error for name, (_, _, error) in CASES.items()}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_compressed_records_are_looked_at(node_factory: NodeFactory, codec: Codec) -> None:
+    node = node_factory({"t": 1})
+    link = node.connect()
+    cases = alike(codec)
+    found = {name: produce(link, data).error_code for name, (data, _) in cases.items()}
+    assert found == {name: error for name, (_, error) in cases.items()}
 
 
 def test_a_refused_batch_does_not_touch_the_others(node_factory: NodeFactory) -> None:
