@@ -321,8 +321,8 @@ class NetworkProcess:
             version = int.from_bytes(head[2:4], "big", signed=True)
             self.refuse(connection, f"a Produce request v{version} of {length} bytes can not be parsed")
 
-    def _on_deep(self, row: int, result: int, reason: int, _: int) -> None:
-        self.checks.take(row, result, reason, wall_clock_ms())
+    def _on_deep(self, _: int, result: int, reason: int, __: int) -> None:
+        self.checks.take(result, reason, wall_clock_ms())
 
     def _on_unverified(self, row: int, result: int, verified_at: int, _: int) -> None:
         self.transactions.take(row, result, verified_at)

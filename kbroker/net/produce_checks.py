@@ -1,11 +1,15 @@
 """Produce requests that need Python: batches with records to look at, entries for a full ring, answers with texts.
 
-Runs in: network. Owner: the process. While a batch is looked at, its connection takes no further request, so that a
-later batch of the same producer can not overtake it.
+Runs in: network, threads of it for batches that take long. Owner: the process. While a batch is looked at, its
+connection takes no further request, so that a later batch of the same producer can not overtake it.
 """
 
+import asyncio
+import logging
 import struct
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 from kbroker.ipc import layout as sm
 from kbroker.net import layout as nl
@@ -16,6 +20,7 @@ from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.pump_kernel import wake_workers
 from kbroker.net.queue_kernel import settle_checked
 from kbroker.net.record_checks import Rules, Verdict, check
+from kbroker.net.record_walk import TooLong
 from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.codec import decode
@@ -30,6 +35,11 @@ from kbroker.protocol.messages.produce import (
 )
 
 CHECKED = 0  # EV_B of a batch that only found no room in its ring
+AT_ONCE_BYTES = 8 << 10
+"""A batch of no more may be looked at by the loop: a fifth of a millisecond."""
+THREADS = 2
+
+log = logging.getLogger(__name__)
 
 
 class ProduceChecks:
@@ -39,9 +49,10 @@ class ProduceChecks:
         self._context = context
         self._topics = topics
         self._on_settled = on_settled
-        self._waiting: list[tuple[int, int]] = []  # (connection row, result) without room in ring or arena
+        self._threads = ThreadPoolExecutor(THREADS, "record-checks")  # starts none before there is work
+        self._waiting: list[int] = []  # results without room in ring or arena
         self._rewritten: dict[int, bytes] = {}  # result -> batch that has no place in the arena yet
-        self._left: dict[int, int] = {}  # connection row -> results not decided
+        self._left: dict[int, int] = {}  # request -> results not decided
         self._verdicts: dict[int, Verdict] = {}  # refused results, for their answers
 
     @property
@@ -49,32 +60,64 @@ class ProduceChecks:
         """Whether something waits for room."""
         return bool(self._waiting)
 
-    def take(self, row: int, result: int, reason: int, now_ms: int) -> None:
+    def take(self, result: int, reason: int, now_ms: int) -> None:
         """A batch that the kernel left to us."""
-        self._left[row] = self._left.get(row, 0) + 1
-        if reason != CHECKED:
-            words = self._context.results[result]
-            address, length, slot = (int(words[i]) for i in (nl.RS_ADDRESS, nl.RS_LENGTH, nl.RS_SLOT))
-            data = bytes(self._context.arena_bytes[address : address + length])
-            known = self._topics.by_slot.get(slot)
-            name = f"{known[0].name}-{known[1].index}" if known else "?"
-            verdict = check(data, Rules.of_slot(name, self._context.shared.slots[slot].tolist()), now_ms)
-            if verdict.error:
-                self._refuse(row, result, verdict)
+        request = self._request(result)
+        self._left[request] = self._left.get(request, 0) + 1
+        if reason == CHECKED:
+            self._waiting.append(result)
+            return
+        words = self._context.results[result]
+        address, length, slot = (int(words[i]) for i in (nl.RS_ADDRESS, nl.RS_LENGTH, nl.RS_SLOT))
+        data = bytes(self._context.arena_bytes[address : address + length])
+        known = self._topics.by_slot.get(slot)
+        name = f"{known[0].name}-{known[1].index}" if known else "?"
+        rules = Rules.of_slot(name, self._context.shared.slots[slot].tolist())
+        if length <= AT_ONCE_BYTES:
+            try:
+                self._checked(result, check(data, rules, now_ms, at_once=True))
                 return
-            if verdict.data is not None:
-                self._rewritten[result] = verdict.data
-        self._waiting.append((row, result))
+            except TooLong:
+                pass
+        looking = self._threads.submit(check, data, rules, now_ms)
+        looking.add_done_callback(partial(self._tell, asyncio.get_running_loop(), result))
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, result: int, looking: "Future[Verdict]") -> None:
+        """Runs in: a thread."""
+        loop.call_soon_threadsafe(self._looked, result, looking)
+
+    def _looked(self, result: int, looking: "Future[Verdict]") -> None:
+        """A thread has looked at a batch."""
+        if (error := looking.exception()) is not None:
+            log.error("a batch could not be looked at", exc_info=error)
+        self._checked(result, Verdict(ErrorCode.UNKNOWN_SERVER_ERROR) if error else looking.result())
+        self.push_waiting()
+
+    def _checked(self, result: int, verdict: Verdict) -> None:
+        if verdict.error:
+            self._refuse(result, verdict)
+            return
+        if verdict.data is not None:
+            self._rewritten[result] = verdict.data
+        self._waiting.append(result)
 
     def push_waiting(self) -> None:
         """Push what has room now."""
         waiting, self._waiting = self._waiting, []
-        for row, result in waiting:
+        for result in waiting:
+            request = self._request(result)
             if not self._placed(result) or not push_checked(self._context.address, result):
-                self._waiting.append((row, result))
+                self._waiting.append(result)
             else:
-                self._decided(row)
+                self._decided(request)
         wake_workers(self._context.address)
+
+    def close(self) -> None:
+        """The process ends: nobody waits for what is being looked at."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _request(self, result: int) -> int:
+        return int(self._context.results[result, nl.RS_REQUEST])
 
     def _placed(self, result: int) -> bool:
         """Whether the batch is in the arena, where the IO worker reads it."""
@@ -92,16 +135,17 @@ class ProduceChecks:
         del self._rewritten[result]
         return True
 
-    def _refuse(self, row: int, result: int, verdict: Verdict) -> None:
+    def _refuse(self, result: int, verdict: Verdict) -> None:
         words = self._context.results[result]
+        request = self._request(result)
         if verdict.message is not None:
             self._verdicts[result] = verdict
-            self._context.requests[words[nl.RS_REQUEST], nl.RQ_PYTHON] = 1
+            self._context.requests[request, nl.RQ_PYTHON] = 1
         slot = int(words[nl.RS_SLOT])
         known = verdict.error is not ErrorCode.MESSAGE_TOO_LARGE
         log_start = int(self._context.shared.slots[slot, sm.SLOT_LOG_START]) if known else -1
         settle_checked(self._context.address, result, int(verdict.error), log_start)
-        self._decided(row)
+        self._decided(request)
 
     def refuse_unverified(self, result: int, code: int, text: str | None) -> None:
         """Control does not let a transactional batch begin a transaction."""
@@ -110,11 +154,13 @@ class ProduceChecks:
             self._context.requests[self._context.results[result, nl.RS_REQUEST], nl.RQ_PYTHON] = 1
         settle_checked(self._context.address, result, code, -1)
 
-    def _decided(self, row: int) -> None:
-        self._left[row] -= 1
-        if not self._left[row]:
-            del self._left[row]
-            self._on_settled(row)
+    def _decided(self, request: int) -> None:
+        self._left[request] -= 1
+        if not self._left[request]:
+            del self._left[request]
+            row = int(self._context.requests[request, nl.RQ_CONNECTION])
+            if row >= 0:  # else the connection has gone, and its row may be another's
+                self._on_settled(row)
 
     def answer(self, number: int, throttle_ms: int = 0) -> bytes | None:
         """The framed answer to a complete request; None for acks=0."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from kbroker.ipc import layout as sm
 from kbroker.kernels.crc32c import crc32c
 from kbroker.net.check_kernel import FOREVER
-from kbroker.net.record_walk import Demands, Found, walk
+from kbroker.net.record_walk import Demands, Found, TooLong, walk
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec, compress, decompress
 from kbroker.protocol.errors import ErrorCode
@@ -17,12 +17,13 @@ from kbroker.protocol.records import Record, RecordBatch, build_batch, read_batc
 from kbroker.protocol.schema import ProtocolError
 
 NO_TIMESTAMP = -1
+ANY_CODEC = -1
 SHOWN_ERRORS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the partition demands, from its slot. target: codec every batch must have, -1 for any; level: its own."""
+    """What the partition demands, from its slot. target: codec every batch must have, or ANY_CODEC; level: its own."""
 
     partition: str
     compacted: bool
@@ -59,10 +60,14 @@ class Verdict:
     data: bytes | None = None
 
 
-def check(batch_bytes: bytes, rules: Rules, now_ms: int) -> Verdict:
-    """Look at every record of one batch whose header the kernel has found in order."""
+def check(batch_bytes: bytes, rules: Rules, now_ms: int, at_once: bool = False) -> Verdict:
+    """Look at every record of one batch whose header the kernel has found in order.
+
+    at_once: raises TooLong where a loop that others wait for should not do it."""
     batch = next(read_batches(batch_bytes, check_crc=False))
-    found = walk(batch, batch.data[rb.RECORDS :], _demands(batch, rules, now_ms))
+    if at_once and rules.target not in (ANY_CODEC, batch.codec):
+        raise TooLong
+    found = walk(batch, batch.data[rb.RECORDS :], _demands(batch, rules, now_ms), at_once)
     if found.error:
         return Verdict(found.error)
     if batch.has_log_append_time:  # then that is the time of all of them
@@ -77,7 +82,7 @@ def check(batch_bytes: bytes, rules: Rules, now_ms: int) -> Verdict:
 def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
     """Kafka holds offsets against their order, and skips keys and values, where a compressed batch stays as it is
     (LogValidator.validateMessagesAndAssignOffsetsCompressed)."""
-    codec = batch.codec if rules.target < 0 else rules.target
+    codec = batch.codec if rules.target == ANY_CODEC else rules.target
     any_time = rules.log_append_time or batch.has_log_append_time
     return Demands(
         oldest=-FOREVER if any_time else max(now_ms - rules.before_max_ms, -FOREVER),
@@ -135,7 +140,7 @@ def _refusal(errors: list[tuple[int, ErrorCode, str]]) -> Verdict:
 
 def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> Verdict:
     """The batch in the codec and with the header that the topic wants."""
-    codec = batch.codec if rules.target < 0 else rules.target
+    codec = batch.codec if rules.target == ANY_CODEC else rules.target
     attributes = (batch.attributes & ~rb.ATTRIBUTE_CODEC_MASK & ~rb.ATTRIBUTE_LOG_APPEND_TIME) | codec
     if attributes == batch.attributes and found.largest == batch.max_timestamp:
         return Verdict()

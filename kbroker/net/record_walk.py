@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbroker.net import partial_record_kernel as pr
-from kbroker.protocol.compression import LZ4_FLAGS, Codec, pieces
+from kbroker.protocol.compression import LZ4_FLAGS, PIECE_BYTES, Codec, pieces
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import RecordBatch
 from kbroker.protocol.schema import ProtocolError
 
+AT_ONCE_BYTES = 128 << 10
 LZ4_INDEPENDENT = 0x60
 """Version 1, and blocks that need none before them: what Kafka's reader of lz4 asks of a frame."""
 
@@ -40,8 +41,12 @@ class Found:
     largest: int = -1
 
 
-def walk(batch: RecordBatch, body: memoryview, demands: Demands) -> Found:
-    """Look at every record. body: the batch behind its header, as it came."""
+class TooLong(Exception):
+    """Decompressed, a batch is longer than AT_ONCE_BYTES."""
+
+
+def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool = False) -> Found:
+    """Look at every record. body: the batch behind its header, as it came. at_once: raises TooLong."""
     words = np.zeros(pr.PARTIAL_WORDS, np.int64)
     words[pr.PR_LEFT] = batch.record_count
     words[pr.PR_BASE_TIMESTAMP] = batch.base_timestamp
@@ -53,7 +58,9 @@ def walk(batch: RecordBatch, body: memoryview, demands: Demands) -> Found:
         return Found(ErrorCode.UNKNOWN_SERVER_ERROR)
     rest = b""
     try:
-        for piece in pieces(batch.codec, body):
+        for piece in pieces(batch.codec, body, AT_ONCE_BYTES if at_once else PIECE_BYTES):
+            if at_once and len(piece) >= AT_ONCE_BYTES:
+                raise TooLong
             outcome, rest = _take(words, rest + piece if rest else piece)
             if outcome < 0:
                 broken = outcome == pr.BROKEN

@@ -108,6 +108,7 @@ async def _serve(
     await _drain(upkeep, fetches)
     await process.tls.drain()
     process.senders.stop()
+    process.checks.close()
     control.close()
 
 

@@ -89,8 +89,10 @@ def decompress(codec: int, data: bytes | memoryview, max_bytes: int = MAX_BYTES)
     return found[0] if len(found) == 1 else b"".join(found)
 
 
-def pieces(codec: int, data: bytes | memoryview) -> Iterator[bytes | memoryview]:
-    """The records section of a batch in plain, PIECE_BYTES or less at a time (of raw snappy and of NONE: all of it).
+def pieces(
+    codec: int, data: bytes | memoryview, most_bytes: int = PIECE_BYTES
+) -> Iterator[bytes | memoryview]:
+    """The records section of a batch in plain, `most_bytes` or less at a time (snappy: block by block).
 
     What follows the end of a gzip or lz4 stream is not looked at, as by Kafka's readers. ProtocolError when damaged."""
     if codec == Codec.NONE:
@@ -99,17 +101,17 @@ def pieces(codec: int, data: bytes | memoryview) -> Iterator[bytes | memoryview]
     if codec not in _PIECES:
         raise ProtocolError(f"there is no compression codec {codec}")
     try:
-        yield from _PIECES[codec](data)
+        yield from _PIECES[codec](data, most_bytes)
     except (zlib.error, cramjam.DecompressionError, RuntimeError, EOFError, zstandard.ZstdError) as error:
         raise ProtocolError(f"{Codec(codec).name.lower()} data is damaged: {error}") from error
 
 
-def _gzip_pieces(data: bytes | memoryview) -> Iterator[bytes]:
+def _gzip_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
     rest = bytes(data)
     while True:
         unpacker = zlib.decompressobj(GZIP)
         while not unpacker.eof:
-            piece = unpacker.decompress(rest, PIECE_BYTES)
+            piece = unpacker.decompress(rest, most_bytes)
             rest = unpacker.unconsumed_tail
             if not piece and not unpacker.eof:
                 raise ProtocolError("gzip data is truncated")
@@ -128,7 +130,7 @@ def _compress_xerial(data: bytes) -> bytes:
     return bytes(out)
 
 
-def _snappy_pieces(data: bytes | memoryview) -> Iterator[bytes]:
+def _snappy_pieces(data: bytes | memoryview, _: int) -> Iterator[bytes]:
     raw = bytes(data)
     if not raw.startswith(XERIAL_MAGIC):
         yield _unpack_snappy(raw)
@@ -160,28 +162,28 @@ def _unpack_snappy(raw: bytes) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(raw))
 
 
-def _lz4_pieces(data: bytes | memoryview) -> Iterator[bytes]:
+def _lz4_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
     said_size = (
         len(data) > LZ4_FLAGS and data[LZ4_FLAGS] & LZ4_CONTENT_SIZE
     )  # and would be given that much memory
-    if len(data) * LZ4_MOST <= PIECE_BYTES and not said_size:
+    if len(data) * LZ4_MOST <= most_bytes and not said_size:
         yield lz4.frame.decompress(data)  # a quarter of the time that small frames take with a bound
         return
     unpacker = lz4.frame.LZ4FrameDecompressor()
-    piece: bytes = unpacker.decompress(data, PIECE_BYTES)
+    piece: bytes = unpacker.decompress(data, most_bytes)
     while piece:
         yield piece
-        piece = b"" if unpacker.eof or unpacker.needs_input else unpacker.decompress(b"", PIECE_BYTES)
+        piece = b"" if unpacker.eof or unpacker.needs_input else unpacker.decompress(b"", most_bytes)
     if not unpacker.eof:
         raise ProtocolError("lz4 data is truncated")
 
 
-def _zstd_pieces(data: bytes | memoryview) -> Iterator[bytes]:
+def _zstd_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
     _check_zstd_frames(memoryview(data))
     if not hasattr(_contexts, "zstd"):
         _contexts.zstd = zstandard.ZstdDecompressor()  # making one takes four times as long as a small batch
     reader = _contexts.zstd.stream_reader(data, read_across_frames=True)
-    while piece := reader.read(PIECE_BYTES):
+    while piece := reader.read(most_bytes):
         yield piece
 
 
@@ -202,7 +204,7 @@ def _check_zstd_frames(data: memoryview) -> None:
         raise ProtocolError("zstd data is truncated")
 
 
-_PIECES: Final[Mapping[int, Callable[[bytes | memoryview], Iterator[bytes]]]] = {
+_PIECES: Final[Mapping[int, Callable[[bytes | memoryview, int], Iterator[bytes]]]] = {
     Codec.GZIP: _gzip_pieces,
     Codec.SNAPPY: _snappy_pieces,
     Codec.LZ4: _lz4_pieces,

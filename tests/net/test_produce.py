@@ -1,6 +1,8 @@
 """Produce through a network process: every check, every version, order, acks."""
 
+import os
 import struct
+import time
 
 import pytest
 
@@ -53,6 +55,41 @@ def test_compressed_records_are_looked_at(node_factory: NodeFactory, codec: Code
     cases = alike(codec)
     found = {name: produce(link, data).error_code for name, (data, _) in cases.items()}
     assert found == {name: error for name, (_, error) in cases.items()}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_large_compressed_batches_keep_their_order(node_factory: NodeFactory, codec: Codec) -> None:
+    """Threads look at the large ones, the loop at the small ones; a connection's batches are appended as they came."""
+    node = node_factory({"t": 1})
+    links = [node.connect() for _ in range(4)]
+    sizes = (200_000, 10, 100_000, 50, 200_000, 1)
+    for link in links:
+        frames = [
+            produce_frame(
+                batch(os.urandom(16) * (size // 16 + 1), count=count + 1, codec=codec), number=count
+            )
+            for count, size in enumerate(sizes)
+        ]
+        link.sendall(b"".join(frames))
+    for link in links:
+        offsets = [read_produce(read_frame(link), 7).responses[0].partition_responses[0] for _ in sizes]
+        assert [part.error_code for part in offsets] == [0] * len(sizes)
+        assert sorted(part.base_offset for part in offsets) == [part.base_offset for part in offsets]
+    assert sum(count for _, _, count in node.worker.batches) == len(links) * sum(range(1, len(sizes) + 1))
+
+
+def test_a_client_that_leaves_while_its_batch_is_looked_at_is_no_bother(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1})
+    data = batch(bytes(50_000_000), codec=Codec.ZSTD)
+    for _ in range(5):
+        link = node.connect()
+        link.sendall(produce_frame(data))
+        link.close()
+        assert produce(node.connect(), GOOD).error_code == 0
+    deadline = time.monotonic() + 20
+    while len(node.worker.batches) < 10 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(node.worker.batches) == 10
 
 
 def test_a_refused_batch_does_not_touch_the_others(node_factory: NodeFactory) -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.net.record_walk import Demands, Found, walk
+from kbroker.net import record_walk
+from kbroker.net.record_walk import AT_ONCE_BYTES, Demands, Found, TooLong, walk
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol import compression
 from kbroker.protocol.compression import Codec
@@ -30,7 +31,7 @@ RECORDS = st.lists(
 
 def found(data: bytes, demands: Demands = ANY_TIME, piece_bytes: int = 1 << 20) -> Found:
     batch = next(read_batches(data, check_crc=False))
-    with mock.patch.object(compression, "PIECE_BYTES", piece_bytes):
+    with mock.patch.object(record_walk, "PIECE_BYTES", piece_bytes):
         return walk(batch, batch.data[rb.RECORDS :], demands)
 
 
@@ -81,8 +82,8 @@ def test_huge_records_of_a_small_batch_are_not_kept() -> None:
     sizes = []
     pieces = compression.pieces
 
-    def counted(codec: int, body: bytes) -> object:
-        for piece in pieces(codec, body):
+    def counted(codec: int, body: bytes, most_bytes: int) -> object:
+        for piece in pieces(codec, body, most_bytes):
             sizes.append(len(piece))
             yield piece
 
@@ -95,3 +96,19 @@ def test_huge_records_of_a_small_batch_are_not_kept() -> None:
 def test_a_varint_without_an_end_is_damage() -> None:
     data = with_body(build_batch([(b"k", b"v", (), 5)]), b"\xff" * 30)
     assert found(data).error == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_long_when_decompressed_is_left_to_a_thread(codec: Codec) -> None:
+    for size, too_long in (
+        (1000, False),
+        (AT_ONCE_BYTES * 3, codec != Codec.SNAPPY),
+    ):  # whose blocks are small
+        batch = next(read_batches(build_batch([(b"k", bytes(size), (), 5)], codec=codec)))
+        body = batch.data[rb.RECORDS :]
+        if too_long:
+            with pytest.raises(TooLong):
+                walk(batch, body, ANY_TIME, at_once=True)
+        else:
+            assert walk(batch, body, ANY_TIME, at_once=True) == Found(largest=5)
+        assert walk(batch, body, ANY_TIME) == Found(largest=5)
