@@ -18,7 +18,6 @@ from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition
 from kbroker.ipc import layout
-from kbroker.log.epochs import earliest_epoch
 from kbroker.log.timestamps import locate_timestamp, max_timestamp
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -41,7 +40,7 @@ FIRST_VERSION = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-AT_ONCE = (LATEST, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
+AT_ONCE = (LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
 READ_COMMITTED = 1
 CONSUMER = -1
 NOTHING = -1
@@ -168,22 +167,22 @@ def _limit(words: Any, consumer: bool, committed: bool) -> int:
 
 def _look(broker: Broker, partition: Partition, timestamp: int, consumer: bool, committed: bool) -> Found:
     """What shared memory says."""
+    words = broker.slots.group(partition.slot)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        epoch = broker.slots.word(partition.slot, layout.SLOT_START_EPOCH)
+        return Found(NOTHING, int(words[layout.SLOT_LOG_START]), epoch)
     if timestamp != LATEST:
         return Found()
-    words = broker.slots.group(partition.slot)
     return Found(NOTHING, _limit(words, consumer, committed), int(words[layout.SLOT_LEADER_EPOCH]))
 
 
 async def _find(
     broker: Broker, partition: Partition, timestamp: int, consumer: bool, committed: bool
 ) -> Found:
-    """The offset of a timestamp or of the beginning, out of the log."""
+    """The offset of a timestamp, out of the log."""
     words = broker.slots.group(partition.slot)
     start = int(words[layout.SLOT_LOG_START])
     limit = _limit(words, consumer, committed)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        epoch = await broker.logs.read(partition.folder, lambda reader: earliest_epoch(reader.folder, start))
-        return Found(NOTHING, start, epoch)
     end = (int(words[layout.SLOT_HW_BASE]), int(words[layout.SLOT_HW_POSITION]))
     version = int(words[layout.SLOT_SEGMENTS_VERSION])
     if timestamp == MAX_TIMESTAMP:

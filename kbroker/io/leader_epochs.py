@@ -72,6 +72,11 @@ class LeaderEpochs:
         end = self._entries[following][1]
         return (epoch if following == 0 else self._entries[following - 1][0]), end
 
+    def at(self, offset: int) -> int:
+        """The epoch that an offset belongs to, -1 when it is older than all that are known."""
+        following = bisect_right(self._entries, offset, key=_start)
+        return self._entries[following - 1][0] if following else -1
+
     def truncate_from_end(self, end_offset: int) -> bool:
         """Forget epochs that begin at or after the log's end; True when there were some."""
         kept = bisect_left(self._entries, end_offset, key=_start)

@@ -380,6 +380,7 @@ class OpenLog:
             self.words,
             self.row,
             self.log_start,
+            self.epochs.at(self.log_start),
             len(self._closed) + 1,
             state=state,
             high_watermark=high_watermark,

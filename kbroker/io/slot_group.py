@@ -14,6 +14,7 @@ def publish(
     words: Words,
     row: Words,
     log_start: int,
+    start_epoch: int,
     segments: int,
     *,
     state: int | None = None,
@@ -25,13 +26,14 @@ def publish(
 ) -> None:
     """Write the whole group from an append row.
 
-    state, high_watermark and durable stay when not given. high_watermark_place: (segment base, position) of a
-    high watermark below the log's end. changed: the list of segment files changed; changing: it is about to, and until
-    then it is neither the old nor the new one (the version is odd).
+    start_epoch: leader epoch of the log start offset. state, high_watermark and durable stay when not given.
+    high_watermark_place: (segment base, position) of a high watermark below the log's end. changed: the list of segment
+    files changed; changing: it is about to, and until then it is neither the old nor the new one (the version is odd).
     """
     fields = {
         layout.SLOT_LEADER_EPOCH: int(row[ar.ROW_LEADER_EPOCH]),
         layout.SLOT_LOG_START: log_start,
+        layout.SLOT_START_EPOCH: start_epoch,
         layout.SLOT_LOG_END: int(row[ar.ROW_NEXT_OFFSET]),
         layout.SLOT_ACTIVE_BASE: int(row[ar.ROW_BASE_OFFSET]),
         layout.SLOT_ACTIVE_END: int(row[ar.ROW_POSITION]),

@@ -26,4 +26,5 @@ def finish_transaction(partition: Partition, producers: ProducerTable, marker: M
         partition.index_aborted(AbortedTransaction(marker.producer_id, first_offset, end, stable))
     partition.row[ar.ROW_FIRST_UNSTABLE] = first_unstable
     partition.row[ar.ROW_LAST_TXN_END] = marker.append.last_offset
-    publish(partition.words, partition.row, partition.log_start, len(partition.base_offsets))
+    start = partition.log_start
+    publish(partition.words, partition.row, start, partition.epochs.at(start), len(partition.base_offsets))

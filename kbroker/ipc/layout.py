@@ -39,6 +39,9 @@ SLOT_MIN_IN_SYNC_REPLICAS = 23
 SLOT_WAITERS = 24  # bit p: process p (arena owner number) wants a wake-up when this slot advances
 # of the IO worker's group, too: no record behind this offset belongs to an aborted transaction; -1: none at all does
 SLOT_LAST_ABORTED = 25
+SLOT_START_EPOCH = (
+    27  # of the IO worker's group, too: leader epoch of the log start offset, -1: of no known one
+)
 # set by control, as line 2 is, which has no room left
 SLOT_COMPRESSION_LEVEL = 26  # of SLOT_COMPRESSION, as the topic has it
 

@@ -13,13 +13,3 @@ def read_epochs(folder: str) -> list[tuple[int, int]]:
         return [(int(epoch), int(start)) for epoch, start in (line.split() for line in lines if line.strip())]
     except (OSError, ValueError):
         return []
-
-
-def earliest_epoch(folder: str, log_start: int) -> int:
-    """Leader epoch of the log start offset (UnifiedLog: only when the earliest entry is not above it), else -1."""
-    epoch = NO_EPOCH
-    for number, start in read_epochs(folder):
-        if start > log_start:
-            break
-        epoch = number
-    return epoch

@@ -1,4 +1,4 @@
-"""ListOffsets for the ends of logs (timestamp -1), answered from the slots; everything else of it is control's."""
+"""ListOffsets for both ends of logs, answered from the slots; everything else of it is control's."""
 
 from kbroker.ipc import layout as sm
 from kbroker.kernels.jit import inlined
@@ -39,7 +39,10 @@ WITH_ISOLATION = 2  # and throttle time
 WITH_EPOCHS = 4
 FLEXIBLE = 6
 WITH_TIMEOUT = 10
+WITH_LOCAL = 8
 LATEST = -1
+EARLIEST = -2
+EARLIEST_LOCAL = -4  # the same where nothing is tiered
 CONSUMER = -1
 READ_COMMITTED = 1
 MOST_TOPICS = 64
@@ -48,7 +51,7 @@ MOST_UNORDERED = 64  # partitions of a topic that may come in any order
 
 
 @inlined
-def _end_of(cx: int, topic: int, index: int, epoch: int, committed: bool) -> bool:
+def _end_of(cx: int, topic: int, index: int, epoch: int) -> bool:
     """Whether a partition can be answered without any error; its slot is in the snapshot then."""
     if index < 0 or index >= get(topic, TP_COUNT):
         return False
@@ -93,9 +96,9 @@ def _topic(
             return -1, 0, 0
         index = load_i32_be(position)
         epoch = load_i32_be(position + 4) if version >= WITH_EPOCHS else -1
-        if load_i64_be(position + asked_bytes - 8) != LATEST or not _end_of(
-            cx, topic, index, epoch, committed
-        ):
+        end_asked = load_i64_be(position + asked_bytes - 8)
+        earliest = end_asked == EARLIEST or (end_asked == EARLIEST_LOCAL and version >= WITH_LOCAL)
+        if not (earliest or end_asked == LATEST) or not _end_of(cx, topic, index, epoch):
             return -1, 0, 0
         if index <= highest and (count > MOST_UNORDERED or _asked_before(entries, number, stride, index)):
             return -1, 0, 0
@@ -104,9 +107,10 @@ def _topic(
         store_i32_be(out, index)
         store_i16_be(out + 4, 0)
         store_i64_be(out + 6, -1)
-        store_i64_be(out + 14, get(snap, sm.SLOT_LAST_STABLE if committed else sm.SLOT_HIGH_WATERMARK))
+        last = sm.SLOT_LAST_STABLE if committed else sm.SLOT_HIGH_WATERMARK
+        store_i64_be(out + 14, get(snap, sm.SLOT_LOG_START if earliest else last))
         if version >= WITH_EPOCHS:
-            store_i32_be(out + 22, get(snap, sm.SLOT_LEADER_EPOCH))
+            store_i32_be(out + 22, get(snap, sm.SLOT_START_EPOCH if earliest else sm.SLOT_LEADER_EPOCH))
         out += stride
         if compact:
             store_u8(out - 1, 0)

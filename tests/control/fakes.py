@@ -88,7 +88,7 @@ class FakeWorker:
         self.opened[call.slot] = call
         line = self.shared.slots[call.slot]
         line[: layout.SLOT_GENERATION] = 0
-        line[layout.SLOT_LEADER_EPOCH] = call.leader_epoch
+        line[layout.SLOT_LEADER_EPOCH] = line[layout.SLOT_START_EPOCH] = call.leader_epoch
         line[layout.SLOT_MAX_TIMESTAMP] = -1
         (folder / files.LEADER_EPOCH_CHECKPOINT).write_text(f"0\n1\n{call.leader_epoch} 0\n")
         Path(files.path(str(folder), 0, files.LOG)).touch()

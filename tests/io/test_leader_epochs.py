@@ -105,3 +105,11 @@ def test_clearing_reaches_the_disk(tmp_path: Path) -> None:
     epochs = LeaderEpochs(str(tmp_path), [(2, 5)])
     epochs.clear()
     assert checkpoint.read_leader_epochs(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("offset", "epoch"), [(0, -1), (4, -1), (5, 2), (9, 2), (10, 4), (19, 4), (20, 6), (99, 6)]
+)
+def test_the_epoch_of_an_offset(tmp_path: Path, offset: int, epoch: int) -> None:
+    assert LeaderEpochs(str(tmp_path), [(2, 5), (4, 10), (6, 20)]).at(offset) == epoch
+    assert LeaderEpochs(str(tmp_path)).at(offset) == -1

@@ -111,3 +111,19 @@ def test_the_checkpointed_log_start_holds_after_a_restart(tmp_path: Path) -> Non
     log.partition.delete_records(3)
     log.reopen(log_start=3)
     assert offsets(log) == [3, 4]
+
+
+def test_the_slot_tells_the_leader_epoch_of_the_log_start(tmp_path: Path) -> None:
+    """ListOffsets answers it with the earliest offset."""
+    log = Log(tmp_path, topic_config(**small()))
+    log.open(epoch=3)
+    for _ in range(4):
+        log.append(batch(0, [b"x" * 100]))
+    log.reopen(epoch=5, log_start=0)
+    for _ in range(4):
+        log.append(batch(0, [b"x" * 100]))
+    told = [int(log.words[layout.SLOT_START_EPOCH])]
+    for start in (3, 4, 6):
+        log.partition.delete_records(start)
+        told.append(int(log.words[layout.SLOT_START_EPOCH]))
+    assert told == [3, 3, 5, 5]

@@ -1,4 +1,4 @@
-"""The ends of logs are told from shared memory; whatever is unusual about a ListOffsets is control's to answer."""
+"""Both ends of logs are told from shared memory; whatever is unusual about a ListOffsets is control's to answer."""
 
 import socket
 import struct
@@ -28,7 +28,8 @@ Asked = dict[str, list[tuple[int, int, int]]]
 
 @pytest.fixture
 def node(node_factory: NodeFactory) -> NetNode:
-    """Topic t: partition n has high watermark 100 + n and last stable offset 50 + n; u has one partition."""
+    """Topic t: partition n has log start 10 + n, high watermark 100 + n and last stable offset 50 + n; u has one
+    partition."""
 
     def refuse(request: ClientRequest) -> bytes:
         return struct.pack(">ii", 4, request.correlation_id)
@@ -37,6 +38,8 @@ def node(node_factory: NodeFactory) -> NetNode:
     for slot in range(4):
         made.worker.publish(slot, 100 + slot, 0, 50 + slot)
         made.shared.slots[slot, sm.SLOT_LEADER_EPOCH] = EPOCH
+        made.shared.slots[slot, sm.SLOT_LOG_START] = 10 + slot
+        made.shared.slots[slot, sm.SLOT_START_EPOCH] = slot - 1
     return made
 
 
@@ -82,10 +85,25 @@ def test_ends_are_told_in_the_order_of_the_request(node: NetNode, version: int) 
     assert not node.control.requests
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_beginnings_are_told_with_their_epoch(node: NetNode, version: int) -> None:
+    link = node.connect()
+    epochs = (-1, 0, 1) if version >= 4 else (-1, -1, -1)
+    asked: Asked = {"t": [(0, -1, -2), (1, -1, -2), (2, -1, -4 if version >= 8 else -2)]}
+    for isolation in (0, 1) if version >= 2 else (0,):
+        assert told(link, version, asked, isolation=isolation) == {
+            "t": [(index, 0, -1, 10 + index, epochs[index]) for index in range(3)]
+        }
+    assert not node.control.requests
+    if version < 8:
+        assert told(link, version, {"t": [(0, -1, -4)]}) == {}
+        assert len(node.control.requests) == 1
+
+
 @pytest.mark.parametrize(
     ("asked", "how"),
     [
-        ({"t": [(0, -1, -2)]}, {}),
+        ({"t": [(0, -1, -5)]}, {}),
         ({"t": [(0, -1, 1000)]}, {}),
         ({"t": [(0, -1, -1), (1, -1, -3)]}, {}),
         ({"t": [(3, -1, -1)]}, {}),
