@@ -30,7 +30,7 @@ def locate_timestamp(
     As in Kafka only the first segment that reaches the timestamp is looked into. A segment that compaction has emptied
     reaches none (Kafka goes by the age of its file and then finds nothing). Raises CorruptLog, OSError."""
     for view in reader.views(start_offset, end_base, end_position, version):
-        if largest_in(reader, view)[0] >= timestamp:
+        if _reaches(reader, view, timestamp):
             return _first_record(reader, view, timestamp, start_offset)
     return None
 
@@ -56,6 +56,15 @@ def max_timestamp(
         if record.timestamp_ms == best[0]:
             return TimestampOffset(record.timestamp_ms, record.offset, batch.partition_leader_epoch)
     return TimestampOffset(best[0], batch.last_offset, batch.partition_leader_epoch)  # an emptied batch
+
+
+def _reaches(reader: LogReader, view: SegmentView, timestamp: int) -> bool:
+    """Whether a segment holds that timestamp or a later one; mostly its .timeindex says so without a walk."""
+    index = reader.index(view.base_offset, files.TIME_INDEX)
+    entry = np.array((NO_TIMESTAMP, 0), np.int64)
+    if index and search.find_time(index.fd, index.size(), LATEST, entry) >= 0 and entry[0] >= timestamp:
+        return True
+    return largest_in(reader, view)[0] >= timestamp
 
 
 def largest_in(reader: LogReader, view: SegmentView) -> tuple[int, int]:
