@@ -64,7 +64,7 @@ def test_what_is_not_served_here_closes_the_connection(
     tmp_path: Path, key: int, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     with world(tmp_path) as made, caplog.at_level(logging.WARNING):
-        assert asyncio.run(send(made.broker, key, version, b"")) is None  # type: ignore[arg-type]
+        assert asyncio.run(send(made.broker, key, version, b"")) is None
     assert len(caplog.records) == 1
 
 

@@ -59,7 +59,7 @@ class Compacted:
         self.cleaning = self._new_cleaning()
 
     def _new_cleaning(self) -> Cleaning:
-        return Cleaning(OneLog(self.log.partition), self.log.producers, self.woken.append, lambda: self.clock)  # type: ignore[arg-type]
+        return Cleaning(OneLog(self.log.partition), self.log.producers, self.woken.append, lambda: self.clock)
 
     @property
     def partition(self) -> Partition:
@@ -144,7 +144,7 @@ class Compacted:
     @contextmanager
     def _watched(self) -> Iterator[None]:
         def steps(*arguments: object) -> Iterator[str]:
-            for name in segment_swap.swap_steps(*arguments):  # type: ignore[arg-type]
+            for name in segment_swap.swap_steps(*arguments):
                 yield name
                 self._step(name)
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -60,7 +61,7 @@ def read(node: KBroker, topic: str) -> dict[int, tuple[bytes, bytes]]:
     """Offset to key and value, from the first to the last record."""
     consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "r", "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found = {}
+    found: dict[Any, Any] = {}
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         message = consumer.poll(1)

@@ -35,7 +35,7 @@ def test_a_disk_that_can_not_be_read_takes_its_log_dir_offline(
     context = SimpleNamespace(
         shared=shared, control_address="", config=SimpleNamespace(log_dirs=["/a", "/b"])
     )
-    thread = CleanerThread(0, context, shift)  # type: ignore[arg-type]
+    thread = CleanerThread(0, context, shift)
     monkeypatch.setattr(thread, "_log_cleaner", lambda: Failing(number))
     one = CleanableLog(0, 1, 1.0, True)
     assert thread._clean(one) is None

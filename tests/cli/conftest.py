@@ -46,7 +46,7 @@ class Shell:
             for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
                 patched.setattr(sys, name, stream)
             ended = run([str(argument) for argument in arguments])
-        out, err = (stream.detach().getvalue() for stream in streams[1:])  # type: ignore[attr-defined]
+        out, err = (stream.detach().getvalue() for stream in streams[1:])
         result = Result(ended, out, err.decode())
         assert ended == code, f"{arguments} ended with {ended}:\n{result.text}\n{result.stderr}"
         return result

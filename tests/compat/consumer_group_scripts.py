@@ -112,14 +112,15 @@ def consumer_groups(talk: Talk) -> None:
             talk.ask(f"commit {label} v{version}", ApiKey.OFFSET_COMMIT, version, request)
     not_mine = commit_request(group, topic, 5, one, 2, partitions=(3,))
     talk.ask("commit older, not mine", ApiKey.OFFSET_COMMIT, 9, not_mine)
-    for label, member, epoch in (
+    readers: tuple[tuple[str, str | None, int], ...] = (
         ("own", one, 3),
         ("old", one, 1),
         ("stranger", "x", 2),
         ("nobody", None, -1),
-    ):
+    )
+    for label, reader, epoch in readers:
         asked = [OffsetFetchRequestTopics(topic, bytes(16), [0, 1])]
-        groups = [OffsetFetchRequestGroup(group, member, epoch, asked)]
+        groups = [OffsetFetchRequestGroup(group, reader, epoch, asked)]
         talk.ask(f"fetch {label}", ApiKey.OFFSET_FETCH, 9, OffsetFetchRequest(groups=groups))
     parts = [OffsetDeleteRequestPartition(0)]
     delete = OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(topic, parts)])

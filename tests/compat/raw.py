@@ -121,7 +121,7 @@ def case(
     arguments = request.__code__.co_argcount
     if arguments == 1:
         return Case(name, api, versions, lambda peer, version: request(peer), **how)  # type: ignore[call-arg]
-    return Case(name, api, versions, request, **how)  # type: ignore[arg-type]
+    return Case(name, api, versions, request, **how)
 
 
 def compare(one: Case, version: int, expected: Peer, actual: Peer) -> list[str]:

@@ -31,7 +31,7 @@ from kbroker.protocol.messages.produce import PartitionProduceData, ProduceReque
 from kbroker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kbroker.protocol.records import build_batch
-from tests.compat.group_scripts import join_request
+from tests.compat.group_requests import join_request
 from tests.compat.group_talk import Talk
 from tests.compat.share_talk import ShareMember
 

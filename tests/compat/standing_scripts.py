@@ -69,9 +69,9 @@ def standing_topics(talk: Talk) -> None:
                     request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, parts)])
                     talk.ask(f"{label}, ends v{version}", ApiKey.LIST_OFFSETS, version, request)
             for version in (1, 4):
-                request = FindCoordinatorRequest(talk.group(), 0, [talk.group()])
-                found: Any = talk.peer.ask(ApiKey.FIND_COORDINATOR, version, request)
-                nodes = [(found.error_code, found.node_id)]
+                find = FindCoordinatorRequest(talk.group(), 0, [talk.group()])
+                found: Any = talk.peer.ask(ApiKey.FIND_COORDINATOR, version, find)
+                nodes: list[tuple[object, ...]] = [(found.error_code, found.node_id)]
                 nodes += [(each.key, each.error_code, each.node_id) for each in found.coordinators]
                 talk.lines.append((f"{label}, find v{version}", nodes))
 

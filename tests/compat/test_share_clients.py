@@ -5,7 +5,12 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import OFFSET_END, Producer, ShareConsumer, TopicPartition
+from confluent_kafka import (  # type: ignore[attr-defined] # its stubs know no ShareConsumer
+    OFFSET_END,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from tests.compat.group_clients import create_topic, produce

@@ -1,6 +1,6 @@
 """The same settings and the same changes, given to a running Apache Kafka and to our functions: equal answers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -110,7 +110,7 @@ def test_no_text_is_kafkas(admin: ConfigAdmin, config: BrokerConfig) -> None:
     assert not same
 
 
-CHANGES: list[tuple[int, str, list[tuple[int, str, str | None]]]] = [
+CHANGES: list[tuple[int, str, Sequence[tuple[int, str, str | None]]]] = [
     *(
         (TOPIC, "settings", [(SET, key, value)])
         for key, value in (
@@ -191,13 +191,13 @@ def test_a_change_is_taken_or_refused_alike(
     config: BrokerConfig,
     resource: int,
     name: str,
-    operations: list[tuple[int, str, str | None]],
+    operations: Sequence[tuple[int, str, str | None]],
 ) -> None:
     assert answer(config, resource, name, operations) == admin.validate(resource, name, *operations)
 
 
 def answer(
-    config: BrokerConfig, resource: int, name: str, operations: list[tuple[int, str, str | None]]
+    config: BrokerConfig, resource: int, name: str, operations: Sequence[tuple[int, str, str | None]]
 ) -> tuple[int, str | None]:
     """Error code and text of our functions."""
     alterations = [Alteration(key, op, value) for op, key, value in operations]

@@ -177,9 +177,9 @@ class World:
         for index, worker in enumerate(self.workers):
             for each in self.broker.logs_of(index):
                 worker.call(self.broker.open_call(*each))
-            self.broker.links.add_worker(index, worker)  # type: ignore[arg-type]
+            self.broker.links.add_worker(index, worker)
         self.network = FakeNetwork()
-        self.broker.links.add_network(0, self.network)  # type: ignore[arg-type]
+        self.broker.links.add_network(0, self.network)
         return self.broker
 
     def reboot(self) -> Broker:

@@ -91,7 +91,7 @@ def test_a_batch_travels_with_its_slot_and_comes_back_with_its_offset() -> None:
 def test_completions_find_their_appends_in_any_order() -> None:
     async def test(appender: Appender, rings: Rings) -> None:
         appending = [asyncio.ensure_future(appender.append(PARTITION, bytes([n]) * 10)) for n in range(6)]
-        requests = []
+        requests: list[list[int]] = []
         while len(requests) < 6:
             requests += await until(rings.take)
         for request in reversed(requests):

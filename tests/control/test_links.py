@@ -42,8 +42,8 @@ def test_an_image_is_announced_when_everyone_has_confirmed_or_died() -> None:
     async def test() -> None:
         links = Links()
         alive, dying = Link("ok"), Link(LinkClosed("gone"))
-        links.add_network(0, alive)  # type: ignore[arg-type]
-        links.add_network(1, dying)  # type: ignore[arg-type]
+        links.add_network(0, alive)
+        links.add_network(1, dying)
         await links.announce(IMAGE)
         assert alive.calls == dying.calls == [IMAGE]
 
@@ -56,7 +56,7 @@ def test_a_network_process_that_hangs_is_dropped(monkeypatch: pytest.MonkeyPatch
     async def test() -> None:
         links = Links()
         hanging = Link(None)
-        links.add_network(0, hanging)  # type: ignore[arg-type]
+        links.add_network(0, hanging)
         await links.announce(IMAGE)
         assert hanging.closed
 
@@ -67,13 +67,13 @@ def test_a_call_is_made_again_with_the_successor_of_a_worker_that_died() -> None
     async def test() -> None:
         links = Links()
         first, second = Link(LinkClosed("gone")), Link("done")
-        links.add_worker(0, first)  # type: ignore[arg-type]
+        links.add_worker(0, first)
         calling = asyncio.ensure_future(links.call_worker(0, CALL))
         await asyncio.sleep(0)
-        links.add_worker(1, Link())  # type: ignore[arg-type]
+        links.add_worker(1, Link())
         await asyncio.sleep(0)
         assert not calling.done()
-        links.add_worker(0, second)  # type: ignore[arg-type]
+        links.add_worker(0, second)
         assert await calling == "done"
         assert first.calls == second.calls == [CALL]
 
@@ -91,7 +91,7 @@ def test_an_error_reply_is_raised_and_not_repeated() -> None:
     async def test() -> None:
         links = Links()
         link = Link(KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE))
-        links.add_worker(0, link)  # type: ignore[arg-type]
+        links.add_worker(0, link)
         with pytest.raises(KafkaError):
             await links.call_worker(0, CALL)
         assert link.calls == [CALL]
@@ -102,9 +102,9 @@ def test_an_error_reply_is_raised_and_not_repeated() -> None:
 def test_a_lost_link_does_not_take_its_successor_along() -> None:
     links = Links()
     old, new = Link(), Link()
-    links.add_network(0, old)  # type: ignore[arg-type]
-    links.add_network(0, new)  # type: ignore[arg-type]
-    links.lost(old)  # type: ignore[arg-type]
+    links.add_network(0, old)
+    links.add_network(0, new)
+    links.lost(old)
     assert links.networks == {0: new}
 
 

@@ -62,7 +62,7 @@ def test_a_successor_of_control_has_the_log_closed_before_the_slot_is_used_again
         assert not made.broker.catalogue.topics
         asyncio.run(create_topics(made.broker, [NewTopic("b")]))
         assert made.broker.catalogue.topics["b"].partitions[0].slot != one.partition.slot
-        asyncio.run(close_deleted(made.broker, made.broker.orphans, worker))  # type: ignore[arg-type]
+        asyncio.run(close_deleted(made.broker, made.broker.orphans, worker))
         assert ClosePartition(one.partition.slot, True) in worker.calls
         asyncio.run(create_topics(made.broker, [NewTopic("c")]))
         assert made.broker.catalogue.topics["c"].partitions[0].slot == one.partition.slot

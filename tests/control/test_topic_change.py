@@ -44,10 +44,10 @@ def test_clients_see_a_topic_only_when_network_processes_have_confirmed_it(tmp_p
                 seen.append("a" in made.broker.catalogue.topics)
                 self.images.append(image)
 
-            def call(self, body: Image):  # type: ignore[no-untyped-def,override]
+            def call(self, body: Image):  # type: ignore[no-untyped-def]
                 return self._apply(body)
 
-        made.broker.links.add_network(1, Slow())  # type: ignore[arg-type]
+        made.broker.links.add_network(1, Slow())
         create(made, NewTopic("a"))
         assert seen == [False]
         assert "a" in made.broker.catalogue.topics
@@ -58,11 +58,11 @@ def test_a_network_process_that_starts_while_a_topic_is_announced_gets_it(tmp_pa
         late: list[str] = []
 
         class Watching(FakeNetwork):
-            def call(self, body: Image):  # type: ignore[no-untyped-def,override]
+            def call(self, body: Image):  # type: ignore[no-untyped-def]
                 late.extend(topic.name for topic in made.broker.full_image().topics)
                 return super().call(body)
 
-        made.broker.links.add_network(1, Watching())  # type: ignore[arg-type]
+        made.broker.links.add_network(1, Watching())
         create(made, NewTopic("a"))
         assert late == ["a"]
 
@@ -158,7 +158,7 @@ def test_deleting_twice_at_once_is_an_unknown_topic_for_one(tmp_path: Path) -> N
         create(made, NewTopic("a"))
         topic = made.broker.catalogue.topics["a"]
 
-        async def both() -> list[list[KafkaError | None]]:
+        async def both() -> tuple[list[KafkaError | None], ...]:
             return await asyncio.gather(
                 delete_topics(made.broker, [topic]), delete_topics(made.broker, [topic])
             )

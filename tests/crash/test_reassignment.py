@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -24,7 +25,7 @@ from tests.peer.kbroker_node import KBroker
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
 
 
-def ask(broker: KBroker, api: ApiKey, version: int, request: Struct) -> Struct:
+def ask(broker: KBroker, api: ApiKey, version: int, request: Struct) -> Any:
     answer = SocketPeer(int(broker.bootstrap.rpartition(":")[2])).ask(api, version, request)
     assert answer is not None
     return answer

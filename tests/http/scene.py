@@ -70,7 +70,7 @@ class Scene:
             self.shared.processes[row, layout.PROCESS_READY] = 1
         acceptor = 4711
         clock_ns = lambda: int(self.now * 1e9)  # noqa: E731
-        self.health = Health(self.shared, self.view, acceptor, clock_ns, lambda: acceptor)  # type: ignore[arg-type]
+        self.health = Health(self.shared, self.view, acceptor, clock_ns, lambda: acceptor)
         self.page_cache = PageCache()
         self.collector = BrokerCollector(
             self.context,
@@ -78,7 +78,7 @@ class Scene:
             self.health,
             self.page_cache,
             acceptor,
-            lambda: self.now,  # type: ignore[arg-type]
+            lambda: self.now,
         )
 
     def slots(self, process: int) -> Slots:
@@ -106,4 +106,4 @@ class Scene:
 
     def scrape(self) -> "Scrape":
         """What Prometheus reads."""
-        return Scrape(generate_latest(self.collector).decode())  # type: ignore[arg-type]
+        return Scrape(generate_latest(self.collector).decode())

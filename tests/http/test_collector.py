@@ -254,7 +254,7 @@ def test_every_row_of_the_catalogue_can_appear(scene: Scene) -> None:
 
 def test_openmetrics_reads_back(scene: Scene) -> None:
     _fill_everything(scene)
-    text = openmetrics(scene.collector).decode()  # type: ignore[arg-type]
+    text = openmetrics(scene.collector).decode()
     families = {family.name: family for family in parse_openmetrics(text)}
     assert families["kbroker_requests"].type == "counter"
     assert families["kbroker_append_seconds"].type == "histogram"

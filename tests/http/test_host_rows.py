@@ -11,7 +11,8 @@ from kbroker.http.host_rows import HostRows
 from kbroker.http.page_cache import PageCache
 from kbroker.http.recent import Recent
 from kbroker.ipc import layout
-from tests.http.scene import NETWORK, Scene, Scrape
+from tests.http.scene import NETWORK, Scene
+from tests.peer.scrape import Scrape
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def scrape(rows: HostRows) -> Scrape:
         def collect(self) -> Families:
             return families
 
-    return Scrape(generate_latest(Once()).decode())  # type: ignore[arg-type]
+    return Scrape(generate_latest(Once()).decode())
 
 
 def test_devices_pressure_and_memory_are_read_from_procfs(tmp_path: Path, proc: Path) -> None:

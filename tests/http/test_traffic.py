@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -128,7 +129,8 @@ def test_an_error_is_counted_under_its_name(broker: KBroker) -> None:
     create(broker, "twice")
     with pytest.raises(KafkaException) as caught:
         create(broker, "twice")
-    assert caught.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+    error: Any = caught.value.args[0]
+    assert error.code() == KafkaError.TOPIC_ALREADY_EXISTS
     found = scrape(broker)
     assert found.value("kbroker_request_errors_total", api="CreateTopics", error="TOPIC_ALREADY_EXISTS") == 1
 

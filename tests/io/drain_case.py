@@ -39,7 +39,7 @@ class DrainCase:
 
     slot = 3
 
-    def __init__(self, folder: Path, **row_words: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.shared = Shared(
             Sizes(clients=2, workers=1, max_partitions=16, ring_entries=CAPACITY, arena_bytes=1 << 20)
         )
@@ -58,7 +58,7 @@ class DrainCase:
             ar.ROW_FIRST_TIMESTAMP: -1, ar.ROW_FLUSH_RECORDS: NEVER, ar.ROW_FIRST_UNSTABLE: -1,
             ar.ROW_SEGMENT_MS: NEVER,
         }  # fmt: skip
-        for word, value in (defaults | row_words).items():
+        for word, value in defaults.items():
             self.row[word] = value
         self._arena_used = [0, 0]
         self._next_token = 1

@@ -64,7 +64,7 @@ def test_a_recalled_log_is_the_one_that_its_files_give(
             partition = log.partition
             if step == "append":
                 producer = {"producer_id": a, "producer_epoch": 0, "base_sequence": number} if a else {}
-                log.append(batch(0, [b"x" * b], [NOW + number * (-1) ** a], **producer))  # type: ignore[arg-type]
+                log.append(batch(0, [b"x" * b], [NOW + number * (-1) ** a], **producer))
             elif step == "roll":
                 partition.roll(NOW)
             elif step == "epoch":

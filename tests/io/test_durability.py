@@ -70,7 +70,7 @@ class Scene:
         self.case = DrainCase(folder)
         self.case.words[layout.SLOT_FLAGS] = layout.FLAG_DURABLE
         self.logs = FakeLogs(self.case)
-        self.durability = Durability(self.case.shared, self.case.drain, self.logs)  # type: ignore[arg-type]
+        self.durability = Durability(self.case.shared, self.case.drain, self.logs)
 
     def append(self, records: int = 1) -> int:
         """One acks=all produce through the drain; its token."""

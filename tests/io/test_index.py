@@ -17,7 +17,7 @@ class Files:
         self.paths = (root / "i.index", root / "i.timeindex")
         for path, content in zip(self.paths, (offsets, times), strict=True):
             path.write_bytes(content)
-        self.fds = tuple(os.open(path, os.O_RDWR) for path in self.paths)
+        self.fds = (os.open(self.paths[0], os.O_RDWR), os.open(self.paths[1], os.O_RDWR))
 
     def contents(self) -> tuple[bytes, bytes]:
         return self.paths[0].read_bytes(), self.paths[1].read_bytes()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Producer, TopicPartition
@@ -133,7 +134,7 @@ def fill(node: ApacheKafka) -> None:
 
 def by_time(node: ApacheKafka, topic: str, times: list[int]) -> dict[int, int]:
     """What ListOffsets answers."""
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin: Any = AdminClient({"bootstrap.servers": node.bootstrap})
     found = {}
     for when in times:
         partition = TopicPartition(topic, 0)
@@ -145,7 +146,7 @@ def by_time(node: ApacheKafka, topic: str, times: list[int]) -> dict[int, int]:
 
 def latest(node: ApacheKafka, topic: str) -> tuple[int, int]:
     partition = TopicPartition(topic, 0)
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin: Any = AdminClient({"bootstrap.servers": node.bootstrap})
     found = admin.list_offsets({partition: OffsetSpec.max_timestamp()})[partition].result()
     return found.timestamp, found.offset
 
@@ -287,8 +288,8 @@ def test_a_partition_opens_what_kafka_wrote(
     assert {entry.producer_id: entry for entry in log.producers.entries(3)}.keys() == state.keys()
     for entry in log.producers.entries(3):
         known = state[entry.producer_id]
-        batches = tuple(replace(last, timestamp=known.last_timestamp) for last in entry.batches[-1:])
-        assert replace(entry, batches=batches) == known  # a snapshot has no timestamp of the batch itself
+        kept = tuple(replace(last, timestamp=known.last_timestamp) for last in entry.batches[-1:])
+        assert replace(entry, batches=kept) == known  # a snapshot has no timestamp of the batch itself
     if clean or topic != "compacted":  # the first batch of a compacted log may lie behind the epoch's start
         assert checkpoint.read_leader_epochs(str(log.folder)) == checkpoint.read_leader_epochs(str(source))
     log.partition.close()

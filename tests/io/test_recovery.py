@@ -163,7 +163,7 @@ def test_recovery_equals_the_model(
         at += records
     log.partition.abandon()
     active = log.folder / f"{log.partition.base_offsets[-1]:020d}.log"
-    data = bytearray(active.read_bytes())
+    found = bytearray(active.read_bytes())
     starts = {
         int(placed.position): placed.batch
         for placed in walk(LogReader(str(log.folder), OpenFiles()))
@@ -172,34 +172,29 @@ def test_recovery_equals_the_model(
     kept_end = at
     recovery_point = min(recovery_point, log.partition.base_offsets[-1])
     if seed == 1 and cut:
-        data = data[: max(len(data) - cut, 0)]
+        found = found[: max(len(found) - cut, 0)]
         kept_end = max(
-            (b.last_offset + 1 for p, b in starts.items() if p + b.size <= len(data)),
+            (b.last_offset + 1 for p, b in starts.items() if p + b.size <= len(found)),
             default=log.partition.base_offsets[-1],
         )
     elif seed == 2 and starts:
         start = sorted(starts)[flip % len(starts)]
-        data[start + 21 + flip % (starts[start].size - 21)] ^= 1 << flip % 8
+        found[start + 21 + flip % (starts[start].size - 21)] ^= 1 << flip % 8
         kept_end = starts[start].base_offset
-    active.write_bytes(data)
+    active.write_bytes(found)
     loaded = load(log, recovery_point=recovery_point)
 
     model = Log(root / "b", config)
     model.open()
-    for _, end, data, _ in made:
+    for _, end, appended, _ in made:
         if end <= kept_end:
-            model.append(data)
+            model.append(appended)
     if model.partition.base_offsets[-1] != log.partition.base_offsets[-1]:
         model.partition.roll(NOW)  # the damaged log had rolled before the batch that is lost
     model.partition.abandon()
     assert loaded.active.next_offset == kept_end
     assert offsets(log.folder) == offsets(model.folder)
     assert indexes(log.folder) == indexes(model.folder)
-    want = (
-        {entry.producer_id: entry.batches[-1] for entry in model.producers.entries(3)}
-        if model.producers
-        else {}
-    )
     model.reopen(clean=False)
     want = {entry.producer_id: entry.batches[-1] for entry in model.producers.entries(3)}
     assert {entry.producer_id: entry.batches[-1] for entry in loaded.producers} == want

@@ -65,7 +65,11 @@ def test_blocks_keep_their_place_between_messages() -> None:
     stream = pack(1, "one") + frame_block(block) + pack(2, "two")
     for size in (1, 7, 64, len(stream)):
         seen: list[Any] = []
-        reader = FrameReader(lambda found, seen=seen: seen.append(bytes(found)))
+
+        def keep(found: bytes, seen: list[Any] = seen) -> None:
+            seen.append(bytes(found))
+
+        reader = FrameReader(keep)
         for start in range(0, len(stream), size):
             for message in reader.feed(stream[start : start + size]):
                 seen.append(message)

@@ -75,11 +75,8 @@ def test_locate_equals_the_model_for_any_layout(
     reader = LogReader(str(folder.path), OpenFiles())
     want = next((w for w in folder.batches if w.last_offset >= offset), None)
     got = reader.locate(offset, *WHOLE_LOG)
-    assert (
-        (got.segment_base, got.position, got.size) == (want.segment, want.position, want.size)
-        if want
-        else not got
-    )
+    place = got and (got.segment_base, got.position, got.size)
+    assert place == (want and (want.segment, want.position, want.size))
 
 
 def test_a_range_stays_in_its_segment_and_is_cut_at_max_bytes(tmp_path: Path) -> None:

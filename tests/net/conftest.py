@@ -15,7 +15,7 @@ def node_factory() -> Iterator[NodeFactory]:
     made: list[NetNode] = []
 
     def make(*arguments: object, **named: object) -> NetNode:
-        node = NetNode(*arguments, **named)  # type: ignore[arg-type]
+        node = NetNode(*arguments, **named)
         made.append(node)
         return node.start()
 

@@ -35,7 +35,7 @@ def now_ms() -> int:
 def batch(value: bytes = b"value", count: int = 1, **how: object) -> bytes:
     """A batch of ``count`` equal records with keys."""
     records = [(b"key", value, (), now_ms())] * count
-    return build_batch(records, **how)  # type: ignore[arg-type]
+    return build_batch(records, **how)
 
 
 def produce_frame(
@@ -61,7 +61,7 @@ def produce(
     link: socket.socket, data: bytes | None, version: int = 7, **how: object
 ) -> PartitionProduceResponse:
     """Send one batch; the answer for its partition."""
-    answer = ask(link, produce_frame(data, version, **how))  # type: ignore[arg-type]
+    answer = ask(link, produce_frame(data, version, **how))
     assert answer, "the connection was closed"
     return read_produce(answer, version).responses[0].partition_responses[0]
 
@@ -106,7 +106,7 @@ def read_fetch(frame: bytes, version: int) -> FetchResponse:
 
 def fetch(link: socket.socket, offset: int = 0, version: int = 11, **how: object) -> FetchResponse:
     """Send one fetch; the answer."""
-    answer = ask(link, fetch_frame(offset, version, **how))  # type: ignore[arg-type]
+    answer = ask(link, fetch_frame(offset, version, **how))
     assert answer, "the connection was closed"
     return read_fetch(answer, version)
 

@@ -30,7 +30,7 @@ def test_size_limits_keep_the_first_batch_whole(node_factory: NodeFactory) -> No
     link = node.connect()
 
     def lengths(**how: object) -> list[int]:
-        return [len(p.records or b"") for p in fetch(link, **how).responses[0].partitions]  # type: ignore[arg-type]
+        return [len(p.records or b"") for p in fetch(link, **how).responses[0].partitions]
 
     assert lengths(partition_max_bytes=1) == [size]
     assert lengths(max_bytes=1) == [size]
@@ -51,7 +51,7 @@ def test_errors_of_a_partition(node_factory: NodeFactory) -> None:
     slot[sm.SLOT_LEADER_EPOCH] = 3
 
     def error(offset: int = 0, version: int = 12, **how: object) -> int:
-        return fetch(link, offset, version, max_wait_ms=1000, **how).responses[0].partitions[0].error_code  # type: ignore[arg-type]
+        return fetch(link, offset, version, max_wait_ms=1000, **how).responses[0].partitions[0].error_code
 
     assert error(20, min_bytes=0) == ErrorCode.NONE
     assert error(21) == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -61,7 +61,7 @@ def test_the_kernel_answers_what_python_would(node_factory: NodeFactory, version
             for last_aborted in (END, -1):  # Python, kernel
                 words[sm.SLOT_LAST_ABORTED] = last_aborted
                 how = {"isolation": COMMITTED, "min_bytes": 0, "partition_max_bytes": most}
-                answers.append(fetch(link, offset, version, **how).responses)  # type: ignore[arg-type]
+                answers.append(fetch(link, offset, version, **how).responses)
             assert repr(answers[0]) == repr(answers[1])
             (part,) = answers[1][0].partitions
             assert all(each < stable for each in offsets(part.records))

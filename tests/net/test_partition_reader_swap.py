@@ -21,10 +21,10 @@ def reader_of(case: Compacted) -> PartitionReader:
     case.partition.words = case.log.words = slots[3]
     image = TopicImage("t", b"", False, (PartitionImage(0, 3, 0, case.partition.folder),))
     return PartitionReader(
-        SimpleNamespace(slots=slots),  # type: ignore[arg-type]
-        SimpleNamespace(by_id={}, by_name={"t": image}),  # type: ignore[arg-type]
-        SimpleNamespace(note=lambda *_: None),  # type: ignore[arg-type]
-        LogDirErrors(["/nowhere"], SimpleNamespace(log_dir_errors=np.zeros(1, np.int64))),  # type: ignore[arg-type]
+        SimpleNamespace(slots=slots),
+        SimpleNamespace(by_id={}, by_name={"t": image}),
+        SimpleNamespace(note=lambda *_: None),
+        LogDirErrors(["/nowhere"], SimpleNamespace(log_dir_errors=np.zeros(1, np.int64))),
     )
 
 
@@ -50,7 +50,7 @@ def test_read_committed_finds_nothing_until_the_files_are_in_place(tmp_path: Pat
         assert reading.error is ErrorCode.NONE
         seen.append((int(case.log.words[layout.SLOT_SEGMENTS_VERSION]) % 2, reading.length))
 
-    case._step = look  # type: ignore[method-assign]
+    case._step = look  # type: ignore[method-assign, assignment]
     case.clean()
     while_swapping = [length for odd, length in seen if odd]
     assert len(while_swapping) > 5

@@ -52,21 +52,22 @@ def test_a_full_arena_stops_reading_and_loses_nothing(node_factory: NodeFactory)
     node = node_factory({"t": 1}, settings=SMALL_ARENA, ring_entries=4096)
     node.worker.hold.set()
     data = batch(os.urandom(900_000))
-    links = [node.connect() for _ in range(40)]
-    for number, link in enumerate(links):
+    links = []
+    for number in range(40):
+        link = node.connect()
         link.setblocking(False)
         frame = produce_frame(data, number=number)
         try:
             sent = link.send(frame)
         except BlockingIOError:
             sent = 0
-        links[number] = (link, frame[sent:])  # type: ignore[call-overload]
+        links.append((link, frame[sent:]))
     time.sleep(0.5)
     node.worker.hold.clear()
-    for link, rest in links:  # type: ignore[misc]
+    for link, rest in links:
         link.settimeout(30)
         link.sendall(rest)
-    for number, (link, _) in enumerate(links):  # type: ignore[misc]
+    for number, (link, _) in enumerate(links):
         assert numbers_of(link, 1) == [number]
     assert len(node.worker.batches) == 40
 
@@ -117,7 +118,7 @@ def test_a_client_that_never_reads_its_produce_answers(node_factory: NodeFactory
     time.sleep(0.3)
     assert produce(node.connect(), batch()).error_code == 0
     link.settimeout(20)
-    found = []
+    found: list[int] = []
     view = memoryview(frames)[sent:]
     while len(found) < count:
         if view:

@@ -1,5 +1,6 @@
 """A walk over decompressed records finds what reading them one by one finds, wherever the pieces are cut."""
 
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -38,7 +39,9 @@ def found(data: bytes, demands: Demands = ANY_TIME, piece_bytes: int = 1 << 20) 
 @pytest.mark.parametrize("codec", list(Codec))
 @settings(max_examples=60, deadline=None)
 @given(records=RECORDS, piece_bytes=st.integers(1, 64))
-def test_good_records_are_found_in_pieces_of_any_size(codec: Codec, records: list, piece_bytes: int) -> None:
+def test_good_records_are_found_in_pieces_of_any_size(
+    codec: Codec, records: list[Any], piece_bytes: int
+) -> None:
     data = build_batch(records, codec=codec)
     stamps = [record[3] for record in records]
     assert found(data, piece_bytes=piece_bytes) == Found(largest=max(stamps))
@@ -51,7 +54,7 @@ def test_good_records_are_found_in_pieces_of_any_size(codec: Codec, records: lis
 @settings(max_examples=300, deadline=None)
 @given(records=RECORDS, piece_bytes=st.integers(1, 64), data=st.data())
 def test_altered_records_are_refused_as_reading_them_refuses(
-    records: list, piece_bytes: int, data: st.DataObject
+    records: list[Any], piece_bytes: int, data: st.DataObject
 ) -> None:
     whole = build_batch(records)
     at = data.draw(st.integers(rb.RECORDS, len(whole) - 1))

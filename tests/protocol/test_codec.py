@@ -97,7 +97,7 @@ def test_null_where_null_is_not_allowed_is_refused() -> None:
     with raises("mechanism is null"):
         decode(SaslHandshakeRequest, 0, b"\xff\xff")
     with raises("SaslHandshakeRequest"):
-        encode(SaslHandshakeRequest(None), 0)  # type: ignore[arg-type]
+        encode(SaslHandshakeRequest(None), 0)
 
 
 def test_bad_utf_8_is_refused() -> None:

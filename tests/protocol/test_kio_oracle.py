@@ -44,10 +44,9 @@ CASES += [
 @cache
 def kio_class(api: str, version: int, kind: str) -> Any:
     module = importlib.import_module(f"kio.schema.{api}.v{version}.{kind}")
+    members: list[tuple[str, Any]] = inspect.getmembers(module, inspect.isclass)
     (found,) = [
-        c
-        for _, c in inspect.getmembers(module, inspect.isclass)
-        if c.__module__ == module.__name__ and c.__type__ is getattr(EntityType, kind)
+        c for _, c in members if c.__module__ == module.__name__ and c.__type__ is getattr(EntityType, kind)
     ]
     return found
 

@@ -75,7 +75,7 @@ VALUES: list[tuple[RecordTypes, int, Struct, int, str]] = [
     (
         CONSUMER_OFFSETS,
         5,
-        ConsumerGroupMemberMetadataValue(**CONSUMER_MEMBER),  # type: ignore[arg-type]
+        ConsumerGroupMemberMetadataValue(**CONSUMER_MEMBER),
         0,
         "00000269000263026802027402720000000508756e69666f726d00",
     ),
@@ -83,7 +83,7 @@ VALUES: list[tuple[RecordTypes, int, Struct, int, str]] = [
         CONSUMER_OFFSETS,
         5,
         ConsumerGroupMemberMetadataValue(
-            **CONSUMER_MEMBER,  # type: ignore[arg-type]
+            **CONSUMER_MEMBER,
             classic_member_metadata=ClassicMemberMetadata(6, [ClassicProtocol("range", b"\x09")]),
         ),
         0,

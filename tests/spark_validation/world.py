@@ -359,8 +359,8 @@ def write_clients(run: Path, topic: Topic) -> None:
     copier = replace(
         reader, consumer=topic.reader + 3, group=topic.copiers, role="copy", topics=[topic.copied_from]
     )
-    for client in (reader, drain, both, *([copier] if topic.copied_from else [])):
-        save_client(run, history.writer_name("consumer", client.consumer), client)
+    for consumer in (reader, drain, both, *([copier] if topic.copied_from else [])):
+        save_client(run, history.writer_name("consumer", consumer.consumer), consumer)
 
 
 def write_log(data: Path, topic: Topic, log: dict[int, list[Batch]]) -> None:

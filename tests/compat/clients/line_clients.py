@@ -35,8 +35,10 @@ class Kcat:
         mine = [r for r in records if r.is_text and r.timestamp is None and r.value and b"\n" not in r.value]
         mine = [r for r in mine if r.key != b"" and all(value for _, value in r.headers)]
         for record in mine:
-            headers = [word for name, value in record.headers for word in ("-H", f"{name}={value.decode()}")]
-            line = record.value if record.key is None else record.key + b"<:>" + record.value
+            headers = [
+                w for name, value in record.headers for w in ("-H", f"{name}={(value or b'').decode()}")
+            ]
+            line = (b"" if record.key is None else record.key + b"<:>") + (record.value or b"")
             command = [Kcat.path(), "-P", "-b", bootstrap, "-t", topic, "-p", "0", "-z", codec]
             run([*command, "-Z", *(["-K", "<:>"] if record.key is not None else []), *headers], line)
         return mine

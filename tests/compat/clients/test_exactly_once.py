@@ -1,5 +1,7 @@
 """Exactly-once pipes in groups of both protocols, and transactions that take too long."""
 
+from typing import Any
+
 import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
@@ -35,7 +37,8 @@ def values(bootstrap: str, topic: str, isolation: str) -> list[bytes]:
     while (message := consumer.poll(TIMEOUT_S)) is not None and message.error() is None:
         found.append(message.value())
     assert message is not None
-    assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
+    assert (error := message.error()) is not None
+    assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF
     consumer.close()
     return found
 
@@ -63,7 +66,7 @@ def test_offsets_are_committed_with_the_records(
     producer = transactional(bootstrap, fresh("pipe"))
 
     def copy(commit: bool) -> list[int]:
-        messages = consumer.consume(5, TIMEOUT_S)
+        messages: list[Any] = consumer.consume(5, TIMEOUT_S)
         producer.begin_transaction()
         for message in messages:
             producer.produce(sink, message.value(), partition=0)
@@ -101,7 +104,8 @@ def test_a_transaction_that_takes_too_long_is_aborted_by_the_broker(
 def test_a_timeout_beyond_the_brokers_limit_is_refused(bootstrap: str, fresh: NameFactory) -> None:
     with pytest.raises(confluent_kafka.KafkaException) as failure:
         transactional(bootstrap, fresh("eternal"), transaction_timeout_ms=2_000_000)
-    assert failure.value.args[0].name() == "INVALID_TRANSACTION_TIMEOUT"
+    error: Any = failure.value.args[0]
+    assert error.name() == "INVALID_TRANSACTION_TIMEOUT"
 
 
 class Waiter:

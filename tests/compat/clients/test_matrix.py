@@ -1,5 +1,7 @@
 """What one client writes, every other reads: all codecs, headers, nulls, empty and large records, timestamps."""
 
+from typing import Any
+
 import pytest
 
 from tests.compat.clients.conftest import Cluster, TopicFactory
@@ -22,7 +24,7 @@ WRITTEN: dict[tuple[str, type], tuple[str, list[Record]]] = {}
 
 
 @pytest.fixture
-def written(cluster: Cluster, writer: type, topic: TopicFactory) -> tuple[str, list[Record]]:
+def written(cluster: Cluster, writer: Any, topic: TopicFactory) -> tuple[str, list[Record]]:
     if (cluster.bootstrap, writer) not in WRITTEN:
         name = topic()
         records = [one for codec in CODECS for one in writer.write(cluster.bootstrap, name, codec, RECORDS)]
@@ -33,7 +35,7 @@ def written(cluster: Cluster, writer: type, topic: TopicFactory) -> tuple[str, l
 @pytest.mark.parametrize("writer", CLIENTS)
 @pytest.mark.parametrize("reader", CLIENTS)
 def test_what_one_client_writes_every_other_reads(
-    cluster: Cluster, written: tuple[str, list[Record]], reader: type
+    cluster: Cluster, written: tuple[str, list[Record]], reader: Any
 ) -> None:
     name, records = written
     assert len(records) >= 5 * len(CODECS)

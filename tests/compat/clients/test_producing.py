@@ -49,7 +49,8 @@ def refused(
     """Like produce, for a record that is refused: the name of the error."""
     with pytest.raises(confluent_kafka.KafkaException) as failure:
         produce(bootstrap, topic, value, timestamp, partition, **settings)
-    return str(failure.value.args[0].name())
+    error: Any = failure.value.args[0]
+    return str(error.name())
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
@@ -65,7 +66,7 @@ def test_every_kind_of_acknowledgement_keeps_order(bootstrap: str, topic: TopicF
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_idempotent_producers_start_anew_on_the_same_partition(
-    bootstrap: str, topic: TopicFactory, client: type
+    bootstrap: str, topic: TopicFactory, client: Any
 ) -> None:
     name = topic()
     for round_ in range(3):
@@ -87,7 +88,7 @@ def test_the_largest_record_that_fits_is_taken_and_a_larger_one_refused(
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_topic_may_take_ten_megabytes_in_one_record(
-    bootstrap: str, topic: TopicFactory, client: type
+    bootstrap: str, topic: TopicFactory, client: Any
 ) -> None:
     name = topic(max_message_bytes="20000000")
     value = bytes(range(256)) * 40_000

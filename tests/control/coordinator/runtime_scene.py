@@ -54,7 +54,7 @@ def run(folder: Path, test: Callable[[Runtime, Machine, Log, World], Awaitable[N
 
         async def body() -> None:
             log, machine = Log(), Machine()
-            runtime = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())  # type: ignore[arg-type]
+            runtime = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
             runtime.attach(machine)
             await runtime.ready()
             try:

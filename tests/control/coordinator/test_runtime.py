@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,9 +61,10 @@ def test_a_refused_operation_does_not_stop_the_next(tmp_path: Path) -> None:
         def refuse(now_ms: int) -> Outcome:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
-        first, second = await asyncio.gather(
+        both: tuple[Any, ...] = await asyncio.gather(
             runtime.run("g", refuse), runtime.run("g", puts(b"k", b"v", "ok")), return_exceptions=True
         )
+        first, second = both
         assert isinstance(first, KafkaError)
         assert second == "ok"
 
@@ -158,7 +160,7 @@ def test_every_record_is_replayed_at_start_in_order(tmp_path: Path) -> None:
                 partition, (b"k%d" % (number % 3), b"%d" % number, (), 1000), (b"last", None, (), 1000)
             )
         made.shared.slots[partition.slot, layout.SLOT_LOG_START] = 4
-        fresh, successor = Machine(), Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())  # type: ignore[arg-type]
+        fresh, successor = Machine(), Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
         successor.attach(fresh)
         await successor.load()
         assert fresh.state == {b"k0": b"699", b"k1": b"697", b"k2": b"698", b"last": None}
@@ -181,7 +183,7 @@ def test_a_partition_that_can_not_be_read_does_not_keep_the_others_from_loading(
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         partition = made.broker.catalogue.topics[TOPIC].partitions[2]
         made.shared.slots[partition.slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
-        successor = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())  # type: ignore[arg-type]
+        successor = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
         successor.attach(Machine())
         await successor.load()
         assert successor.loaded == {0, 1, 3}

@@ -93,8 +93,8 @@ class Scene:
         self.broker = made.broker
         self.log = Log()
         loop = asyncio.get_running_loop()
-        self.runtime = Runtime(self.broker, self.log, TOPIC, loop)  # type: ignore[arg-type]
-        self.service = GroupService(self.broker, self.runtime, self.log)  # type: ignore[arg-type]
+        self.runtime = Runtime(self.broker, self.log, TOPIC, loop)
+        self.service = GroupService(self.broker, self.runtime, self.log)
         self.shard = self.service.shard
         self.link = Link()
         self.calls = 0
@@ -130,7 +130,7 @@ class Scene:
             for call, frame in zip(self.numbers(first, frames), frames, strict=True)
         ]
         block = bytearray(b"".join(packed))
-        self.service.lane.take(self.link, block)  # type: ignore[arg-type]
+        self.service.lane.take(self.link, block)
         return {call: self._serve(peer, frame) for call, peer, frame in requests(block)}
 
     async def _serve(self, peer: bytes, frame: bytes) -> bytes | None:

@@ -30,7 +30,7 @@ class Member:
         given = (self.fields | fields) if first else {"owned": self.owned, **fields}
         if "instance" in self.fields:
             given["instance"] = self.fields["instance"]
-        response = self.kafka.beat(self.name, self.epoch, **given)  # type: ignore[arg-type]
+        response = self.kafka.beat(self.name, self.epoch, **given)
         self.epoch = response.member_epoch
         self.owned = self.owned if (parts := self.kafka.parts(response)) is None else parts
         return self.owned

@@ -86,7 +86,7 @@ class TestJoining:
     def test_requests_that_are_refused(self, fields: dict[str, object], code: ErrorCode, text: str) -> None:
         given = {"member_id": "a", "topics": ["t"]} | fields
         with pytest.raises(KafkaError) as error:
-            kafka_with().beat(**given)  # type: ignore[arg-type]
+            kafka_with().beat(**given)
         assert error.value.code is code
         assert text in error.value.message
 

@@ -47,7 +47,7 @@ def test_a_new_group_is_written_down_at_once() -> None:
     ],
 )
 def test_requests_that_are_refused(fields: dict[str, object], code: ErrorCode) -> None:
-    response = Coordinator().join(**fields)  # type: ignore[arg-type]
+    response = Coordinator().join(**fields)
     assert response.error_code == code
     assert response.member_id == fields.get("member_id", "")
 
@@ -56,7 +56,7 @@ def test_requests_that_are_refused(fields: dict[str, object], code: ErrorCode) -
 def test_a_member_must_fit_the_group(fields: dict[str, object]) -> None:
     kafka = Coordinator()
     kafka.stable_group()
-    assert kafka.join(**fields).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # type: ignore[arg-type]
+    assert kafka.join(**fields).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_the_initial_rebalance_waits_while_members_keep_coming() -> None:

@@ -83,7 +83,7 @@ class TestCommit:
         kafka = Coordinator()
         (member,), generation = kafka.stable_group()
         given = {"member_id": member, "generation": generation} | fields
-        assert kafka.commit(**given) == code  # type: ignore[arg-type]
+        assert kafka.commit(**given) == code
 
     def test_not_while_the_assignment_is_awaited(self) -> None:
         kafka = Coordinator()

@@ -123,7 +123,8 @@ class OffsetsModel(RuleBasedStateMachine):
         again = Coordinator(self.kafka.settings, now_ms=self.kafka.now_ms)
         for kind, fields in self.history:
             if kind == "plain":
-                again.shard.replay(PARTITION, *fields, again.now_ms)
+                key, value = fields
+                again.shard.replay(PARTITION, key, value, again.now_ms)
             elif kind == "transaction":
                 again.shard.replay_in_transaction(PARTITION, *fields)
             else:

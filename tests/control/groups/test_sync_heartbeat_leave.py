@@ -54,7 +54,7 @@ class TestSync:
         kafka = Coordinator()
         (member,), generation = kafka.stable_group()
         given = {"member_id": member, "generation": generation} | fields
-        assert kafka.sync(**given).error_code == code  # type: ignore[arg-type]
+        assert kafka.sync(**given).error_code == code
 
     def test_during_the_join_phase_members_must_join_first(self) -> None:
         kafka = Coordinator()
@@ -106,7 +106,7 @@ class TestHeartbeat:
         kafka = Coordinator()
         (member,), generation = kafka.stable_group()
         given = {"member_id": member, "generation": generation} | fields
-        assert kafka.heartbeat(**given) == code  # type: ignore[arg-type]
+        assert kafka.heartbeat(**given) == code
 
     def test_silence_ends_the_session(self) -> None:
         kafka = Coordinator()

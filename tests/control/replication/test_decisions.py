@@ -37,7 +37,7 @@ def shown(made: World) -> tuple[int, list[int], list[int]]:
 
 def lose(made: World, worker: int) -> None:
     """The IO worker's link ends."""
-    made.broker.links.lost(made.workers[worker])  # type: ignore[arg-type]
+    made.broker.links.lost(made.workers[worker])
 
 
 def test_replicas_are_placed_on_different_sites_and_leaders_go_round(tmp_path: Path) -> None:
@@ -97,10 +97,10 @@ def test_the_last_in_sync_replica_stays_and_leads_again(tmp_path: Path) -> None:
     lose(made, 0)
     asyncio.run(replication.worker_lost(0))
     assert not only(made).has_leader
-    made.broker.links.add_worker(1, made.workers[1])  # type: ignore[arg-type]
+    made.broker.links.add_worker(1, made.workers[1])
     asyncio.run(replication.worker_back(1))
     assert not only(made).has_leader  # it lacks what the other had alone
-    made.broker.links.add_worker(0, made.workers[0])  # type: ignore[arg-type]
+    made.broker.links.add_worker(0, made.workers[0])
     asyncio.run(replication.worker_back(0))
     assert only(made).has_leader
     assert shown(made) == (1, [1, 2], [1])
@@ -170,7 +170,7 @@ def test_preferred_replicas_that_are_in_sync_lead_again(tmp_path: Path) -> None:
     lose(made, 0)
     asyncio.run(replication.worker_lost(0))
     assert asyncio.run(replication.prefer()) == 0
-    made.broker.links.add_worker(0, made.workers[0])  # type: ignore[arg-type]
+    made.broker.links.add_worker(0, made.workers[0])
     assert asyncio.run(replication.prefer()) == 0, "it is not in sync yet"
     only(made).replicas[0].in_sync = True
     assert asyncio.run(replication.prefer()) == 1

@@ -10,7 +10,7 @@ from tests.control.transactions.world import A0, ID, World, near_exhaustion, ong
 
 def refusal(world: World, *args: object, **kwargs: object) -> ErrorCode:
     with pytest.raises(KafkaError) as refused:
-        world.init(*args, **kwargs)  # type: ignore[arg-type]
+        world.init(*args, **kwargs)
     return refused.value.code
 
 

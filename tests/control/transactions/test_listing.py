@@ -13,7 +13,7 @@ from tests.control.transactions.world import A0, B1, ID, START_MS, World, ongoin
 
 
 def listed(world: World, **filters: object) -> list[str]:
-    response = world.shard.list_transactions(ListTransactionsRequest(**filters), world.now_ms)  # type: ignore[arg-type]
+    response = world.shard.list_transactions(ListTransactionsRequest(**filters), world.now_ms)
     return sorted(state.transactional_id for state in response.transaction_states)
 
 

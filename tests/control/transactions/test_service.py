@@ -61,17 +61,17 @@ class Scene:
         self.broker = made.broker
         self.log = Log()
         loop = asyncio.get_running_loop()
-        self.groups = Runtime(self.broker, self.log, OFFSETS, loop)  # type: ignore[arg-type]
-        self.group_service = GroupService(self.broker, self.groups, self.log)  # type: ignore[arg-type]
-        self.runtime = Runtime(self.broker, self.log, TOPIC, loop)  # type: ignore[arg-type]
-        self.service = TransactionService(self.broker, self.runtime, self.log, self.group_service)  # type: ignore[arg-type]
+        self.groups = Runtime(self.broker, self.log, OFFSETS, loop)
+        self.group_service = GroupService(self.broker, self.groups, self.log)
+        self.runtime = Runtime(self.broker, self.log, TOPIC, loop)
+        self.service = TransactionService(self.broker, self.runtime, self.log, self.group_service)
 
     async def begin(self) -> None:
         await self.runtime.ready()
         await self.groups.ready()
         await create_topics(self.broker, [NewTopic("a", 2, 1)])
         request = InitProducerIdRequest(ID, 60_000)
-        answer = await self.service.init_producer_id(None, request)  # type: ignore[arg-type]
+        answer = await self.service.init_producer_id(None, request)
         self.producer = (answer.producer_id, answer.producer_epoch)
 
     async def verify(self, version: int, *partitions: tuple[str, int]) -> list[tuple[int, str | None]]:
