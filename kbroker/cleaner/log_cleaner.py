@@ -203,7 +203,7 @@ class LogCleaner:
             if not self._swap(swap):
                 raise LogChanged(job.folder)
             done.swaps += 1
-            _sync_folder(job.folder)
+            files.sync_folder(job.folder)
             self._step("swapped")
         finally:
             cleaned.remove()  # by its .cleaned names: nothing when it was swapped in
@@ -294,11 +294,3 @@ def _size(path: str) -> int:
         return Path(path).stat().st_size
     except FileNotFoundError:
         return 0
-
-
-def _sync_folder(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -28,7 +28,6 @@ CM_HEADS = 18  # first and last commit of each offsets partition, two words each
 CM_SCRATCH = 19  # a key
 CM_MAX_BATCH = 20
 CM_TOPIC_COUNT = 21  # offsets partitions
-CM_CODES = 22  # error codes in all answers so far
 CM_TOUCHED = 23  # passes used since their timers were looked at: their numbers, and how many
 CM_TOUCHED_COUNT = 24
 CM_READY = 25  # answers in the order of their batches
@@ -63,7 +62,6 @@ RO_TOPIC_ID = 6  # two words
 RO_KEY = 8
 KEY_ROOM = 144
 RO_VALUE = 26
-VALUE_ROOM = 176
 
 COMMIT_WORDS = 8
 CO_NEXT = 0  # of the same offsets partition
@@ -83,7 +81,6 @@ EN_METADATA = 3
 EN_METADATA_BYTES = 4
 EN_VALUE = 5  # position in its batch
 EN_VALUE_BYTES = 6
-EN_COMMIT = 7
 
 BATCH_WORDS = 8
 BA_PARTITION = 0

@@ -50,7 +50,14 @@ from kbroker.kernels.memory import (
     store_u8,
 )
 from kbroker.kernels.rows import get, put
-from kbroker.kernels.wire import read_length, skip_request_header, skip_tags, write_count, write_uvarint
+from kbroker.kernels.wire import (
+    read_length,
+    skip_request_header,
+    skip_tags,
+    write_answer_head,
+    write_count,
+    write_string,
+)
 
 
 @inlined
@@ -118,17 +125,10 @@ def _take_topics(
 ) -> int:
     """Read the topics of a request into entries and write its answer to CO_ANSWER; the answer's end, -1: not here."""
     compact = version >= FLEXIBLE
-    out = get(commit, CO_ANSWER) + 8
-    if compact:
-        store_u8(out, 0)
-        out += 1
-    if version >= WITH_THROTTLE:
-        store_i32_be(out, 0)
-        out += 4
     topics, position = read_length(position, end, compact, True)
     if position < 0 or topics <= 0:
         return -1
-    out = write_count(out, topics, compact)
+    out = write_answer_head(get(commit, CO_ANSWER) + 8, compact, version >= WITH_THROTTLE, topics)
     limit = get(cm, CM_ANSWERS) + get(cm, CM_ANSWER_ROOM)
     entries = 0
     bound = 0
@@ -154,13 +154,7 @@ def _take_topics(
             copy(out, topic, 16)
             out += 16
         else:
-            if compact:
-                out = write_uvarint(out, topic_bytes + 1)
-            else:
-                store_i16_be(out, topic_bytes)
-                out += 2
-            copy(out, topic, topic_bytes)
-            out += topic_bytes
+            out = write_string(out, topic, topic_bytes, compact)
         out = write_count(out, partitions, compact)
         for _ in range(partitions):
             entry = get(cm, CM_ENTRIES) + (get(commit, CO_ENTRY) + entries) * ENTRY_WORDS * 8

@@ -22,15 +22,6 @@ class CorruptCheckpoint(Exception):
     """A checkpoint file does not parse; the text names file and line."""
 
 
-def sync_folder(folder: str) -> None:
-    """Make creations, renames and removals in a folder durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def replace_file(path: str, data: bytes, sync: bool = True) -> None:
     """Write a file so that after a crash it is the old or the new one: tmp, fsync, rename, fsync of the folder.
 
@@ -49,7 +40,7 @@ def replace_file(path: str, data: bytes, sync: bool = True) -> None:
     Path(temporary).replace(path)
     crash_point("checkpoint: renamed")
     if sync:
-        sync_folder(str(Path(path).parent))
+        files.sync_folder(str(Path(path).parent))
 
 
 def sync_file(path: str) -> None:

@@ -112,9 +112,8 @@ class Cleaning:
         self._clock_ms = clock_ms
         self._call_cleaner = call_cleaner
         self._producers = producers
-        self._wait_for_sync: set[int] = (
-            set()
-        )  # slots that were looked at before the sync of all closed segments
+        # Slots that were looked at before the sync of all closed segments.
+        self._wait_for_sync: set[int] = set()
         self._unsynced: set[str] = set()  # log dirs whose checkpoint is written, but perhaps not on disk
 
     def cleanable(self, _: CleanableLogs) -> tuple[CleanableLog, ...]:

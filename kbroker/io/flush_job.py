@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbroker.io.checkpoint import sync_file, sync_folder
+from kbroker.io.checkpoint import sync_file
 from kbroker.io.segment import SegmentFds
 from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
@@ -52,9 +52,9 @@ class FlushJob:
             if self.names:
                 sync_if_exists(f"{self.folder}/{files.LEADER_EPOCH_CHECKPOINT}")
             if self.closed or self.names:
-                sync_folder(self.folder)
+                files.sync_folder(self.folder)
             if self.names:
-                sync_folder(str(Path(self.folder).parent))
+                files.sync_folder(str(Path(self.folder).parent))
             if self.active >= 0:
                 os.fdatasync(self.active)
             crash_point("sync: done, not published")

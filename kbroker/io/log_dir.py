@@ -86,7 +86,7 @@ class LogDir:
         except FileNotFoundError:
             closed_logs.take(self.path)  # of an older stop: nothing is to be believed of them
             return False
-        checkpoint.sync_folder(self.path)
+        files.sync_folder(self.path)
         self.closed_logs = closed_logs.take(self.path)
         return True
 
@@ -140,7 +140,7 @@ class LogDir:
         """Have what `update_cleaner_offsets` wrote without a sync on disk. Raises OSError."""
         with suppress(FileNotFoundError):
             checkpoint.sync_file(f"{self.path}/{files.CLEANER_OFFSETS}")
-            checkpoint.sync_folder(self.path)
+            files.sync_folder(self.path)
 
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         with suppress(CorruptCheckpoint):

@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbroker.io import checkpoint
 from kbroker.io.log_dir import finished_future
 from kbroker.io.open_log import NO_CUT
 from kbroker.io.partition import Partition
@@ -212,14 +211,14 @@ class LogMove:
             if source.exists():
                 shutil.copy2(source, Path(self.folder, name))
                 _sync(f"{self.folder}/{name}")
-        checkpoint.sync_folder(self.folder)
-        checkpoint.sync_folder(self.target)
+        files.sync_folder(self.folder)
+        files.sync_folder(self.target)
 
     def rename(self) -> str:
         """Give the copy its name in the target log dir; the path. Raises OSError."""
         final = f"{self.target}/{files.folder_name(self.log.topic, self.log.partition)}"
         Path(self.folder).rename(final)
-        checkpoint.sync_folder(self.target)
+        files.sync_folder(self.target)
         return final
 
 

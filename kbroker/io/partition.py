@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kbroker.io import active_row, checkpoint, closed_logs, index, producer_snapshot, transaction_index
+from kbroker.io import active_row, closed_logs, index, producer_snapshot, transaction_index
 from kbroker.io import append_row as ar
 from kbroker.io.closed_logs import ClosedLog
 from kbroker.io.producer_replay import ProducerReplay
@@ -369,6 +369,6 @@ class Partition(ReplicaLog):
         folder = Path(self.folder)
         target = str(folder.rename(folder.with_name(name)))
         crash_point("delete topic: folder renamed")
-        checkpoint.sync_folder(str(folder.parent))
+        files.sync_folder(str(folder.parent))
         self._deletions.add([target], now_ms + self.config.file_delete_delay_ms)
         return target

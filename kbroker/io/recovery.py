@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io import index, producer_snapshot, segment_scan, transaction_index
-from kbroker.io.checkpoint import sync_folder
 from kbroker.io.leader_epochs import LeaderEpochs
 from kbroker.io.leftovers import clear_leftovers, has_leftovers
 from kbroker.io.producer_entry import ProducerEntry
@@ -372,7 +371,7 @@ class LogLoader:
                         os.fsync(fd)
                     finally:
                         os.close(fd)
-        sync_folder(self.folder)
+        files.sync_folder(self.folder)
         return active.next_offset
 
 

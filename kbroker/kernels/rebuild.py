@@ -24,7 +24,6 @@ MAX_TIMESTAMP_OFFSET = 2  # last offset of the batch that raised it
 LAST_INDEXED_TIMESTAMP = 3
 INDEX_BYTES = 4
 TIME_INDEX_BYTES = 5
-CARRY_WORDS = 6
 
 
 @kernel("void(int64[:, ::1], int64, int64, int64, int64, uint8[::1], uint8[::1], int64[::1], int64[::1])")

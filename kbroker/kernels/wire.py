@@ -1,7 +1,15 @@
 """Kafka's wire types in raw memory: reading with bounds, where a position of -1 says malformed, and writing."""
 
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.memory import load_i16_be, load_i32_be, load_u8, store_i32_be, store_u8
+from kbroker.kernels.memory import (
+    copy,
+    load_i16_be,
+    load_i32_be,
+    load_u8,
+    store_i16_be,
+    store_i32_be,
+    store_u8,
+)
 
 BAD = -1
 
@@ -100,3 +108,27 @@ def write_count(out: int, count: int, compact: bool) -> int:
         return write_uvarint(out, count + 1)
     store_i32_be(out, count)
     return out + 4
+
+
+@inlined
+def write_string(out: int, address: int, length: int, compact: bool) -> int:
+    """Write a string that is not null, given its bytes."""
+    if compact:
+        out = write_uvarint(out, length + 1)
+    else:
+        store_i16_be(out, length)
+        out += 2
+    copy(out, address, length)
+    return out + length
+
+
+@inlined
+def write_answer_head(out: int, compact: bool, throttled: bool, topics: int) -> int:
+    """Write what is behind the correlation id of an answer that begins with topics: tags, throttle time, count."""
+    if compact:
+        store_u8(out, 0)
+        out += 1
+    if throttled:
+        store_i32_be(out, 0)
+        out += 4
+    return write_count(out, topics, compact)

@@ -1,4 +1,4 @@
-"""Names in a log directory (Kafka's LogFileUtils and LocalLog) and the list of segments in a partition folder."""
+"""Names in a log directory (Kafka's LogFileUtils and LocalLog), the segments in a partition folder, and its sync."""
 
 import os
 import re
@@ -110,3 +110,12 @@ def snapshots_among(names: Iterable[str]) -> list[int]:
     return sorted(
         offset for name in names if name.endswith(SNAPSHOT) and (offset := base_offset_of(name)) is not None
     )
+
+
+def sync_folder(folder: str) -> None:
+    """Make creations, renames and removals in a folder durable."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -73,7 +73,6 @@ NEXT_OFFSET = 1
 NEXT_SEGMENT = 2
 NEXT_POSITION = 3
 NEXT_VERSION = 4
-NEXT_WORDS = 5
 
 # --- rest of an answer that the kernel goes on sending (FLAG_SENDING): a word of the connection's row -----------------
 CN_BOX = 17  # address of its outbox

@@ -3,7 +3,6 @@
 from kbroker.ipc import layout as sm
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
-    copy,
     load_i16_be,
     load_i32_be,
     load_i64,
@@ -16,7 +15,7 @@ from kbroker.kernels.memory import (
     store_u8,
 )
 from kbroker.kernels.rows import get
-from kbroker.kernels.wire import read_length, skip_tags, write_count, write_uvarint
+from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, write_count, write_string
 from kbroker.net.fetch_layout import CX_PLAN, CX_SNAPSHOT
 from kbroker.net.layout import (
     CX_OUT,
@@ -140,14 +139,7 @@ def tell_latest(cx: int, connection: int, frame: int, length: int, body: int) ->
     limit = get(cx, CX_OUT) + get(cx, CX_OUT_BYTES)
     if limit - start < 64:
         return False
-    out = start + 8
-    if compact:
-        store_u8(out, 0)
-        out += 1
-    if version >= WITH_ISOLATION:
-        store_i32_be(out, 0)
-        out += 4
-    out = write_count(out, topics, compact)
+    out = write_answer_head(start + 8, compact, version >= WITH_ISOLATION, topics)
     seen = get(cx, CX_PLAN)  # the plan of a fetch is made anew for each one
     codes = 0
     for number in range(topics):
@@ -161,14 +153,9 @@ def tell_latest(cx: int, connection: int, frame: int, length: int, body: int) ->
             if load_i64(seen + 8 * earlier) == topic:
                 return False
         store_i64(seen + 8 * number, topic)
-        if compact:
-            out = write_uvarint(out, name_bytes + 1)
-        else:
-            store_i16_be(out, name_bytes)
-            out += 2
-        copy(out, name, name_bytes)
+        out = write_string(out, name, name_bytes, compact)
         position, out, count = _topic(
-            cx, topic, version, isolation == READ_COMMITTED, name + name_bytes, end, out + name_bytes, limit
+            cx, topic, version, isolation == READ_COMMITTED, name + name_bytes, end, out, limit
         )
         if position < 0:
             return False

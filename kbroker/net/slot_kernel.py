@@ -8,7 +8,6 @@ from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import fence, fetch_or, load_acquire, load_i64, store_i64
 from kbroker.kernels.rows import get
 
-GROUP_WORDS = 16  # lines 0 and 1, which the IO worker writes under the sequence counter
 TRIES = 1000  # a writer that died within its group would leave the counter odd
 
 

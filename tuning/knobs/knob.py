@@ -24,6 +24,11 @@ class Want:
 FINE = Want(Severity.OK)
 
 
+def unless(fine: str, want: Want) -> Callable[[Situation, object, str], Want]:
+    """What a knob thinks that has one good value, and wants the same of every host that has another."""
+    return lambda _, __, now: FINE if now == fine else want
+
+
 @dataclass(frozen=True, slots=True)
 class Knob(Generic[Subject]):
     """name: a sysctl's, or words. subjects: what it belongs to, each with a label ("" is the host itself).

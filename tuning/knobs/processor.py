@@ -1,7 +1,7 @@
 """Knobs of processors, the clock and the kernel's abilities."""
 
 from tuning.finding import Means, Remedy, Severity
-from tuning.knobs.knob import FINE, Knob, Want, by_hand, whole_host
+from tuning.knobs.knob import FINE, Knob, Want, by_hand, unless, whole_host
 from tuning.quantity import show_seconds
 from tuning.situation import Situation
 
@@ -28,16 +28,6 @@ def _clock(situation: Situation, _: None, now: str) -> Want:
     return Want(Severity.ADVICE, "tsc", because, remedy)
 
 
-def _nodes(_: Situation, __: None, now: str) -> Want:
-    if now == "1":
-        return FINE
-    because = "Shared memory and page cache lie on one node, processes run on all."
-    remedy = by_hand(
-        "compare under your load: numactl --cpunodebind=N --membind=N kbroker serve, N that of disk and NIC"
-    )
-    return Want(Severity.NOTE, "", because, remedy)
-
-
 def _quota(situation: Situation, _: None, __: str) -> Want:
     quota = situation.host.processors.quota_cores
     if quota is None:
@@ -54,28 +44,6 @@ def _quota(situation: Situation, _: None, __: str) -> Want:
     )
 
 
-def _cachestat(_: Situation, __: None, now: str) -> Want:
-    if now == "works":
-        return FINE
-    return Want(
-        Severity.ADVICE,
-        "Linux 6.5",
-        "Samples by preadv2 stand in.",
-        by_hand("a newer kernel, or allow the call"),
-    )
-
-
-def _nowait(_: Situation, __: None, now: str) -> Want:
-    if now == "works":
-        return FINE
-    return Want(
-        Severity.ADVICE,
-        "",
-        "Without cachestat, too, cold fetches would hold up others.",
-        by_hand("ext4 or xfs"),
-    )
-
-
 def _slices(situation: Situation, _: None, __: str) -> Want:
     if situation.host.features.slices:
         return FINE
@@ -85,6 +53,21 @@ def _slices(situation: Situation, _: None, __: str) -> Want:
 def _word(works: bool | None) -> str | None:
     return None if works is None else "works" if works else "missing"
 
+
+_ONE_NODE = Want(
+    Severity.NOTE,
+    "",
+    "Shared memory and page cache lie on one node, processes run on all.",
+    by_hand(
+        "compare under your load: numactl --cpunodebind=N --membind=N kbroker serve, N that of disk and NIC"
+    ),
+)
+_CACHESTAT = Want(
+    Severity.ADVICE, "Linux 6.5", "Samples by preadv2 stand in.", by_hand("a newer kernel, or allow the call")
+)
+_NOWAIT = Want(
+    Severity.ADVICE, "", "Without cachestat, too, cold fetches would hold up others.", by_hand("ext4 or xfs")
+)
 
 PROCESSOR: tuple[Knob[None], ...] = (
     Knob(
@@ -107,7 +90,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         "NUMA nodes",
         whole_host,
         lambda situation, _: str(situation.host.processors.nodes),
-        _nodes,
+        unless("1", _ONE_NODE),
         "Memory of another node is slower.",
         "Linux, Documentation/admin-guide/mm/numa_memory_policy.rst",
     ),
@@ -123,7 +106,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         "cachestat",
         whole_host,
         lambda situation, _: _word(situation.host.features.cachestat),
-        _cachestat,
+        unless("works", _CACHESTAT),
         "Tells whether all of a fetch is in the page cache, before it is sent.",
         TRIED + "; kbroker/net/residency.py",
     ),
@@ -131,7 +114,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         "preadv2 RWF_NOWAIT",
         whole_host,
         lambda situation, _: _word(situation.host.features.nowait_reads),
-        _nowait,
+        unless("works", _NOWAIT),
         "The second way to tell what is in the page cache.",
         TRIED + " on the log dir's file system",
     ),
