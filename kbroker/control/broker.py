@@ -113,7 +113,6 @@ class Broker:
         self.orphans: list[Deletion] = []
         self._topic_configs: dict[str, TopicConfig] = {}
         self._image_version = 0
-        self._config_version = 0
         self._load: dict[int, int] = dict.fromkeys(range(shared.sizes.workers), 0)
         self.log_dirs = tuple(absolute(log_dir) for log_dir in self.config.log_dirs)
         self.dir_errors = LogDirErrors(self.log_dirs, shared)
@@ -130,7 +129,7 @@ class Broker:
     @property
     def version(self) -> int:
         """Grows whenever an answer that was made from topics or settings may be out of date."""
-        return self.catalogue.version + self._config_version
+        return self.standing.topics
 
     def now_ms(self) -> int:
         """Wall clock."""
@@ -207,7 +206,6 @@ class Broker:
 
     def settings_changed(self, config: BrokerConfig | None = None, topics: Iterable[str] = ()) -> None:
         """Forget what was resolved: of the named topics, or of all when the broker's own settings changed."""
-        self._config_version += 1
         self.standing.topics_changed()
         if config is not None:
             self.config = config

@@ -29,6 +29,11 @@ class StandingWords:
     def __init__(self, words: NDArray[np.int64]) -> None:
         self.words = words
 
+    @property
+    def topics(self) -> int:
+        """Grows whenever an answer that was made from topics, settings or places of logs may be out of date."""
+        return int(self.words[WORD_TOPICS])
+
     def topics_changed(self) -> None:
         """Topics, settings or places of logs are other ones: no answer stands."""
         self.words[WORD_TOPICS] += 1
