@@ -70,14 +70,23 @@ def receive_connection(channel: socket.socket) -> tuple[Accepted, int] | None:
     raise OSError("a connection without its descriptor: too many open files?")
 
 
+def _send(channel: socket.socket, message: bytes) -> bool:
+    """One message to the acceptor. False: the channel is full. EOFError: the acceptor has gone."""
+    try:
+        channel.send(message)
+    except BlockingIOError:
+        return False
+    except ConnectionError as error:
+        raise EOFError("the acceptor has closed its end") from error
+    return True
+
+
 def send_closed(channel: socket.socket, ids: list[int]) -> int:
-    """Tell the acceptor which connections have ended; returns how many of them were sent."""
+    """Tell the acceptor which connections have ended; returns how many of them were sent. EOFError: it has gone."""
     sent = 0
     while sent < len(ids):
         part = ids[sent : sent + IDS_PER_MESSAGE]
-        try:
-            channel.send(b"".join(map(_ID.pack, part)))
-        except BlockingIOError:
+        if not _send(channel, b"".join(map(_ID.pack, part))):
             break
         sent += len(part)
     return sent
@@ -92,13 +101,11 @@ class Rates:
 
 
 def send_rates(channel: socket.socket, rates: dict[str, float]) -> bool:
-    """Tell the acceptor all rates. False: the channel is full, all are to be told again."""
+    """Tell the acceptor all rates. False: the channel is full, all are to be told again. EOFError: it has gone."""
     every = list(rates.items())
     for start in range(0, max(1, len(every)), RATES_PER_MESSAGE):
         part = dict(every[start : start + RATES_PER_MESSAGE])
-        try:
-            channel.send(_ID.pack(RATES) + json.dumps([part, start == 0]).encode())
-        except BlockingIOError:
+        if not _send(channel, _ID.pack(RATES) + json.dumps([part, start == 0]).encode()):
             return False
     return True
 
@@ -111,12 +118,8 @@ class Settings:
 
 
 def send_settings(channel: socket.socket, values: dict[str, str]) -> bool:
-    """Tell the acceptor its dynamic settings. False: the channel is full."""
-    try:
-        channel.send(_ID.pack(SETTINGS) + json.dumps(values).encode())
-    except BlockingIOError:
-        return False
-    return True
+    """Tell the acceptor its dynamic settings. False: the channel is full. EOFError: it has gone."""
+    return _send(channel, _ID.pack(SETTINGS) + json.dumps(values).encode())
 
 
 def receive_closed(channel: socket.socket) -> list[int] | Rates | Settings | None:

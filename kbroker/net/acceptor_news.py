@@ -5,6 +5,7 @@ Runs in: the first network process, whose successor tells it again.
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 RETRY_SECONDS = 0.05
@@ -32,6 +33,7 @@ class AcceptorNews(Generic[State]):
 
 
 async def until_sent(send: Callable[[], bool]) -> None:
-    """send: False while the channel is full."""
-    while not send():
-        await asyncio.sleep(RETRY_SECONDS)
+    """send: False while the channel is full, EOFError when the acceptor has gone, and nobody is to be told."""
+    with suppress(EOFError):
+        while not send():
+            await asyncio.sleep(RETRY_SECONDS)

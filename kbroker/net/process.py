@@ -221,7 +221,11 @@ class NetworkProcess:
         log.debug("closed %s: %s", connection.peer, reason)
 
     def _tell_closed(self) -> None:
-        sent = send_closed(self._handoff, self._closed_ids)
+        try:
+            sent = send_closed(self._handoff, self._closed_ids)
+        except EOFError as error:
+            self.complain("%d closed connections are not told: %s", len(self._closed_ids), error)
+            sent = len(self._closed_ids)
         del self._closed_ids[:sent]
 
     def refuse(self, connection: Connection, why: str) -> None:

@@ -1,0 +1,44 @@
+"""Messages to the acceptor: taken, not taken now, or never."""
+
+import asyncio
+import socket
+
+import pytest
+
+from kbroker.ipc import fds
+from kbroker.net.acceptor_news import until_sent
+
+
+def test_what_does_not_fit_now_is_sent_later() -> None:
+    acceptor, network = fds.pair()
+    ids = list(range(10_000_000 // 8))
+    sent = fds.send_closed(network, ids)
+    assert 0 < sent < len(ids)
+    assert not fds.send_settings(network, {"max.connections": "1"})
+    assert fds.receive_closed(acceptor) == ids[: fds.IDS_PER_MESSAGE]
+    acceptor.close()
+    network.close()
+
+
+def test_an_acceptor_that_has_gone_is_no_broken_pipe() -> None:
+    acceptor, network = fds.pair()
+    acceptor.close()
+    for send in (
+        lambda: fds.send_closed(network, [1]),
+        lambda: fds.send_rates(network, {}),
+        lambda: fds.send_settings(network, {}),
+    ):
+        with pytest.raises(EOFError):
+            send()
+    asyncio.run(until_sent(lambda: fds.send_settings(network, {})))
+    network.close()
+
+
+def test_unread_messages_do_not_make_its_end_another_error() -> None:
+    acceptor, network = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    network.send(b"unread")
+    assert fds.send_closed(network, [1]) == 1
+    acceptor.close()
+    with pytest.raises(EOFError):
+        fds.send_closed(network, [2])
+    network.close()
