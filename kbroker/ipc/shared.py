@@ -10,6 +10,7 @@ and a child that is forked later sees them at the same address.
 import mmap
 import os
 from dataclasses import dataclass
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +56,13 @@ class Region:
         return np.frombuffer(self.map, np.int64, count).reshape(shape)
 
 
+def _close(fds: tuple[int, ...]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
 class Shared:
-    """All shared memory of one broker, and the eventfd of each process.
+    """All shared memory of one broker, and the eventfd of each process; both go with the last reference to it.
 
     slots[max_partitions, SLOT_WORDS]; processes[clients + workers + 2, PROCESS_WORDS] (clients first, then
     workers, then http, then the cleaner); append_ring(client, worker), completion_ring(client, worker): addresses;
@@ -109,6 +115,7 @@ class Shared:
         self.sensors = [region.words(table) for region in self._sensors]
         self.event_fds = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(self.process_count)]
         self.cleaner_event_fd = os.eventfd(0, os.EFD_NONBLOCK)
+        finalize(self, _close, (*self.event_fds, self.cleaner_event_fd)).atexit = False
 
     def append_ring(self, client: int, worker: int) -> int:
         """Address of the ring that carries requests from a client process to an IO worker."""
