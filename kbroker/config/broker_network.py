@@ -36,11 +36,11 @@ NETWORK = (
             doc="Listeners of these names belong to the controllers of a Kafka cluster; kbroker has "
                 "none and does not open them."),
     Setting("num.network.threads", INT, network_processes, at_least(1), CLUSTER, HIGH,
-            default_text="half of the cores, 1 to 8",
+            default_text="half of the cores (or of the cgroup's quota of them), 1 to 8",
             doc="Number of network processes. Each has an event loop of its own, owns its sockets and "
                 "serves Produce and Fetch by itself. A change takes effect at the next start."),
     Setting("num.io.threads", INT, io_workers, at_least(1), CLUSTER, HIGH,
-            default_text="a quarter of the cores, 1 to 8",
+            default_text="a quarter of the cores (or of the cgroup's quota of them), 1 to 8",
             doc="Number of IO workers. Each partition's log is written by exactly one of them. A change takes "
                 "effect at the next start."),
     Setting("queued.max.requests", INT, 500, at_least(1), importance=HIGH,

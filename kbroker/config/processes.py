@@ -1,13 +1,19 @@
 """How many processes a host gets when the settings do not say (Kafka's 3 and 8 are threads)."""
 
+import math
 import os
+from functools import cache
+
+from kbroker.config.cgroup import cpu_quota
 
 _MOST = 8
 
 
 def cores() -> int:
-    """Cores this process may run on."""
-    return len(os.sched_getaffinity(0))
+    """Cores this process may run on, and no more than its cgroup's quota of their time, rounded up as Java does."""
+    allowed = len(os.sched_getaffinity(0))
+    quota = _quota()
+    return allowed if quota is None else max(1, min(allowed, math.ceil(quota)))
 
 
 def network_processes() -> int:
@@ -18,3 +24,9 @@ def network_processes() -> int:
 def io_workers() -> int:
     """Default of num.io.threads: a quarter of the cores; one worker appends for several network processes."""
     return max(1, min(_MOST, cores() // 4))
+
+
+@cache
+def _quota() -> float | None:
+    """As it was when it was first asked for: a default does not change while the broker runs."""
+    return cpu_quota()

@@ -39,7 +39,7 @@ def processes(situation: Situation) -> Iterator[Proposal]:
     usable = processors.usable_cores
     quota = processors.quota_cores
     if quota is not None and situation.network_processes + situation.io_workers > max(2.0, quota * 1.5):
-        why = f"the cgroup's quota is {quota:g} cores of {processors.cores}, which the default does not see"
+        why = f"the cgroup's quota is {quota:g} cores of {processors.cores}, and more processes than that stop together"
         source = "kbroker/config/processes.py"
         network = max(1, min(MOST_PROCESSES, int(usable // 2)))
         yield Proposal("num.network.threads", str(network), why, source, Severity.SERIOUS)

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from kbroker.config.cgroup import cgroup_path
 from tuning.host.roots import Roots, chosen, number, text
 
 _LINE = re.compile(r"^([\w()]+):\s+(\d+)( kB)?$", re.MULTILINE)
@@ -52,25 +53,12 @@ def memory_of(roots: Roots) -> Memory:
     )
 
 
-def cgroup_path(roots: Roots, controller: str) -> str | None:
-    """The cgroup of this process in the hierarchy of a controller ("" is version 2), relative to its mount."""
-    try:
-        lines = (roots.proc / "self" / "cgroup").read_text().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if (controller in controllers.split(",")) if controller else not controllers:
-            return path.lstrip("/")
-    return None
-
-
 def _limit(roots: Roots) -> int | None:
     """The smallest limit from the cgroup up to the root; version 2 first. In a container the path of the host may
     not exist, and its own limit is at the top."""
     found = []
     for controller, folder, name in (("", "", "memory.max"), ("memory", "memory", "memory.limit_in_bytes")):
-        path = cgroup_path(roots, controller)
+        path = cgroup_path(controller, roots.proc)
         parts = path.split("/") if path else []
         for depth in range(len(parts) + 1):
             place = roots.sys.joinpath("fs/cgroup", folder, *parts[:depth], name)

@@ -3,8 +3,8 @@
 import os
 from dataclasses import dataclass
 
-from tuning.host.memory import cgroup_path
-from tuning.host.roots import Roots, number, text
+from kbroker.config.cgroup import cpu_quota
+from tuning.host.roots import Roots, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +30,8 @@ def processors_of(roots: Roots, cores: int | None = None) -> Processors:
     nodes = len(list(devices.glob("node/node[0-9]*")))
     return Processors(
         cores or len(os.sched_getaffinity(0)),
-        _quota(roots),
+        cpu_quota(roots.proc, roots.sys),
         ",".join(sorted(str(each) for each in governors)) or None,
         text(devices / "clocksource/clocksource0/current_clocksource"),
         max(1, nodes),
     )
-
-
-def _quota(roots: Roots) -> float | None:
-    """Cores by cpu.max (version 2) or cpu.cfs_quota_us (version 1): the smallest up to the root."""
-    found = []
-    path = cgroup_path(roots, "")
-    parts = path.split("/") if path else []
-    for depth in range(len(parts) + 1):
-        words = (text(roots.sys.joinpath("fs/cgroup", *parts[:depth], "cpu.max")) or "").split()
-        if len(words) == 2 and words[0].isdigit() and int(words[1]) > 0:
-            found.append(int(words[0]) / int(words[1]))
-    path = cgroup_path(roots, "cpu")
-    parts = path.split("/") if path else []
-    for depth in range(len(parts) + 1):
-        folder = roots.sys.joinpath("fs/cgroup/cpu", *parts[:depth])
-        quota, period = number(folder / "cpu.cfs_quota_us"), number(folder / "cpu.cfs_period_us")
-        if quota and period and quota > 0:
-            found.append(quota / period)
-    return min(found, default=None)

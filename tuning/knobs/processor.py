@@ -99,7 +99,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         whole_host,
         lambda situation, _: f"{situation.host.processors.quota_cores or 'none'}",
         _quota,
-        "The defaults count the cores that may be used, not a quota of their time.",
+        "The defaults keep within it; numbers that are set may not.",
         "kbroker/config/processes.py; Linux, Documentation/scheduler/sched-bwc.rst",
     ),
     Knob(

@@ -35,7 +35,7 @@ def test_nothing_is_proposed_because_of_a_workload_that_was_only_assumed(tmp_pat
     assert proposed(guessed).keys() <= {"kbroker.max.partitions"}
 
 
-def test_processes_keep_within_a_quota_that_the_default_does_not_see(tmp_path: Path) -> None:
+def test_processes_that_are_set_keep_within_a_quota(tmp_path: Path) -> None:
     base = situation(tmp_path)
     found = proposed(on(base, processors=replace(base.host.processors, quota_cores=4.0)))
     assert (found["num.network.threads"].value, found["num.io.threads"].value) == ("2", "1")
