@@ -4,7 +4,7 @@ Pure functions; whoever owns the stored settings keeps the result. Error codes a
 ConfigAdminManager (brokers) and ConfigurationControlManager (the rest).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -31,6 +31,7 @@ _PROCESS_COUNTS = (
     "num.network.threads", "num.io.threads", "num.recovery.threads.per.data.dir", "background.threads",
     "num.replica.fetchers", "log.cleaner.threads",
 )  # fmt: skip
+_NOT_REQUIRED = ("Error creating ", "Invalid value ", "conflict ")  # other problems fail Kafka's require()
 
 
 class Op(IntEnum):
@@ -240,17 +241,50 @@ def _check_values(changed: Stored) -> None:
 
 
 def _check_effective(broker: BrokerConfig, changed: Stored, *, own: bool) -> None:
-    """Raises AlterError when the settings contradict each other or a process count jumps too far."""
+    """Raises AlterError when the settings contradict each other or a running part can not follow the change."""
     try:
         after = broker.with_dynamic(
             cluster=broker.cluster if own else changed, own=changed if own else broker.own
         )
     except ConfigError as error:
-        raise AlterError(INVALID_REQUEST, str(error)) from None
+        first = str(error).splitlines()[0]
+        required = "" if first.startswith(_NOT_REQUIRED) else "requirement failed: "
+        raise AlterError(INVALID_REQUEST, required + first) from None
+    for why in (*_jumps(broker, after), *_local_retention(after)):
+        wrapped = f"org.apache.kafka.common.config.ConfigException: {why}"
+        raise AlterError(
+            INVALID_REQUEST, f"Invalid value {wrapped} for configuration Invalid dynamic configuration"
+        )
+
+
+def _jumps(before: BrokerConfig, after: BrokerConfig) -> Iterator[str]:
+    """Process counts that would more than double or less than halve, rounded down."""
     for name in _PROCESS_COUNTS:
-        now, then = broker.get_int(name), after.get_int(name)
-        why = f"Dynamic thread count update validation failed for {name}={then}, value should"
+        now, then = before.get_int(name), after.get_int(name)
+        if name == "log.cleaner.threads":
+            why, more, less = (
+                "Log cleaner threads cannot be",
+                "increased to more than",
+                "reduced to less than",
+            )
+        else:
+            why = f"Dynamic thread count update validation failed for {name}={then}, value should"
+            more, less = "not be greater than", "be at least"
         if then > now * 2:
-            raise AlterError(INVALID_REQUEST, f"{why} not be greater than double the current value {now}")
-        if then < now / 2:
-            raise AlterError(INVALID_REQUEST, f"{why} be at least half the current value {now}")
+            yield f"{why} {more} double the current value {now}"
+        if then < now // 2:
+            yield f"{why} {less} half the current value {now}"
+
+
+def _local_retention(config: BrokerConfig) -> Iterator[str]:
+    """What local storage would keep must not be more than what is kept; -2 is as much."""
+    for unit, most in (("ms", config.log_retention_ms), ("bytes", config.get_int("log.retention.bytes"))):
+        name, whole = f"log.local.retention.{unit}", f"log.retention.{unit}"
+        local = config.get_int(name)
+        if most != -1 and local == -1:
+            yield f"Invalid value -1 for configuration {name}: Value must not be -1 as {whole} value is set as {most}."
+        elif most != -1 and local != -2 and local > most:
+            yield (
+                f"Invalid value {local} for configuration {name}: "
+                f"Value must not be more than {whole} property value: {most}"
+            )

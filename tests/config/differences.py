@@ -14,3 +14,8 @@ OTHER_CHECK = {
     "controller.quorum.bootstrap.servers": "not read",
     "max.connections.per.ip.overrides": "checked when set, not later",
 }
+
+# A setting and a value that is refused here with another text, or taken.
+OTHER_REFUSAL = {
+    ("log.cleaner.threads", "0"): "Kafka says: / by zero",
+}

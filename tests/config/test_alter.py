@@ -101,18 +101,31 @@ def test_the_old_alter_configs_replaces_everything() -> None:
     assert refusal(alter_topic, stored, replacing(stored, [("flush.ms", None)]), BROKER)[0] == INVALID_REQUEST
 
 
+def not_followed(why: str) -> str:
+    """What a broker answers when a running part can not follow a change."""
+    error = f"org.apache.kafka.common.config.ConfigException: {why}"
+    return f"Invalid value {error} for configuration Invalid dynamic configuration"
+
+
 @pytest.mark.parametrize(
     ("name", "key", "value", "text"),
     [
         ("1", "num.partitions", "3", "Cannot update these configs dynamically: [num.partitions]"),
         ("1", "log.retention.hours", "3", "Cannot update these configs dynamically: [log.retention.hours]"),
         ("1", "log.retention.ms", "x", "Invalid value x for configuration log.retention.ms: Not a number of type LONG"),
-        ("1", "log.retention.ms", "0", "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
+        ("1", "log.retention.ms", "0",
+         "requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1"),
         ("1", "log.retention.ms", None, "Null value not supported for : log.retention.ms"),
-        ("1", "num.io.threads", "17", ("Dynamic thread count update validation failed for num.io.threads=17, "
+        ("1", "num.io.threads", "17",
+         not_followed("Dynamic thread count update validation failed for num.io.threads=17, "
          "value should not be greater than double the current value 8")),
-        ("1", "num.io.threads", "3", ("Dynamic thread count update validation failed for num.io.threads=3, "
+        ("1", "num.io.threads", "3",
+         not_followed("Dynamic thread count update validation failed for num.io.threads=3, "
          "value should be at least half the current value 8")),
+        ("1", "log.cleaner.threads", "3",
+         not_followed("Log cleaner threads cannot be increased to more than double the current value 1")),
+        ("1", "log.local.retention.ms", "-1", not_followed("Invalid value -1 for configuration log.local.retention.ms: "
+         "Value must not be -1 as log.retention.ms value is set as 604800000.")),
         ("1", "ssl.keystore.type", "JKS", ("These security configs can be dynamically updated only per-listener "
          "using the listener prefix: [ssl.keystore.type]")),
         ("1", "listener.name.plaintext.max.connections", "x",
@@ -121,7 +134,8 @@ def test_the_old_alter_configs_replaces_everything() -> None:
          "Error creating broker listeners from '[FOO://x:1]': No security protocol defined for listener FOO"),
         ("1", "follower.replication.throttled.rate", "-1",
          "Invalid value -1 for configuration follower.replication.throttled.rate: Value must be at least 0"),
-        ("1", "cordoned.log.dirs", "/x", ("All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
+        ("1", "cordoned.log.dirs", "/x",
+         ("requirement failed: All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
          "Missing entries : /x")),
         ("", "listeners", "PLAINTEXT://:1",
          "Cannot update these configs at default cluster level, broker id must be specified: [listeners]"),
@@ -133,6 +147,18 @@ def test_the_old_alter_configs_replaces_everything() -> None:
 )  # fmt: skip
 def test_a_broker_change_is_refused(name: str, key: str, value: str | None, text: str) -> None:
     assert refusal(alter_broker, name, [op(Op.SET, key, value)], BROKER) == (INVALID_REQUEST, text)
+
+
+@pytest.mark.parametrize(("now", "least"), [("8", 4), ("7", 3), ("3", 1), ("1", 1)])
+def test_processes_may_become_half_as_many_rounded_down(now: str, least: int) -> None:
+    broker = BrokerConfig({"num.io.threads": now, "log.cleaner.threads": now})
+    for key, text in (
+        ("num.io.threads", f"value should be at least half the current value {now}"),
+        ("log.cleaner.threads", f"cannot be reduced to less than half the current value {now}"),
+    ):
+        assert alter_broker("1", [op(Op.SET, key, str(least))], broker) == {key: str(least)}
+        if least > 1:
+            assert text in refusal(alter_broker, "1", [op(Op.SET, key, str(least - 1))], broker)[1]
 
 
 def test_a_brokers_list_may_be_appended_to_and_nothing_else() -> None:

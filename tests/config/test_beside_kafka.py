@@ -157,6 +157,16 @@ CHANGES: list[tuple[int, str, Sequence[tuple[int, str, str | None]]]] = [
     (BROKER, "1", [(APPEND, "log.retention.ms", "3")]),
     (BROKER, "1", [(SUBTRACT, "log.retention.ms", "3")]),
     (BROKER, "1", [(9, "log.retention.ms", "3")]),
+    (BROKER, "1", [(SET, "log.roll.ms", "0"), (SET, "log.retention.ms", "0")]),
+    (BROKER, "1", [(SET, "cordoned.log.dirs", "*,x")]),
+    (BROKER, "1", [(SET, "max.connections.per.ip", "0")]),
+    (BROKER, "1", [(SET, "listeners", "FOO://h:1")]),
+    (BROKER, "1", [(SET, "log.cleaner.threads", "3"), (SET, "num.recovery.threads.per.data.dir", "9")]),
+    *(
+        (BROKER, "1", [(SET, f"log.retention.{unit}", whole), (SET, f"log.local.retention.{unit}", local)])
+        for unit in ("ms", "bytes")
+        for whole, local in (("100", "-1"), ("100", "101"), ("100", "100"), ("-1", "-1"), ("-1", "5"))
+    ),
     *(
         (GROUP, "g", [(SET, key, value)])
         for key, value in (
