@@ -32,7 +32,7 @@ class StandingWords:
     @property
     def topics(self) -> int:
         """Grows whenever an answer that was made from topics, settings or places of logs may be out of date."""
-        return int(self.words[WORD_TOPICS])
+        return self.words.item(WORD_TOPICS)
 
     def topics_changed(self) -> None:
         """Topics, settings or places of logs are other ones: no answer stands."""
