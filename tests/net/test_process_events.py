@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kbroker.ipc import fds
 from kbroker.net import layout as nl
 from kbroker.net.process import NetworkProcess
 
@@ -40,3 +41,20 @@ def test_a_failed_event_of_nobody_closes_nobody() -> None:
     process._handlers = {nl.EVENT_ADVANCED: fail}
     process.close = lambda *_: (_ for _ in ()).throw(AssertionError("closed"))
     process._serve_events(0, 1)
+
+
+def test_connections_that_end_after_the_acceptor_are_told_to_nobody_and_said_in_a_line() -> None:
+    acceptor, handoff = fds.pair()
+    complaints: list[str] = []
+    process: Any = NetworkProcess.__new__(NetworkProcess)
+    process._handoff = handoff
+    process._closed_ids = [1, 2]
+    process.complain = lambda text, *values: complaints.append(text % values)
+    process._tell_closed()
+    assert (process._closed_ids, complaints) == ([], [])
+    process._closed_ids = [3, 4]
+    acceptor.close()
+    process._tell_closed()
+    assert process._closed_ids == []
+    assert complaints == ["2 closed connections are not told: the acceptor has closed its end"]
+    handoff.close()
