@@ -89,7 +89,8 @@ class Coordination(RuleBasedStateMachine):
             return  # it asks for the end until it has an answer
         producer_id, epoch = producer.identity
         log = self.log(where)
-        is_open = producer_id in log.open and log.epochs.get(producer_id) == epoch
+        # A client adds a partition to each transaction anew, though the log may still wait for the marker of the last.
+        is_open = where in producer.wrote and producer_id in log.open and log.epochs.get(producer_id) == epoch
         if log.epochs.get(producer_id, 0) > epoch:
             return  # the partition fences it
         if not is_open:
