@@ -1,5 +1,6 @@
 """The files that a group of segments is cleaned into, each with ``.cleaned`` behind its name."""
 
+import ctypes
 import os
 import struct
 from collections.abc import Iterable
@@ -15,6 +16,13 @@ from kbroker.log.aborted_transactions import AbortedTransaction, seal
 
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 TIME_ENTRY = struct.Struct(">qi")
+WRITE_OUT_BYTES = 1 << 20
+"""Of the .log, handed to the disk at once: fsync of a whole segment holds its core for milliseconds, and a kernel
+without preemption lets nobody else have it until the call ends."""
+SYNC_FILE_RANGE_WRITE = 2
+
+SYNC_FILE_RANGE = ctypes.CDLL(None).sync_file_range
+SYNC_FILE_RANGE.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 
 Bytes = NDArray[np.uint8]
 Rows = NDArray[np.int64]
@@ -29,6 +37,7 @@ class CleanedSegment:
         self.folder = folder
         self.base_offset = base_offset
         self.size = 0
+        self._written_out = 0
         self._interval = index_interval
         self._limit = index_limit
         self._carry = np.array((0, -1, base_offset, -1, 0, 0), np.int64)
@@ -47,6 +56,9 @@ class CleanedSegment:
         """Write filtered batches and their index entries; rows: of the batches, with their positions in this file."""
         _write_all(self._fds[0], data.data)
         self.size += len(data)
+        if self.size - self._written_out >= WRITE_OUT_BYTES:
+            _write_out(self._fds[0], self._written_out, self.size - self._written_out)
+            self._written_out = self.size
         rebuild.index_entries(
             *(rows, count, self.base_offset, self._interval, self._limit),
             *(self._offsets, self._times, self._carry, self._added),
@@ -103,6 +115,11 @@ def remove_unfinished(folder: str) -> None:
     for name in names:
         with suppress(FileNotFoundError):
             Path(folder, name).unlink()
+
+
+def _write_out(fd: int, position: int, count: int) -> None:
+    """Begin to write a part of a file to disk. That it fails is told by the fsync that follows."""
+    SYNC_FILE_RANGE(fd, position, count, SYNC_FILE_RANGE_WRITE)
 
 
 def _write_all(fd: int, data: memoryview) -> None:
