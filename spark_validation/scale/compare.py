@@ -1,9 +1,10 @@
 """`python -m spark_validation.scale.compare`: the ways to read a log, side by side, on one topic.
 
 Spark's Kafka connector; the segment source as rows (`format("kafka-segments")`); and the segment source landed as
-Parquet, the conversion counted each time. Each does the same three works: all columns that the judge needs (headers of
-the values decoded, checksums checked), the judge's digests of them, and key and value as they are. Hashes over all
-columns of all records must agree. Without --bootstrap a topic is made up and served by a kbroker of its own.
+Parquet, the conversion counted each time. Each does the same works: all columns that the judge needs (headers of the
+values decoded, checksums checked), the judge's digests of them, and as they are: the connector's columns, key and
+value, or values alone. Hashes over all columns of all records must agree. Without --bootstrap a topic is made up and
+served by a kbroker of its own.
 """
 
 import argparse
@@ -72,7 +73,8 @@ class Ways:
             self.landed = tempfile.TemporaryDirectory(dir=self.scratch)
             return land(self.spark, Path(self.landed.name), self.options, names)
         records = connector_records(self.spark, self.log.bootstrap, [self.log.topic], "read_uncommitted")
-        return (records if names == CONNECTOR_COLUMNS else identified(records, -1)).select(*names)
+        plain = set(names) <= set(CONNECTOR_COLUMNS)
+        return (records if plain else identified(records, -1)).select(*names)
 
     def read(self, way: str, names: tuple[str, ...], work: Callable[[DataFrame], None]) -> None:
         work(self.frame(way, names))
@@ -93,7 +95,9 @@ Work = tuple[tuple[str, ...], Callable[[DataFrame], None]]
 WORKS: dict[str, Work] = {
     "the judge's columns": (JUDGED, to_nowhere),
     "the judge's digests": (JUDGED, digested),
-    "key and value": (CONNECTOR_COLUMNS, to_nowhere),
+    "all columns": (CONNECTOR_COLUMNS, to_nowhere),
+    "key and value": (("key", "value"), to_nowhere),
+    "value": (("value",), to_nowhere),
 }
 
 
