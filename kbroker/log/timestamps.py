@@ -59,12 +59,18 @@ def max_timestamp(
 
 
 def _reaches(reader: LogReader, view: SegmentView, timestamp: int) -> bool:
-    """Whether a segment holds that timestamp or a later one; mostly its .timeindex says so without a walk."""
-    index = reader.index(view.base_offset, files.TIME_INDEX)
-    entry = np.array((NO_TIMESTAMP, 0), np.int64)
-    if index and search.find_time(index.fd, index.size(), LATEST, entry) >= 0 and entry[0] >= timestamp:
+    """Whether a segment holds that timestamp or a later one; the active one mostly says so by its .timeindex."""
+    if view.last and (indexed := _last_indexed(reader, view)) is not None and indexed[0] >= timestamp:
         return True
     return largest_in(reader, view)[0] >= timestamp
+
+
+def _last_indexed(reader: LogReader, view: SegmentView) -> tuple[int, int] | None:
+    """(timestamp, offset) of a segment's last .timeindex entry, None when it has none."""
+    entry = np.zeros(2, np.int64)
+    index = reader.index(view.base_offset, files.TIME_INDEX)
+    slot = search.find_time(index.fd, index.size(), LATEST, entry) if index else -1
+    return (int(entry[0]), view.base_offset + int(entry[1])) if slot >= 0 else None
 
 
 def largest_in(reader: LogReader, view: SegmentView) -> tuple[int, int]:
@@ -75,16 +81,10 @@ def largest_in(reader: LogReader, view: SegmentView) -> tuple[int, int]:
     base = view.base_offset
     if not view.last and base in reader.max_timestamps:
         return reader.max_timestamps[base]
-    entry = np.array((NO_TIMESTAMP, 0), np.int64)
-    index = reader.index(base, files.TIME_INDEX)
-    slot = search.find_time(index.fd, index.size(), LATEST, entry) if index else -1
-    found = (
-        np.array((entry[0], base + entry[1]), np.int64)
-        if slot >= 0
-        else np.array((NO_TIMESTAMP, base), np.int64)
-    )
-    if view.last or slot < 0:
-        position = reader.find_position(base, int(found[1])) if slot >= 0 else 0
+    indexed = _last_indexed(reader, view)
+    found = np.array(indexed or (NO_TIMESTAMP, base), np.int64)
+    if view.last or indexed is None:
+        position = reader.find_position(base, indexed[1]) if indexed else 0
         result = search.largest_timestamp(view.log.fd, position, view.end, found)
         reader.check(result, view)
     largest = (int(found[0]), int(found[1]))
