@@ -49,6 +49,10 @@ class Rules:
             slot[sm.SLOT_COMPRESSION_LEVEL],
         )
 
+    def codec_for(self, batch: RecordBatch) -> int:
+        """The codec that a batch is stored in."""
+        return batch.codec if self.target == ANY_CODEC else self.target
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -65,7 +69,7 @@ def check(batch_bytes: bytes, rules: Rules, now_ms: int, at_once: bool = False) 
 
     at_once: raises TooLong where a loop that others wait for should not do it."""
     batch = next(read_batches(batch_bytes, check_crc=False))
-    if at_once and rules.target not in (ANY_CODEC, batch.codec):
+    if at_once and rules.codec_for(batch) != batch.codec:
         raise TooLong
     found = walk(batch, batch.data[rb.RECORDS :], _demands(batch, rules, now_ms), at_once)
     if found.error:
@@ -82,7 +86,7 @@ def check(batch_bytes: bytes, rules: Rules, now_ms: int, at_once: bool = False) 
 def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
     """Kafka holds offsets against their order, and skips keys and values, where a compressed batch stays as it is
     (LogValidator.validateMessagesAndAssignOffsetsCompressed)."""
-    codec = batch.codec if rules.target == ANY_CODEC else rules.target
+    codec = rules.codec_for(batch)
     any_time = rules.log_append_time or batch.has_log_append_time
     return Demands(
         oldest=-FOREVER if any_time else max(now_ms - rules.before_max_ms, -FOREVER),
@@ -140,7 +144,7 @@ def _refusal(errors: list[tuple[int, ErrorCode, str]]) -> Verdict:
 
 def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> Verdict:
     """The batch in the codec and with the header that the topic wants."""
-    codec = batch.codec if rules.target == ANY_CODEC else rules.target
+    codec = rules.codec_for(batch)
     attributes = (batch.attributes & ~rb.ATTRIBUTE_CODEC_MASK & ~rb.ATTRIBUTE_LOG_APPEND_TIME) | codec
     if attributes == batch.attributes and found.largest == batch.max_timestamp:
         return Verdict()
