@@ -4,11 +4,11 @@ v1 flexible. A component matches an exact name (0), the default entity (1), or a
 leaves out entities that have other types as well.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.config.client_quotas import IP, TYPES, Entity
+from kbroker.config.client_quotas import IP, TYPES, Entity, in_kafkas_order
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_client_quotas import (
@@ -44,7 +44,7 @@ def handle(ctx: RequestContext, request: DescribeClientQuotasRequest) -> Describ
             "user or clientId filter component.",
         )
     entries = []
-    for entity, values in ctx.broker.quotas.quotas.items():
+    for entity, values in in_kafkas_order(ctx.broker.quotas.quotas):
         if _matches(dict(entity), exact, present, request.strict):
             entries.append(_entry(entity, values))
     return DescribeClientQuotasResponse(0, ErrorCode.NONE, "", entries)
@@ -87,7 +87,5 @@ def _matches(
     )
 
 
-def _entry(entity: Entity, values: Mapping[str, float]) -> EntryData:
-    return EntryData(
-        [EntityData(*pair) for pair in entity], [ValueData(key, value) for key, value in values.items()]
-    )
+def _entry(entity: Entity, values: Iterable[tuple[str, float]]) -> EntryData:
+    return EntryData([EntityData(*pair) for pair in entity], [ValueData(*pair) for pair in values])

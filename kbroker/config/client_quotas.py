@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from kbroker.config.java_hash import map_order, string_hash
+
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
@@ -46,6 +48,22 @@ class QuotaError(Exception):
 def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
     """An entity from pairs; of a type that comes twice the last one counts, as in Kafka."""
     return tuple(sorted(dict(pairs).items()))
+
+
+def in_kafkas_order(quotas: Quotas) -> list[tuple[Entity, list[tuple[str, float]]]]:
+    """Entities and their values in Kafka's order: that of HashMaps which were filled out of others."""
+    ordered = []
+    for entity in map_order(map_order(quotas, _entity_hash), _entity_hash, 1):
+        values = quotas[entity]
+        keys = map_order(map_order(values, string_hash), string_hash, 1)
+        ordered.append((entity, [(key, values[key]) for key in keys]))
+    return ordered
+
+
+def _entity_hash(entity: Entity) -> int:
+    """ClientQuotaEntity.hashCode: that of its map of names by type, in a list of one."""
+    pairs = (string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity)
+    return 31 + sum(pairs) & 0xFFFFFFFF
 
 
 def check_entity(entity: Entity) -> Mapping[str, tuple[str, float] | None]:
