@@ -3,10 +3,13 @@
 v2 flexible. Answered with the new log start offset of each partition.
 """
 
-import asyncio
+from typing import Any
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import of_worker, together
 from kbroker.api.row import Api
+from kbroker.control.broker import Broker
+from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.topic_name import CLUSTER_METADATA, INTERNAL
 from kbroker.ipc.messages import DeleteRecords
 from kbroker.protocol.api_keys import ApiKey
@@ -18,28 +21,31 @@ from kbroker.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from kbroker.protocol.schema import Struct
 
 API = Api(ApiKey.DELETE_RECORDS, 0, 2)
 NO_WATERMARK = -1
 
 
-async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> Struct | Deferred:
     """Advance the log start of each partition; each has its own result."""
     topics: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
         asked = topics.setdefault(topic.name, {})
         asked.update({partition.partition_index: partition for partition in topic.partitions})
-    waits = [
-        _delete(ctx, name, partition.partition_index, partition.offset)
+    parts = [
+        _delete(ctx.broker, name, partition.partition_index, partition.offset)
         for name, partitions in topics.items()
         for partition in partitions.values()
     ]
-    results = iter(await asyncio.gather(*waits))
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(name, [next(results) for _ in partitions])
-            for name, partitions in topics.items()
-        ]
+    return together(
+        parts,
+        lambda found: DeleteRecordsResponse(
+            topics=[
+                DeleteRecordsTopicResult(name, [next(found) for _ in partitions])
+                for name, partitions in topics.items()
+            ]
+        ),
     )
 
 
@@ -49,27 +55,29 @@ def refuse(request: DeleteRecordsRequest, error: KafkaError, version: int) -> De
         topics=[
             DeleteRecordsTopicResult(
                 topic.name,
-                [
-                    DeleteRecordsPartitionResult(partition.partition_index, NO_WATERMARK, error.code)
-                    for partition in topic.partitions
-                ],
+                [_failed(partition.partition_index, error.code) for partition in topic.partitions],
             )
             for topic in request.topics
         ]
     )
 
 
-async def _delete(ctx: RequestContext, name: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
-    partition = ctx.broker.catalogue.partition(name, index)
-    try:
-        if partition is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if name in INTERNAL or name == CLUSTER_METADATA:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if not ctx.broker.topic_config(name).delete:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION)
-        call = DeleteRecords(partition.slot, offset)
-        start = await ctx.broker.links.call_worker(partition.worker, call)
-        return DeleteRecordsPartitionResult(index, start)
-    except KafkaError as error:
-        return DeleteRecordsPartitionResult(index, NO_WATERMARK, error.code)
+def _delete(broker: Broker, name: str, index: int, offset: int) -> DeleteRecordsPartitionResult | Deferred:
+    partition = broker.catalogue.partition(name, index)
+    if partition is None:
+        return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if name in INTERNAL or name == CLUSTER_METADATA:
+        return _failed(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if not broker.topic_config(name).delete:
+        return _failed(index, ErrorCode.POLICY_VIOLATION)
+
+    def told(reply: Any) -> DeleteRecordsPartitionResult:
+        if isinstance(reply, KafkaError):
+            return _failed(index, reply.code)
+        return DeleteRecordsPartitionResult(index, reply)
+
+    return of_worker(broker, partition, DeleteRecords(partition.slot, offset), told)
+
+
+def _failed(index: int, code: int) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(index, NO_WATERMARK, code)

@@ -1,12 +1,16 @@
 """DescribeProducers (key 61), v0: idempotent and transactional producers that a partition remembers (KIP-664)."""
 
-import asyncio
+from typing import Any
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import of_worker, together
 from kbroker.api.row import Api
+from kbroker.control.broker import Broker
+from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.topic_name import validate
 from kbroker.ipc import layout
 from kbroker.ipc.messages import DescribeProducers
+from kbroker.ipc.messages import ProducerState as Remembered
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_producers import (
@@ -16,21 +20,26 @@ from kbroker.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from kbroker.protocol.schema import Struct
 
 API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
 
 
-async def handle(ctx: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Struct | Deferred:
     """The producers of each partition."""
-    waits = [
-        _describe(ctx, topic.name, index) for topic in request.topics for index in topic.partition_indexes
+    parts = [
+        _describe(ctx.broker, topic.name, index)
+        for topic in request.topics
+        for index in topic.partition_indexes
     ]
-    answers = iter(await asyncio.gather(*waits))
-    return DescribeProducersResponse(
-        topics=[
-            TopicResponse(topic.name, [next(answers) for _ in topic.partition_indexes])
-            for topic in request.topics
-        ]
+    return together(
+        parts,
+        lambda found: DescribeProducersResponse(
+            topics=[
+                TopicResponse(topic.name, [next(found) for _ in topic.partition_indexes])
+                for topic in request.topics
+            ]
+        ),
     )
 
 
@@ -47,8 +56,7 @@ def refuse(request: DescribeProducersRequest, error: KafkaError, version: int) -
     )
 
 
-async def _describe(ctx: RequestContext, name: str, index: int) -> PartitionResponse:
-    broker = ctx.broker
+def _describe(broker: Broker, name: str, index: int) -> PartitionResponse | Deferred:
     try:
         validate(name)
         partition = broker.catalogue.partition(name, index)
@@ -56,21 +64,28 @@ async def _describe(ctx: RequestContext, name: str, index: int) -> PartitionResp
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if broker.slots.state(partition.slot) == layout.STATE_OFFLINE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
-        producers = await broker.links.call_worker(partition.worker, DescribeProducers(partition.slot))
     except KafkaError as error:
-        known = broker.catalogue.get(name) is not None
-        return PartitionResponse(index, error.code, None if known else error.message)
-    return PartitionResponse(
-        index,
-        active_producers=[
-            ProducerState(
-                producer.producer_id,
-                producer.producer_epoch,
-                producer.last_sequence,
-                producer.last_timestamp,
-                producer.coordinator_epoch,
-                producer.current_txn_start_offset,
-            )
-            for producer in producers
-        ],
+        return _failed(broker, name, index, error)
+
+    def told(reply: Any) -> PartitionResponse:
+        if isinstance(reply, KafkaError):
+            return _failed(broker, name, index, reply)
+        return PartitionResponse(index, active_producers=[_active(producer) for producer in reply])
+
+    return of_worker(broker, partition, DescribeProducers(partition.slot), told)
+
+
+def _failed(broker: Broker, name: str, index: int, error: KafkaError) -> PartitionResponse:
+    known = broker.catalogue.get(name) is not None
+    return PartitionResponse(index, error.code, None if known else error.message)
+
+
+def _active(producer: Remembered) -> ProducerState:
+    return ProducerState(
+        producer.producer_id,
+        producer.producer_epoch,
+        producer.last_sequence,
+        producer.last_timestamp,
+        producer.coordinator_epoch,
+        producer.current_txn_start_offset,
     )

@@ -7,18 +7,19 @@ timeout; v11 -6 the earliest offset that waits for tiering (KIP-1023). Without t
 Nothing found is offset -1, timestamp -1, no error. The leader epoch is that of the record.
 """
 
-import asyncio
-from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import together
 from kbroker.api.partition_check import check_leader_epoch, online
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition
+from kbroker.control.coordinator.machine import Deferred
 from kbroker.ipc import layout
-from kbroker.log.timestamps import locate_timestamp, max_timestamp
+from kbroker.log.reader import LogReader
+from kbroker.log.timestamps import TimestampOffset, locate_timestamp, max_timestamp
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.list_offsets import (
@@ -28,6 +29,7 @@ from kbroker.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from kbroker.protocol.schema import Struct
 
 API = Api(ApiKey.LIST_OFFSETS, 1, 11)
 
@@ -55,12 +57,7 @@ class Found:
     leader_epoch: int = -1
 
 
-Answer = ListOffsetsPartitionResponse | Awaitable[ListOffsetsPartitionResponse]
-
-
-def handle(
-    ctx: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+def handle(ctx: RequestContext, request: ListOffsetsRequest) -> Struct | Deferred:
     """One offset per partition; a partition named twice is INVALID_REQUEST."""
     asked: dict[str, dict[int, ListOffsetsPartition]] = {}
     twice: set[tuple[str, int]] = set()
@@ -70,42 +67,20 @@ def handle(
             if partition.partition_index in partitions:
                 twice.add((topic.name, partition.partition_index))
             partitions[partition.partition_index] = partition
-    answers = {
-        name: [
-            _offset(ctx, request, name, partition, (name, index) in twice)
-            for index, partition in partitions.items()
-        ]
+    parts = [
+        _offset(ctx, request, name, partition, (name, index) in twice)
         for name, partitions in asked.items()
-    }
-    if any(
-        not isinstance(each, ListOffsetsPartitionResponse) for parts in answers.values() for each in parts
-    ):
-        return _later(answers)
-    return ListOffsetsResponse(topics=[_topic(name, parts) for name, parts in answers.items()])
-
-
-async def _later(answers: dict[str, list[Answer]]) -> ListOffsetsResponse:
-    """Those that read a log read it at the same time."""
-    waiting = [
-        each
-        for parts in answers.values()
-        for each in parts
-        if not isinstance(each, ListOffsetsPartitionResponse)
+        for index, partition in partitions.items()
     ]
-    found = iter(await asyncio.gather(*waiting))
-    return ListOffsetsResponse(
-        topics=[
-            _topic(
-                name,
-                [each if isinstance(each, ListOffsetsPartitionResponse) else next(found) for each in parts],
-            )
-            for name, parts in answers.items()
-        ]
+    return together(
+        parts,
+        lambda found: ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(name, [next(found) for _ in partitions])
+                for name, partitions in asked.items()
+            ]
+        ),
     )
-
-
-def _topic(name: str, parts: list[Any]) -> ListOffsetsTopicResponse:
-    return ListOffsetsTopicResponse(name, parts)
 
 
 def refuse(request: ListOffsetsRequest, error: KafkaError, version: int) -> ListOffsetsResponse:
@@ -123,8 +98,8 @@ def refuse(request: ListOffsetsRequest, error: KafkaError, version: int) -> List
 
 def _offset(
     ctx: RequestContext, request: ListOffsetsRequest, name: str, asked: ListOffsetsPartition, twice: bool
-) -> Answer:
-    """The answer itself when no log has to be read."""
+) -> ListOffsetsPartitionResponse | Deferred:
+    """A Deferred when a log has to be read."""
     index = asked.partition_index
     try:
         if twice:
@@ -148,16 +123,6 @@ def _part(index: int, found: Found) -> ListOffsetsPartitionResponse:
     )
 
 
-async def _search(
-    broker: Broker, partition: Partition, asked: ListOffsetsPartition, consumer: bool, committed: bool
-) -> ListOffsetsPartitionResponse:
-    index = asked.partition_index
-    try:
-        return _part(index, await _find(broker, partition, asked.timestamp, consumer, committed))
-    except KafkaError as error:
-        return ListOffsetsPartitionResponse(index, error.code)
-
-
 def _limit(words: Any, consumer: bool, committed: bool) -> int:
     """Below what the reader may see: last stable offset, high watermark or log end."""
     if committed:
@@ -176,23 +141,30 @@ def _look(broker: Broker, partition: Partition, timestamp: int, consumer: bool, 
     return Found(NOTHING, _limit(words, consumer, committed), int(words[layout.SLOT_LEADER_EPOCH]))
 
 
-async def _find(
-    broker: Broker, partition: Partition, timestamp: int, consumer: bool, committed: bool
-) -> Found:
+def _search(
+    broker: Broker, partition: Partition, asked: ListOffsetsPartition, consumer: bool, committed: bool
+) -> Deferred:
     """The offset of a timestamp, out of the log."""
+    index, timestamp = asked.partition_index, asked.timestamp
     words = broker.slots.group(partition.slot)
     start = int(words[layout.SLOT_LOG_START])
     limit = _limit(words, consumer, committed)
     end = (int(words[layout.SLOT_HW_BASE]), int(words[layout.SLOT_HW_POSITION]))
     version = int(words[layout.SLOT_SEGMENTS_VERSION])
-    if timestamp == MAX_TIMESTAMP:
-        located = await broker.logs.read(
-            partition.folder, lambda reader: max_timestamp(reader, start, *end, version)
-        )
-    else:
-        located = await broker.logs.read(
-            partition.folder, lambda reader: locate_timestamp(reader, timestamp, start, *end, version)
-        )
-    if located is None or located.offset >= limit:
-        return Found()
-    return Found(located.timestamp, located.offset, located.leader_epoch)
+    answer = Deferred()
+
+    def step(reader: LogReader) -> TimestampOffset | None:
+        if timestamp == MAX_TIMESTAMP:
+            return max_timestamp(reader, start, *end, version)
+        return locate_timestamp(reader, timestamp, start, *end, version)
+
+    def told(found: Any) -> None:
+        if isinstance(found, KafkaError):
+            answer.complete(ListOffsetsPartitionResponse(index, found.code))
+        elif found is None or found.offset >= limit:
+            answer.complete(_part(index, Found()))
+        else:
+            answer.complete(_part(index, Found(found.timestamp, found.offset, found.leader_epoch)))
+
+    broker.logs.ask(partition.folder, step, told)
+    return answer

@@ -4,11 +4,14 @@ v2 current leader epoch (v0-1 are gone since Kafka 4.0); v3 replica id; v4 flexi
 end; an epoch that is not known is (-1, -1); an older one ends where the next one starts (KIP-101, KIP-320).
 """
 
-import asyncio
+from typing import Any
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import of_worker, together
 from kbroker.api.partition_check import check_leader_epoch, online
 from kbroker.api.row import Api
+from kbroker.control.coordinator.machine import Deferred
+from kbroker.ipc import layout
 from kbroker.ipc.messages import EpochEndOffset as Ask
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
@@ -19,19 +22,22 @@ from kbroker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from kbroker.protocol.schema import Struct
 
 API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4)
 
 
-async def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> Struct | Deferred:
     """One end offset per partition."""
-    waits = [_end(ctx, topic.topic, partition) for topic in request.topics for partition in topic.partitions]
-    ends = iter(await asyncio.gather(*waits))
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(topic.topic, [next(ends) for _ in topic.partitions])
-            for topic in request.topics
-        ]
+    ends = [_end(ctx, topic.topic, partition) for topic in request.topics for partition in topic.partitions]
+    return together(
+        ends,
+        lambda found: OffsetForLeaderEpochResponse(
+            topics=[
+                OffsetForLeaderTopicResult(topic.topic, [next(found) for _ in topic.partitions])
+                for topic in request.topics
+            ]
+        ),
     )
 
 
@@ -50,12 +56,21 @@ def refuse(
     )
 
 
-async def _end(ctx: RequestContext, name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end(ctx: RequestContext, name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset | Deferred:
+    """Of the current epoch, which nearly everyone asks for, shared memory says it; earlier ones the worker knows."""
+    broker = ctx.broker
     try:
-        partition = online(ctx.broker, name, asked.partition)
-        check_leader_epoch(ctx.broker, partition, asked.current_leader_epoch)
-        call = Ask(partition.slot, asked.leader_epoch)
-        epoch, offset = await ctx.broker.links.call_worker(partition.worker, call)
-        return EpochEndOffset(0, asked.partition, epoch, offset)
+        partition = online(broker, name, asked.partition)
+        check_leader_epoch(broker, partition, asked.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(error.code, asked.partition)
+    words = broker.slots.group(partition.slot)
+    if asked.leader_epoch == words[layout.SLOT_LEADER_EPOCH]:
+        return EpochEndOffset(0, asked.partition, asked.leader_epoch, int(words[layout.SLOT_LOG_END]))
+
+    def told(reply: Any) -> EpochEndOffset:
+        if isinstance(reply, KafkaError):
+            return EpochEndOffset(reply.code, asked.partition)
+        return EpochEndOffset(0, asked.partition, *reply)
+
+    return of_worker(broker, partition, Ask(partition.slot, asked.leader_epoch), told)

@@ -7,10 +7,12 @@ successor from OpenPartition calls for everything it owns, so both know what the
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
+from kbroker.ipc.background import Background
 from kbroker.ipc.link import AsyncLink, LinkClosed
-from kbroker.ipc.messages import Image
+from kbroker.ipc.messages import Image, Reply
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -25,6 +27,7 @@ class Links:
         self.networks: dict[int, AsyncLink] = {}
         self._workers: dict[int, AsyncLink] = {}
         self._worker_arrived = asyncio.Event()
+        self._again = Background(log, "a call of an IO worker failed")
         self.observers: set[AsyncLink] = set()
         """Links of processes that are told of topics but not waited for (http)."""
 
@@ -79,6 +82,33 @@ class Links:
                 return await link.call(body)
             except LinkClosed:
                 self.lost(link)
+
+    def ask_worker(self, index: int, body: Any, told: Callable[[Any], object]) -> None:
+        """As `call_worker`, without a task where the worker is there: told the reply's value, or the KafkaError."""
+        link = self._workers.get(index)
+        if link is None:
+            self._again.start(self._call_again(index, body, told))
+        else:
+            link.ask(body, partial(self._replied, index, link, body, told))
+
+    def _replied(
+        self, index: int, link: AsyncLink, body: Any, told: Callable[[Any], object], reply: Reply | None
+    ) -> None:
+        if reply is None:
+            self.lost(link)
+            self._again.start(self._call_again(index, body, told))
+        elif reply.error:
+            told(KafkaError(ErrorCode(reply.error), reply.message))
+        else:
+            told(reply.value)
+
+    async def _call_again(self, index: int, body: Any, told: Callable[[Any], object]) -> None:
+        try:
+            value = await self.call_worker(index, body)
+        except KafkaError as error:
+            told(error)
+        else:
+            told(value)
 
     async def _arrival(self, index: int) -> None:
         try:

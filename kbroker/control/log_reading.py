@@ -1,9 +1,16 @@
-"""Reading logs from the control process, on a thread of its own: its loop never waits for a disk."""
+"""Reading logs from the control process, on a thread of its own: its loop never waits for a disk.
+
+What the loop asks for while the thread reads is read in one go, and told in one go: a turn of the loop for many.
+"""
 
 import asyncio
+import logging
+import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.log.errors import CorruptLog
@@ -12,9 +19,16 @@ from kbroker.log.reader import LogReader
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.schema import ProtocolError
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
-MOST_FILES = 512
+Told = Callable[[Any], None]
+"""Given what was found, or the KafkaError."""
 MOST_READERS = 1024
+TOGETHER = 16
+"""Findings that are told in one go at most."""
+TELL_AFTER_S = 0.001
+"""Findings do not wait longer for others."""
 
 
 class LogReading:
@@ -23,17 +37,83 @@ class LogReading:
     def __init__(self, dir_errors: LogDirErrors) -> None:
         self._dir_errors = dir_errors
         self._thread = ThreadPoolExecutor(1, "log-reader")
-        self._files = OpenFiles(MOST_FILES)
+        self._files = OpenFiles()
         self._readers: dict[str, LogReader] = {}
+        self._jobs: deque[tuple[Callable[[], Any], Told]] = deque()
+        self._running = self._closed = False
+
+    def ask(self, folder: str, step: Callable[[LogReader], Any], told: Told) -> None:
+        """Have a step run with the folder's reader. Told KAFKA_STORAGE_ERROR for an unreadable log."""
+        self._put(partial(self._run, folder, step), partial(self._read, folder, told))
 
     async def read(self, folder: str, step: Callable[[LogReader], T]) -> T:
-        """Run a step with the folder's reader. Raises KAFKA_STORAGE_ERROR for an unreadable log."""
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(self._thread, self._run, folder, step)
-        except (OSError, CorruptLog, ProtocolError) as error:
-            self._dir_errors.met(folder, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        """As `ask`; raises the error."""
+        found: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.ask(folder, step, partial(_settle, found))
+        return await found
+
+    async def forget(self, folders: list[str]) -> None:
+        """Partitions that are gone: a successor of the same name starts from nothing."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._put(partial(self._forget, folders), partial(_settle, done))
+        await done
+
+    def close(self) -> None:
+        """Wait for what is to be read."""
+        self._closed = True
+        self._thread.shutdown(wait=True)
+
+    # --- on the loop ------------------------------------------------------------------------------------
+
+    def _put(self, job: Callable[[], Any], told: Told) -> None:
+        self._jobs.append((job, told))
+        if not self._running:
+            self._begin()
+
+    def _begin(self) -> None:
+        if not self._closed:
+            self._running = True
+            self._thread.submit(self._work, asyncio.get_running_loop())
+
+    def _read(self, folder: str, told: Told, found: Any) -> None:
+        if isinstance(found, (OSError, CorruptLog, ProtocolError)):
+            self._dir_errors.met(folder, found)
+            found = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(found))
+        elif isinstance(found, Exception) and not isinstance(found, KafkaError):
+            log.error("%s could not be read", folder, exc_info=found)
+            found = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(found))
+        told(found)
+
+    def _tell(self, findings: list[tuple[Told, Any]]) -> None:
+        for told, found in findings:
+            try:
+                told(found)
+            except Exception:
+                log.exception("nobody took what was read")
+
+    def _rested(self, findings: list[tuple[Told, Any]]) -> None:
+        """The thread has found nothing more to do; by now there may be something."""
+        self._running = False
+        if self._jobs:
+            self._begin()
+        self._tell(findings)
+
+    # --- on the thread ----------------------------------------------------------------------------------
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        findings: list[tuple[Told, Any]] = []
+        began = time.monotonic()
+        while self._jobs:
+            job, told = self._jobs.popleft()
+            try:
+                findings.append((told, job()))
+            except Exception as error:
+                findings.append((told, error))
+            now = time.monotonic()
+            if len(findings) == TOGETHER or now - began > TELL_AFTER_S:
+                loop.call_soon_threadsafe(self._tell, findings)
+                findings, began = [], now
+        loop.call_soon_threadsafe(self._rested, findings)
 
     def _run(self, folder: str, step: Callable[[LogReader], T]) -> T:
         reader = self._readers.get(folder)
@@ -43,15 +123,16 @@ class LogReading:
             reader = self._readers[folder] = LogReader(folder, self._files)
         return step(reader)
 
-    async def forget(self, folders: list[str]) -> None:
-        """Partitions that are gone: a successor of the same name starts from nothing."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._forget, folders)
-
     def _forget(self, folders: list[str]) -> None:
         for folder in folders:
             self._readers.pop(folder, None)
             self._files.forget_folder(folder)
 
-    def close(self) -> None:
-        """Wait for what is being read."""
-        self._thread.shutdown(wait=True)
+
+def _settle(future: "asyncio.Future[Any]", found: Any) -> None:
+    if future.done():
+        return
+    if isinstance(found, Exception):
+        future.set_exception(found)
+    else:
+        future.set_result(found)

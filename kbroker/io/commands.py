@@ -12,7 +12,6 @@ from kbroker.io.moves import Moves
 from kbroker.io.producer_entry import ProducerEntry
 from kbroker.io.producer_table import ProducerTable
 from kbroker.io.replication.replicas import Replicas
-from kbroker.ipc.link import PolledLink
 from kbroker.ipc.messages import (
     BeginCleaning,
     CleanableLogs,
@@ -26,6 +25,7 @@ from kbroker.ipc.messages import (
     Lead,
     OpenPartition,
     ProducerState,
+    Reply,
     SetLeaderEpoch,
     Settings,
     SwapSegments,
@@ -83,23 +83,22 @@ class Commands:
             FinishMove: moves.finish,
         }
 
-    def handle(self, link: PolledLink, call_id: int, body: Any) -> None:
-        """Do what a message says and reply. OpenPartition is replied to when a thread has loaded the log."""
+    def handle(self, call_id: int, body: Any) -> Reply | None:
+        """Do what a message says; its reply. OpenPartition is replied to when a thread has loaded the log."""
         if isinstance(body, OpenPartition):
             self._moves.reopened(body.slot, body.log_dir)
             self._logs.open(body, call_id)
-            return
+            return None
         handler = self._handlers.get(type(body))
         if handler is None:
-            link.reply(call_id, error=ErrorCode.UNKNOWN_SERVER_ERROR, message=f"unknown message {body!r}")
-            return
+            return Reply(call_id, None, int(ErrorCode.UNKNOWN_SERVER_ERROR), f"unknown message {body!r}")
         try:
-            link.reply(call_id, handler(body))
+            return Reply(call_id, handler(body))
         except KafkaError as error:
-            link.reply(call_id, error=int(error.code), message=str(error))
+            return Reply(call_id, None, int(error.code), str(error))
         except OSError as error:
             log.error("%s failed: %s", type(body).__name__, error)
-            link.reply(call_id, error=ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
+            return Reply(call_id, None, int(ErrorCode.KAFKA_STORAGE_ERROR), str(error))
 
     def _close(self, body: ClosePartition) -> None:
         self._moves.drop(body.slot)

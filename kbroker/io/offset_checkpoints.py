@@ -18,6 +18,8 @@ class OffsetCheckpoints:
         self._dirs = dirs
         self._failed = failed
         self._at_start: dict[str, tuple[Offsets, Offsets, Offsets]] = {}
+        self._written_starts: dict[str, int] = {}
+        """Log starts by folder that are on disk, as far as `write_start` put them there."""
 
     def at_start(self, log_dir: str) -> tuple[Offsets, Offsets, Offsets]:
         """Recovery points, log starts and first dirty offsets of a log dir as they were when this process began."""
@@ -35,6 +37,7 @@ class OffsetCheckpoints:
         by_dir: dict[str, list[Partition]] = {}
         for partition in partitions:
             by_dir.setdefault(partition.folder.rpartition("/")[0], []).append(partition)
+        self._written_starts.clear()
         for path, mine in by_dir.items():
             folder = self._dirs[path]
             if folder.failed is None:
@@ -59,11 +62,12 @@ class OffsetCheckpoints:
     def write_start(self, partition: Partition) -> None:
         """Write the log start of one partition, on disk when this returns."""
         start = partition.checkpointed_log_start
-        if start is None:
+        if start is None or self._written_starts.get(partition.folder) == start:
             return
         folder = self._dirs[partition.folder.rpartition("/")[0]]
         try:
             folder.update_log_start_offsets({(partition.topic, partition.partition): start})
+            self._written_starts[partition.folder] = start
         except OSError as error:
             self._failed(folder.path, error)
 
@@ -72,6 +76,7 @@ class OffsetCheckpoints:
         for partition in partitions:
             folder = self._dirs[partition.folder.rpartition("/")[0]]
             key = (partition.topic, partition.partition)
+            self._written_starts.pop(partition.folder, None)
             try:
                 folder.update_recovery_points({}, (key,))
                 folder.update_log_start_offsets({}, (key,))

@@ -30,7 +30,7 @@ from kbroker.io.transactions import finish_transaction
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.crash_point import crash_point, is_armed
-from kbroker.ipc.link import LinkClosed, PolledLink
+from kbroker.ipc.link import TOGETHER, LinkClosed, PolledLink
 from kbroker.ipc.messages import Hello, Reply
 from kbroker.ipc.ring import Sleeper, mark_recovered
 from kbroker.metrics.layout import IDLE_NS
@@ -225,8 +225,10 @@ class Worker:
         if self.link is None:
             return
         try:
-            for call_id, body in self.link.receive():
-                self.commands.handle(self.link, call_id, body)
+            messages = self.link.receive()
+            for first in range(0, len(messages), TOGETHER):
+                replies = [self.commands.handle(*each) for each in messages[first : first + TOGETHER]]
+                self.link.reply_all([reply for reply in replies if reply is not None and reply.call_id])
         except LinkClosed:
             self._poll.unregister(self.link.fileno())
             self.link.close()

@@ -78,6 +78,13 @@ def test_the_current_epoch_ends_at_the_log_end_and_an_unknown_one_nowhere(made: 
     assert epoch_end(made, -1, 9) == (0, -1, -1)
 
 
+def test_only_an_earlier_epoch_is_asked_of_the_worker(made: World) -> None:
+    epoch_end(made, -1, 0)
+    assert not [call for call in made.worker.calls if isinstance(call, m.EpochEndOffset)]
+    epoch_end(made, -1, 7)
+    assert [call.leader_epoch for call in made.worker.calls if isinstance(call, m.EpochEndOffset)] == [7]
+
+
 def test_a_client_with_another_leader_epoch_is_told_so(made: World) -> None:
     made.reboot()
     assert epoch_end(made, 0, 0)[0] == ErrorCode.FENCED_LEADER_EPOCH

@@ -1,5 +1,6 @@
 """A broker's control state with fake IO workers and network processes: real SQLite, real slots, no process."""
 
+import logging
 import shutil
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition
 from kbroker.ipc import layout
 from kbroker.ipc import messages as m
+from kbroker.ipc.background import Background
+from kbroker.ipc.link import Answered
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -65,6 +68,7 @@ class FakeWorker:
         self.opened: dict[int, m.OpenPartition] = {}
         self.refuse: dict[type, KafkaError] = {}
         self.producers: tuple[m.ProducerState, ...] = ()
+        self._asked = Background(logging.getLogger(__name__), "an answer of the fake IO worker failed")
 
     def call(self, body: Any) -> Awaitable[Any]:
         self.calls.append(body)
@@ -75,6 +79,15 @@ class FakeWorker:
             return _value(answer(body) if answer else None)
         except KafkaError as error:
             return self._raise(error)
+
+    def ask(self, body: Any, answered: Answered) -> None:
+        async def tell() -> None:
+            try:
+                answered(m.Reply(1, await self.call(body)))
+            except KafkaError as error:
+                answered(m.Reply(1, None, int(error.code), error.message))
+
+        self._asked.start(tell())
 
     async def _raise(self, error: KafkaError) -> Any:
         raise error

@@ -8,8 +8,8 @@ import pytest
 
 from kbroker.control import links as module
 from kbroker.control.links import Links, bounded
-from kbroker.ipc.link import LinkClosed
-from kbroker.ipc.messages import ClosePartition, Image
+from kbroker.ipc.link import Answered, LinkClosed
+from kbroker.ipc.messages import ClosePartition, Image, Reply
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 IMAGE = Image(1, False, ())
@@ -33,6 +33,11 @@ class Link:
         elif answer is not None:
             future.set_result(answer)
         return future
+
+    def ask(self, body: Any, answered: Answered) -> None:
+        """Answered at once; None is a link that has died."""
+        self.calls.append(body)
+        answered(self.answers.pop(0))
 
     def close(self) -> None:
         self.closed = True
@@ -95,6 +100,49 @@ def test_an_error_reply_is_raised_and_not_repeated() -> None:
         with pytest.raises(KafkaError):
             await links.call_worker(0, CALL)
         assert link.calls == [CALL]
+
+    asyncio.run(test())
+
+
+def test_a_worker_is_asked_without_a_task_and_its_error_is_told() -> None:
+    async def test() -> None:
+        told: list[Any] = []
+        links = Links()
+        link = Link(Reply(1, "done"), Reply(2, None, int(ErrorCode.OFFSET_OUT_OF_RANGE), "why"))
+        links.add_worker(0, link)
+        links.ask_worker(0, CALL, told.append)
+        links.ask_worker(0, CALL, told.append)
+        assert told[0] == "done"
+        assert (told[1].code, told[1].message) == (ErrorCode.OFFSET_OUT_OF_RANGE, "why")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(test())
+
+
+def test_what_a_worker_was_asked_when_it_died_its_successor_is_asked() -> None:
+    async def test() -> None:
+        told: list[Any] = []
+        links = Links()
+        links.add_worker(0, Link(None))
+        links.ask_worker(0, CALL, told.append)
+        links.ask_worker(0, CALL, told.append)  # there is none by now
+        await asyncio.sleep(0)
+        assert not told
+        links.add_worker(0, Link("one", "two"))
+        await asyncio.sleep(0.01)
+        assert sorted(told) == ["one", "two"]
+
+    asyncio.run(test())
+
+
+def test_a_worker_that_is_asked_and_does_not_come_back_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CALL_TIMEOUT_S", 0.01)
+
+    async def test() -> None:
+        told: list[Any] = []
+        Links().ask_worker(0, CALL, told.append)
+        await asyncio.sleep(0.1)
+        assert [error.code for error in told] == [ErrorCode.REQUEST_TIMED_OUT]
 
     asyncio.run(test())
 

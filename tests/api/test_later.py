@@ -1,0 +1,35 @@
+"""Answers whose parts come at different times."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kbroker.api.later import together
+from kbroker.control.coordinator.machine import Deferred
+
+
+def whole(found: Iterator[Any]) -> Any:
+    return list(found)
+
+
+def test_parts_that_are_all_there_make_the_answer_at_once() -> None:
+    assert together([1, 2], whole) == [1, 2]
+    assert together([], whole) == []
+
+
+def test_the_answer_is_there_with_its_last_part_and_in_their_order() -> None:
+    first, third, there = Deferred(), Deferred(), Deferred()
+    there.complete("already")
+    answer = together([first, 2, third, there], whole)
+    assert isinstance(answer, Deferred)
+    third.complete(3)
+    assert not answer.done
+    first.complete(1)
+    assert answer.value == [1, 2, 3, "already"]
+
+
+def test_parts_that_came_before_anyone_asked_are_enough() -> None:
+    one = Deferred()
+    one.complete(1)
+    answer = together([one], whole)
+    assert isinstance(answer, Deferred)
+    assert answer.value == [1]
