@@ -21,35 +21,44 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 
-def entries_of(broker: Broker, kind: int, name: str, keys: list[str] | None) -> list[Entry]:
-    """The settings of a resource. Raises KafkaError with Kafka's text."""
+_UNNAMED = {
+    BROKER_LOGGER: "Broker id must not be empty",
+    CLIENT_METRICS: "Client metrics subscription name must not be empty",
+    GROUP: "Group name must not be empty",
+}
+
+
+def check(broker: Broker, kind: int, name: str) -> None:
+    """Whether there is such a resource. Raises KafkaError with Kafka's text."""
+    if not name and kind in _UNNAMED:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, _UNNAMED[kind])
     if kind == TOPIC:
         validate(name)
         if broker.catalogue.get(name) is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(broker.override(kind, name), broker.config, keys)
-    if kind == BROKER:
-        if not name:
-            return describe_all_brokers(broker.config, keys)
+    elif kind == BROKER_LOGGER:
+        _check_id(broker, name, "")
+    elif kind == BROKER and name:
         _check_id(broker, name, " or empty string,")
+
+
+def entries_of(broker: Broker, kind: int, name: str, keys: list[str] | None) -> list[Entry]:
+    """The settings of a resource that passes `check`."""
+    if kind == TOPIC:
+        return describe_topic(broker.override(kind, name), broker.config, keys)
+    if kind == BROKER and not name:
+        return describe_all_brokers(broker.config, keys)
+    if kind == BROKER:
         config = broker.config
         if name != str(broker.node_id):
             config = config.with_dynamic(cluster=broker.override(kind, ""), own=broker.override(kind, name))
         return describe_broker(config, keys)
     if kind == BROKER_LOGGER:
-        if not name:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
-        _check_id(broker, name, "")
         return _loggers(keys)
     if kind == CLIENT_METRICS:
-        if not name:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
         return describe_client_metrics(broker.override(kind, name), keys)
-    if kind == GROUP:
-        if not name:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-        return describe_group(broker.override(kind, name), broker.config, keys)
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type UNKNOWN for resource {name}")
+    assert kind == GROUP
+    return describe_group(broker.override(kind, name), broker.config, keys)
 
 
 def _check_id(broker: Broker, name: str, or_else: str) -> None:

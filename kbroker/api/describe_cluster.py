@@ -6,6 +6,8 @@ v1 endpoint type (KIP-919); v2 fenced brokers (KIP-1073). Controllers can not be
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER
 from kbroker.api.row import Api
+from kbroker.api.standing import standing
+from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_cluster import (
@@ -18,7 +20,7 @@ API = Api(ApiKey.DESCRIBE_CLUSTER, 0, 2)
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def handle(ctx: RequestContext, request: DescribeClusterRequest) -> StandingAnswer | DescribeClusterResponse:
     """The replica sites; one node without them."""
     if request.endpoint_type == CONTROLLERS:
         raise KafkaError(
@@ -30,13 +32,16 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}"
         )
     broker = ctx.broker
-    return DescribeClusterResponse(
-        cluster_id=broker.cluster_id,
-        controller_id=broker.node_id,
-        brokers=[DescribeClusterBroker(*node, broker.rack) for node in ctx.nodes()],
-        cluster_authorized_operations=ON_CLUSTER
-        if request.include_cluster_authorized_operations
-        else NOT_ASKED,
+    return standing(
+        ctx,
+        DescribeClusterResponse(
+            cluster_id=broker.cluster_id,
+            controller_id=broker.node_id,
+            brokers=[DescribeClusterBroker(*node, broker.rack) for node in ctx.nodes()],
+            cluster_authorized_operations=ON_CLUSTER
+            if request.include_cluster_authorized_operations
+            else NOT_ASKED,
+        ),
     )
 
 

@@ -4,34 +4,37 @@ v1 synonyms and sources in place of "is default" (v0 is gone since Kafka 4.0); v
 Null or empty keys ask for all settings. Sensitive values are null.
 """
 
-from kbroker.api.config_entries import entries_of
+from kbroker.api.config_entries import check, entries_of
+from kbroker.api.config_results import ConfigResults, shown
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.config.describe import Entry
+from kbroker.api.standing import standing
 from kbroker.config.setting import ConfigError
-from kbroker.control.config_resource import NAMES
+from kbroker.control.config_resource import BROKER_LOGGER, NAMES
+from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
-    DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
-    DescribeConfigsSynonym,
 )
 
 API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4)
 
 
-def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> StandingAnswer | DescribeConfigsResponse:
     """One result per resource."""
     for resource in request.resources:
         if resource.resource_type not in NAMES:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-    return DescribeConfigsResponse(
+    response = DescribeConfigsResponse(
         results=[_result(ctx, request, resource) for resource in request.resources]
     )
+    if any(resource.resource_type == BROKER_LOGGER for resource in request.resources):
+        return response
+    return standing(ctx, response)
 
 
 def refuse(request: DescribeConfigsRequest, error: KafkaError, version: int) -> DescribeConfigsResponse:
@@ -47,27 +50,17 @@ def refuse(request: DescribeConfigsRequest, error: KafkaError, version: int) -> 
 def _result(
     ctx: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
-    kind, name = resource.resource_type, resource.resource_name
+    kind, name, keys = resource.resource_type, resource.resource_name, resource.configuration_keys
+    synonyms, texts = request.include_synonyms, request.include_documentation
     try:
-        entries = entries_of(ctx.broker, kind, name, resource.configuration_keys)
+        check(ctx.broker, kind, name)
+        if kind == BROKER_LOGGER:  # levels change without anyone being told
+            configs = [shown(entry, synonyms, texts) for entry in entries_of(ctx.broker, kind, name, keys)]
+        else:
+            configs = ConfigResults.of(ctx.broker).get(kind, name, keys, synonyms, texts)
     except ConfigError as error:
         return DescribeConfigsResult(ErrorCode.INVALID_CONFIG, str(error), kind, name)
     except KafkaError as error:
         message = "" if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error.message
         return DescribeConfigsResult(error.code, message, kind, name)
-    synonyms, texts = request.include_synonyms, request.include_documentation
-    configs = [_config(entry, synonyms, texts) for entry in entries]
     return DescribeConfigsResult(ErrorCode.NONE, "", kind, name, configs)
-
-
-def _config(entry: Entry, synonyms: bool, documentation: bool) -> DescribeConfigsResourceResult:
-    return DescribeConfigsResourceResult(
-        entry.name,
-        entry.value,
-        entry.read_only,
-        entry.source,
-        entry.sensitive,
-        [DescribeConfigsSynonym(s.name, s.value, s.source) for s in entry.synonyms] if synonyms else [],
-        entry.type,
-        entry.documentation if documentation else None,
-    )

@@ -7,9 +7,11 @@ from kbroker.api.context import RequestContext
 from kbroker.api.operations import ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import Api
+from kbroker.api.standing import standing
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.topic_name import INTERNAL, is_valid
+from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_topic_partitions import (
@@ -23,7 +25,9 @@ from kbroker.protocol.messages.describe_topic_partitions import (
 API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
 
 
-def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def handle(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest
+) -> StandingAnswer | DescribeTopicPartitionsResponse:
     """One page."""
     broker, cursor = ctx.broker, request.cursor
     everything = not request.topics
@@ -50,7 +54,7 @@ def handle(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> Desc
             response.next_cursor = ResponseCursor(name, start + len(shown))
             break
         room -= len(shown)
-    return response
+    return standing(ctx, response)
 
 
 def refuse(

@@ -7,7 +7,10 @@ from collections import Counter
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.api.standing import standing
 from kbroker.control.broker import Broker
+from kbroker.control.scram_change import HASHES
+from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_user_scram_credentials import (
@@ -22,14 +25,14 @@ API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
 
 def handle(
     ctx: RequestContext, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
+) -> StandingAnswer | DescribeUserScramCredentialsResponse:
     """A result for each user."""
     if request.users:
         times = Counter(user.name for user in request.users)
     else:
         times = Counter({user for user, _ in ctx.broker.scram})
     results = [_described(ctx.broker, user, count) for user, count in times.items()]
-    return DescribeUserScramCredentialsResponse(0, ErrorCode.NONE, "", results)
+    return standing(ctx, DescribeUserScramCredentialsResponse(0, ErrorCode.NONE, "", results))
 
 
 def refuse(
@@ -44,9 +47,9 @@ def _described(broker: Broker, user: str, times: int) -> DescribeUserScramCreden
         why = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
         return DescribeUserScramCredentialsResult(user, ErrorCode.DUPLICATE_RESOURCE, why)
     found = [
-        CredentialInfo(mechanism, credential.iterations)
-        for (name, mechanism), credential in sorted(broker.scram.items())
-        if name == user
+        CredentialInfo(mechanism, broker.scram[user, mechanism].iterations)
+        for mechanism in sorted(HASHES)
+        if (user, mechanism) in broker.scram
     ]
     if not found:
         why = f"Attempt to describe a user credential that does not exist: {user}"

@@ -5,8 +5,10 @@ v0 client metrics subscriptions alone (KIP-714, as ListClientMetricsResources); 
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.api.standing import standing
 from kbroker.control.broker import Broker
 from kbroker.control.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, NAMES, TOPIC
+from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.list_config_resources import (
@@ -18,15 +20,22 @@ from kbroker.protocol.messages.list_config_resources import (
 API = Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1)
 
 
-def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(
+    ctx: RequestContext, request: ListConfigResourcesRequest
+) -> StandingAnswer | ListConfigResourcesResponse:
     """Topics and brokers that exist; groups and subscriptions that have configs."""
     kinds = [CLIENT_METRICS] if ctx.version == 0 else request.resource_types or sorted(NAMES)
     if any(kind not in NAMES for kind in kinds):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(name, kind) for kind in dict.fromkeys(kinds) for name in _names(ctx.broker, kind)
-        ]
+    return standing(
+        ctx,
+        ListConfigResourcesResponse(
+            config_resources=[
+                ConfigResource(name, kind)
+                for kind in dict.fromkeys(kinds)
+                for name in _names(ctx.broker, kind)
+            ]
+        ),
     )
 
 

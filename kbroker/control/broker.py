@@ -205,7 +205,8 @@ class Broker:
         return done
 
     def settings_changed(self, config: BrokerConfig | None = None, topics: Iterable[str] = ()) -> None:
-        """Forget what was resolved: of the named topics, or of all when the broker's own settings changed."""
+        """Forget what was resolved, of the named topics, or of all when the broker's own settings changed, and what was
+        answered."""
         self.standing.topics_changed()
         if config is not None:
             self.config = config

@@ -84,6 +84,7 @@ async def _apply(broker: Broker, changes: dict[Entity, dict[str, float | None]])
         if left:
             quotas[entity] = left
     broker.quotas = QuotaTable(quotas)
+    broker.settings_changed()
     await broker.links.announce(broker.quota_image())
 
 

@@ -63,6 +63,7 @@ async def _alter(
         broker.overrides[kind, name] = changed
     else:
         broker.overrides.pop((kind, name), None)
+    broker.settings_changed()
     if kind == BROKER:
         await _broker_changed(broker)
     elif kind == TOPIC:

@@ -110,7 +110,7 @@ class LogReading:
             except Exception as error:
                 findings.append((told, error))
             now = time.monotonic()
-            if len(findings) == TOGETHER or now - began > TELL_AFTER_S:
+            if self._jobs and (len(findings) == TOGETHER or now - began > TELL_AFTER_S):
                 loop.call_soon_threadsafe(self._tell, findings)
                 findings, began = [], now
         loop.call_soon_threadsafe(self._rested, findings)

@@ -83,3 +83,4 @@ async def _apply(broker: Broker, changes: dict[ScramKey, ScramCredential | None]
             broker.scram.pop(key, None)
         else:
             broker.scram[key] = kept
+    broker.settings_changed()

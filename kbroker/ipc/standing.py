@@ -31,11 +31,12 @@ class StandingWords:
 
     @property
     def topics(self) -> int:
-        """Grows whenever an answer that was made from topics, settings or places of logs may be out of date."""
+        """Grows whenever an answer that was made from topics, settings, quotas, credentials or places of logs may be
+        out of date."""
         return self.words.item(WORD_TOPICS)
 
     def topics_changed(self) -> None:
-        """Topics, settings or places of logs are other ones: no answer stands."""
+        """Topics, settings, quotas, credentials or places of logs are other ones: no answer stands."""
         self.words[WORD_TOPICS] += 1
 
     def group_changed(self, group_id: str) -> None:

@@ -5,7 +5,7 @@ when it was made (`standing.py`).
 """
 
 STANDING_WORDS = 1024
-WORD_TOPICS = 0  # grows with every change of topics, settings and places of logs
+WORD_TOPICS = 0  # grows with every change of topics, settings, quotas, credentials and places of logs
 FIRST_GROUP_WORD = (
     1  # the others: each grows with what groups of one hash commit, and with what else happens to them
 )

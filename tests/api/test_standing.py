@@ -1,0 +1,124 @@
+"""What administrators ask stands until what it tells has changed: by whatever request changes it."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kbroker.control.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from kbroker.control.topic_change import create_topics
+from kbroker.control.topic_plan import NewTopic
+from kbroker.ipc.standing import StandingAnswer
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages import alter_client_quotas as quotas
+from kbroker.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kbroker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from kbroker.protocol.messages.describe_cluster import DescribeClusterRequest
+from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kbroker.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from kbroker.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kbroker.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from kbroker.protocol.schema import Struct
+from tests.api.in_process import send
+from tests.control.fakes import World, world
+
+SUBSCRIPTION = ("metrics", "org.apache.kafka.")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[World]:
+    with world(tmp_path) as one:
+        asyncio.run(create_topics(one.broker, [NewTopic("a", 2)]))
+        yield one
+
+
+def configs(kind: int, name: str) -> tuple[ApiKey, int, Struct]:
+    return ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest([DescribeConfigsResource(kind, name, None)])
+
+
+def altering(kind: int, name: str, key: str, value: str) -> tuple[ApiKey, int, Struct]:
+    resource = AlterConfigsResource(kind, name, [AlterableConfig(key, 0, value)])
+    return ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest([resource], False)
+
+
+NEW_TOPIC = ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([CreatableTopic("b", 1, 1, [], [])], 1000)
+TOPICS = ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, DescribeTopicPartitionsRequest([], 2000)
+RESOURCES = ApiKey.LIST_CONFIG_RESOURCES, 1, ListConfigResourcesRequest([])
+QUOTAS = ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, DescribeClientQuotasRequest([], False)
+NEW_QUOTA = (
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    1,
+    quotas.AlterClientQuotasRequest(
+        [
+            quotas.RequestEntryData(
+                [quotas.RequestEntityData("user", "u")], [quotas.OpData("request_percentage", 9.0, False)]
+            )
+        ],
+        False,
+    ),
+)
+USERS = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, DescribeUserScramCredentialsRequest(None)
+NEW_USER = (
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    0,
+    AlterUserScramCredentialsRequest([], [ScramCredentialUpsertion("u", 1, 4096, b"salt", b"x" * 32)]),
+)
+CHANGES = [
+    (configs(TOPIC, "a"), altering(TOPIC, "a", "retention.ms", "5")),
+    (configs(TOPIC, "a"), altering(BROKER, "", "log.retention.ms", "5")),
+    (configs(BROKER, "1"), altering(BROKER, "1", "log.retention.ms", "5")),
+    (configs(BROKER, ""), altering(BROKER, "", "log.retention.ms", "5")),
+    (configs(GROUP, "g"), altering(GROUP, "g", "consumer.session.timeout.ms", "50000")),
+    (configs(CLIENT_METRICS, "s"), altering(CLIENT_METRICS, "s", *SUBSCRIPTION)),
+    (TOPICS, NEW_TOPIC),
+    (RESOURCES, NEW_TOPIC),
+    (RESOURCES, altering(GROUP, "g", "consumer.session.timeout.ms", "50000")),
+    (QUOTAS, NEW_QUOTA),
+    (USERS, NEW_USER),
+]
+
+
+@pytest.mark.parametrize(("question", "change"), CHANGES)
+def test_an_answer_stands_until_what_it_tells_has_changed(
+    made: World, question: tuple[ApiKey, int, Struct], change: tuple[ApiKey, int, Struct]
+) -> None:
+    before = asyncio.run(send(made.broker, *question))
+    assert isinstance(before, StandingAnswer)
+    assert before.terms == asyncio.run(send(made.broker, *question)).terms  # type: ignore[union-attr]
+    asyncio.run(send(made.broker, *change))
+    after = asyncio.run(send(made.broker, *question))
+    assert isinstance(after, StandingAnswer)
+    assert after != before
+    assert after.terms != before.terms
+
+
+def test_what_no_change_is_told_of_or_what_is_refused_does_not_stand(made: World) -> None:
+    cluster = ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest()
+    assert isinstance(asyncio.run(send(made.broker, *cluster)), StandingAnswer)
+    for question in (configs(BROKER_LOGGER, "1"), configs(TOPIC, "absent")):
+        assert not isinstance(asyncio.run(send(made.broker, *question)), StandingAnswer)
+
+
+def test_settings_are_kept_by_what_is_set_and_asked(made: World) -> None:
+    asyncio.run(create_topics(made.broker, [NewTopic("c", 1), NewTopic("d", configs={"retention.ms": "7"})]))
+
+    def listed(name: str, **asked: bool) -> bytes:
+        request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC, name, None)], **asked)
+        frame = asyncio.run(send(made.broker, ApiKey.DESCRIBE_CONFIGS, 4, request))
+        assert frame is not None
+        return bytes(frame[8:]).replace(b"\x02" + name.encode(), b"\x02?", 1)
+
+    assert listed("a") == listed("c") != listed("d")
+    assert (
+        len({listed("a"), listed("a", include_synonyms=True), listed("a", include_documentation=True)}) == 3
+    )
