@@ -22,6 +22,7 @@ from kbroker.config.client_metrics import BadMetricsRequest, ClientMetricsConfig
 from kbroker.config.setting import PER_BROKER, ConfigError, Setting, Type, render
 from kbroker.config.topic import TOPIC, TopicConfig
 
+MIN_ISR = "min.insync.replicas"
 INVALID_CONFIG = 40
 INVALID_REQUEST = 42
 
@@ -112,10 +113,13 @@ def alter_client_metrics(name: str, stored: Stored, alterations: Iterable[Altera
     return changed
 
 
-def alter_broker(name: str, alterations: Iterable[Alteration], broker: BrokerConfig) -> dict[str, str]:
+def alter_broker(
+    name: str, alterations: Iterable[Alteration], broker: BrokerConfig, eligible_leaders: bool = False
+) -> dict[str, str]:
     """One dynamic layer after the change: the broker's own, or with the name "" that of all brokers.
 
-    Raises AlterError. The caller makes the new effective settings with BrokerConfig.with_dynamic.
+    eligible_leaders: eligible leader replicas are on (KIP-966). Raises AlterError. The caller makes the new effective
+    settings with BrokerConfig.with_dynamic.
     """
     every = _checked(alterations)
     own = _is_own(name, broker)
@@ -132,7 +136,24 @@ def alter_broker(name: str, alterations: Iterable[Alteration], broker: BrokerCon
             (n for n in changed if _is_per_broker(n)),
         )
     _check_effective(broker, changed, own=own)
+    if eligible_leaders:
+        _check_min_isr(every, own, broker.own)
     return changed
+
+
+def _check_min_isr(alterations: Iterable[Alteration], own: bool, stored: Stored) -> None:
+    """Who may lead is decided by one min.insync.replicas for all brokers. One of a broker's own, from before that, may
+    go. Raises AlterError."""
+    for alteration in alterations:
+        deletes = alteration.op == Op.DELETE
+        if alteration.name != MIN_ISR or (own and deletes and MIN_ISR in stored):
+            continue
+        if own:
+            why = f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
+            raise AlterError(INVALID_CONFIG, why)
+        if deletes:
+            why = f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
+            raise AlterError(INVALID_CONFIG, why)
 
 
 def _is_own(name: str, broker: BrokerConfig) -> bool:

@@ -15,6 +15,7 @@ from kbroker.config.alter import (
 )
 from kbroker.control.broker import Broker
 from kbroker.control.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from kbroker.control.features import finalized
 from kbroker.control.links import bounded
 from kbroker.control.store.store import Change
 from kbroker.control.topic_name import validate
@@ -83,13 +84,17 @@ def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alterat
     if kind == BROKER:
         if name in [str(site.node_id) for site in broker.sites[1:]]:
             return _changed_site(broker, name, alterations)
-        return alter_broker(name, alterations, broker.config)
+        return alter_broker(name, alterations, broker.config, _eligible_leaders(broker))
     if kind == GROUP:
         return alter_group(name, broker.override(kind, name), alterations, broker.config)
     if kind == CLIENT_METRICS:
         return alter_client_metrics(name, broker.override(kind, name), alterations)
     assert kind != BROKER_LOGGER, "levels of loggers are not stored"
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def _eligible_leaders(broker: Broker) -> bool:
+    return finalized(broker.features, ()).get("eligible.leader.replicas.version", 0) > 0
 
 
 def _changed_site(broker: Broker, name: str, alterations: Sequence[Alteration]) -> dict[str, str]:

@@ -173,3 +173,11 @@ def test_resources_are_listed_by_type(made: World) -> None:
     request = lcr.ListConfigResourcesRequest([99])
     answer: Any = asyncio.run(ask(made.broker, ApiKey.LIST_CONFIG_RESOURCES, 1, request))
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_brokers_own_min_isr_is_refused_while_eligible_leaders_are_on(made: World) -> None:
+    change = ("min.insync.replicas", SET, "2")
+    assert alter(made, BROKER, "1", change) == ErrorCode.INVALID_CONFIG
+    assert alter(made, BROKER, "", change) == 0
+    made.broker.features["eligible.leader.replicas.version"] = 0
+    assert alter(made, BROKER, "1", change) == 0

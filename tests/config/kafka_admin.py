@@ -13,6 +13,8 @@ from kio.schema.incremental_alter_configs.v1 import response as alter_response
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i8
 
+TOPIC_NAME = "settings"
+
 
 class ConfigAdmin:
     """One connection; closed by its `with`."""

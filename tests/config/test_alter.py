@@ -195,6 +195,27 @@ def test_a_broker_change_is_taken(name: str, key: str, value: str) -> None:
     assert alter_broker(name, [op(Op.SET, key, value)], BROKER) == {key: value}
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "text"),
+    [
+        ("1", Op.SET, "Broker-level min.insync.replicas cannot be altered while ELR is enabled."),
+        ("1", Op.DELETE, "Broker-level min.insync.replicas cannot be altered while ELR is enabled."),
+        ("", Op.DELETE, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."),
+    ],
+)
+def test_eligible_leaders_want_one_min_isr_for_all_brokers(name: str, kind: Op, text: str) -> None:
+    change = op(kind, "min.insync.replicas", "2" if kind is Op.SET else None)
+    assert refusal(alter_broker, name, [change], BROKER, True) == (INVALID_CONFIG, text)
+    alter_broker(name, [change], BROKER, False)
+
+
+def test_a_min_isr_of_all_brokers_is_set_and_one_of_a_brokers_own_may_go() -> None:
+    least = "min.insync.replicas"
+    assert alter_broker("", [op(Op.SET, least, "2")], BROKER, True) == {least: "2"}
+    broker = BROKER.with_dynamic(cluster={}, own={least: "2"})
+    assert alter_broker("1", [op(Op.DELETE, least)], broker, True) == {}
+
+
 def test_each_layer_of_a_broker_is_changed_by_itself() -> None:
     broker = BROKER.with_dynamic(cluster={"log.retention.ms": "2"}, own={"log.retention.ms": "3"})
     assert alter_broker("", [op(Op.SET, "flush.x", "1")], broker) == {"log.retention.ms": "2", "flush.x": "1"}

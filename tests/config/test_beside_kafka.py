@@ -1,9 +1,8 @@
 """The same settings and the same changes, given to a running Apache Kafka and to our functions: equal answers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from kbroker.config import properties
 from kbroker.config.alter import (
@@ -23,7 +22,7 @@ from kbroker.config.describe import (
     describe_topic,
 )
 from tests.config.differences import OTHER_DEFAULT
-from tests.config.kafka_admin import ConfigAdmin
+from tests.config.kafka_admin import TOPIC_NAME, ConfigAdmin
 from tests.peer.apache_kafka import ApacheKafka
 
 pytestmark = pytest.mark.kafka
@@ -33,14 +32,6 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 # Kafka sets min.insync.replicas for all brokers by itself when eligible leader replicas are on (KIP-966).
 BY_KAFKA_ITSELF = {"min.insync.replicas"}
-
-
-@pytest.fixture(scope="module")
-def admin(fresh_kafka: ApacheKafka) -> Iterator[ConfigAdmin]:
-    client = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
-    client.create_topics([NewTopic("settings", 1, 1)])["settings"].result(30)
-    with ConfigAdmin(fresh_kafka.bootstrap) as connection:
-        yield connection
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +83,7 @@ def test_a_broker_is_described_alike(admin: ConfigAdmin, config: BrokerConfig) -
 
 
 def test_a_topic_is_described_alike(admin: ConfigAdmin, config: BrokerConfig) -> None:
-    kafka = without(theirs(admin.describe(TOPIC, "settings")), BY_KAFKA_ITSELF)
+    kafka = without(theirs(admin.describe(TOPIC, TOPIC_NAME)), BY_KAFKA_ITSELF)
     assert without(ours(describe_topic({}, config)), BY_KAFKA_ITSELF) == kafka
 
 
@@ -112,7 +103,7 @@ def test_no_text_is_kafkas(admin: ConfigAdmin, config: BrokerConfig) -> None:
 
 CHANGES: list[tuple[int, str, Sequence[tuple[int, str, str | None]]]] = [
     *(
-        (TOPIC, "settings", [(SET, key, value)])
+        (TOPIC, TOPIC_NAME, [(SET, key, value)])
         for key, value in (
             ("nope", "1"), ("retention.ms", "x"), ("retention.ms", "-2"), ("retention.ms", " 5 "),
             ("retention.ms", "99999999999999999999"), ("retention.ms", None), ("cleanup.policy", "foo"),
@@ -129,14 +120,16 @@ CHANGES: list[tuple[int, str, Sequence[tuple[int, str, str | None]]]] = [
             ("max.message.bytes", "-1"), ("message.format.version", "2.0"),
         )
     ),
-    (TOPIC, "settings", [(SET, "min.compaction.lag.ms", "9"), (SET, "max.compaction.lag.ms", "8")]),
-    (TOPIC, "settings", [(SET, "flush.ms", "9"), (SET, "flush.ms", "8")]),
-    (TOPIC, "settings", [(APPEND, "cleanup.policy", "compact")]),
-    (TOPIC, "settings", [(APPEND, "cleanup.policy", "x")]),
-    (TOPIC, "settings", [(SUBTRACT, "cleanup.policy", "delete")]),
-    (TOPIC, "settings", [(APPEND, "retention.ms", "1")]),
-    (TOPIC, "settings", [(SUBTRACT, "nope", "1")]),
-    (TOPIC, "settings", [(DELETE, "nope", None)]),
+    (TOPIC, TOPIC_NAME, [(SET, "min.compaction.lag.ms", "9"), (SET, "max.compaction.lag.ms", "8")]),
+    (TOPIC, TOPIC_NAME, [(SET, "flush.ms", "9"), (SET, "flush.ms", "8")]),
+    (TOPIC, TOPIC_NAME, [(APPEND, "cleanup.policy", "compact")]),
+    (TOPIC, TOPIC_NAME, [(APPEND, "cleanup.policy", "x")]),
+    (TOPIC, TOPIC_NAME, [(SUBTRACT, "cleanup.policy", "delete")]),
+    (TOPIC, TOPIC_NAME, [(APPEND, "retention.ms", "1")]),
+    (TOPIC, TOPIC_NAME, [(SUBTRACT, "nope", "1")]),
+    (BROKER, "1", [(SET, "log.retention.ms", "9"), (SET, "min.insync.replicas", "1")]),
+    (BROKER, "", [(SET, "min.insync.replicas", "1"), (DELETE, "log.retention.ms", None)]),
+    (TOPIC, TOPIC_NAME, [(DELETE, "nope", None)]),
     *(
         (BROKER, broker, [(SET, key, value)])
         for broker in ("1", "")
@@ -215,7 +208,7 @@ def answer(
         if resource == TOPIC:
             alter_topic({}, alterations, config)
         elif resource == BROKER:
-            alter_broker(name, alterations, config)
+            alter_broker(name, alterations, config, eligible_leaders=True)
         elif resource == GROUP:
             alter_group(name, {}, alterations, config)
         else:

@@ -1,16 +1,13 @@
 """Every kind of value for every setting of logs, compaction, replication and recovery: taken or refused as by Kafka."""
 
-from collections.abc import Iterator
-
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from kbroker.config import properties
 from kbroker.config.alter import Alteration, AlterError, alter_broker, alter_topic
 from kbroker.config.broker import BROKER, BrokerConfig
 from kbroker.config.topic import TOPIC
 from tests.config.differences import OTHER_REFUSAL
-from tests.config.kafka_admin import ConfigAdmin
+from tests.config.kafka_admin import TOPIC_NAME, ConfigAdmin
 from tests.peer.apache_kafka import ApacheKafka
 
 pytestmark = pytest.mark.kafka
@@ -33,14 +30,6 @@ Answers = dict[tuple[int, str | None], tuple[int, str | None]]
 
 
 @pytest.fixture(scope="module")
-def admin(fresh_kafka: ApacheKafka) -> Iterator[ConfigAdmin]:
-    client = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
-    client.create_topics([NewTopic("values", 1, 1)])["values"].result(30)
-    with ConfigAdmin(fresh_kafka.bootstrap) as connection:
-        yield connection
-
-
-@pytest.fixture(scope="module")
 def config(fresh_kafka: ApacheKafka) -> BrokerConfig:
     """Our reading of the file the node runs on, with as many processes as Kafka has threads when none are named."""
     threads = {"num.network.threads": "3", "num.io.threads": "8"}
@@ -53,7 +42,7 @@ def answer(config: BrokerConfig, resource: int, name: str, alteration: Alteratio
         if resource == TOPIC_RESOURCE:
             alter_topic({}, [alteration], config)
         else:
-            alter_broker(name, [alteration], config)
+            alter_broker(name, [alteration], config, eligible_leaders=True)
     except AlterError as error:
         return error.code, error.message
     return 0, None
@@ -74,13 +63,11 @@ def compare(admin: ConfigAdmin, config: BrokerConfig, resource: int, name: str, 
 def test_a_topic_takes_and_refuses_what_kafkas_does(
     admin: ConfigAdmin, config: BrokerConfig, key: str
 ) -> None:
-    compare(admin, config, TOPIC_RESOURCE, "values", key)
+    compare(admin, config, TOPIC_RESOURCE, TOPIC_NAME, key)
 
 
 @pytest.mark.parametrize("broker", ["1", ""])
-@pytest.mark.parametrize(
-    "key", [key for key in BROKER if key.startswith(AREAS) and key != "min.insync.replicas"]
-)
+@pytest.mark.parametrize("key", [key for key in BROKER if key.startswith(AREAS)])
 def test_a_broker_takes_and_refuses_what_kafkas_does(
     admin: ConfigAdmin, config: BrokerConfig, key: str, broker: str
 ) -> None:
