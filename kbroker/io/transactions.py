@@ -4,7 +4,6 @@ from kbroker.io import append_row as ar
 from kbroker.io.drain import Marker
 from kbroker.io.partition import Partition
 from kbroker.io.producer_table import ProducerTable
-from kbroker.io.slot_group import publish
 from kbroker.log.aborted_transactions import AbortedTransaction
 
 
@@ -24,7 +23,4 @@ def finish_transaction(partition: Partition, producers: ProducerTable, marker: M
         end = marker.append.last_offset
         stable = first_unstable if first_unstable >= 0 else end + 1
         partition.index_aborted(AbortedTransaction(marker.producer_id, first_offset, end, stable))
-    partition.row[ar.ROW_FIRST_UNSTABLE] = first_unstable
-    partition.row[ar.ROW_LAST_TXN_END] = marker.append.last_offset
-    start = partition.log_start
-    publish(partition.words, partition.row, start, partition.epochs.at(start), len(partition.base_offsets))
+    partition.transaction_ended(first_unstable, marker.append.last_offset)
