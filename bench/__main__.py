@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{summary(rows)}; {time.monotonic() - begun:.0f} s; all samples: {saved}")
     complete = not (options.quick or options.scenario or options.profile) and options.target == "both"
     if complete or options.write:
-        print("\n".join(f"wrote {path}" for path in write_page(results)))
+        print("\n".join(f"wrote {path}" for path in write_page([results])))
     return 1 if failures(samples) else 0
 
 

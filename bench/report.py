@@ -1,8 +1,12 @@
-"""The comparison as a table for the terminal and as docs/benchmarks.md; `python -m bench.report RESULTS.json ...`."""
+"""The comparison as a table for the terminal and as docs/benchmarks.md; `python -m bench.report [RESULTS.json ...]`.
+
+The page is made from the samples that are kept beside it (`kept.py`) and the given ones, of which the last counts."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from bench import kept
 from bench.plots import draw
 from bench.results import Results, Row, compare, dear_generators, failures
 from bench.scenarios import SCENARIOS
@@ -141,8 +145,13 @@ def section(results: Results, rows: list[Row], images: list[str]) -> str:
     return "\n\n".join(parts)
 
 
-def write_page(results: Results, page: Path = PAGE) -> list[Path]:
-    """Replaces the generated part of the page, draws the plots beside it; gives the files written."""
+def write_page(runs: Sequence[Results], page: Path = PAGE) -> list[Path]:
+    """Joins runs with those that are kept, keeps them, replaces the generated part of the page, draws the plots beside
+    it; gives the files written."""
+    samples = kept.file_of(page)
+    runs = kept.newest([*kept.load(samples), *runs])
+    kept.save(samples, runs)
+    results = Results.join(runs)
     rows = compare(results.samples, SCENARIOS)
     images = draw(rows, page.parent / page.stem)
     names = [image.relative_to(page.parent).as_posix() for image in images]
@@ -152,16 +161,18 @@ def write_page(results: Results, page: Path = PAGE) -> list[Path]:
     before, after = text.partition(BEGIN)[0], text.partition(END)[2]
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(before + section(results, rows, names) + after)
-    return [page, *images]
+    return [page, samples, *images]
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments:
+    runs = [Results.load(Path(name)) for name in arguments]
+    samples = kept.file_of(PAGE)
+    if not runs and not samples.exists():
         print("python -m bench.report RESULTS.json ...    of a scenario in several of them, the last counts")
         return 2
-    results = Results.join([Results.load(Path(name)) for name in arguments])
-    print(text_table(compare(results.samples, SCENARIOS)))
-    print("\n".join(f"wrote {path.relative_to(ROOT)}" for path in write_page(results)))
+    written = write_page(runs)
+    print(text_table(compare(Results.join(kept.load(samples)).samples, SCENARIOS)))
+    print("\n".join(f"wrote {path.relative_to(ROOT)}" for path in written))
     return 0
 
 

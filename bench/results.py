@@ -41,28 +41,38 @@ class Results:
 
     @classmethod
     def join(cls, runs: Sequence["Results"]) -> "Results":
-        """Several runs as one; a scenario is the last run's that has it, and the setup says which those are."""
-        owner = {sample.scenario: number for number, run in enumerate(runs) for sample in run.samples}
-        setup: dict[str, str] = {}
-        for number, run in enumerate(runs):
-            mine = sorted(name for name, owning in owner.items() if owning == number)
-            for key, value in run.setup.items() if mine else ():
-                others = [other.setup.get(key) for other in runs if other is not run]
-                if all(other == value for other in others):
-                    setup[key] = value
-                else:
-                    setup[f"{key} ({', '.join(mine)})"] = value
+        """Several runs as one; a scenario is the last run's that has it, and what differs says of which it is true."""
+        owner = owners(runs)
         samples = [
             sample
             for number, run in enumerate(runs)
             for sample in run.samples
             if owner[sample.scenario] == number
         ]
-        return cls(runs[-1].machine, setup, samples)
+        machine, setup = ([getattr(run, facts) for run in runs] for facts in ("machine", "setup"))
+        return cls(_common(machine, owner), _common(setup, owner), samples)
 
     @property
     def targets(self) -> list[str]:
         return sorted({sample.target for sample in self.samples})
+
+
+def owners(runs: Sequence[Results]) -> dict[str, int]:
+    """Number of the run that each scenario is taken from."""
+    return {sample.scenario: number for number, run in enumerate(runs) for sample in run.samples}
+
+
+def _common(facts: Sequence[dict[str, str]], owner: dict[str, int]) -> dict[str, str]:
+    """Facts of all runs; where they differ, each with the scenarios that it is true of."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name, number in sorted(owner.items()):
+        for key, value in facts[number].items():
+            found.setdefault(key, {}).setdefault(value, []).append(name)
+    return {
+        key if len(names) == len(owner) else f"{key} ({', '.join(names)})": value
+        for key, values in found.items()
+        for value, names in values.items()
+    }
 
 
 @dataclass(frozen=True)

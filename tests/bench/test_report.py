@@ -54,28 +54,52 @@ def test_the_page_keeps_what_was_written_by_hand(tmp_path: Path) -> None:
     page.write_text(
         f"# Title\n\nbefore\n\n{BEGIN}\nold figures\n{END}\n\nThe p99 misses its goal because ...\n"
     )
-    write_page(RESULTS, page)
+    write_page([RESULTS], page)
     written = page.read_text()
     assert written.startswith("# Title\n\nbefore\n")
     assert written.endswith("\n\nThe p99 misses its goal because ...\n")
     assert "old figures" not in written
     assert "processor: a test" in written
-    write_page(RESULTS, page)
+    write_page([RESULTS], page)
     assert page.read_text() == written
 
 
 def test_the_page_is_begun_when_there_is_none(tmp_path: Path) -> None:
     page = tmp_path / "docs" / "benchmarks.md"
-    write_page(RESULTS, page)
+    write_page([RESULTS], page)
     assert page.read_text().count(BEGIN) == 1
     assert "2 of 3 goals met" in page.read_text()
+
+
+def test_the_page_is_made_again_from_the_samples_beside_it(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    write_page([RESULTS], page)
+    before = page.read_text()
+    page.write_text("")
+    write_page([], page)
+    assert page.read_text().partition(BEGIN)[2] == before.partition(BEGIN)[2]
+
+
+def test_a_later_run_of_another_machine_is_joined_with_what_is_kept(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    write_page([RESULTS], page)
+    elsewhere = [
+        Sample(1, name, "fetch_1m", {"mb_per_s": rate}) for name, rate in (("kafka", 1e3), ("kbroker", 2e3))
+    ]
+    write_page([Results({"processor": "another"}, {"rounds": "1"}, elsewhere)], page)
+    text = page.read_text()
+    assert "processor (raw_50x1): a test" in text
+    assert "processor (fetch_1m): another" in text
+    assert "- rounds: 1\n" in text
+    assert "44,000" in text
+    assert "2,000" in text
 
 
 def test_plots_are_drawn_and_linked_where_matplotlib_is(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     page = tmp_path / "benchmarks.md"
-    files = write_page(RESULTS, page)
-    assert [file.name for file in files] == ["benchmarks.md", "ratios.svg", "latencies.svg"]
+    files = write_page([RESULTS], page)
+    assert [file.name for file in files] == ["benchmarks.md", "samples.json", "ratios.svg", "latencies.svg"]
     assert "(benchmarks/ratios.svg)" in page.read_text()
 
 
