@@ -31,6 +31,10 @@ KBROKER = (
             doc="Descriptors that fit in one ring between a network process and an IO worker."),
     Setting("kbroker.max.partitions", INT, 20000, at_least(64), importance=LOW,
             doc="Partitions the shared partition table has room for."),
+    Setting("kbroker.log.reserve.bytes", LONG, 67108864, at_least(0), importance=LOW,
+            doc="Disk space reserved at most at a time ahead of the end of a log that grows fast, on ext4, so that "
+                "appends need not wait while write-back allocates blocks. What is not used in half a minute is "
+                "given back. 0 reserves none; log.preallocate reserves whole segments instead."),
     Setting("kbroker.slice.us", INT, 100, at_least(0), importance=LOW,
             doc="Time slice that network processes and IO workers ask of the scheduler (Linux 6.12 and "
                 "later): a short one lets them run as soon as they are woken, though others compute. 0 asks "

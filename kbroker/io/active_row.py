@@ -63,6 +63,14 @@ def apply_config(row: Row, config: TopicConfig, created_ms: int, jitter_ms: int)
     row[ar.ROW_FLUSH_MS] = min(config.flush_ms, ar.NEVER)
 
 
+def begin_reserving(row: Row, most: int) -> None:
+    """Nothing is reserved behind the end, and a first stretch begins with the next append (`reserve_kernel`). most:
+    bytes of the largest chunk, 0 for no reserving in this segment."""
+    row[ar.ROW_RESERVED] = row[ar.ROW_RESERVED_MS] = 0
+    row[ar.ROW_RESERVE_MOST] = most
+    row[ar.ROW_RESERVE_AT] = row[ar.ROW_POSITION] if most else ar.NEVER
+
+
 def new_jitter(config: TopicConfig) -> int:
     """What one segment rolls earlier by: random below segment.jitter.ms, so that logs do not roll together."""
     most = min(config.segment_jitter_ms, config.segment_ms)

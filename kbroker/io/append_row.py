@@ -48,3 +48,7 @@ ROW_PLAIN_SYNC = (
 )
 ROW_LAST_ABORTED = 33  # behind this offset no aborted transaction ends; -1: there is none
 ROW_CUTS = 32  # how often the log was truncated: a sync begun before speaks of other records
+ROW_RESERVED = 34  # end of the blocks that reserve_kernel has reserved; below ROW_POSITION: all are used
+ROW_RESERVE_AT = 35  # position at which it looks again, NEVER: in this segment not any more
+ROW_RESERVED_MS = 36  # when it looked last
+ROW_RESERVE_MOST = 37  # bytes of its largest chunk

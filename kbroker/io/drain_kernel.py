@@ -27,6 +27,7 @@ from kbroker.io.completion_kernel import (
 from kbroker.io.delayed_produce_kernel import hold
 from kbroker.io.group_commit_kernel import ask_syncs
 from kbroker.io.publish_kernel import publish
+from kbroker.io.reserve_kernel import reserve_ahead
 from kbroker.io.write_kernel import index_batches, write_batches
 from kbroker.ipc import layout as sm
 from kbroker.ipc.ring import TAIL, ring_entry, ring_free, ring_ready
@@ -229,6 +230,9 @@ def drain(
             out[ds.OUT_NOTIFY_AGAIN] |= missed
     wake_clients(env, clients)
     if out[ds.OUT_COUNT] > 0:  # nobody waits for this any more
+        for t in range(out[ds.OUT_TOUCHED]):
+            if touched[t] >= 0:
+                reserve_ahead(rows[touched[t]], out[ds.OUT_NOW_MS])
         count_appends(env, batches, out)
         add(env[ds.ENV_METRICS] + 8 * DRAINS, 1)
         observe(env[ds.ENV_METRICS] + 8 * DRAIN_SECONDS, out[ds.OUT_NOW_NS] - began)

@@ -151,6 +151,7 @@ class Housekeeping:
         self._logs.check_dirs()
         self._logs.deletions.remove_due(now)
         self._logs.heal()
+        self._logs.reservations.look(now)
         self.sync_cleaner_offsets()
         self._durability.measure()
         self._metrics.words[PRODUCERS] = self._producers.count

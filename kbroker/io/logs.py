@@ -19,6 +19,7 @@ from kbroker.io.offset_checkpoints import OffsetCheckpoints
 from kbroker.io.openings import Opening, Openings
 from kbroker.io.partition import Partition
 from kbroker.io.recovery import TrustedEnd
+from kbroker.io.reservations import Reservations
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
@@ -58,6 +59,8 @@ class Logs:
         self._checkpoints = OffsetCheckpoints(self._dirs, self._not_written)
         self._openings = Openings(context, self._checkpoints, notify)
         self._full: set[int] = set()
+        most = context.config.get_int("kbroker.log.reserve.bytes")
+        self.reservations = Reservations(drain.rows, self._dirs, most, self.get, self.failed)
         self.deletions = Deletions()
         self.begin_role: Callable[[Lead | Follow | None], tuple[int, str]] = lambda _: (0, "")
 
@@ -94,6 +97,7 @@ class Logs:
             slot, words, self._drain.rows[slot], message.log_dir, message.topic, message.partition,
             message.config, self._drain.producers, self.deletions,
         )  # fmt: skip
+        partition.reserve_most = self.reservations.most(message.log_dir)
         partition.replicated = message.role is not None
         partition.leads = not isinstance(message.role, Follow)
         opening = Opening(message, partition, [call_id])
@@ -191,6 +195,7 @@ class Logs:
         if slot not in self._full:
             log.error("%s: produce is refused until there is room: %s", partition.folder, error)
             self._full.add(slot)
+            self.reservations.give_back(str(Path(partition.folder).parent))
 
     def heal(self) -> None:
         """Let partitions append again whose disk has room: cut what was half written, forget what was not."""
@@ -298,6 +303,7 @@ class Logs:
         """A paused partition goes on in a folder of another log dir; the old one is removed later. Raises OSError."""
         partition = self._partitions[slot]
         self._checkpoints.forget([partition])
+        partition.reserve_most = self.reservations.most(str(Path(folder).parent))
         partition.relocate(folder, now)
         if slot in self._full:  # what could not be written there is not known here
             self._full.discard(slot)

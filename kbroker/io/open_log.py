@@ -88,6 +88,7 @@ class OpenLog:
         self._fds: SegmentFds | None = None  # of the active segment; None while the log rests
         self._created_ms = 0
         self._jitter_ms = 0
+        self.reserve_most = 0  # see reserve_kernel
         self.paused = False  # nothing is appended or copied while it switches its log dir
         self.cuts, self.lowest_cut = 0, NO_CUT  # truncations that are done, the least offset of all
 
@@ -254,6 +255,7 @@ class OpenLog:
         self._jitter_ms = active_row.new_jitter(self.config)
         if self.config.preallocate:
             reserve(self._open_fds().log, self.config.segment_bytes)
+        active_row.begin_reserving(self.row, 0 if self.config.preallocate else self.reserve_most)
         self.row[ar.ROW_OTHER_BYTES] = sum(segment.size for segment in self._closed)
         active_row.apply_config(self.row, self.config, self._created_ms, self._jitter_ms)
 

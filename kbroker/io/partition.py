@@ -164,6 +164,11 @@ class Partition(ReplicaLog):
         )
         return len(gone)
 
+    def give_back(self, most: int) -> None:
+        """Free the blocks that are reserved behind the log's end. most: as of `begin_reserving`. Raises OSError."""
+        os.ftruncate(self._open_fds().log, int(self.row[ar.ROW_POSITION]))
+        active_row.begin_reserving(self.row, most)
+
     # --- compacting --------------------------------------------------------------------------------------
 
     def swap(self, request: SwapSegments, now_ms: int) -> bool:
@@ -315,6 +320,7 @@ class Partition(ReplicaLog):
         self.folder = self.epochs.folder = folder
         self.open_files()
         self._names_synced = True
+        active_row.begin_reserving(self.row, self.reserve_most)
         self._reader = None
         self.paused = False
         self.let_append()

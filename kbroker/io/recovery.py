@@ -18,7 +18,7 @@ from kbroker.io.leader_epochs import LeaderEpochs
 from kbroker.io.leftovers import clear_leftovers, has_leftovers
 from kbroker.io.producer_entry import ProducerEntry
 from kbroker.io.producer_replay import ProducerReplay
-from kbroker.io.segment import ActiveState, Segment, SegmentFds, finish, mark_deleted, open_files
+from kbroker.io.segment import SLACK_BYTES, ActiveState, Segment, SegmentFds, finish, mark_deleted, open_files
 from kbroker.io.segment_scan import Scan
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels import batches as bt
@@ -157,7 +157,8 @@ class LogLoader:
         )
 
     def _list(self) -> None:
-        found = []
+        found: list[Segment] = []
+        on_disk: dict[int, int] = {}
         self._names.clear()
         with os.scandir(self.folder) as entries:
             for entry in entries:
@@ -165,7 +166,11 @@ class LogLoader:
                 if entry.name.endswith(files.LOG) and (base := files.base_offset_of(entry.name)) is not None:
                     status = entry.stat()
                     found.append(Segment(base, status.st_size, status.st_mtime_ns // 1_000_000))
+                    on_disk[base] = status.st_blocks * 512
         self._segments = sorted(found, key=lambda segment: segment.base_offset)
+        if found and on_disk[self._segments[-1].base_offset] > self._segments[-1].size + SLACK_BYTES:
+            active = self._segments[-1]  # a crash left blocks reserved behind its end
+            os.truncate(files.path(self.folder, active.base_offset, files.LOG), active.size)
 
     # --- which segments are scanned ---------------------------------------------------------------------
 

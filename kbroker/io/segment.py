@@ -10,7 +10,7 @@ from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
 
 FALLOC_FL_KEEP_SIZE = 1
-SLACK_BYTES = 1 << 20  # blocks beyond the end of a .log that are not worth a truncation
+SLACK_BYTES = 1 << 16  # blocks beyond the end of a .log that are not worth a truncation
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC

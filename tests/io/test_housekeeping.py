@@ -10,6 +10,7 @@ from kbroker.io import append_row as ar
 from kbroker.io.deletions import Deletions
 from kbroker.io.housekeeping import ROLLED_MS, SLICE, Housekeeping
 from kbroker.io.partition import Partition
+from kbroker.ipc.clock import wall_clock_ms
 from kbroker.metrics.slots import private
 from tests.io.node import Node
 from tests.io.plain_append import topic_config
@@ -26,8 +27,10 @@ class Scene:
         self.node = Node(root, logs, config)
         self.asked: list[tuple[str, list[int]]] = []
         self.looked_at: list[int] = []
+        self.reservations_looked_at: list[int] = []
         self.deletions = Deletions()
         helper: Any = self
+        self.reservations = helper
         self.housekeeping = Housekeeping(
             BrokerConfig(), helper, helper, helper, helper, private(), self.node.rows, 0
         )
@@ -38,6 +41,9 @@ class Scene:
     def nothing(self) -> None: ...
 
     checkpoint = check_dirs = heal = measure = sync_checkpoints = nothing
+
+    def look(self, now_ms: int) -> None:
+        self.reservations_looked_at.append(now_ms)
 
     def sweep_deleted(self, delay_ms: int) -> None:
         assert delay_ms == 60_000  # log.segment.delete.delay.ms
@@ -85,6 +91,14 @@ def test_what_flush_ms_asks_for_is_synced_when_there_is_something_to_sync(tmp_pa
     assert scene.asked == [("now", [0, 2])]
     scene.housekeeping.run(2000)  # the wall clock has not moved by flush.ms
     assert scene.asked == [("now", [0, 2])]
+
+
+def test_reserved_blocks_are_looked_at_by_the_wall_clock(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 1)
+    before = wall_clock_ms()
+    scene.housekeeping.run(1000)
+    [now] = scene.reservations_looked_at
+    assert before <= now <= wall_clock_ms()
 
 
 def test_without_flush_ms_only_rolled_segments_are_synced(tmp_path: Path) -> None:

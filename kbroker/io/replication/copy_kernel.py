@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kbroker.io import append_row as ar
 from kbroker.io import drain_layout as ds
 from kbroker.io.append_kernel import must_roll, remember
+from kbroker.io.reserve_kernel import reserve_ahead
 from kbroker.io.write_kernel import index_batches, write_batches
 from kbroker.ipc import layout as sm
 from kbroker.kernels import producers as pr
@@ -146,6 +147,7 @@ def copy_batches(
             index_batches(env, row, batches, 0, counters)
             row[ar.ROW_UNFLUSHED_RECORDS] += out[OUT_RECORDS]
             row[ar.ROW_LAST_APPEND_MS] = now_ms
+            reserve_ahead(row, now_ms)
 
 
 @kernel("int64(int64[:, ::1], int64[::1], int64, int64)")

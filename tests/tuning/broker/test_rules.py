@@ -101,6 +101,24 @@ def test_segments_shrink_until_active_ones_take_a_fifth(tmp_path: Path) -> None:
     assert BROKER["log.segment.bytes"].parse(str(value)) == value
 
 
+def test_blocks_are_reserved_ahead_of_fast_logs_on_ext4(tmp_path: Path) -> None:
+    key = "kbroker.log.reserve.bytes"
+    busy = carrying(situation(tmp_path), write_rate=50e6, retention_s=3600.0)
+    off = with_settings(busy, **{key: "0"})
+    ext4 = on(off, mounts=(replace(MOUNT, kind="ext4"),))
+    assert proposed(ext4)[key].value == str(BROKER[key].default)
+    assert key not in proposed(on(off, mounts=(replace(MOUNT, kind="xfs"),)))
+    assert key not in proposed(carrying(ext4, write_rate=1e6))
+    assert key not in proposed(with_settings(ext4, log__preallocate="true"))
+
+
+def test_whole_segments_are_not_reserved_where_chunks_are(tmp_path: Path) -> None:
+    busy = carrying(situation(tmp_path), write_rate=50e6, retention_s=3600.0)
+    both = on(with_settings(busy, log__preallocate="true"), mounts=(replace(MOUNT, kind="ext4"),))
+    assert proposed(both)["log.preallocate"].value == "false"
+    assert "log.preallocate" not in proposed(on(both, mounts=(replace(MOUNT, kind="xfs"),)))
+
+
 def test_a_bound_by_size_keeps_the_disk_from_filling(tmp_path: Path) -> None:
     found = proposed(carrying(situation(tmp_path), write_rate=200e6, partitions=100, retention_s=7 * 86400.0))
     bound = found["log.retention.bytes"]

@@ -1,0 +1,133 @@
+"""Blocks reserved ahead of a log's end: no crash leaves them behind, no full disk comes early by them, nobody sees them
+as bytes of a log."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from tests.compat.raw import SocketPeer
+from tests.crash.load import create_topic, read_all
+from tests.crash.loop_disk import LoopDisk
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
+
+TOPIC = "fast"
+VALUE = b" " + b"x" * 100_000
+SMALL_MB = 128
+MIB = 1 << 20
+
+
+@pytest.fixture
+def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LoopDisk]:
+    """An ext4 file system; with more than a gibibyte of room it is one on which logs reserve blocks for long."""
+    made = LoopDisk(tmp_path / "disk", getattr(request, "param", 3 << 10))
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def broker(disk: LoopDisk, broker_factory: Callable[..., KBroker]) -> KBroker:
+    made = broker_factory({"log.dirs": str(disk.folder / "data")})
+    create_topic(made.bootstrap, TOPIC)
+    return made
+
+
+def produce(broker: KBroker, first: int, count: int) -> tuple[dict[int, int], set[int]]:
+    """100 kB records to partition 0, as fast as they go; (number by offset of the acknowledged ones, error codes)."""
+    acknowledged: dict[int, int] = {}
+    errors: set[int] = set()
+    settings = {
+        "bootstrap.servers": broker.bootstrap,
+        "acks": "all",
+        "retries": 0,
+        "message.timeout.ms": 8000,
+    }
+    producer = Producer(settings)
+    for number in range(first, first + count):
+
+        def delivered(error: KafkaError | None, message: Message, number: int = number) -> None:
+            offset = message.offset()
+            if error is not None:
+                errors.add(error.code())
+            elif offset is not None:
+                acknowledged[offset] = number
+
+        producer.produce(TOPIC, str(number).encode() + VALUE, partition=0, on_delivery=delivered)
+        producer.poll(0)
+        if errors:
+            break
+    assert producer.flush(30) == 0
+    return acknowledged, errors
+
+
+def found(broker: KBroker) -> dict[int, int]:
+    return read_all(broker.bootstrap, TOPIC, lambda value: int(value.split(b" ")[0]), [0])[0]
+
+
+def segment(disk: LoopDisk) -> os.stat_result:
+    return (disk.folder / "data" / f"{TOPIC}-0" / f"{0:020d}.log").stat()
+
+
+def tail(disk: LoopDisk) -> int:
+    """Bytes that the active segment takes beyond its records."""
+    return segment(disk).st_blocks * 512 - segment(disk).st_size
+
+
+def described(broker: KBroker) -> int:
+    """Bytes of the partition as DescribeLogDirs tells them."""
+    peer = SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
+    answer = peer.ask(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(None))
+    assert isinstance(answer, DescribeLogDirsResponse)
+    return next(
+        one.partition_size
+        for log_dir in answer.results
+        for topic in log_dir.topics
+        for one in topic.partitions
+        if (topic.name, one.partition_index) == (TOPIC, 0)
+    )
+
+
+@pytest.mark.parametrize("victim", ["broker", "io"])
+def test_a_crash_leaves_no_blocks_reserved(disk: LoopDisk, broker: KBroker, victim: str) -> None:
+    acknowledged, errors = produce(broker, 0, 300)
+    assert not errors
+    assert tail(disk) > 2 * MIB, "a fast log has blocks ahead of its end"
+    assert described(broker) == segment(disk).st_size
+    if victim == "io":
+        broker.kill9_child("io")
+        time.sleep(1)
+    else:
+        broker.kill9()
+        assert tail(disk) > 2 * MIB
+        broker.start()
+    assert found(broker) == acknowledged
+    assert abs(tail(disk)) < MIB
+    more, errors = produce(broker, 300, 300)
+    assert not errors
+    assert found(broker) == acknowledged | more
+    assert tail(disk) > 2 * MIB
+    broker.stop()
+    assert abs(tail(disk)) < MIB
+
+
+@pytest.mark.parametrize("disk", [SMALL_MB], indirect=True)
+def test_a_disk_is_full_when_its_records_fill_it(disk: LoopDisk, broker: KBroker) -> None:
+    acknowledged, errors = produce(broker, 0, 1)
+    assert found(broker) == acknowledged, "makes the topic of group offsets, for which there is no room later"
+    room = os.statvfs(disk.folder).f_bavail * os.statvfs(disk.folder).f_frsize
+    while not errors:
+        more, errors = produce(broker, len(acknowledged), 50)
+        acknowledged |= more
+    assert errors <= {KafkaError.KAFKA_STORAGE_ERROR, KafkaError._MSG_TIMED_OUT}
+    assert len(acknowledged) * len(VALUE) > 0.95 * room - 2 * MIB
+    assert set(acknowledged.items()) <= set(found(broker).items())
+    broker.kill9()
+    broker.start()
+    assert set(acknowledged.items()) <= set(found(broker).items())
