@@ -39,7 +39,7 @@ def broker(disk: LoopDisk, broker_factory: Callable[..., KBroker]) -> KBroker:
     return made
 
 
-def produce(broker: KBroker, first: int, count: int) -> tuple[dict[int, int], set[int]]:
+def produce(broker: KBroker, first: int, count: int, topic: str = TOPIC) -> tuple[dict[int, int], set[int]]:
     """100 kB records to partition 0, as fast as they go; (number by offset of the acknowledged ones, error codes)."""
     acknowledged: dict[int, int] = {}
     errors: set[int] = set()
@@ -59,7 +59,7 @@ def produce(broker: KBroker, first: int, count: int) -> tuple[dict[int, int], se
             elif offset is not None:
                 acknowledged[offset] = number
 
-        producer.produce(TOPIC, str(number).encode() + VALUE, partition=0, on_delivery=delivered)
+        producer.produce(topic, str(number).encode() + VALUE, partition=0, on_delivery=delivered)
         producer.poll(0)
         if errors:
             break
@@ -67,17 +67,17 @@ def produce(broker: KBroker, first: int, count: int) -> tuple[dict[int, int], se
     return acknowledged, errors
 
 
-def found(broker: KBroker) -> dict[int, int]:
-    return read_all(broker.bootstrap, TOPIC, lambda value: int(value.split(b" ")[0]), [0])[0]
+def found(broker: KBroker, topic: str = TOPIC) -> dict[int, int]:
+    return read_all(broker.bootstrap, topic, lambda value: int(value.split(b" ")[0]), [0])[0]
 
 
-def segment(disk: LoopDisk) -> os.stat_result:
-    return (disk.folder / "data" / f"{TOPIC}-0" / f"{0:020d}.log").stat()
+def segment(disk: LoopDisk, topic: str = TOPIC) -> os.stat_result:
+    return (disk.folder / "data" / f"{topic}-0" / f"{0:020d}.log").stat()
 
 
-def tail(disk: LoopDisk) -> int:
+def tail(disk: LoopDisk, topic: str = TOPIC) -> int:
     """Bytes that the active segment takes beyond its records."""
-    return segment(disk).st_blocks * 512 - segment(disk).st_size
+    return segment(disk, topic).st_blocks * 512 - segment(disk, topic).st_size
 
 
 def described(broker: KBroker) -> int:
@@ -131,3 +131,22 @@ def test_a_disk_is_full_when_its_records_fill_it(disk: LoopDisk, broker: KBroker
     broker.kill9()
     broker.start()
     assert set(acknowledged.items()) <= set(found(broker).items())
+
+
+def test_a_power_cut_leaves_a_whole_prefix_and_no_blocks_reserved(disk: LoopDisk, broker: KBroker) -> None:
+    create_topic(broker.bootstrap, "durable", {"write.caching": "false"})
+    cached, _ = produce(broker, 0, 300)
+    durable, _ = produce(broker, 0, 300, "durable")
+    assert len(cached) == len(durable) == 300
+    assert tail(disk) > 2 * MIB
+    assert tail(disk, "durable") > 2 * MIB
+    disk.fail()
+    broker.kill9()
+    disk.remount()
+    assert tail(disk, "durable") > 2 * MIB, "the reservation was in the journal"
+    broker.start()
+    assert found(broker, "durable") == durable
+    left = found(broker)
+    assert left == dict(sorted(cached.items())[: len(left)])
+    for topic in (TOPIC, "durable"):
+        assert abs(tail(disk, topic)) < MIB
