@@ -63,10 +63,10 @@ def wake(talk: Talk, topic: str) -> None:
     early.close()
 
 
-def produce(talk: Talk, topic: str, *counts: int) -> None:
+def produce(talk: Talk, topic: str, *counts: int, partition: int = 0) -> None:
     """One batch of each count."""
     for count in counts:
-        part = PartitionProduceData(0, build_batch([(b"key", b"value", (), STARTED_MS)] * count))
+        part = PartitionProduceData(partition, build_batch([(b"key", b"value", (), STARTED_MS)] * count))
         request = ProduceRequest(
             None, -1, 30_000, [TopicProduceData(f"{talk.prefix}-{topic}", partition_data=[part])]
         )
@@ -229,6 +229,27 @@ def strict(talk: Talk) -> None:
     b.close()
 
 
+def loading(talk: Talk) -> None:
+    """What the first partition to be loaded holds does not wait for the others; the next answer holds the rest."""
+    group, topic = talk.group(), f"{talk.prefix}-t"
+    topic_id = talk.create_topic("t", 3)
+    wake(talk, topic)
+    configure(talk, group, share_auto_offset_reset="earliest")
+    for partition in range(3):
+        produce(talk, "t", 2, partition=partition)
+    a = ShareMember(talk, group, "a")
+    a.heartbeat("joins", [topic])
+    time.sleep(1)
+    silent = ShareMember(Talk(talk.peer, talk.prefix), group, "a")
+    for label, partitions in (("first", range(3)), ("second", range(0))):
+        answer = silent.fetch(label, topic_id, partitions, wait_ms=5000)
+        found = [part for each in answer.responses for part in each.partitions if part.acquired_records]
+        talk.lines.append((f"partitions of the {label} answer", {"number": len(found)}))
+        time.sleep(1)
+    silent.close()
+    a.close()
+
+
 def patience(talk: Talk) -> None:
     """A fetch waits for enough bytes, but not for ever."""
     group, topic = talk.group(), f"{talk.prefix}-t"
@@ -301,6 +322,7 @@ SCRIPTS: dict[str, Callable[[Talk], None]] = {
     "share-membership": membership,
     "share-work": work,
     "share-strict": strict,
+    "share-loading": loading,
     "share-patience": patience,
     "share-moved": moved,
 }

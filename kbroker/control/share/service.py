@@ -250,13 +250,21 @@ class ShareService:
     async def _fetch_once(
         self, wish: FetchWish, session: ShareSession, results: dict[TopicPartition, Fetched]
     ) -> bool:
-        """Acquire what there is now. Whether there is something to tell."""
+        """Acquire what there is now. Whether there is something to tell.
+
+        What has been found does not wait for partitions that are still to be loaded, as in Kafka: clients count on
+        a first answer of one partition.
+        """
         told = False
         max_bytes, max_records = wish.max_bytes, wish.max_records
-        for topic_id, index in list(session.partitions):
+        keys = [ShareKey(wish.group_id, *each) for each in session.partitions]
+        for key in sorted(keys, key=lambda key: self.partitions.get(key) is None):
+            topic_id, index = key.topic_id, key.partition
             if max_records <= 0 or max_bytes <= 0:
                 break
-            key = ShareKey(wish.group_id, topic_id, index)
+            if told and self.partitions.get(key) is None:
+                self._background.start(self._load(key))
+                continue
             if key in self._fetching:
                 self._passed_by.add(key)
                 continue
@@ -268,10 +276,7 @@ class ShareService:
                 told = True
                 continue
             finally:
-                self._fetching.discard(key)
-                if key in self._passed_by:
-                    self._passed_by.discard(key)
-                    self._wake_ups.notify(key)
+                self._fetched(key)
             if acquired:
                 result = results.setdefault((topic_id, index), Fetched())
                 result.records, result.acquired = records, acquired
@@ -280,6 +285,25 @@ class ShareService:
                 told = True
         session.turn()
         return told
+
+    async def _load(self, key: ShareKey) -> None:
+        """For the next fetch, which tells what went wrong, too."""
+        if key in self._fetching:
+            return
+        self._fetching.add(key)
+        try:
+            await self.partitions.open(key)
+        except KafkaError as error:
+            log.debug("%s is not loaded: %s", key, error)
+        finally:
+            self._fetched(key)
+
+    def _fetched(self, key: ShareKey) -> None:
+        """Others may have the partition now."""
+        self._fetching.discard(key)
+        if key in self._passed_by:
+            self._passed_by.discard(key)
+            self._wake_ups.notify(key)
 
     async def _acquire(
         self, key: ShareKey, wish: FetchWish, session: ShareSession, max_bytes: int, max_records: int
