@@ -34,6 +34,7 @@ TAKEN = 0  # up to its end, or to a batch that ends behind it (NEXT_SIZE, 0 when
 SPECIAL = 1  # compressed, transactional or control: Python looks at it
 FULL = 2
 DAMAGED = 3
+WHOLE = 4  # it did not: a plain or special batch is there
 
 PLAIN = 0
 SPECIAL_ATTRIBUTES = b.ATTRIBUTE_CODEC_MASK | b.ATTRIBUTE_TRANSACTIONAL | b.ATTRIBUTE_CONTROL
@@ -103,24 +104,32 @@ def map_records(address: int, size: int, count: int, base_offset: int, table: Wo
     return _map_records(address, address + size, count, base_offset, table, state)
 
 
+@inlined
+def next_batch(at: int, left: int) -> tuple[int, int]:
+    """The batch at an address, of which so many bytes are there: (WHOLE, TAKEN when it ends behind them, or DAMAGED;
+    its size, 0 when not even that is there)."""
+    if left < b.RECORDS:
+        return TAKEN, 0
+    size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+    if size < b.RECORDS:
+        return DAMAGED, size
+    if size > left:
+        return TAKEN, size
+    if batch_fault(at, size, True) != END:
+        return DAMAGED, size
+    return WHOLE, size
+
+
 @kernel("int64(uint8[::1], int64, int64[:, ::1], int64[::1])")
 def map_batches(buffer: NDArray[np.uint8], filled: int, table: Words, state: Words) -> int:
     """Enter the plain batches of a buffer from state[POSITION] on; says why it stopped there."""
     address = buffer.ctypes.data
     while True:
-        left = filled - state[POSITION]
-        state[NEXT_SIZE] = 0
-        if left < b.RECORDS:
-            return TAKEN
         at = address + state[POSITION]
-        size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+        found, size = next_batch(at, filled - state[POSITION])
         state[NEXT_SIZE] = size
-        if size < b.RECORDS:
-            return DAMAGED
-        if size > left:
-            return TAKEN
-        if batch_fault(at, size, True) != END:
-            return DAMAGED
+        if found != WHOLE:
+            return found
         base_offset = load_i64_be(at + b.BASE_OFFSET)
         last_offset = base_offset + load_i32_be(at + b.LAST_OFFSET_DELTA)
         if last_offset >= state[START]:

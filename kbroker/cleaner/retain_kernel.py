@@ -16,10 +16,12 @@ from kbroker.cleaner.key_map_kernel import (
     SPECIAL,
     SPECIAL_ATTRIBUTES,
     TAKEN,
+    WHOLE,
     find_offset,
+    next_batch,
 )
-from kbroker.kernels.batches import END, batch_fault, describe
 from kbroker.kernels.batches import MAX_TIMESTAMP as ROW_MAX_TIMESTAMP
+from kbroker.kernels.batches import describe
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.hash128 import hash128
 from kbroker.kernels.jit import inlined, kernel
@@ -264,19 +266,11 @@ def filter_batches(
     address = buffer.ctypes.data
     target = out.ctypes.data
     while True:
-        left = filled - words[POSITION]
-        words[NEXT_SIZE] = 0
-        if left < b.RECORDS:
-            return TAKEN
         at = address + words[POSITION]
-        size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+        found, size = next_batch(at, filled - words[POSITION])
         words[NEXT_SIZE] = size
-        if size < b.RECORDS:
-            return DAMAGED
-        if size > left:
-            return TAKEN
-        if batch_fault(at, size, True) != END:
-            return DAMAGED
+        if found != WHOLE:
+            return found
         attributes = load_i16_be(at + b.ATTRIBUTES)
         if attributes & SPECIAL_ATTRIBUTES:
             return SPECIAL

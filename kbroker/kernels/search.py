@@ -111,6 +111,27 @@ def find_time(fd: int, index_bytes: int, timestamp: int, out: Words) -> int:
     return slot
 
 
+@inlined
+def _read_header(log_fd: int, buffer: int, position: int, start: int, filled: int) -> tuple[int, int, int]:
+    """Have the header of the batch at a position in the buffer, with as many behind it as there is room for.
+
+    buffer: address of WALK_BYTES bytes, of which `filled` are those of the file from `start` on. Gives FOUND, NOT_HERE
+    (the file ends before), DAMAGED or READ_FAILED; start; filled.
+    """
+    if position + b.RECORDS > start + filled:
+        start = position
+        filled = pread(log_fd, buffer, WALK_BYTES, position)
+        if filled < 0:
+            return READ_FAILED, start, filled
+        if filled < b.RECORDS:
+            return NOT_HERE, start, filled
+    at = buffer + (position - start)
+    size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
+    if load_i8(at + b.MAGIC) != b.MAGIC_V2 or size < b.HEADER_BYTES:
+        return DAMAGED, start, filled
+    return FOUND, start, filled
+
+
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64[::1])")
 def locate(
     log_fd: int,
@@ -138,17 +159,11 @@ def locate(
             position = max(position, load_i32_be(address + 4))
     start, filled = position, 0
     while position + b.RECORDS <= end:
-        if position + b.RECORDS > start + filled:
-            start = position
-            filled = pread(log_fd, address, WALK_BYTES, position)
-            if filled < 0:
-                return READ_FAILED
-            if filled < b.RECORDS:
-                return NOT_HERE
+        result, start, filled = _read_header(log_fd, address, position, start, filled)
+        if result != FOUND:
+            return result
         at = address + (position - start)
         size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
-        if load_i8(at + b.MAGIC) != b.MAGIC_V2 or size < b.HEADER_BYTES:
-            return DAMAGED
         base_offset = load_i64_be(at + b.BASE_OFFSET)
         last = base_offset + load_i32_be(at + b.LAST_OFFSET_DELTA)
         if last >= offset:
@@ -168,17 +183,11 @@ def locate_time(log_fd: int, position: int, end: int, timestamp: int, place: Wor
     address = buffer.ctypes.data
     start, filled = position, 0
     while position + b.RECORDS <= end:
-        if position + b.RECORDS > start + filled:
-            start = position
-            filled = pread(log_fd, address, WALK_BYTES, position)
-            if filled < 0:
-                return READ_FAILED
-            if filled < b.RECORDS:
-                return NOT_HERE
+        result, start, filled = _read_header(log_fd, address, position, start, filled)
+        if result != FOUND:
+            return result
         at = address + (position - start)
         size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
-        if load_i8(at + b.MAGIC) != b.MAGIC_V2 or size < b.HEADER_BYTES:
-            return DAMAGED
         if load_i64_be(at + b.MAX_TIMESTAMP) >= timestamp:
             place[PLACE_POSITION] = position
             place[PLACE_BASE_OFFSET] = load_i64_be(at + b.BASE_OFFSET)
@@ -197,17 +206,11 @@ def largest_timestamp(log_fd: int, position: int, end: int, out: Words) -> int:
     address = buffer.ctypes.data
     start, filled = position, 0
     while position + b.RECORDS <= end:
-        if position + b.RECORDS > start + filled:
-            start = position
-            filled = pread(log_fd, address, WALK_BYTES, position)
-            if filled < 0:
-                return READ_FAILED
-            if filled < b.RECORDS:
-                return FOUND
+        result, start, filled = _read_header(log_fd, address, position, start, filled)
+        if result != FOUND:
+            return FOUND if result == NOT_HERE else result
         at = address + (position - start)
         size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
-        if load_i8(at + b.MAGIC) != b.MAGIC_V2 or size < b.HEADER_BYTES:
-            return DAMAGED
         timestamp = load_i64_be(at + b.MAX_TIMESTAMP)
         if timestamp > out[0]:
             out[0] = timestamp
