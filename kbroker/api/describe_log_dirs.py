@@ -29,24 +29,22 @@ API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5)
 async def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Every log directory; null topics are all topics."""
     broker = ctx.broker
-    asked = _asked(broker, request)
+    replicas = _asked(broker, request)
     takes_new = set(broker.dirs_for_new_partitions())
     results = []
     futures = await LogDirMoves.of(broker).future_replicas()
+    if futures:
+        named = {id(replica) for replica in replicas}
+        futures = [one for one in futures if id(one.replica) in named]
     for log_dir in broker.sites[ctx.client.site].log_dirs:
-        held = [replica for replica in broker.catalogue.replicas() if replica.log_dir == log_dir]
         space = await asyncio.to_thread(_space, log_dir)
         if space is None or broker.dir_errors.of(log_dir):
             results.append(DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, log_dir))
             continue
         topics = _topics(
             broker,
-            [replica for replica in held if asked is None or id(replica) in asked],
-            [
-                one
-                for one in futures
-                if one.log_dir == log_dir and (asked is None or id(one.replica) in asked)
-            ],
+            [replica for replica in replicas if replica.log_dir == log_dir],
+            [one for one in futures if one.log_dir == log_dir],
         )
         result = DescribeLogDirsResult(ErrorCode.NONE, log_dir, topics, *space, log_dir not in takes_new)
         results.append(result)
@@ -58,16 +56,17 @@ def refuse(request: DescribeLogDirsRequest, error: KafkaError, version: int) -> 
     return DescribeLogDirsResponse(error_code=error.code)
 
 
-def _asked(broker: Broker, request: DescribeLogDirsRequest) -> set[int] | None:
-    """Identities of the replicas that are asked for; None is all."""
+def _asked(broker: Broker, request: DescribeLogDirsRequest) -> list[Replica]:
+    """The replicas that are asked for, each once."""
     if request.topics is None:
-        return None
+        return list(broker.catalogue.replicas())
     found = (
-        broker.catalogue.partition(topic.topic, index)
-        for topic in request.topics
-        for index in topic.partitions
+        broker.catalogue.partition(*each)
+        for each in dict.fromkeys(
+            (topic.topic, index) for topic in request.topics for index in topic.partitions
+        )
     )
-    return {id(replica) for partition in found if partition is not None for replica in partition.replicas}
+    return [replica for partition in found if partition is not None for replica in partition.replicas]
 
 
 def _space(log_dir: str) -> tuple[int, int] | None:

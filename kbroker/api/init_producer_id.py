@@ -16,12 +16,17 @@ API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5)
 NONE = -1
 
 
-def handle(ctx: RequestContext, request: InitProducerIdRequest) -> Awaitable[InitProducerIdResponse]:
+def handle(
+    ctx: RequestContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     """A fresh id with epoch 0; with a transactional id the transaction coordinator decides."""
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return _idempotent(ctx)
+        at_hand = ctx.broker.producer_ids.at_hand()
+        return (
+            _fresh(ctx) if at_hand is None else InitProducerIdResponse(producer_id=at_hand, producer_epoch=0)
+        )
     transactions = ctx.broker.transactions
     if transactions is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "There is no transaction coordinator")
@@ -36,5 +41,5 @@ def refuse(request: InitProducerIdRequest, error: KafkaError, version: int) -> I
     return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)
 
 
-async def _idempotent(ctx: RequestContext) -> InitProducerIdResponse:
+async def _fresh(ctx: RequestContext) -> InitProducerIdResponse:
     return InitProducerIdResponse(producer_id=await ctx.broker.producer_ids.take(), producer_epoch=0)

@@ -177,22 +177,23 @@ def _partition(broker: Broker, partition: Partition) -> MetadataResponsePartitio
 class AnswerCache:
     """Answers without an error by request bytes and version, good until topics or settings change. Runs in: control.
 
-    A partition that goes offline changes the number of offline slots, which is part of what an answer is good for.
+    None while a log dir is offline: its partitions go offline without control.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._good_for: tuple[int, int] = (-1, -1)
+        self._good_for = -1
         self._bytes = 0
         self._answers: OrderedDict[tuple[int, str, bytes], StandingAnswer] = OrderedDict()
 
     def get(self, ctx: RequestContext) -> StandingAnswer | None:
         """The answer to this request, with its correlation id."""
-        now = (self._broker.version, self._broker.slots.offline_count())
+        now = self._broker.version
         if now != self._good_for:
             self._answers.clear()
             self._bytes = 0
             self._good_for = now
+        if self._broker.dir_errors.any:
             return None
         key = (ctx.version, ctx.client.listener, ctx.client.body)
         kept = self._answers.get(key)

@@ -174,6 +174,8 @@ class LogDirMoves:
     async def future_replicas(self) -> list[FutureReplica]:
         """Copies under way."""
         broker = self._broker
+        if not self._targets:
+            return []
         mine = [one for one in broker.catalogue.replicas() if _key(one) in self._targets]
         progress: dict[int, MoveProgress] = {}
         for worker in {replica.worker for replica in mine}:

@@ -18,13 +18,19 @@ class ProducerIds:
         self._end = 0
         self._refilling = asyncio.Lock()
 
+    def at_hand(self) -> int | None:
+        """An id that nobody has had before; None when a block has to be allocated first, as `take` does."""
+        if self._next == self._end:
+            return None
+        taken = self._next
+        self._next += 1
+        return taken
+
     async def take(self) -> int:
         """An id that nobody has had before. Raises KafkaError when the store fails."""
-        if self._next == self._end:
+        while (taken := self.at_hand()) is None:
             async with self._refilling:
                 if self._next == self._end:
                     first = await self._allocate(BLOCK)
                     self._next, self._end = first, first + BLOCK
-        taken = self._next
-        self._next += 1
         return taken

@@ -49,7 +49,6 @@ class Slots:
         self._words = words
         self._free = list(range(len(words)))
         self._taken: set[int] = set()
-        self._used = 0  # slots below have been in use
         self._next_generation = next_generation
 
     @property
@@ -70,7 +69,6 @@ class Slots:
             else:
                 homeless.append(replica)
         self._free = [slot for slot in range(len(self._words)) if slot not in self._taken]
-        self._used = max(self._taken, default=-1) + 1
         for replica in homeless:
             replica.slot, replica.generation = self.take(1)[0]
         return homeless
@@ -86,7 +84,6 @@ class Slots:
         for _ in range(count):
             slot = heapq.heappop(self._free)
             self._taken.add(slot)
-            self._used = max(self._used, slot + 1)
             taken.append((slot, self._next_generation))
             self._next_generation += 1
         return taken
@@ -125,10 +122,6 @@ class Slots:
     def state(self, slot: int) -> int:
         """STATE_* of a slot."""
         return int(self._words[slot, layout.SLOT_STATE])
-
-    def offline_count(self) -> int:
-        """How many partitions are offline."""
-        return int((self._words[: self._used, layout.SLOT_STATE] == layout.STATE_OFFLINE).sum())
 
     def word(self, slot: int, index: int) -> int:
         """One word of a slot (not part of a consistent group)."""

@@ -56,6 +56,11 @@ class LogDirErrors:
         return int(self._words[self.paths.index(path)]) if path in self.paths else 0
 
     @property
+    def any(self) -> bool:
+        """Whether a log dir is offline."""
+        return bool(self._words.any())
+
+    @property
     def failed(self) -> tuple[str, ...]:
         """Log dirs that are offline."""
         return tuple(path for path in self.paths if self.of(path))

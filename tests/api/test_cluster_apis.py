@@ -101,6 +101,25 @@ def test_every_producer_gets_an_id_of_its_own(made: World) -> None:
     assert init(made).producer_epoch == 0
 
 
+def test_an_id_at_hand_needs_no_task_and_a_block_that_is_used_up_is_followed_by_another(made: World) -> None:
+    async def many() -> list[int]:
+        ids = [
+            (await ask(made.broker, ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(None, 1))).producer_id
+        ]
+        left = 0
+        while (at_hand := made.broker.producer_ids.at_hand()) is not None:
+            ids.append(at_hand)
+            left += 1
+        assert left == 999
+        ids.append(
+            (await ask(made.broker, ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(None, 1))).producer_id
+        )
+        return ids
+
+    ids = asyncio.run(many())
+    assert len(set(ids)) == len(ids) == 1001
+
+
 def test_ids_are_not_repeated_after_a_restart_or_a_crash(made: World) -> None:
     before = init(made).producer_id
     made.broker.close()

@@ -1,6 +1,7 @@
 """Metadata: all and none, by id, duplicates, auto-creation, the cache, what an offline directory looks like."""
 
 import asyncio
+import errno
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -135,8 +136,9 @@ def test_cached_answers_end_with_the_next_change(made: World) -> None:
 
 def test_a_partition_on_a_failed_directory_has_no_leader(made: World) -> None:
     metadata(made, 12, named("a"))
-    slot = made.broker.catalogue.topics["a"].partitions[1].slot
-    made.shared.slots[slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+    partition = made.broker.catalogue.topics["a"].partitions[1]
+    made.broker.dir_errors.fail(partition.folder.rpartition("/")[0], errno.EIO)
+    made.shared.slots[partition.slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
     partitions = {each.partition_index: each for each in metadata(made, 12, named("a")).topics[0].partitions}
     assert partitions[0].leader_id == 1
     assert (partitions[1].leader_id, partitions[1].error_code) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)

@@ -88,12 +88,3 @@ def test_a_group_is_only_read_between_two_writes() -> None:
     table[2, layout.SLOT_SEQUENCE] = 4
     table[2, layout.SLOT_LOG_END] = 9
     assert Slots(table, 1).group(2)[layout.SLOT_LOG_END] == 9
-
-
-def test_offline_partitions_are_counted() -> None:
-    table = words()
-    slots = Slots(table, 1)
-    slots.take(2)
-    assert slots.offline_count() == 0
-    table[1, layout.SLOT_STATE] = layout.STATE_OFFLINE
-    assert slots.offline_count() == 1
