@@ -15,7 +15,7 @@ from spark_validation.segments.landing import land
 from spark_validation.segments.source import FORMAT
 
 # Larger fetches and polls than the connector's own: it is given its best.
-CONNECTOR_OPTIONS = {
+LARGE_FETCHES = {
     "kafka.max.poll.records": "20000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
@@ -59,10 +59,15 @@ def segment_batches(spark: SparkSession, data_dirs: list[str], topics: list[str]
 
 
 def connector_records(
-    spark: SparkSession, bootstrap: str, topics: list[str], isolation: str, ends: str = "latest"
+    spark: SparkSession,
+    bootstrap: str,
+    topics: list[str],
+    isolation: str,
+    ends: str = "latest",
+    large_fetches: bool = True,
 ) -> DataFrame:
     """What Spark's Kafka connector reads: key, value, topic, partition, offset, timestamp, timestampType."""
-    options = CONNECTOR_OPTIONS | {
+    options = (LARGE_FETCHES if large_fetches else {}) | {
         "kafka.bootstrap.servers": bootstrap,
         "subscribe": ",".join(topics),
         "startingOffsets": "earliest",

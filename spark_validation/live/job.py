@@ -29,7 +29,7 @@ from spark_validation.digests import BUCKET, content_hash
 from spark_validation.evidence import BUCKET_BITS, LOG_SCHEMA, SPARK_TYPES, Evidence, bucket
 from spark_validation.live.journal import Journal
 from spark_validation.live.state import Bucket, Live
-from spark_validation.log_frames import CONNECTOR_OPTIONS, identified, segment_log
+from spark_validation.log_frames import LARGE_FETCHES, identified, segment_log
 from spark_validation.opening import existing, open_evidence, opened_run
 from spark_validation.segments.source import FORMAT
 from spark_validation.verdict import LISTED, Verdict
@@ -121,7 +121,7 @@ class LiveJob:
                 .options(path=path, topics=topics, run=run)
                 .load()
             )
-        options = CONNECTOR_OPTIONS | {"kafka.bootstrap.servers": self.options.bootstrap, "subscribe": topics}
+        options = LARGE_FETCHES | {"kafka.bootstrap.servers": self.options.bootstrap, "subscribe": topics}
         stream = spark.readStream.format("kafka").options(**options).option("startingOffsets", "earliest")
         return identified(stream.load(), run)
 

@@ -1,10 +1,10 @@
 """`python -m spark_validation.scale.compare`: the ways to read a log, side by side, on one topic.
 
-Spark's Kafka connector; the segment source as rows (`format("kafka-segments")`); and the segment source landed as
-Parquet, the conversion counted each time. Each does the same works: all columns that the judge needs (headers of the
-values decoded, checksums checked), the judge's digests of them, and as they are: the connector's columns, key and
-value, or values alone. Hashes over all columns of all records must agree. Without --bootstrap a topic is made up and
-served by a kbroker of its own.
+Spark's Kafka connector with large fetches and polls, and as it comes; the segment source as rows
+(`format("kafka-segments")`); and the segment source landed as Parquet, the conversion counted each time. Each does the
+same works: all columns that the judge needs (headers of the values decoded, checksums checked), the judge's digests of
+them, and as they are: the connector's columns, key and value, or values alone. Hashes over all columns of all records
+must agree. Without --bootstrap a topic is made up and served by a kbroker of its own.
 """
 
 import argparse
@@ -35,7 +35,9 @@ JUDGED: tuple[str, ...] = (
     *("topic", "partition", "offset", "timestamp_ms", "record_key", "producer", "seq", "partition_seq"),
     *("flags", "intact", "intended_ns"),
 )
-CONNECTOR, ROWS, PARQUET = "connector", "segments as rows", "segments as Parquet"
+CONNECTOR, AS_IT_COMES = "connector", "connector as it comes"
+ROWS, PARQUET = "segments as rows", "segments as Parquet"
+WAYS = (CONNECTOR, AS_IT_COMES, ROWS, PARQUET)
 
 
 class Log(NamedTuple):
@@ -72,7 +74,13 @@ class Ways:
                 self.landed.cleanup()
             self.landed = tempfile.TemporaryDirectory(dir=self.scratch)
             return land(self.spark, Path(self.landed.name), self.options, names)
-        records = connector_records(self.spark, self.log.bootstrap, [self.log.topic], "read_uncommitted")
+        records = connector_records(
+            self.spark,
+            self.log.bootstrap,
+            [self.log.topic],
+            "read_uncommitted",
+            large_fetches=way == CONNECTOR,
+        )
         plain = set(names) <= set(CONNECTOR_COLUMNS)
         return (records if plain else identified(records, -1)).select(*names)
 
@@ -134,7 +142,7 @@ def compare(ways: Ways, rounds: int, chosen: list[str]) -> bool:
     for what in chosen:
         names, work = WORKS[what]
         found = {}
-        for way in (CONNECTOR, ROWS, PARQUET):
+        for way in WAYS:
             frame = ways.frame(way, names)
             found[way] = fingerprint(frame)
             ways.read(way, names, work)  # starts the workers and compiles the code
@@ -160,7 +168,7 @@ def report(records: int, spent: dict[str, list[Spent]]) -> None:
             other.cpu / max(mine.cpu, 0.01) for mine, other in zip(each, theirs, strict=True)
         )
         print(
-            f"  {way:<20} {wall:6.2f} s {cpu:6.2f} s CPU  {records / wall:12,.0f} records/s"
+            f"  {way:<22} {wall:6.2f} s {cpu:6.2f} s CPU  {records / wall:12,.0f} records/s"
             f"  {faster:5.1f} times the connector's, {cheaper:5.1f} by CPU",
             flush=True,
         )

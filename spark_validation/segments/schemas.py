@@ -26,6 +26,7 @@ RECORD: dict[str, str] = {
     "sequence": "int",
     "leader_epoch": "int",
 }
+NULLABLE = ("key", "value")
 CONNECTOR_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 
 BATCH: dict[str, str] = {
@@ -59,5 +60,11 @@ INDEX: dict[str, str] = {
 
 
 def ddl(types: dict[str, str], names: tuple[str, ...] = ()) -> str:
-    """A schema of some of the columns, or of all."""
-    return ", ".join(f"{name} {types[name]}" for name in names or types)
+    """A schema of some of the columns, or of all.
+
+    NOT NULL where it is so: Spark looks twice for a null in each other value of a row.
+    """
+    return ", ".join(
+        f"{name} {types[name]}" if name in NULLABLE else f"{name} {types[name]} NOT NULL"
+        for name in names or types
+    )

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kbroker.protocol.compression import Codec
-from kbroker.protocol.records import read_batches, read_records
+from kbroker.protocol.records import build_batch, read_batches, read_records
 from spark_validation.segments import decode, index_check, schemas, tail
 from spark_validation.segments.ranges import Range, bundled, plan
 from spark_validation.segments.walk import ABORTED, CONTROL, OPEN, VISIBLE
@@ -51,6 +51,28 @@ def test_identity_columns_say_what_was_sent(tmp_path: Path) -> None:
     assert [tuple(row[name] for name in names) for row in found] == sent
     assert all(row["intact"] for row in found)
     assert [row["sequence"] for row in found] == [row["partition_seq"] for row in found]
+
+
+def test_only_keys_and_values_are_ever_null(tmp_path: Path) -> None:
+    """Spark does not look for nulls in the columns that `ddl` says have none."""
+    folder = tmp_path / "plain" / "t-0"
+    folder.mkdir(parents=True)
+    records = [(None, b"v", (), 1), (b"k", None, (), 2), (None, None, (), 3), (b"", b"", (), 4)]
+    (folder / f"{0:020d}.log").write_bytes(build_batch(records, base_offset=0))
+    plain = rows_of(plan([str(folder.parent)], []), list(schemas.RECORD), control=True)
+    marked = rows_of(
+        written(tmp_path / "marked", clean("m", 1, "transactional")), list(schemas.RECORD), control=True
+    )
+    assert len(plain) == len(records)
+    assert any(row["state"] == CONTROL for row in marked)
+    assert nulls(plain) == set(schemas.NULLABLE)
+    assert nulls(marked) <= set(schemas.NULLABLE)
+    columns = schemas.ddl(schemas.RECORD).split(", ")
+    assert [column.split()[0] for column in columns if not column.endswith("NOT NULL")] == [*schemas.NULLABLE]
+
+
+def nulls(rows: list[dict[str, object]]) -> set[str]:
+    return {name for row in rows for name in row if row[name] is None}
 
 
 def test_an_altered_value_and_another_run_are_not_intact(tmp_path: Path) -> None:
