@@ -45,6 +45,7 @@ class Story:
         self.case = Compacted(root, map_bytes, segment_bytes=700, delete_retention_ms=DAY)
         self.written: dict[int, tuple[bytes, bytes | None]] = {}
         self.open: dict[int, dict[int, tuple[bytes, bytes | None]]] = {}
+        self.last_sequences: dict[int, int] = {}
 
     def append(self, pairs: list[tuple[bytes, bytes | None]], codec: Codec, producer: int | None) -> None:
         transactional = producer in (21, 22)
@@ -80,16 +81,26 @@ class Story:
         self.case.clock += ms
 
     def restart(self, clean: bool) -> None:
-        before = [(entry.producer_id, entry.last_sequence) for entry in self.case.log.producers.entries(3)]
+        """Producers are as before. Those that had expired may be read from the log again, as by Apache Kafka."""
+        before = self.remembered()
+        self.last_sequences |= before
         self.case.log.now_ms = self.case.clock
         self.case.partition._producer_expiration_ms = 1 << 60
         recovery_point = self.case.partition.recovery_point
         self.case.log.partition._producer_expiration_ms = 1 << 60
         self.case.reopen(clean, recovery_point)
-        after = [(entry.producer_id, entry.last_sequence) for entry in self.case.log.producers.entries(3)]
-        assert set(after) <= set(before)
-        assert {one for one in before if one[0] in self.open} <= set(after)
+        after = self.remembered()
+        for producer, sequence in after.items():
+            if producer in before:
+                assert sequence == before[producer]
+            else:
+                assert sequence <= self.last_sequences[producer]
+        assert before.keys() & self.open.keys() <= after.keys()
         assert not [path for path in self.case.log.folder.iterdir() if path.suffix in (".swap", ".cleaned")]
+
+    def remembered(self) -> dict[int, int]:
+        """The last sequence of each producer."""
+        return {entry.producer_id: entry.last_sequence for entry in self.case.log.producers.entries(3)}
 
     def check(self) -> None:
         """Every record is one that was written, in order; the latest of each key is there, or it was a tombstone."""
@@ -113,6 +124,17 @@ class Story:
             else:
                 assert (found[key].offset, found[key].value) == (offset, value)
         assert set(found) <= set(wanted)
+
+
+def test_an_expired_producer_may_be_found_again_after_a_kill(tmp_path: Path) -> None:
+    story = Story(tmp_path, 288)
+    story.append([(b"key0", None)], Codec.NONE, None)
+    story.append([(b"key0", None)], Codec.NONE, 7)
+    story.wait(DAY)
+    story.restart(clean=True)
+    assert story.remembered() == {}
+    story.restart(clean=False)
+    assert story.remembered() == {7: 0}
 
 
 @pytest.mark.slow
