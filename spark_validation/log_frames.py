@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from spark_validation.evidence import ABORTED, LOG_SCHEMA, PLACE, VISIBLE
+from spark_validation.segments.frame import segment_frame
 from spark_validation.segments.landing import land
-from spark_validation.segments.source import FORMAT
 
 # Larger fetches and polls than the connector's own: it is given its best.
 LARGE_FETCHES = {
@@ -21,6 +21,7 @@ LARGE_FETCHES = {
     "kafka.fetch.max.bytes": str(64 << 20),
     "failOnDataLoss": "false",
 }
+LOG_COLUMNS = tuple(part.split()[0] for part in LOG_SCHEMA.split(", "))
 
 
 def segment_log(
@@ -37,15 +38,14 @@ def segment_log(
     options = segment_options(data_dirs, topics, run)
     if since is not None:
         options["since"] = json.dumps(since)
-    return spark.read.format(FORMAT).schema(LOG_SCHEMA).options(**options).load()
+    return segment_frame(spark, options, LOG_COLUMNS)
 
 
 def landed_log(
     spark: SparkSession, data_dirs: list[str], topics: list[str], run: int, folder: Path
 ) -> DataFrame:
     """The same, decoded once into Parquet files below `folder`, because several checks read it."""
-    names = [part.split()[0] for part in LOG_SCHEMA.split(", ")]
-    return land(spark, folder, segment_options(data_dirs, topics, run), names)
+    return land(spark, folder, segment_options(data_dirs, topics, run), LOG_COLUMNS)
 
 
 def segment_options(data_dirs: list[str], topics: list[str], run: int) -> dict[str, str]:
@@ -55,7 +55,7 @@ def segment_options(data_dirs: list[str], topics: list[str], run: int) -> dict[s
 def segment_batches(spark: SparkSession, data_dirs: list[str], topics: list[str]) -> DataFrame:
     """Batch headers of the topics, their checksums checked."""
     options = {"path": ",".join(data_dirs), "topics": ",".join(topics), "rows": "batches", "crc": "true"}
-    return spark.read.format(FORMAT).options(**options).load()
+    return segment_frame(spark, options)
 
 
 def connector_records(
@@ -128,8 +128,7 @@ def identified(records: DataFrame, run: int) -> DataFrame:
             made.append(pa.array(identity[:, dk.INTACT] > 0))
             made.append(pa.array(identity[:, dk.INTENDED_NS]))
             made.append(pa.array(np.zeros(count, np.int8)))
-            names = [part.split()[0] for part in LOG_SCHEMA.split(", ")]
-            yield pa.RecordBatch.from_arrays(made, names)
+            yield pa.RecordBatch.from_arrays(made, list(LOG_COLUMNS))
 
     return columns.mapInArrow(decode, LOG_SCHEMA)
 

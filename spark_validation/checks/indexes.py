@@ -5,14 +5,14 @@ from pyspark.sql import functions as F
 
 from spark_validation.anomalies import findings
 from spark_validation.evidence import Evidence
-from spark_validation.segments.source import FORMAT
+from spark_validation.segments.frame import segment_frame
 
 
 def indexes(evidence: Evidence) -> DataFrame:
     """V13 of every segment of the run's topics."""
     names = ",".join(topic.name for topic in evidence.run.topics)
-    reader = evidence.spark.read.format(FORMAT).option("path", ",".join(evidence.data_dirs))
-    problems = reader.option("topics", names).option("rows", "indexes").load()
+    options = {"path": ",".join(evidence.data_dirs), "topics": names, "rows": "indexes"}
+    problems = segment_frame(evidence.spark, options)
     kind = F.concat_ws(" ", F.col("file"), F.regexp_replace("problem", r"\d+", "N"))
     detail = F.concat_ws(" ", F.lit("segment"), "segment", F.lit("entry"), "entry", "problem")
     return findings(problems, "V13", kind, detail)

@@ -1,10 +1,10 @@
 """`python -m spark_validation.scale.compare`: the ways to read a log, side by side, on one topic.
 
-Spark's Kafka connector with large fetches and polls, and as it comes; the segment source as rows
-(`format("kafka-segments")`); and the segment source landed as Parquet, the conversion counted each time. Each does the
-same works: all columns that the judge needs (headers of the values decoded, checksums checked), the judge's digests of
-them, and as they are: the connector's columns, key and value, or values alone. Hashes over all columns of all records
-must agree. Without --bootstrap a topic is made up and served by a kbroker of its own.
+Spark's Kafka connector with large fetches and polls, and as it comes; the segment source by `format("kafka-segments")`,
+as a frame (`segment_frame`), and landed as Parquet, the conversion counted each time. Each does the same works: all
+columns that the judge needs (headers of the values decoded, checksums checked), the judge's digests of them, and as
+they are: the connector's columns, key and value, or values alone. Hashes over all columns of all records must agree.
+Without --bootstrap a topic is made up and served by a kbroker of its own.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from spark_validation.evidence import bucket
 from spark_validation.log_frames import connector_records, identified
 from spark_validation.scale import make
+from spark_validation.segments.frame import segment_frame
 from spark_validation.segments.landing import land
 from spark_validation.segments.schemas import CONNECTOR_COLUMNS, RECORD, ddl
 from spark_validation.segments.source import FORMAT
@@ -36,8 +37,8 @@ JUDGED: tuple[str, ...] = (
     *("flags", "intact", "intended_ns"),
 )
 CONNECTOR, AS_IT_COMES = "connector", "connector as it comes"
-ROWS, PARQUET = "segments as rows", "segments as Parquet"
-WAYS = (CONNECTOR, AS_IT_COMES, ROWS, PARQUET)
+FORMATTED, MAPPED, PARQUET = "segments by format", "segments as a frame", "segments as Parquet"
+WAYS = (CONNECTOR, AS_IT_COMES, FORMATTED, MAPPED, PARQUET)
 
 
 class Log(NamedTuple):
@@ -67,7 +68,9 @@ class Ways:
         self.options = {"path": log.segments, "topics": log.topic}
 
     def frame(self, way: str, names: tuple[str, ...]) -> DataFrame:
-        if way == ROWS:
+        if way == MAPPED:
+            return segment_frame(self.spark, self.options, names)
+        if way == FORMATTED:
             return self.spark.read.format(FORMAT).options(**self.options).schema(ddl(RECORD, names)).load()
         if way == PARQUET:
             if self.landed is not None:

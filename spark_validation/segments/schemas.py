@@ -1,5 +1,7 @@
 """Names and types of the segment source's columns; imports no kernels, for the driver and for planning."""
 
+from collections.abc import Iterable
+
 RECORD: dict[str, str] = {
     # the columns of Spark's Kafka connector
     "key": "binary",
@@ -57,14 +59,19 @@ INDEX: dict[str, str] = {
     "offset": "bigint",
     "problem": "string",
 }
+ROWS = {"records": RECORD, "batches": BATCH, "indexes": INDEX}
+UNASKED = {
+    "records": CONNECTOR_COLUMNS,
+    "batches": tuple(BATCH),
+    "indexes": tuple(INDEX),
+}  # without named columns
 
 
-def ddl(types: dict[str, str], names: tuple[str, ...] = ()) -> str:
-    """A schema of some of the columns, or of all.
+def ddl(types: dict[str, str], names: Iterable[str]) -> str:
+    """A schema of some of the columns.
 
     NOT NULL where it is so: Spark looks twice for a null in each other value of a row.
     """
     return ", ".join(
-        f"{name} {types[name]}" if name in NULLABLE else f"{name} {types[name]} NOT NULL"
-        for name in names or types
+        f"{name} {types[name]}" if name in NULLABLE else f"{name} {types[name]} NOT NULL" for name in names
     )

@@ -35,11 +35,10 @@ class SegmentSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        if self.options.get("rows") == "batches":
-            return schemas.ddl(schemas.BATCH)
-        if self.options.get("rows") == "indexes":
-            return schemas.ddl(schemas.INDEX)
-        return schemas.ddl(schemas.RECORD, schemas.CONNECTOR_COLUMNS)
+        rows = self.options.get("rows", "records")
+        if rows not in schemas.ROWS:
+            rows = "records"  # the reader will say what there is
+        return schemas.ddl(schemas.ROWS[rows], schemas.UNASKED[rows])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return SegmentReader(dict(self.options), schema.fieldNames())
@@ -51,13 +50,13 @@ class SegmentSource(DataSource):
 class SegmentReader(DataSourceReader):
     def __init__(self, options: dict[str, str], names: list[str]) -> None:
         self.options = {name.lower(): value for name, value in options.items()}
-        self.names = names
         self.rows = self.options.get("rows", "records")
-        known = {"records": schemas.RECORD, "batches": schemas.BATCH, "indexes": schemas.INDEX}.get(self.rows)
-        if known is None:
+        if self.rows not in schemas.ROWS:
             raise ValueError(f"{FORMAT} has no rows {self.rows!r}: records, batches or indexes")
-        if unknown := [name for name in names if name not in known]:
-            raise ValueError(f"{FORMAT} has no columns {unknown}; it has {sorted(known)}")
+        self.types = schemas.ROWS[self.rows]
+        self.names = names or list(schemas.UNASKED[self.rows])
+        if unknown := [name for name in names if name not in self.types]:
+            raise ValueError(f"{FORMAT} has no columns {unknown}; it has {sorted(self.types)}")
         if "path" not in self.options:
             raise ValueError(f"{FORMAT} needs the option path: log directories, comma separated")
 

@@ -67,7 +67,7 @@ def test_only_keys_and_values_are_ever_null(tmp_path: Path) -> None:
     assert any(row["state"] == CONTROL for row in marked)
     assert nulls(plain) == set(schemas.NULLABLE)
     assert nulls(marked) <= set(schemas.NULLABLE)
-    columns = schemas.ddl(schemas.RECORD).split(", ")
+    columns = schemas.ddl(schemas.RECORD, schemas.RECORD).split(", ")
     assert [column.split()[0] for column in columns if not column.endswith("NOT NULL")] == [*schemas.NULLABLE]
 
 
