@@ -4,10 +4,12 @@ Spark's Kafka connector with large fetches and polls, and as it comes; the segme
 as a frame (`segment_frame`), and landed as Parquet, the conversion counted each time. Each does the same works: all
 columns that the judge needs (headers of the values decoded, checksums checked), the judge's digests of them, and as
 they are: the connector's columns, key and value, or values alone. Hashes over all columns of all records must agree.
-Without --bootstrap a topic is made up and served by a kbroker of its own.
+Each way has a Spark of its own, as its user would, and they take turns: in one JVM the code that is compiled for one
+way is shaped by the others. Without --bootstrap a topic is made up and served by a kbroker of its own.
 """
 
 import argparse
+import multiprocessing
 import statistics
 import sys
 import tempfile
@@ -15,11 +17,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_validation.evidence import bucket
@@ -42,12 +45,11 @@ WAYS = (CONNECTOR, AS_IT_COMES, FORMATTED, MAPPED, PARQUET)
 
 
 class Log(NamedTuple):
-    """One topic, to be read both ways. broker: its process, when it was started here."""
+    """One topic, to be read both ways."""
 
     bootstrap: str
     segments: str
     topic: str
-    broker: int | None = None
 
 
 class Spent(NamedTuple):
@@ -57,22 +59,24 @@ class Spent(NamedTuple):
     cpu: float
 
 
-class Ways:
-    """The frames that are compared. Runs in: the driver. Parquet files are removed when the next ones are written."""
+class Way:
+    """One way to read. Runs in: a process of its own, with its Spark. Parquet files are removed when the next ones are
+    written."""
 
-    def __init__(self, spark: SparkSession, log: Log, scratch: Path) -> None:
-        self.spark = spark
+    def __init__(self, name: str, log: Log, scratch: Path) -> None:
+        self.name = name
         self.log = log
         self.scratch = scratch
+        self.spark = spark_session(connector=name in (CONNECTOR, AS_IT_COMES))
         self.landed: tempfile.TemporaryDirectory[str] | None = None
         self.options = {"path": log.segments, "topics": log.topic}
 
-    def frame(self, way: str, names: tuple[str, ...]) -> DataFrame:
-        if way == MAPPED:
+    def frame(self, names: tuple[str, ...]) -> DataFrame:
+        if self.name == MAPPED:
             return segment_frame(self.spark, self.options, names)
-        if way == FORMATTED:
+        if self.name == FORMATTED:
             return self.spark.read.format(FORMAT).options(**self.options).schema(ddl(RECORD, names)).load()
-        if way == PARQUET:
+        if self.name == PARQUET:
             if self.landed is not None:
                 self.landed.cleanup()
             self.landed = tempfile.TemporaryDirectory(dir=self.scratch)
@@ -82,13 +86,57 @@ class Ways:
             self.log.bootstrap,
             [self.log.topic],
             "read_uncommitted",
-            large_fetches=way == CONNECTOR,
+            large_fetches=self.name == CONNECTOR,
         )
         plain = set(names) <= set(CONNECTOR_COLUMNS)
         return (records if plain else identified(records, -1)).select(*names)
 
-    def read(self, way: str, names: tuple[str, ...], work: Callable[[DataFrame], None]) -> None:
-        work(self.frame(way, names))
+    def read(self, what: str) -> None:
+        names, work = WORKS[what]
+        work(self.frame(names))
+
+    def spent(self, what: str) -> Spent:
+        return spent_on(partial(self.read, what))
+
+    def found(self, what: str) -> tuple[int, int]:
+        """Count and hash of all rows. A sum: equal rows, which values alone may be, cancel in a xor."""
+        frame = self.frame(WORKS[what][0])
+        hashes = F.sum(F.xxhash64(*frame.columns).cast("decimal(38,0)"))
+        row = frame.agg(F.count("*"), hashes).first()
+        return (int(row[0]), int(row[1] or 0)) if row else (0, 0)
+
+
+def serve(pipe: Connection, name: str, log: Log, scratch: Path) -> None:
+    """Answers what a `Reader` asks, until it has gone."""
+    way = Way(name, log, scratch)
+    pipe.send("ready")
+    with suppress(EOFError):
+        while True:
+            question, what = pipe.recv()
+            pipe.send(getattr(way, question)(what))
+    way.spark.stop()
+    if way.landed is not None:
+        way.landed.cleanup()
+
+
+class Reader:
+    """A `Way` in its process, seen from the one that compares. Raises EOFError when that has failed."""
+
+    def __init__(self, name: str, log: Log, scratch: Path) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs, name, log, scratch))
+        self.process.start()
+        theirs.close()
+        self.pipe.recv()
+
+    def ask(self, question: str, what: str) -> Any:
+        self.pipe.send((question, what))
+        return self.pipe.recv()
+
+    def close(self) -> None:
+        self.pipe.close()
+        self.process.join()
 
 
 def to_nowhere(frame: DataFrame) -> None:
@@ -102,11 +150,6 @@ def digested(frame: DataFrame) -> None:
     to_nowhere(hashed.groupBy("topic", "partition", "bucket").agg(F.count("*"), F.bit_xor("h")))
 
 
-def fingerprint(frame: DataFrame) -> Row | None:
-    """Count and hash of all rows. A sum: equal rows, which values alone may be, cancel in a xor."""
-    return frame.agg(F.count("*"), F.sum(F.xxhash64(*frame.columns).cast("decimal(38,0)"))).first()
-
-
 Work = tuple[tuple[str, ...], Callable[[DataFrame], None]]
 WORKS: dict[str, Work] = {
     "the judge's columns": (JUDGED, to_nowhere),
@@ -117,46 +160,40 @@ WORKS: dict[str, Work] = {
 }
 
 
-def spent_on(work: Callable[[], None], broker: int | None) -> Spent:
+def spent_on(work: Callable[[], None]) -> Spent:
     """What a work took. A worker that Spark ended meanwhile is left out; it had been idle."""
-    before, began = cpu_seconds(broker), time.monotonic()
+    before, began = cpu_seconds(), time.monotonic()
     work()
     wall = time.monotonic() - began
-    after = cpu_seconds(broker)
+    after = cpu_seconds()
     return Spent(wall, sum(seconds - before.get(pid, 0) for pid, seconds in after.items()))
 
 
-def cpu_seconds(broker: int | None) -> dict[int, float]:
-    """Of every process below this one that is none of the broker's."""
+def cpu_seconds() -> dict[int, float]:
+    """Of every process below this one: Spark's JVM and Python workers."""
     found = {}
-    family = psutil.Process().children(recursive=True)
-    apart = {child.pid for child in psutil.Process(broker).children(recursive=True)} if broker else set()
-    for process in family:
-        if process.pid != broker and process.pid not in apart:
-            with suppress(psutil.NoSuchProcess):
-                times = process.cpu_times()
-                found[process.pid] = times.user + times.system
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            found[process.pid] = times.user + times.system
     return found
 
 
-def compare(ways: Ways, rounds: int, chosen: list[str]) -> bool:
+def compare(readers: dict[str, Reader], rounds: int, chosen: list[str]) -> bool:
     """Prints what each way took, in turn; whether all found the same records."""
     agreed = True
     for what in chosen:
-        names, work = WORKS[what]
-        found = {}
-        for way in WAYS:
-            frame = ways.frame(way, names)
-            found[way] = fingerprint(frame)
-            ways.read(way, names, work)  # starts the workers and compiles the code
+        for reader in readers.values():
+            reader.ask("read", what)  # starts the workers and compiles the code
+        spent: dict[str, list[Spent]] = {way: [] for way in readers}
+        for _ in range(rounds):
+            for way, reader in readers.items():
+                spent[way].append(reader.ask("spent", what))
+        found = {way: reader.ask("found", what) for way, reader in readers.items()}
         same = len(set(found.values())) == 1
         agreed &= same
-        records, digest = found[CONNECTOR] or (0, 0)
+        records, digest = found[CONNECTOR]
         print(f"{what}: {records:,} records, {f'all agree, hash {digest}' if same else f'DIFFER: {found}'}")
-        spent: dict[str, list[Spent]] = {way: [] for way in found}
-        for _ in range(rounds):
-            for way in spent:
-                spent[way].append(spent_on(partial(ways.read, way, names, work), ways.log.broker))
         report(records, spent)
     return agreed
 
@@ -186,7 +223,7 @@ def made_up(records: int, value_bytes: int, scratch: Path) -> Iterator[Log]:
         broker = KBroker(folder, {"log.retention.ms": "-1"})  # the records' times are made up, too
         broker.start()
         try:
-            yield Log(broker.bootstrap, str(broker.data_dir), make.TOPIC, broker.pid)
+            yield Log(broker.bootstrap, str(broker.data_dir), make.TOPIC)
         finally:
             broker.stop()
 
@@ -199,6 +236,7 @@ def main() -> int:
     parser.add_argument("--segments", help="its log directories")
     parser.add_argument("--topic", help="one of its topics")
     parser.add_argument("--works", help=f"some of: {', '.join(WORKS)}")
+    parser.add_argument("--ways", help=f"beside the connector some of: {', '.join(WAYS[1:])}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--folder", type=Path, default=Path(".cache/spark"), help="for topic and Parquet files"
@@ -209,14 +247,21 @@ def main() -> int:
     works = chosen.works.split(",") if chosen.works else list(WORKS)
     if unknown := [work for work in works if work not in WORKS]:
         parser.error(f"no work {unknown}; there are {list(WORKS)}")
+    ways = dict.fromkeys((CONNECTOR, *chosen.ways.split(","))) if chosen.ways else WAYS
+    if unknown := [way for way in ways if way not in WAYS]:
+        parser.error(f"no way {unknown}; there are {list(WAYS)}")
     chosen.folder.mkdir(parents=True, exist_ok=True)
     scratch = chosen.folder.absolute()
 
     def judged(log: Log) -> int:
-        spark = spark_session(connector=True)
-        agreed = compare(Ways(spark, log, scratch), chosen.rounds, works)
-        spark.stop()
-        return 0 if agreed else 1
+        readers: dict[str, Reader] = {}
+        try:
+            for way in ways:
+                readers[way] = Reader(way, log, scratch)
+            return 0 if compare(readers, chosen.rounds, works) else 1
+        finally:
+            for reader in readers.values():
+                reader.close()
 
     if chosen.bootstrap:
         return judged(Log(chosen.bootstrap, chosen.segments, chosen.topic))
