@@ -3,10 +3,8 @@
 v2 flexible. Answered with the new log start offset of each partition.
 """
 
-from typing import Any
-
 from kbroker.api.context import RequestContext
-from kbroker.api.later import of_worker, together
+from kbroker.api.later import by_topic, of_worker
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
@@ -34,19 +32,10 @@ def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> Struct | Defer
         asked = topics.setdefault(topic.name, {})
         asked.update({partition.partition_index: partition for partition in topic.partitions})
     parts = [
-        _delete(ctx.broker, name, partition.partition_index, partition.offset)
+        (name, [_delete(ctx.broker, name, index, asked.offset) for index, asked in partitions.items()])
         for name, partitions in topics.items()
-        for partition in partitions.values()
     ]
-    return together(
-        parts,
-        lambda found: DeleteRecordsResponse(
-            topics=[
-                DeleteRecordsTopicResult(name, [next(found) for _ in partitions])
-                for name, partitions in topics.items()
-            ]
-        ),
-    )
+    return by_topic(parts, DeleteRecordsTopicResult, lambda topics: DeleteRecordsResponse(topics=topics))
 
 
 def refuse(request: DeleteRecordsRequest, error: KafkaError, version: int) -> DeleteRecordsResponse:
@@ -71,12 +60,13 @@ def _delete(broker: Broker, name: str, index: int, offset: int) -> DeleteRecords
     if not broker.topic_config(name).delete:
         return _failed(index, ErrorCode.POLICY_VIOLATION)
 
-    def told(reply: Any) -> DeleteRecordsPartitionResult:
-        if isinstance(reply, KafkaError):
-            return _failed(index, reply.code)
-        return DeleteRecordsPartitionResult(index, reply)
-
-    return of_worker(broker, partition, DeleteRecords(partition.slot, offset), told)
+    return of_worker(
+        broker,
+        partition,
+        DeleteRecords(partition.slot, offset),
+        lambda log_start: DeleteRecordsPartitionResult(index, log_start),
+        lambda error: _failed(index, error.code),
+    )
 
 
 def _failed(index: int, code: int) -> DeleteRecordsPartitionResult:

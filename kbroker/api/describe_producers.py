@@ -1,9 +1,7 @@
 """DescribeProducers (key 61), v0: idempotent and transactional producers that a partition remembers (KIP-664)."""
 
-from typing import Any
-
 from kbroker.api.context import RequestContext
-from kbroker.api.later import of_worker, together
+from kbroker.api.later import by_topic, of_worker
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
@@ -28,19 +26,10 @@ API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
 def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Struct | Deferred:
     """The producers of each partition."""
     parts = [
-        _describe(ctx.broker, topic.name, index)
+        (topic.name, [_describe(ctx.broker, topic.name, index) for index in topic.partition_indexes])
         for topic in request.topics
-        for index in topic.partition_indexes
     ]
-    return together(
-        parts,
-        lambda found: DescribeProducersResponse(
-            topics=[
-                TopicResponse(topic.name, [next(found) for _ in topic.partition_indexes])
-                for topic in request.topics
-            ]
-        ),
-    )
+    return by_topic(parts, TopicResponse, lambda topics: DescribeProducersResponse(topics=topics))
 
 
 def refuse(request: DescribeProducersRequest, error: KafkaError, version: int) -> DescribeProducersResponse:
@@ -67,12 +56,13 @@ def _describe(broker: Broker, name: str, index: int) -> PartitionResponse | Defe
     except KafkaError as error:
         return _failed(broker, name, index, error)
 
-    def told(reply: Any) -> PartitionResponse:
-        if isinstance(reply, KafkaError):
-            return _failed(broker, name, index, reply)
-        return PartitionResponse(index, active_producers=[_active(producer) for producer in reply])
-
-    return of_worker(broker, partition, DescribeProducers(partition.slot), told)
+    return of_worker(
+        broker,
+        partition,
+        DescribeProducers(partition.slot),
+        lambda known: PartitionResponse(index, active_producers=[_active(producer) for producer in known]),
+        lambda error: _failed(broker, name, index, error),
+    )
 
 
 def _failed(broker: Broker, name: str, index: int, error: KafkaError) -> PartitionResponse:

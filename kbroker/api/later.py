@@ -7,6 +7,7 @@ from typing import Any
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.schema import Struct
 
 
@@ -31,8 +32,32 @@ def together(parts: Sequence[Any], whole: Callable[[Iterator[Any]], Struct]) -> 
     return answer
 
 
-def of_worker(broker: Broker, partition: Partition, call: object, part: Callable[[Any], Any]) -> Deferred:
-    """What `part` makes of the reply of the partition's IO worker, which may be a KafkaError."""
+def by_topic(
+    topics: Sequence[tuple[str, Sequence[Any]]],
+    topic: Callable[[str, list[Any]], Any],
+    whole: Callable[[list[Any]], Struct],
+) -> Struct | Deferred:
+    """The answer that `whole` makes of the topics that `topic` makes of a name and its parts, each of which may be a
+    Deferred."""
+
+    def all_of(found: Iterator[Any]) -> Struct:
+        return whole([topic(name, [next(found) for _ in parts]) for name, parts in topics])
+
+    return together([part for _, parts in topics for part in parts], all_of)
+
+
+def of_worker(
+    broker: Broker,
+    partition: Partition,
+    call: object,
+    part: Callable[[Any], Any],
+    failed: Callable[[KafkaError], Any],
+) -> Deferred:
+    """What `part` makes of the reply of the partition's IO worker, or `failed` of its error."""
     answer = Deferred()
-    broker.links.ask_worker(partition.worker, call, lambda reply: answer.complete(part(reply)))
+
+    def told(reply: Any) -> None:
+        answer.complete(failed(reply) if isinstance(reply, KafkaError) else part(reply))
+
+    broker.links.ask_worker(partition.worker, call, told)
     return answer

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbroker.api.context import RequestContext
-from kbroker.api.later import together
+from kbroker.api.later import by_topic
 from kbroker.api.partition_check import check_leader_epoch, online
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
@@ -68,19 +68,10 @@ def handle(ctx: RequestContext, request: ListOffsetsRequest) -> Struct | Deferre
                 twice.add((topic.name, partition.partition_index))
             partitions[partition.partition_index] = partition
     parts = [
-        _offset(ctx, request, name, partition, (name, index) in twice)
-        for name, partitions in asked.items()
-        for index, partition in partitions.items()
+        (name, [_offset(ctx, request, name, each, (name, index) in twice) for index, each in found.items()])
+        for name, found in asked.items()
     ]
-    return together(
-        parts,
-        lambda found: ListOffsetsResponse(
-            topics=[
-                ListOffsetsTopicResponse(name, [next(found) for _ in partitions])
-                for name, partitions in asked.items()
-            ]
-        ),
-    )
+    return by_topic(parts, ListOffsetsTopicResponse, lambda topics: ListOffsetsResponse(topics=topics))
 
 
 def refuse(request: ListOffsetsRequest, error: KafkaError, version: int) -> ListOffsetsResponse:

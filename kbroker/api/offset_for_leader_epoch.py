@@ -4,10 +4,8 @@ v2 current leader epoch (v0-1 are gone since Kafka 4.0); v3 replica id; v4 flexi
 end; an epoch that is not known is (-1, -1); an older one ends where the next one starts (KIP-101, KIP-320).
 """
 
-from typing import Any
-
 from kbroker.api.context import RequestContext
-from kbroker.api.later import of_worker, together
+from kbroker.api.later import by_topic, of_worker
 from kbroker.api.partition_check import check_leader_epoch, online
 from kbroker.api.row import Api
 from kbroker.control.coordinator.machine import Deferred
@@ -29,15 +27,12 @@ API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4)
 
 def handle(ctx: RequestContext, request: OffsetForLeaderEpochRequest) -> Struct | Deferred:
     """One end offset per partition."""
-    ends = [_end(ctx, topic.topic, partition) for topic in request.topics for partition in topic.partitions]
-    return together(
-        ends,
-        lambda found: OffsetForLeaderEpochResponse(
-            topics=[
-                OffsetForLeaderTopicResult(topic.topic, [next(found) for _ in topic.partitions])
-                for topic in request.topics
-            ]
-        ),
+    ends = [
+        (topic.topic, [_end(ctx, topic.topic, partition) for partition in topic.partitions])
+        for topic in request.topics
+    ]
+    return by_topic(
+        ends, OffsetForLeaderTopicResult, lambda topics: OffsetForLeaderEpochResponse(topics=topics)
     )
 
 
@@ -68,9 +63,10 @@ def _end(ctx: RequestContext, name: str, asked: OffsetForLeaderPartition) -> Epo
     if asked.leader_epoch == words[layout.SLOT_LEADER_EPOCH]:
         return EpochEndOffset(0, asked.partition, asked.leader_epoch, int(words[layout.SLOT_LOG_END]))
 
-    def told(reply: Any) -> EpochEndOffset:
-        if isinstance(reply, KafkaError):
-            return EpochEndOffset(reply.code, asked.partition)
-        return EpochEndOffset(0, asked.partition, *reply)
-
-    return of_worker(broker, partition, Ask(partition.slot, asked.leader_epoch), told)
+    return of_worker(
+        broker,
+        partition,
+        Ask(partition.slot, asked.leader_epoch),
+        lambda end: EpochEndOffset(0, asked.partition, *end),
+        lambda error: EpochEndOffset(error.code, asked.partition),
+    )

@@ -1,13 +1,13 @@
 """Answers whose parts come at different times."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from kbroker.api.later import together
+from kbroker.api.later import by_topic, together
 from kbroker.control.coordinator.machine import Deferred
 
 
-def whole(found: Iterator[Any]) -> Any:
+def whole(found: Iterable[Any]) -> Any:
     return list(found)
 
 
@@ -33,3 +33,11 @@ def test_parts_that_came_before_anyone_asked_are_enough() -> None:
     answer = together([one], whole)
     assert isinstance(answer, Deferred)
     assert answer.value == [1]
+
+
+def test_parts_come_back_to_the_topics_they_were_asked_for() -> None:
+    late = Deferred()
+    answer = by_topic([("a", [1, late]), ("none", []), ("b", [3])], lambda name, parts: (name, parts), whole)
+    assert isinstance(answer, Deferred)
+    late.complete(2)
+    assert answer.value == [("a", [1, 2]), ("none", []), ("b", [3])]
