@@ -1,7 +1,6 @@
 """Samples of topics and partitions, from partition slots and per-partition counters."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from kbroker.http.families import Families
 from kbroker.ipc import layout
 from kbroker.ipc.messages import PartitionImage
 from kbroker.ipc.shared import Shared
+from kbroker.log import files
 from kbroker.metrics.kafka import TOPIC_PARTITION
 
 Words = NDArray[np.int64]
@@ -133,7 +133,7 @@ class PartitionRows:
         replicas = 1 + len(image.followers)
         minimum = min(words[layout.SLOT_MIN_IN_SYNC_REPLICAS], replicas)
         in_sync = image.in_sync * online
-        node = self._nodes.get(str(Path(image.folder).parent), self._node_id)
+        node = self._nodes.get(files.log_dir_of(image.folder), self._node_id)
         for name, value in {
             TOPIC_PARTITION + "current_offset": words[layout.SLOT_HIGH_WATERMARK],
             TOPIC_PARTITION + "oldest_offset": words[layout.SLOT_LOG_START],

@@ -181,7 +181,7 @@ class Cleaning:
         power cut may take it back, and then some part is cleaned twice."""
         log = self._log(body.slot, body.generation)
         log.first_dirty = body.first_dirty
-        log_dir, _, _ = log.folder.rpartition("/")
+        log_dir = files.log_dir_of(log.folder)
         try:
             LogDir(log_dir).update_cleaner_offsets({(log.topic, log.partition): body.first_dirty}, sync=False)
             self._unsynced.add(log_dir)

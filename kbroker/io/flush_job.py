@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from kbroker.io.checkpoint import sync_file
 from kbroker.io.segment import SegmentFds
@@ -54,7 +53,7 @@ class FlushJob:
             if self.closed or self.names:
                 files.sync_folder(self.folder)
             if self.names:
-                files.sync_folder(str(Path(self.folder).parent))
+                files.sync_folder(files.log_dir_of(self.folder))
             if self.active >= 0:
                 os.fdatasync(self.active)
             crash_point("sync: done, not published")

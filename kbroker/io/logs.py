@@ -26,6 +26,7 @@ from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.log_dir_errors import OF_THE_DISK, LogDirErrors
 from kbroker.ipc.messages import Follow, Lead, OpenPartition, Reply
 from kbroker.kernels.sequence import write_group
+from kbroker.log import files
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -189,13 +190,13 @@ class Logs:
         offline."""
         partition = self._partitions[slot]
         if error.errno not in NO_ROOM:
-            self._dir_failed(str(Path(partition.folder).parent), error)
+            self._dir_failed(files.log_dir_of(partition.folder), error)
             return
         self._drain.rows[slot, ar.ROW_OPEN] = ar.DISK_FULL
         if slot not in self._full:
             log.error("%s: produce is refused until there is room: %s", partition.folder, error)
             self._full.add(slot)
-            self.reservations.give_back(str(Path(partition.folder).parent))
+            self.reservations.give_back(files.log_dir_of(partition.folder))
 
     def heal(self) -> None:
         """Let partitions append again whose disk has room: cut what was half written, forget what was not."""
@@ -205,7 +206,7 @@ class Logs:
                 self._full.discard(slot)
                 continue
             try:
-                _, usable = self._dirs[str(Path(partition.folder).parent)].space()
+                _, usable = self._dirs[files.log_dir_of(partition.folder)].space()
                 if usable >= ROOM_TO_HEAL and not partition.paused:
                     self._reopen(slot, partition)
             except OSError as error:
@@ -235,7 +236,7 @@ class Logs:
         if self._errors.fail(log_dir, error.errno or errno.EIO):
             log.error("log dir %s goes offline: %s", log_dir, error)
         for slot, partition in list(self._partitions.items()):
-            if partition.folder.rpartition("/")[0] == log_dir:
+            if files.log_dir_of(partition.folder) == log_dir:
                 self._full.discard(slot)
                 del self._partitions[slot]
                 self._abandon(slot, partition)
@@ -253,7 +254,7 @@ class Logs:
         """A segment could not be read: an error of the disk takes its log dir offline."""
         partition = self._partitions.get(slot)
         if partition is not None and error.errno in OF_THE_DISK:
-            self._dir_failed(str(Path(partition.folder).parent), error)
+            self._dir_failed(files.log_dir_of(partition.folder), error)
 
     def sweep_deleted(self, delay_ms: int) -> None:
         """Have folders removed of logs that another process deleted longer ago, and then died or was stopped."""
@@ -277,7 +278,7 @@ class Logs:
         partition = self._partitions.get(slot)
         if partition is not None:
             self._dir_failed(
-                str(Path(partition.folder).parent), OSError(number, "sync failed", partition.folder)
+                files.log_dir_of(partition.folder), OSError(number, "sync failed", partition.folder)
             )
 
     def segment_file(self, slot: int, base_offset: int) -> Path | None:
@@ -303,7 +304,7 @@ class Logs:
         """A paused partition goes on in a folder of another log dir; the old one is removed later. Raises OSError."""
         partition = self._partitions[slot]
         self._checkpoints.forget([partition])
-        partition.reserve_most = self.reservations.most(str(Path(folder).parent))
+        partition.reserve_most = self.reservations.most(files.log_dir_of(folder))
         partition.relocate(folder, now)
         if slot in self._full:  # what could not be written there is not known here
             self._full.discard(slot)
@@ -331,7 +332,7 @@ class Logs:
         self.take_opened()
         left: dict[str, list[ClosedLog]] = {}
         for slot, partition in list(self._partitions.items()):
-            of_dir = left.setdefault(partition.folder.rpartition("/")[0], [])
+            of_dir = left.setdefault(files.log_dir_of(partition.folder), [])
             try:
                 if (closed := partition.close(sync=False)) is not None:
                     of_dir.append(closed)

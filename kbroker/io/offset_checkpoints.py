@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kbroker.io.log_dir import LogDir
 from kbroker.io.partition import Partition
+from kbroker.log import files
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class OffsetCheckpoints:
         """Write recovery points and log starts of open partitions."""
         by_dir: dict[str, list[Partition]] = {}
         for partition in partitions:
-            by_dir.setdefault(partition.folder.rpartition("/")[0], []).append(partition)
+            by_dir.setdefault(files.log_dir_of(partition.folder), []).append(partition)
         self._written_starts.clear()
         for path, mine in by_dir.items():
             folder = self._dirs[path]
@@ -64,7 +65,7 @@ class OffsetCheckpoints:
         start = partition.checkpointed_log_start
         if start is None or self._written_starts.get(partition.folder) == start:
             return
-        folder = self._dirs[partition.folder.rpartition("/")[0]]
+        folder = self._dirs[files.log_dir_of(partition.folder)]
         try:
             folder.update_log_start_offsets({(partition.topic, partition.partition): start})
             self._written_starts[partition.folder] = start
@@ -74,7 +75,7 @@ class OffsetCheckpoints:
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Drop deleted partitions."""
         for partition in partitions:
-            folder = self._dirs[partition.folder.rpartition("/")[0]]
+            folder = self._dirs[files.log_dir_of(partition.folder)]
             key = (partition.topic, partition.partition)
             self._written_starts.pop(partition.folder, None)
             try:

@@ -4,7 +4,6 @@ import ctypes
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from kbroker.io import append_row as ar
 from kbroker.io.log_dir import LogDir
 from kbroker.io.partition import Partition
 from kbroker.io.reserve_kernel import KEEP_MS
+from kbroker.log import files
 
 log = logging.getLogger(__name__)
 
@@ -59,9 +59,10 @@ class Reservations:
     def look(self, now_ms: int) -> None:
         """Give back what was not used for KEEP_MS, and all of a disk that has little room left."""
         held = list(self._held())
-        low = {log_dir for log_dir in {_dir_of(partition) for partition in held} if self._is_low(log_dir)}
+        log_dirs = {files.log_dir_of(partition.folder) for partition in held}
+        low = {log_dir for log_dir in log_dirs if self._is_low(log_dir)}
         for partition in held:
-            if _dir_of(partition) in low:
+            if files.log_dir_of(partition.folder) in low:
                 self._give_back(partition, most=0)
             elif now_ms - self._rows[partition.slot, ar.ROW_RESERVED_MS] > KEEP_MS:
                 self._give_back(partition, partition.reserve_most)
@@ -69,7 +70,7 @@ class Reservations:
     def give_back(self, log_dir: str) -> None:
         """Somebody needs the room."""
         for partition in self._held():
-            if _dir_of(partition) == log_dir:
+            if files.log_dir_of(partition.folder) == log_dir:
                 self._give_back(partition, most=0)
 
     def _held(self) -> Iterable[Partition]:
@@ -91,7 +92,3 @@ class Reservations:
         except OSError as error:
             log.warning("%s: reserved blocks are not given back: %s", partition.folder, error)
             self._failed(partition.slot, error)
-
-
-def _dir_of(partition: Partition) -> str:
-    return str(Path(partition.folder).parent)

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from kbroker.io import append_row as ar
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.libc import fallocate, ftruncate
+from kbroker.kernels.libc import FALLOC_FL_KEEP_SIZE, fallocate, ftruncate
 
 Words = NDArray[np.int64]
 
-FALLOC_FL_KEEP_SIZE = 1
 KEEP_MS = 30_000  # blocks that are not used for so long are given back
 LEAST_CHUNK = 2 << 20
 BLOCK = 4096

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from kbroker.io import index
 from kbroker.ipc.crash_point import crash_point
+from kbroker.kernels.libc import FALLOC_FL_KEEP_SIZE
 from kbroker.log import files
 
-FALLOC_FL_KEEP_SIZE = 1
 SLACK_BYTES = 1 << 16  # blocks beyond the end of a .log that are not worth a truncation
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)

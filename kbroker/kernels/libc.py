@@ -29,6 +29,7 @@ memmove = external("memmove", _i64, _i64, _i64, _i64)
 memcmp = external("memcmp", _i32, _i64, _i64, _i64)
 _errno_location = external("__errno_location", _i64)
 
+FALLOC_FL_KEEP_SIZE = 1
 MSG_DONTWAIT = 0x40
 MSG_NOSIGNAL = 0x4000
 MSG_MORE = 0x8000

@@ -65,6 +65,11 @@ def folder_name(topic: str, partition: int) -> str:
     return f"{topic}-{partition}"
 
 
+def log_dir_of(folder: str) -> str:
+    """The log dir of a partition's folder."""
+    return folder.rpartition("/")[0]
+
+
 def dated_folder_name(topic: str, partition: int, unique: str, suffix: str) -> str:
     """``<topic>-<partition>.<unique><suffix>``, the topic cut so that the name fits into 255 bytes."""
     tail = f"-{partition}.{unique}{suffix}"

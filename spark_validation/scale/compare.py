@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,7 +95,12 @@ class Way:
         work(self.frame(names))
 
     def spent(self, what: str) -> Spent:
-        return spent_on(partial(self.read, what))
+        """A worker that Spark ended meanwhile is left out; it had been idle."""
+        before, began = cpu_seconds(), time.monotonic()
+        self.read(what)
+        wall = time.monotonic() - began
+        after = cpu_seconds()
+        return Spent(wall, sum(seconds - before.get(pid, 0) for pid, seconds in after.items()))
 
     def found(self, what: str) -> tuple[int, int]:
         """Count and hash of all rows. A sum: equal rows, which values alone may be, cancel in a xor."""
@@ -158,15 +162,6 @@ WORKS: dict[str, Work] = {
     "key and value": (("key", "value"), to_nowhere),
     "value": (("value",), to_nowhere),
 }
-
-
-def spent_on(work: Callable[[], None]) -> Spent:
-    """What a work took. A worker that Spark ended meanwhile is left out; it had been idle."""
-    before, began = cpu_seconds(), time.monotonic()
-    work()
-    wall = time.monotonic() - began
-    after = cpu_seconds()
-    return Spent(wall, sum(seconds - before.get(pid, 0) for pid, seconds in after.items()))
 
 
 def cpu_seconds() -> dict[int, float]:

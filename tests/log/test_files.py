@@ -38,6 +38,10 @@ def test_other_folders_are_no_partitions(name: str) -> None:
     assert files.parse_folder(name) is None
 
 
+def test_a_folder_lies_in_its_log_dir() -> None:
+    assert files.log_dir_of("/data/logs/my-topic-3") == "/data/logs"
+
+
 def test_a_dated_folder_fits_into_a_file_name_and_is_parsed_back() -> None:
     name = files.dated_folder_name("t" * 249, 7, "0" * 32, files.DELETE_FOLDER)
     assert len(name) == files.MAX_NAME_BYTES
