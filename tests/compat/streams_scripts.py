@@ -207,7 +207,24 @@ def endpoints(talk: Talk) -> None:
     two.leave("leaves, too")
 
 
+def back_to_classic(talk: Talk) -> None:
+    """A classic consumer joins a group that the last streams member has left."""
+    talk.create_topic("lines", 2)
+    group = talk.group()
+    one = Member(talk, group, "A" * 22, "p1")
+    one.beat("joins")
+    commit(talk, "commits", group, f"{talk.prefix}-lines", one.name, one.epoch)
+    one.leave("leaves")
+    talk.ask("classic join of an unknown member", ApiKey.JOIN_GROUP, 9, join_request(group, "who"))
+    talk.ask("classic join", ApiKey.JOIN_GROUP, 9, join_request(group))
+    talk.ask("classic describe", ApiKey.DESCRIBE_GROUPS, 6, DescribeGroupsRequest([group]))
+    describe(talk, "gone", group)
+    Member(talk, group, "B" * 22, "p1").beat("joins again")
+    describe(talk, "there again", group)
+
+
 SCRIPTS: dict[str, Callable[[Talk], None]] = {
+    "streams-back-to-classic": back_to_classic,
     "streams-life": life,
     "streams-refused": refused,
     "streams-endpoints": endpoints,

@@ -95,11 +95,10 @@ class GroupShard:
         group = self.table.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return self._join_consumer_group(group, caller, request, now_ms)
-        if group is None or isinstance(group, ClassicGroup | ConsumerGroup):
+        replaceable = isinstance(group, StreamsGroup) and group.is_empty
+        if group is None or isinstance(group, ClassicGroup | ConsumerGroup) or replaceable:
             return self._join.join(caller, request, now_ms)
-        deferred = Deferred()
-        deferred.complete(JoinGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-        return Outcome(response=deferred)
+        return Outcome(response=refused(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
 
     def _join_consumer_group(
         self, group: ConsumerGroup, caller: Caller, request: JoinGroupRequest, now_ms: int

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kbroker.control.groups.classic_group import ClassicGroup
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.streams_group.configured_topology import Status
 from kbroker.control.groups.streams_group.member import MemberState
@@ -320,3 +321,20 @@ def test_an_empty_group_is_deleted_with_its_offsets() -> None:
     one.leave()
     assert kafka.run(kafka.shard.delete(GROUP)).error_code == ErrorCode.NONE
     assert kafka.restarted().shard.group_ids() == []
+
+
+def test_a_classic_consumer_takes_an_empty_group_over_with_its_offsets() -> None:
+    """How an application goes back from group.protocol=streams to classic."""
+    kafka = application()
+    one = Process(kafka, "one")
+    settle(kafka, one)
+    kafka.commit(7, "one", one.epoch, GROUP, "lines", 0)
+    refused = kafka.join(group=GROUP, protocol_type="consumer")
+    assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    one.leave()
+    assert kafka.join("unknown", group=GROUP).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert kafka.new_member_id(group=GROUP)
+    kafka = kafka.restarted()
+    group = kafka.shard.table.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    assert kafka.committed("lines", 0, group=GROUP) == 7
