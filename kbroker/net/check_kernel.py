@@ -17,6 +17,7 @@ from kbroker.kernels.memory import (
     store_i64_be,
 )
 from kbroker.kernels.rows import get
+from kbroker.net.compressed_kernel import all_fine
 from kbroker.net.layout import (
     CX_NOW_MS,
     CX_WALK_MAX_TIMESTAMP,
@@ -41,6 +42,7 @@ UNKNOWN_TOPIC_ID = 100
 
 DEEP = 1 << 20  # not an error: Python must decompress and look at the records, or rewrite the batch
 
+ANY_CODEC = -1  # SLOT_COMPRESSION of a topic that keeps what producers chose
 ZSTD = 4
 LAST_CODEC = 4
 MIN_LEGACY_RECORD = 14
@@ -124,13 +126,13 @@ def check_batch(cx: int, slot: int, address: int, size: int) -> int:
     if load_i64_be(address + rb.PRODUCER_ID) >= 0 and load_i32_be(address + rb.BASE_SEQUENCE) < 0:
         return INVALID_RECORD
     target = get(slot, sm.SLOT_COMPRESSION)
-    if codec != 0 or target > 0 or attributes & rb.ATTRIBUTE_LOG_APPEND_TIME:
+    if (target != ANY_CODEC and target != codec) or attributes & rb.ATTRIBUTE_LOG_APPEND_TIME:
         return DEEP
-    return _check_records(cx, slot, address, size)
+    return _check_records(cx, slot, address, size, codec)
 
 
 @inlined
-def _check_records(cx: int, slot: int, address: int, size: int) -> int:
+def _check_records(cx: int, slot: int, address: int, size: int, codec: int) -> int:
     flags = get(slot, sm.SLOT_FLAGS)
     compacted = flags & sm.FLAG_COMPACTED != 0
     oldest = -FOREVER
@@ -141,11 +143,15 @@ def _check_records(cx: int, slot: int, address: int, size: int) -> int:
         after = get(slot, sm.SLOT_TIMESTAMP_AFTER_MAX_MS)
         oldest = now - before if before < FOREVER - now else -FOREVER
         newest = now + after if after < FOREVER - now else FOREVER
-    outcome = walk_records(cx, address, size, compacted, oldest, newest)
-    if outcome == WALK_BROKEN:
-        return INVALID_RECORD
-    if outcome != WALK_FINE:
-        return DEEP
+    if codec != 0:
+        if not all_fine(cx, address, size, codec, compacted, oldest, newest):
+            return DEEP
+    else:
+        outcome = walk_records(cx, address, size, compacted, oldest, newest)
+        if outcome == WALK_BROKEN:
+            return INVALID_RECORD
+        if outcome != WALK_FINE:
+            return DEEP
     largest = get(cx, CX_WALK_MAX_TIMESTAMP)
     if largest != load_i64_be(address + rb.MAX_TIMESTAMP):
         store_i64_be(address + rb.MAX_TIMESTAMP, largest)

@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout as sm
 from kbroker.ipc.shared import Shared
+from kbroker.kernels.lz4 import SLACK_BYTES
 from kbroker.metrics.slots import Slots
 from kbroker.net import fetch_layout as fl
 from kbroker.net import layout as nl
+from kbroker.net.compressed_kernel import PLAIN_BYTES
+from kbroker.net.partial_record_kernel import PARTIAL_WORDS
 
 Words = NDArray[np.int64]
 
@@ -59,6 +62,8 @@ class Context:
         self.epoll = select.epoll()
         self.plan: Words = np.zeros((PLAN_ROWS, fl.PLAN_WORDS), np.int64)
         self._parts: Words = np.zeros((fl.PARTS, fl.PART_WORDS), np.int64)
+        self._plain: NDArray[np.uint8] = np.zeros(PLAIN_BYTES + SLACK_BYTES, np.uint8)
+        self._partial: Words = np.zeros(PARTIAL_WORDS, np.int64)
         self._unused = 0
         self._snapshot: Words = np.zeros(sm.SLOT_WORDS, np.int64)
         self._start_chunks()
@@ -120,6 +125,8 @@ class Context:
             nl.CX_COUNTERS: shared.counters[client].ctypes.data,
             nl.CX_PIPELINE: PIPELINE,
             nl.CX_CLIENT: client,
+            nl.CX_PLAIN: self._plain.ctypes.data,
+            nl.CX_PARTIAL: self._partial.ctypes.data,
             nl.CX_RECEIVE_BYTES: RECEIVE_BYTES,
             nl.CX_METRICS: self.metrics.address,
             nl.CX_SENDFILE_MIN: config.get_int("kbroker.sendfile.min.bytes"),

@@ -93,8 +93,8 @@ def _take(walk: int, value: int) -> int:
     return _take_header(walk, phase, value)
 
 
-@kernel("int64(int64, int64, int64)")
-def walk_piece(walk: int, address: int, length: int) -> int:
+@inlined
+def walk_on(walk: int, address: int, length: int) -> int:
     """Go on with a walk over the piece at an address: bytes taken (less than MOST_VARINT are left, for the front of
     the next piece), BROKEN or DAMAGED."""
     position = address
@@ -119,3 +119,15 @@ def walk_piece(walk: int, address: int, length: int) -> int:
         if outcome != 0:
             return outcome
     return position - address
+
+
+@inlined
+def at_end(walk: int) -> bool:
+    """Whether all records have been seen, to their last byte."""
+    return get(walk, PR_LEFT) == 0 and get(walk, PR_SKIP) == 0 and get(walk, PR_PHASE) == SIZE
+
+
+@kernel("int64(int64, int64, int64)")
+def walk_piece(walk: int, address: int, length: int) -> int:
+    """`walk_on`, for Python."""
+    return walk_on(walk, address, length)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from kbroker.ipc import layout as sm
 from kbroker.kernels.crc32c import crc32c
-from kbroker.net.check_kernel import FOREVER
+from kbroker.net.check_kernel import ANY_CODEC, FOREVER
 from kbroker.net.record_walk import Demands, Found, TooLong, walk
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec, compress, decompress
@@ -17,7 +17,6 @@ from kbroker.protocol.records import Record, RecordBatch, build_batch, read_batc
 from kbroker.protocol.schema import ProtocolError
 
 NO_TIMESTAMP = -1
-ANY_CODEC = -1
 SHOWN_ERRORS = 3
 
 

@@ -1,0 +1,53 @@
+"""Records of small compressed batches, looked at where the uncompressed ones are: lz4 and snappy, nothing to refuse.
+
+Only a batch with which all is well is decided here. The others, longer ones and those of gzip and zstd, whose decoders
+are libraries, are left to `record_checks`, which knows Kafka's errors.
+"""
+
+from kbroker.kernels.jit import inlined
+from kbroker.kernels.lz4 import lz4_frame
+from kbroker.kernels.memory import load_i32_be, load_i64_be
+from kbroker.kernels.rows import get, put
+from kbroker.kernels.snappy import snappy
+from kbroker.net import partial_record_kernel as pr
+from kbroker.net.layout import CX_PARTIAL, CX_PLAIN, CX_WALK_MAX_TIMESTAMP
+from kbroker.protocol import batch_layout as rb
+
+SNAPPY = 2
+LZ4 = 3
+MOST_BYTES = 32 << 10  # compressed
+PLAIN_BYTES = 128 << 10  # decompressed: a fifth of a millisecond for whoever else waits
+
+
+@inlined
+def all_fine(
+    cx: int, address: int, length: int, codec: int, need_keys: bool, oldest: int, newest: int
+) -> bool:
+    """Whether the compressed batch at an address is fine beyond doubt; if so sets CX_WALK_MAX_TIMESTAMP.
+
+    oldest, newest: the timestamps allowed; -1 (no timestamp) always is."""
+    source = address + rb.RECORDS
+    size = length - rb.RECORDS
+    plain = get(cx, CX_PLAIN)
+    found = -1
+    if size <= MOST_BYTES:
+        if codec == LZ4:
+            found = lz4_frame(source, size, plain, PLAIN_BYTES)
+        elif codec == SNAPPY:
+            found = snappy(source, size, plain, PLAIN_BYTES)
+    if found < 0:
+        return False
+    walk = get(cx, CX_PARTIAL)
+    for word in range(pr.PARTIAL_WORDS):
+        put(walk, word, 0)
+    put(walk, pr.PR_LEFT, load_i32_be(address + rb.RECORD_COUNT))
+    put(walk, pr.PR_BASE_TIMESTAMP, load_i64_be(address + rb.BASE_TIMESTAMP))
+    put(walk, pr.PR_OLDEST, oldest)
+    put(walk, pr.PR_NEWEST, newest)
+    put(walk, pr.PR_NEED_KEYS, 1 if need_keys else 0)
+    put(walk, pr.PR_ORDERED, 1)
+    put(walk, pr.PR_LARGEST, -1)
+    if pr.walk_on(walk, plain, found) != found or not pr.at_end(walk) or get(walk, pr.PR_REFUSED):
+        return False
+    put(cx, CX_WALK_MAX_TIMESTAMP, get(walk, pr.PR_LARGEST))
+    return True
