@@ -6,8 +6,11 @@ v5 TRANSACTION_ABORTABLE. Producers of transactions v2 do not send it: producing
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 from kbroker.api.context import RequestContext
+from kbroker.api.later import then
 from kbroker.api.row import Api
 from kbroker.control.transactions.metadata import TV_0, TV_2, TopicPartition
 from kbroker.control.transactions.service import TransactionService
@@ -28,43 +31,53 @@ FENCED_FROM = 2
 BATCHED_FROM = 4
 
 
-async def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
     """A code per partition; a transaction takes all of its partitions or none."""
     if ctx.version >= BATCHED_FROM:
-        results = await asyncio.gather(*(_one(ctx, each) for each in request.transactions))
-        return AddPartitionsToTxnResponse(
-            results_by_transaction=[
-                AddPartitionsToTxnResult(transaction.transactional_id, topics)
-                for transaction, topics in zip(request.transactions, results, strict=True)
-            ]
-        )
-    transaction = AddPartitionsToTxnTransaction(
-        request.v3_and_below_transactional_id,
-        request.v3_and_below_producer_id,
-        request.v3_and_below_producer_epoch,
-        topics=request.v3_and_below_topics,
+        return _batched(ctx, request)
+    transactional_id, topics = request.v3_and_below_transactional_id, request.v3_and_below_topics
+    partitions = _partitions(topics)
+    if missing := _missing(ctx, partitions):
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_not_attempted(topics, missing))
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    service = TransactionService.of(ctx.broker)
+    producer = request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
+    add = service.addition(transactional_id, *producer, partitions, TV_0)
+    return then(service.ask(transactional_id, add), partial(_whole, request, ctx.version))
+
+
+def _whole(request: AddPartitionsToTxnRequest, version: int, code: ErrorCode) -> AddPartitionsToTxnResponse:
+    if code is ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=_results(request.v3_and_below_topics, {}, code)
     )
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _one(ctx, transaction))
+
+
+async def _batched(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    results = await asyncio.gather(*(_one(ctx, each) for each in request.transactions))
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResult(transaction.transactional_id, topics)
+            for transaction, topics in zip(request.transactions, results, strict=True)
+        ]
+    )
 
 
 def refuse(request: AddPartitionsToTxnRequest, error: KafkaError, version: int) -> AddPartitionsToTxnResponse:
     """The request failed as a whole."""
     if version >= BATCHED_FROM:
         return AddPartitionsToTxnResponse(error_code=error.code)
-    everything = _results(request.v3_and_below_topics, {}, error.code)
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=everything)
+    return _whole(request, version, error.code)
 
 
 async def _one(
     ctx: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> list[AddPartitionsToTxnTopicResult]:
-    partitions = frozenset(
-        (topic.name, partition) for topic in transaction.topics for partition in topic.partitions
-    )
-    missing = {each for each in partitions if ctx.broker.catalogue.partition(*each) is None}
-    if missing:
-        unknown = dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return _results(transaction.topics, unknown, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    partitions = _partitions(transaction.topics)
+    if missing := _missing(ctx, partitions):
+        return _not_attempted(transaction.topics, missing)
     codes: Mapping[TopicPartition, ErrorCode] = {}
     code = ErrorCode.NONE
     service = TransactionService.of(ctx.broker)
@@ -81,11 +94,25 @@ async def _one(
             transaction.producer_id,
             transaction.producer_epoch,
             partitions,
-            TV_2 if ctx.version >= BATCHED_FROM else TV_0,
+            TV_2,
         )
-    if code is ErrorCode.PRODUCER_FENCED and ctx.version < FENCED_FROM:
-        code = ErrorCode.INVALID_PRODUCER_EPOCH
     return _results(transaction.topics, codes, code)
+
+
+def _partitions(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
+    return frozenset((topic.name, partition) for topic in topics for partition in topic.partitions)
+
+
+def _missing(ctx: RequestContext, partitions: frozenset[TopicPartition]) -> list[TopicPartition]:
+    catalogue = ctx.broker.catalogue
+    return [each for each in partitions if catalogue.partition(*each) is None]
+
+
+def _not_attempted(
+    topics: list[AddPartitionsToTxnTopic], missing: list[TopicPartition]
+) -> list[AddPartitionsToTxnTopicResult]:
+    unknown = dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return _results(topics, unknown, ErrorCode.OPERATION_NOT_ATTEMPTED)
 
 
 def _results(

@@ -4,7 +4,10 @@ v1 throttle time; v2 PRODUCER_FENCED; v3 flexible; v4 TRANSACTION_ABORTABLE (KIP
 epoch (transactions v2). Answered when the outcome is stored; the markers are written afterwards, as in Kafka.
 """
 
+from typing import Any
+
 from kbroker.api.context import RequestContext
+from kbroker.api.later import then
 from kbroker.api.row import Api
 from kbroker.control.transactions.metadata import TV_0, TV_2
 from kbroker.control.transactions.service import TransactionService
@@ -17,10 +20,16 @@ FENCED_FROM = 2
 V2_FROM = 5
 
 
-async def handle(ctx: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+def handle(ctx: RequestContext, request: EndTxnRequest) -> Any:
     """The outcome is decided, once and for all."""
     client_version = TV_2 if ctx.version >= V2_FROM else TV_0
-    return await TransactionService.of(ctx.broker).end(request, client_version)
+    return then(TransactionService.of(ctx.broker).end(request, client_version), _checked)
+
+
+def _checked(response: EndTxnResponse) -> EndTxnResponse:
+    if response.error_code:
+        raise KafkaError(ErrorCode(response.error_code))
+    return response
 
 
 def refuse(request: EndTxnRequest, error: KafkaError, version: int) -> EndTxnResponse:

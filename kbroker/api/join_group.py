@@ -5,8 +5,12 @@ v5 group instance id (KIP-345); v6 flexible; v7 protocol type in the answer; v8 
 (KIP-814). Waits until the group's join phase ends.
 """
 
+from functools import partial
+from typing import Any
+
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
+from kbroker.api.later import then
 from kbroker.api.row import Api
 from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
@@ -17,16 +21,18 @@ API = Api(ApiKey.JOIN_GROUP, 0, 9)
 NULL_PROTOCOL_FROM = 7
 
 
-async def handle(ctx: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse:
+def handle(ctx: RequestContext, request: JoinGroupRequest) -> Any:
     """The group's answer, when the join phase is over."""
     if ctx.version == 0:
         request.rebalance_timeout_ms = request.session_timeout_ms
     service = GroupService.of(ctx.broker)
     who = caller(ctx)
-    response: JoinGroupResponse = await service.run(
-        request.group_id, lambda now_ms: service.shard.join(who, request, now_ms)
-    )
-    response.protocol_name = response.protocol_name or (None if ctx.version >= NULL_PROTOCOL_FROM else "")
+    answer = service.ask(request.group_id, lambda now_ms: service.shard.join(who, request, now_ms))
+    return then(answer, partial(_named, None if ctx.version >= NULL_PROTOCOL_FROM else ""))
+
+
+def _named(nothing: str | None, response: JoinGroupResponse) -> JoinGroupResponse:
+    response.protocol_name = response.protocol_name or nothing
     return response
 
 

@@ -1,6 +1,6 @@
-"""Answers of which some parts come later, from an IO worker or a log: put together without a task for each part."""
+"""Answers of which some parts come later, from an IO worker or a log, or that are changed when they come: no tasks."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -61,3 +61,26 @@ def of_worker(
 
     broker.links.ask_worker(partition.worker, call, told)
     return answer
+
+
+def then(answer: Any, step: Callable[[Any], Any]) -> Any:
+    """What `step` makes of an answer that is there, that is a Deferred (also of a KafkaError, which stays one), or that
+    must be awaited: of the same kind."""
+    if isinstance(answer, Deferred):
+        made = Deferred()
+        answer.on_complete(lambda found: made.complete(_made(found, step)))
+        return made
+    if isinstance(answer, Awaitable):
+        return _awaited(answer, step)
+    return step(answer)
+
+
+def _made(found: Any, step: Callable[[Any], Any]) -> Any:
+    try:
+        return found if isinstance(found, KafkaError) else step(found)
+    except KafkaError as error:
+        return error
+
+
+async def _awaited(answer: Awaitable[Any], step: Callable[[Any], Any]) -> Any:
+    return step(await answer)

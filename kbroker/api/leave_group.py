@@ -3,7 +3,10 @@
 v1 throttle time; v2 none; v3 many members, by instance id too (KIP-345); v4 flexible; v5 reason (KIP-800).
 """
 
+from typing import Any
+
 from kbroker.api.context import RequestContext
+from kbroker.api.later import then
 from kbroker.api.row import Api
 from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
@@ -14,19 +17,20 @@ API = Api(ApiKey.LEAVE_GROUP, 0, 5)
 BATCHED_FROM = 3
 
 
-async def handle(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+def handle(ctx: RequestContext, request: LeaveGroupRequest) -> Any:
     """A code per member; below v3 the one member's code is the answer's."""
     batched = ctx.version >= BATCHED_FROM
     if not batched:
         request.members = [MemberIdentity(request.member_id)]
     service = GroupService.of(ctx.broker)
-    response: LeaveGroupResponse = await service.run(
-        request.group_id, lambda now_ms: service.shard.leave(request, now_ms)
-    )
-    if not batched:
-        if response.error_code == ErrorCode.NONE and response.members:
-            response.error_code = response.members[0].error_code
-        response.members = []
+    answer = service.ask(request.group_id, lambda now_ms: service.shard.leave(request, now_ms))
+    return answer if batched else then(answer, _of_one)
+
+
+def _of_one(response: LeaveGroupResponse) -> LeaveGroupResponse:
+    if response.error_code == ErrorCode.NONE and response.members:
+        response.error_code = response.members[0].error_code
+    response.members = []
     return response
 
 

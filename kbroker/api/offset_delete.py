@@ -1,6 +1,10 @@
 """OffsetDelete (key 47), v0: forget offsets of a group that does not read the topic (KIP-496)."""
 
+from functools import partial
+from typing import Any
+
 from kbroker.api.context import RequestContext
+from kbroker.api.later import then
 from kbroker.api.row import Api
 from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
@@ -16,7 +20,7 @@ from kbroker.protocol.messages.offset_delete import (
 API = Api(ApiKey.OFFSET_DELETE, 0, 0)
 
 
-async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> Any:
     """A code per partition; those that do not exist are not asked of the group."""
     catalogue = ctx.broker.catalogue
     failed: dict[str, OffsetDeleteResponseTopic] = {}
@@ -34,10 +38,14 @@ async def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> OffsetDel
             known.append(OffsetDeleteRequestTopic(topic.name, there))
     service = GroupService.of(ctx.broker)
     asked = OffsetDeleteRequest(request.group_id, known)
+    answer = service.ask(request.group_id, lambda _: service.shard.delete_offsets(asked))
+    return then(answer, partial(_merged, failed))
+
+
+def _merged(
+    failed: dict[str, OffsetDeleteResponseTopic], answer: OffsetDeleteResponse
+) -> OffsetDeleteResponse:
     response = OffsetDeleteResponse(topics=list(failed.values()))
-    answer: OffsetDeleteResponse = await service.run(
-        request.group_id, lambda _: service.shard.delete_offsets(asked)
-    )
     for topic_answer in answer.topics:
         mine_or_none = failed.get(topic_answer.name)
         if mine_or_none is None:

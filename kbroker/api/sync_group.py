@@ -4,6 +4,8 @@ v1 throttle time; v2 none; v3 group instance id (KIP-345); v4 flexible; v5 proto
 the request (KIP-559). Waits until the leader's assignment is stored.
 """
 
+from typing import Any
+
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.groups.service import GroupService
@@ -15,15 +17,12 @@ API = Api(ApiKey.SYNC_GROUP, 0, 5)
 PROTOCOL_MANDATORY_FROM = 5
 
 
-async def handle(ctx: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse:
+def handle(ctx: RequestContext, request: SyncGroupRequest) -> Any:
     """The member's part, when the leader has assigned."""
     if ctx.version >= PROTOCOL_MANDATORY_FROM and None in (request.protocol_type, request.protocol_name):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     service = GroupService.of(ctx.broker)
-    response: SyncGroupResponse = await service.run(
-        request.group_id, lambda now_ms: service.shard.sync(request, now_ms)
-    )
-    return response
+    return service.ask(request.group_id, lambda now_ms: service.shard.sync(request, now_ms))
 
 
 def refuse(request: SyncGroupRequest, error: KafkaError, version: int) -> SyncGroupResponse:

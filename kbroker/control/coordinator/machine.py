@@ -30,7 +30,7 @@ class Deferred:
     def __init__(self) -> None:
         self.done = False
         self._response: Any = None
-        self._callback: Callable[[Any], None] | None = None
+        self._callback: Callable[[Any], object] | None = None
 
     def complete(self, response: Any) -> bool:
         """Give the answer; False when it had been given before."""
@@ -46,7 +46,7 @@ class Deferred:
         """The answer; None while there is none."""
         return self._response
 
-    def on_complete(self, callback: Callable[[Any], None]) -> None:
+    def on_complete(self, callback: Callable[[Any], object]) -> None:
         """Called with the answer, at once when it is there already. One callback only (the runtime's)."""
         self._callback = callback
         if self.done:

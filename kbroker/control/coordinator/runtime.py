@@ -158,12 +158,12 @@ class Runtime:
         return response
 
     def ask(self, key: str, operation: Operation, by_records: bool = False) -> Any:
-        """As `run`, but decided before this returns when nothing else of the key is under way.
+        """As `run`, but decided before this returns, and without a task, when nothing else of the key is under way.
 
         by_records: what it changes that the lane's verdicts depend on, it changes by records alone.
 
-        The response itself when nothing has to be written or waited for, else an awaitable that must be awaited:
-        most heartbeats and reads need no task. Raises KafkaError.
+        The response itself when nothing has to be written or waited for, a Deferred of it (or of the KafkaError), or
+        an awaitable that must be awaited. Raises KafkaError.
         """
         if not by_records:
             self._leave_lane(key)
@@ -173,29 +173,22 @@ class Runtime:
         outcome = operation(self._broker.now_ms())
         if by_records and self.lane is not None and (outcome.records or outcome.then is not None):
             self.lane.forget(key)
-        if outcome.records:
-            mine: asyncio.Future[None] = self._loop.create_future()
-            self._tails[key] = mine
-            return self._write_decided(key, mine, partition, outcome)
-        if outcome.then is not None:
-            outcome.then(ErrorCode.NONE)
-        response = outcome.response
-        if isinstance(response, Deferred):
-            return response.value if response.done else self._wait(response)
-        return response
+        if not outcome.records:
+            if outcome.then is not None:
+                outcome.then(ErrorCode.NONE)
+            return outcome.response
+        mine: asyncio.Future[None] = self._loop.create_future()
+        self._tails[key] = mine
+        return self._store(partition, outcome, partial(self._next_turn, key, mine))
 
     def ask_beside(self, key: str, operation: Operation) -> Any:
-        """As `ask`, for operations that need not see what others of their kind have under way (commits of offsets).
-
-        The response, a Deferred of it (or of the KafkaError), or an awaitable. Raises KafkaError.
-        """
+        """As `ask`, for operations that need not see what others of their kind have under way (commits of offsets)."""
         tail = self._tails.get(key)
         group = self._independent.get(key)
         if tail is not None and (group is None or group.tail is not tail):
             return self.run(key, operation)
         partition = self._partition(key)
-        now_ms = self._broker.now_ms()
-        outcome = operation(now_ms)
+        outcome = operation(self._broker.now_ms())
         assert outcome.then is None
         if not outcome.records:
             return outcome.response
@@ -203,32 +196,50 @@ class Runtime:
             group = self._independent[key] = Independent(self._loop.create_future())
             self._tails[key] = group.tail
         group.count += 1
-        answer = Deferred()
-        self._gathering.add(
-            partition,
-            outcome.records,
-            now_ms,
-            partial(self._written, key, group, partition.index, outcome, now_ms, answer),
-        )
+        return self._store(partition, outcome, partial(self._ended, key, group))
+
+    def _store(self, partition: Partition, outcome: Outcome, ended: Callable[[], None]) -> Deferred:
+        """The response, once the records are in the log and replayed. ended: called before it is given."""
+        answer, now_ms = Deferred(), self._broker.now_ms()
+        stored = partial(self._stored, partition.index, outcome, now_ms, ended, answer)
+        self._gathering.add(partition, outcome.records, now_ms, stored)
         return answer
 
-    def _written(
+    def _stored(
         self,
-        key: str,
-        group: Independent,
         index: int,
         outcome: Outcome,
         now_ms: int,
+        ended: Callable[[], None],
         answer: Deferred,
         failure: KafkaError | None,
     ) -> None:
-        if failure is None:
-            for record in outcome.records:
-                self.machine.replay(index, record.key, record.value, now_ms)
+        response = outcome.response
+        try:
+            code = (
+                self._replay_all(index, outcome, now_ms) if failure is None else self._failed(index, failure)
+            )
+            if outcome.then is not None:
+                outcome.then(code)
+            elif code is not ErrorCode.NONE:
+                response = KafkaError(code)
+        except Exception as error:
+            log.exception("%s-%d: an operation failed behind its append", self.topic, index)
+            response = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        ended()
+        if isinstance(response, Deferred):
+            response.on_complete(answer.complete)
         else:
-            log.warning("%s-%d: append failed: %s", self.topic, index, failure)
-        self._ended(key, group)
-        answer.complete(outcome.response if failure is None else KafkaError(coordinator_error(failure.code)))
+            answer.complete(response)
+
+    def _replay_all(self, index: int, outcome: Outcome, now_ms: int) -> ErrorCode:
+        for record in outcome.records:
+            self.machine.replay(index, record.key, record.value, now_ms)
+        return ErrorCode.NONE
+
+    def _failed(self, index: int, failure: KafkaError) -> ErrorCode:
+        log.warning("%s-%d: append failed: %s", self.topic, index, failure)
+        return coordinator_error(failure.code)
 
     def _ended(self, key: str, group: Independent) -> None:
         group.count -= 1
@@ -250,16 +261,6 @@ class Runtime:
                 self._tails.setdefault(key, group.tail)
             group.count += 1
             lane.when_idle(key, partial(self._ended, key, group))
-
-    async def _write_decided(
-        self, key: str, mine: "asyncio.Future[None]", partition: Partition, outcome: Outcome
-    ) -> Any:
-        try:
-            await self._write(partition, outcome, None)
-        finally:
-            self._next_turn(key, mine)
-        response = outcome.response
-        return await self._wait(response) if isinstance(response, Deferred) else response
 
     def _next_turn(self, key: str, mine: "asyncio.Future[None]") -> None:
         mine.set_result(None)

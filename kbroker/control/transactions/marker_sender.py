@@ -109,6 +109,10 @@ class MarkerSender:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("markers of %s failed", transactional_id, exc_info=error)
 
+    def is_busy(self, transactional_id: str) -> bool:
+        """Whether markers of the id are under way."""
+        return transactional_id in self._tasks
+
     async def settled(self, transactional_id: str, timeout_ms: int) -> None:
         """Wait until the id's transaction is complete, but not longer than the timeout."""
         task = self._tasks.get(transactional_id)

@@ -86,6 +86,13 @@ class TransactionService:
         await self._sender.settled(transactional_id, self.settings.retry_backoff_max_ms)
         return await self.runtime.run(transactional_id, operation)
 
+    def ask(self, transactional_id: str, operation: Operation) -> Any:
+        """As `run`, without a task where none is needed: what Runtime.ask gives. Raises KafkaError."""
+        if self._sender.is_busy(transactional_id):
+            return self.run(transactional_id, operation)
+        self.runtime.check_topic()
+        return self.runtime.ask(transactional_id, operation)
+
     def read(self, transactional_id: str) -> TransactionShard:
         """The shard, for a question about one id. Raises KafkaError while its partition is being loaded."""
         self.runtime.check_loaded(transactional_id)
@@ -130,16 +137,25 @@ class TransactionService:
         """Add partitions to a transaction."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
+        add = self.addition(transactional_id, producer_id, producer_epoch, partitions, client_version)
         try:
-            code: ErrorCode = await self.run(
-                transactional_id,
-                lambda now_ms: self.shard.add_partitions(
-                    transactional_id, producer_id, producer_epoch, partitions, client_version, now_ms
-                ),
-            )
+            code: ErrorCode = await self.run(transactional_id, add)
         except KafkaError as error:
             return error.code
         return code
+
+    def addition(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: frozenset[TopicPartition],
+        client_version: int,
+    ) -> Operation:
+        """The operation that adds partitions to a transaction; its response is an ErrorCode."""
+        return lambda now_ms: self.shard.add_partitions(
+            transactional_id, producer_id, producer_epoch, partitions, client_version, now_ms
+        )
 
     def verify_partitions(
         self,
@@ -154,19 +170,24 @@ class TransactionService:
         shard = self.read(transactional_id)
         return shard.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
 
-    async def end(self, request: EndTxnRequest, client_version: int) -> EndTxnResponse:
-        """Commit or abort. Raises KafkaError."""
-        if not request.transactional_id:
+    def end(self, request: EndTxnRequest, client_version: int) -> Any:
+        """Commit or abort: an EndTxnResponse, which may carry an error, as `ask` gives it. Raises KafkaError."""
+        transactional_id = request.transactional_id
+        if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         self.runtime.check_topic()
-        fresh_id = None
-        if supports_epoch_bump(client_version) and self.shard.table.get(request.transactional_id):
-            fresh_id = await self._fresh_id(request.transactional_id)
+        known = self.shard.table.get(transactional_id) is not None
+        if supports_epoch_bump(client_version) and known and self.shard.needs_producer_id(transactional_id):
+            return self._end_with_fresh_id(request, client_version)
+        return self.ask(
+            transactional_id, lambda now_ms: self.shard.end(request, client_version, None, now_ms)
+        )
+
+    async def _end_with_fresh_id(self, request: EndTxnRequest, client_version: int) -> EndTxnResponse:
+        fresh_id = await self._fresh_id(request.transactional_id)
         response: EndTxnResponse = await self.run(
             request.transactional_id, lambda now_ms: self.shard.end(request, client_version, fresh_id, now_ms)
         )
-        if response.error_code:
-            raise KafkaError(ErrorCode(response.error_code))
         return response
 
     # --- markers

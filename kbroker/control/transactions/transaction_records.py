@@ -66,9 +66,9 @@ def _grouped(metadata: TransactionMetadata) -> list[PartitionsSchema] | None:
     if metadata.state is TransactionState.EMPTY:
         return None
     topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(metadata.partitions):
+    for topic, partition in metadata.partitions:
         topics.setdefault(topic, []).append(partition)
-    return [PartitionsSchema(topic, partitions) for topic, partitions in topics.items()]
+    return [PartitionsSchema(topic, sorted(topics[topic])) for topic in sorted(topics)]
 
 
 def _flat(value: TransactionLogValue) -> frozenset[TopicPartition]:

@@ -227,12 +227,12 @@ def test_what_writes_nothing_is_answered_without_waiting(tmp_path: Path) -> None
         assert runtime.ask("g", lambda now_ms: Outcome(response="at once")) == "at once"
         ready = Deferred()
         ready.complete("ready")
-        assert runtime.ask("g", lambda now_ms: Outcome(response=ready)) == "ready"
+        assert runtime.ask("g", lambda now_ms: Outcome(response=ready)).value == "ready"
         later = Deferred()
-        waiting = asyncio.ensure_future(runtime.ask("g", lambda now_ms: Outcome(response=later)))
-        await asyncio.sleep(0)
+        waiting = runtime.ask("g", lambda now_ms: Outcome(response=later))
+        assert not waiting.done
         later.complete("later")
-        assert await waiting == "later"
+        assert waiting.value == "later"
 
     run(tmp_path, test)
 
@@ -240,14 +240,14 @@ def test_what_writes_nothing_is_answered_without_waiting(tmp_path: Path) -> None
 def test_what_is_asked_while_the_key_writes_waits_its_turn(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         log.held.clear()
-        writing = asyncio.ensure_future(runtime.ask("g", puts(b"k", b"v", "written")))
+        writing = runtime.ask("g", puts(b"k", b"v", "written"))
         asked = asyncio.ensure_future(runtime.ask("g", lambda now_ms: Outcome(response=dict(machine.state))))
         assert runtime.ask("other", lambda now_ms: Outcome(response="free")) == "free"
         await asyncio.sleep(0.01)
         assert not asked.done()
         log.held.set()
-        assert await writing == "written"
         assert await asked == {b"k": b"v"}
+        assert writing.value == "written"
 
     run(tmp_path, test)
 
@@ -255,8 +255,25 @@ def test_what_is_asked_while_the_key_writes_waits_its_turn(tmp_path: Path) -> No
 def test_a_failed_append_asked_for_ends_the_turn(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         log.error = ErrorCode.NOT_ENOUGH_REPLICAS
-        with pytest.raises(KafkaError, match="COORDINATOR_NOT_AVAILABLE"):
-            await runtime.ask("g", puts(b"k", b"v"))
+        failed = runtime.ask("g", puts(b"k", b"v"))
+        later = Deferred()
+        told = runtime.ask("other", lambda now_ms: Outcome([Record(b"k", b"v")], later, later.complete))
+        assert await runtime.run("g", lambda now_ms: Outcome(response="next")) == "next"
+        assert failed.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert told.value is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert runtime.ask("g", lambda now_ms: Outcome(response="next")) == "next"
+
+
+def test_a_fault_behind_an_append_is_answered_and_others_go_on(tmp_path: Path) -> None:
+    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
+        def fail(code: ErrorCode) -> None:
+            raise RuntimeError("a bug")
+
+        faulty = runtime.ask("g", lambda now_ms: Outcome([Record(b"k", b"v")], "never", fail))
+        other = runtime.ask("h", puts(b"k2", b"v", "written"))
+        assert await runtime.run("g", lambda now_ms: Outcome(response="next")) == "next"
+        assert await runtime.run("h", lambda now_ms: Outcome(response="next")) == "next"
+        assert faulty.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert other.value == "written"
 
     run(tmp_path, test)

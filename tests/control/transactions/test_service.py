@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kbroker.control.catalogue import Partition
+from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.service import GroupService
 from kbroker.control.topic_change import create_topics, delete_topics
@@ -19,7 +20,7 @@ from kbroker.control.transactions.shard import TOPIC
 from kbroker.control.transactions.verification import told, verify
 from kbroker.ipc.messages import VerifyTransaction
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.messages.end_txn import EndTxnRequest
+from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.records import ControlType, RecordBatch, read_batches, read_marker
 from tests.control.fakes import World, world
@@ -79,7 +80,12 @@ class Scene:
         return list(await verify(self.broker, asked))
 
     async def end(self, commit: bool = True) -> None:
-        answer = await self.service.end(EndTxnRequest(ID, *self.producer, commit), TV_2)
+        asked = self.service.end(EndTxnRequest(ID, *self.producer, commit), TV_2)
+        if isinstance(asked, Deferred):
+            came: asyncio.Future[EndTxnResponse] = asyncio.get_running_loop().create_future()
+            asked.on_complete(came.set_result)
+            asked = came
+        answer = await asked
         self.producer = (answer.producer_id, answer.producer_epoch)
 
     def state(self) -> str:
