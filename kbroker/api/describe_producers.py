@@ -8,7 +8,6 @@ from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.topic_name import validate
 from kbroker.ipc import layout
 from kbroker.ipc.messages import DescribeProducers
-from kbroker.ipc.messages import ProducerState as Remembered
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_producers import (
@@ -60,7 +59,7 @@ def _describe(broker: Broker, name: str, index: int) -> PartitionResponse | Defe
         broker,
         partition,
         DescribeProducers(partition.slot),
-        lambda known: PartitionResponse(index, active_producers=[_active(producer) for producer in known]),
+        lambda known: PartitionResponse(index, active_producers=[ProducerState(*each) for each in known]),
         lambda error: _failed(broker, name, index, error),
     )
 
@@ -68,14 +67,3 @@ def _describe(broker: Broker, name: str, index: int) -> PartitionResponse | Defe
 def _failed(broker: Broker, name: str, index: int, error: KafkaError) -> PartitionResponse:
     known = broker.catalogue.get(name) is not None
     return PartitionResponse(index, error.code, None if known else error.message)
-
-
-def _active(producer: Remembered) -> ProducerState:
-    return ProducerState(
-        producer.producer_id,
-        producer.producer_epoch,
-        producer.last_sequence,
-        producer.last_timestamp,
-        producer.coordinator_epoch,
-        producer.current_txn_start_offset,
-    )

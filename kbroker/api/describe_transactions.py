@@ -2,7 +2,10 @@
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.api.standing import standing
 from kbroker.control.transactions.service import TransactionService
+from kbroker.ipc.standing import StandingAnswer, word_of
+from kbroker.ipc.standing_layout import WORD_TRANSACTIONS
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_transactions import (
@@ -14,12 +17,14 @@ from kbroker.protocol.messages.describe_transactions import (
 API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0)
 
 
-def handle(ctx: RequestContext, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    """One state, or error, per id."""
+def handle(
+    ctx: RequestContext, request: DescribeTransactionsRequest
+) -> StandingAnswer | DescribeTransactionsResponse:
+    """One state, or error, per id. The answer stands until the id, or one of several, changes."""
     service = TransactionService.of(ctx.broker)
-    return DescribeTransactionsResponse(
-        transaction_states=[_describe(service, each) for each in request.transactional_ids]
-    )
+    ids = request.transactional_ids
+    response = DescribeTransactionsResponse(transaction_states=[_describe(service, each) for each in ids])
+    return standing(ctx, response, word_of(ids[0]) if len(ids) == 1 else WORD_TRANSACTIONS)
 
 
 def refuse(

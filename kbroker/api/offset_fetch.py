@@ -9,7 +9,7 @@ from kbroker.api.row import Api
 from kbroker.api.standing import standing
 from kbroker.control.groups.offset_fetch import failed_group, failed_partition
 from kbroker.control.groups.service import GroupService, each
-from kbroker.ipc.standing import StandingAnswer
+from kbroker.ipc.standing import StandingAnswer, word_of
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_fetch import (
@@ -37,7 +37,7 @@ def handle(ctx: RequestContext, request: OffsetFetchRequest) -> StandingAnswer |
         return response
     if any(part.committed_offset < 0 for topic in _topics(response) for part in topic.partitions):
         return response
-    return standing(ctx, response, groups[0].group_id)
+    return standing(ctx, response, word_of(groups[0].group_id))
 
 
 def _topics(

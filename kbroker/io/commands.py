@@ -9,7 +9,6 @@ from kbroker.io.durability import Durability
 from kbroker.io.housekeeping import Housekeeping
 from kbroker.io.logs import Logs
 from kbroker.io.moves import Moves
-from kbroker.io.producer_entry import ProducerEntry
 from kbroker.io.producer_table import ProducerTable
 from kbroker.io.replication.replicas import Replicas
 from kbroker.ipc.messages import (
@@ -122,21 +121,10 @@ class Commands:
 
     def _describe_producers(self, body: DescribeProducers) -> tuple[ProducerState, ...]:
         self._logs.require(body.slot)
-        return tuple(_producer_state(entry) for entry in self._producers.entries(body.slot))
+        return self._producers.states(body.slot)
 
     def _set_leader_epoch(self, body: SetLeaderEpoch) -> None:
         self._logs.require(body.slot).set_leader_epoch(body.leader_epoch)
 
     def _settings(self, body: Settings) -> None:
         self._housekeeping.configure(body.values)
-
-
-def _producer_state(entry: ProducerEntry) -> ProducerState:
-    return ProducerState(
-        producer_id=entry.producer_id,
-        producer_epoch=entry.producer_epoch,
-        last_sequence=entry.last_sequence,
-        last_timestamp=entry.last_timestamp,
-        coordinator_epoch=entry.coordinator_epoch,
-        current_txn_start_offset=entry.current_txn_first_offset,
-    )

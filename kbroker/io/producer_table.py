@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.producer_entry import BatchMetadata, ProducerEntry
+from kbroker.ipc.messages import ProducerState
 from kbroker.kernels import producers as kernel
 
 
@@ -18,6 +19,10 @@ class ProducerTable:
         self._claimed = (
             0  # rows that are not empty, or more: deleted ones that were claimed again count twice
         )
+        self._by_slot: tuple[NDArray[np.int64], NDArray[np.int64]] | None = (
+            None  # keys, their rows: see `states`
+        )
+        self._asked = False
 
     @property
     def room(self) -> int:
@@ -27,6 +32,8 @@ class ProducerTable:
     def claimed(self, count: int) -> None:
         """The drain kernel added this many producers."""
         self._claimed += count
+        if count:
+            self._moved()
 
     @property
     def count(self) -> int:
@@ -45,11 +52,34 @@ class ProducerTable:
         kernel.rehash(self.rows, grown)
         self.rows = grown
         self._claimed = live
+        self._moved()
 
     def entries(self, slot: int) -> list[ProducerEntry]:
         """Every producer of a partition, ordered by producer id."""
-        rows = self.rows[self.rows[:, kernel.KEY] == slot + 1]
-        return [_entry(row) for row in rows[np.argsort(rows[:, kernel.PRODUCER_ID])]]
+        return [_entry(self.rows[row]) for row in self._rows_of(slot)]
+
+    def states(self, slot: int) -> tuple[ProducerState, ...]:
+        """What DescribeProducers tells of a partition, by producer id. From the second question on without a look at
+        every row, until a row comes or goes."""
+        if self._by_slot is None and self._asked:
+            keys = self.rows[:, kernel.KEY]
+            live = np.flatnonzero(keys > 0)
+            live = live[np.lexsort((self.rows[live, kernel.PRODUCER_ID], keys[live]))]
+            self._by_slot = keys[live], live
+        self._asked = True
+        return tuple(_state(self.rows[row].tolist()) for row in self._rows_of(slot).tolist())
+
+    def _rows_of(self, slot: int) -> NDArray[np.int64]:
+        if self._by_slot is not None:
+            keys, rows = self._by_slot
+            return rows[np.searchsorted(keys, slot + 1) : np.searchsorted(keys, slot + 2)]
+        rows = np.flatnonzero(self.rows[:, kernel.KEY] == slot + 1)
+        return rows[np.argsort(self.rows[rows, kernel.PRODUCER_ID])]
+
+    def _moved(self) -> None:
+        """A row has come or gone."""
+        self._by_slot = None
+        self._asked = False
 
     def get(self, slot: int, producer_id: int) -> ProducerEntry | None:
         """One producer's entry."""
@@ -60,6 +90,7 @@ class ProducerTable:
         """Add or replace an entry."""
         self.make_room(1)
         self._claimed += 1
+        self._moved()
         row = self.rows[kernel.claim(self.rows, slot, entry.producer_id)]
         row[kernel.EPOCH] = entry.producer_epoch
         row[kernel.COORDINATOR_EPOCH] = entry.coordinator_epoch
@@ -87,6 +118,7 @@ class ProducerTable:
         if found < 0:
             found = kernel.claim(self.rows, slot, producer_id)
             self._claimed += 1
+            self._moved()
         row = self.rows[found]
         first_offset = int(row[kernel.TXN_FIRST_OFFSET])
         if epoch != row[kernel.EPOCH]:
@@ -108,10 +140,12 @@ class ProducerTable:
         row = kernel.find(self.rows, slot, producer_id)
         if row >= 0:
             self.rows[row, kernel.KEY] = -1
+            self._moved()
 
     def drop(self, slot: int) -> None:
         """Forget every producer of a partition."""
         self.rows[self.rows[:, kernel.KEY] == slot + 1, kernel.KEY] = -1
+        self._moved()
 
     def expire(self, before_ms: int) -> int:
         """Forget producers idle since before ``before_ms`` and outside a transaction; returns how many."""
@@ -122,6 +156,7 @@ class ProducerTable:
             & (self.rows[:, kernel.TXN_FIRST_OFFSET] < 0)
         )
         self.rows[idle, kernel.KEY] = -1
+        self._moved()
         return int(np.count_nonzero(idle))
 
 
@@ -138,4 +173,17 @@ def _entry(row: NDArray[np.int64]) -> ProducerEntry:
         last_timestamp=words[kernel.LAST_TIMESTAMP],
         current_txn_first_offset=words[kernel.TXN_FIRST_OFFSET],
         batches=tuple(batches),
+    )
+
+
+def _state(words: list[int]) -> ProducerState:
+    batches = words[kernel.BATCH_COUNT]
+    last = kernel.BATCHES + (batches - 1) * kernel.BATCH_WORDS + kernel.BATCH_LAST_SEQUENCE
+    return ProducerState(
+        words[kernel.PRODUCER_ID],
+        words[kernel.EPOCH],
+        words[last] if batches else kernel.NO_SEQUENCE,
+        words[kernel.LAST_TIMESTAMP],
+        words[kernel.COORDINATOR_EPOCH],
+        words[kernel.TXN_FIRST_OFFSET],
     )

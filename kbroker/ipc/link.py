@@ -13,16 +13,16 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from kbroker.ipc.block import FAILED, pack_answer, split
-from kbroker.ipc.messages import ClientRequest, Reply
+from kbroker.ipc.messages import ClientRequest, DeleteRecords, DescribeProducers, EpochEndOffset, Reply
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 LENGTH = struct.Struct("<I")
 BLOCK = 1 << 31
 RECEIVE_BYTES = 1 << 18
-PLAIN: tuple[type[Reply] | type[ClientRequest], ...] = (Reply, ClientRequest)
+PLAIN: tuple[type[NamedTuple], ...] = (Reply, ClientRequest, EpochEndOffset, DescribeProducers, DeleteRecords)
 _NUMBERS = {kind: number for number, kind in enumerate(PLAIN)}
 TOGETHER = 16
 """Messages that leave together at most: the other side begins to work on them while this one makes the next ones."""

@@ -322,8 +322,7 @@ class ConfigurePartition:
     config: TopicConfig
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecords:
+class DeleteRecords(NamedTuple):
     """Advance the log start offset (-1: to the high watermark). Replied with the new log start offset;
     OFFSET_OUT_OF_RANGE beyond the high watermark."""
 
@@ -331,23 +330,20 @@ class DeleteRecords:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEndOffset:
+class EpochEndOffset(NamedTuple):
     """OffsetForLeaderEpoch's question. Replied with (leader_epoch, end_offset), (-1, -1) when unknown."""
 
     slot: int
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeProducers:
+class DescribeProducers(NamedTuple):
     """Replied with a tuple of ProducerState."""
 
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerState:
+class ProducerState(NamedTuple):
     """One active producer of a partition, in DescribeProducers' terms."""
 
     producer_id: int

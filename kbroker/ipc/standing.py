@@ -11,7 +11,13 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.standing_layout import FIRST_GROUP_WORD, STANDING_WORDS, TERM_WORDS, WORD_TOPICS
+from kbroker.ipc.standing_layout import (
+    FIRST_KEYED_WORD,
+    STANDING_WORDS,
+    TERM_WORDS,
+    WORD_TOPICS,
+    WORD_TRANSACTIONS,
+)
 
 _TERMS: Final = struct.Struct(f"<{TERM_WORDS}q")
 
@@ -45,11 +51,15 @@ class StandingWords:
 
     def groups_changed(self) -> None:
         """As `group_changed`, for all of them."""
-        self.words[FIRST_GROUP_WORD:] += 1
+        self.words[FIRST_KEYED_WORD:] += 1
 
-    def answer(self, frame: bytes, body: bytes, codes: int, group_id: str | None = None) -> StandingAnswer:
-        """The answer that was made just now to a request with this body. group_id: whose offsets it tells, if any."""
-        word = WORD_TOPICS if group_id is None else word_of(group_id)
+    def transaction_changed(self, transactional_id: str) -> None:
+        """The id's state is another one."""
+        self.words[WORD_TRANSACTIONS] += 1
+        self.words[word_of(transactional_id)] += 1
+
+    def answer(self, frame: bytes, body: bytes, codes: int, word: int = WORD_TOPICS) -> StandingAnswer:
+        """The answer that was made just now to a request with this body. word: of what else it tells."""
         values = int(self.words[WORD_TOPICS]), word, int(self.words[word])
         found = StandingAnswer(frame)
         found.codes = codes
@@ -57,6 +67,6 @@ class StandingWords:
         return found
 
 
-def word_of(group_id: str) -> int:
-    """Number of the word that a group shares with others of its hash."""
-    return FIRST_GROUP_WORD + crc32(group_id.encode()) % (STANDING_WORDS - FIRST_GROUP_WORD)
+def word_of(key: str) -> int:
+    """Number of the word that a group or a transactional id shares with others of its hash."""
+    return FIRST_KEYED_WORD + crc32(key.encode()) % (STANDING_WORDS - FIRST_KEYED_WORD)

@@ -6,9 +6,10 @@ when it was made (`standing.py`).
 
 STANDING_WORDS = 1024
 WORD_TOPICS = 0  # grows with every change of topics, settings, quotas, credentials and places of logs
-FIRST_GROUP_WORD = (
-    1  # the others: each grows with what groups of one hash commit, and with what else happens to them
-)
+WORD_TRANSACTIONS = 1  # grows with every change of a transactional id
+FIRST_KEYED_WORD = 2
+"""The others: each grows with what groups of one hash commit and what else happens to them, and with every change of
+transactional ids of that hash."""
 
 # --- behind the frame of an answer in a block (block.py), from the next multiple of 8 on --------------------------
 TERM_TOPICS = 0  # value of WORD_TOPICS

@@ -8,7 +8,7 @@ from kbroker.config.client_quotas import CLIENT_ID, REQUEST_PERCENTAGE, QuotaTab
 from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.ipc.shared import Shared
 from kbroker.ipc.standing import StandingWords, word_of
-from kbroker.ipc.standing_layout import STANDING_WORDS, WORD_TOPICS
+from kbroker.ipc.standing_layout import FIRST_KEYED_WORD, STANDING_WORDS, WORD_TOPICS
 from kbroker.metrics.layout import ERROR_COUNT, ERRORS, REQUEST_BYTES, REQUESTS, RESPONSE_BYTES, VERSION_COUNT
 from kbroker.net.answer_layout import MOST_ANSWER_BYTES, MOST_ANSWERS, POOL_BYTES
 from tests.net.conftest import NodeFactory
@@ -186,4 +186,4 @@ def test_answers_that_the_socket_does_not_take_arrive_whole_and_in_order(node_fa
 def test_words_of_groups_leave_the_topics_word_alone() -> None:
     found = {word_of(f"group-{number}") for number in range(20_000)}
     assert WORD_TOPICS not in found
-    assert found == set(range(1, STANDING_WORDS))
+    assert found == set(range(FIRST_KEYED_WORD, STANDING_WORDS))

@@ -19,7 +19,7 @@ class TransactionState(IntEnum):
     @property
     def shown_as(self) -> str:
         """The name that DescribeTransactions and ListTransactions give it."""
-        return "".join(word.capitalize() for word in self.name.split("_"))
+        return _SHOWN_AS[self]
 
     @property
     def is_prepared(self) -> bool:
@@ -41,4 +41,7 @@ class TransactionState(IntEnum):
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
 
 
+_SHOWN_AS: Mapping[TransactionState, str] = {
+    state: "".join(word.capitalize() for word in state.name.split("_")) for state in TransactionState
+}
 BY_NAME: Mapping[str, TransactionState] = {state.shown_as: state for state in TransactionState}

@@ -22,6 +22,8 @@ class TransactionTable:
         self.view = view
         self._known: dict[str, TransactionMetadata] = {}
         self._changing: set[str] = set()
+        self.on_change: Callable[[str], None] = lambda _: None
+        """Told of every id whose state is another one."""
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
         """State of an id as the log has it."""
@@ -30,11 +32,13 @@ class TransactionTable:
     def put(self, metadata: TransactionMetadata) -> None:
         """What a record says."""
         self._known[metadata.transactional_id] = metadata
+        self.on_change(metadata.transactional_id)
 
     def drop(self, transactional_id: str) -> None:
         """The id is unknown from now on."""
         self._known.pop(transactional_id, None)
         self._changing.discard(transactional_id)
+        self.on_change(transactional_id)
 
     def all(self) -> Iterator[TransactionMetadata]:
         """Every id; the table may change meanwhile."""
@@ -67,7 +71,7 @@ class TransactionTable:
         def appended(code: ErrorCode) -> None:
             self._changing.discard(transactional_id)
             if code is ErrorCode.NONE:
-                self._known[transactional_id] = target  # the record lacks last_producer_epoch
+                self.put(target)  # the record lacks last_producer_epoch
                 if then is not None:
                     then()
             response.complete(answer(code))

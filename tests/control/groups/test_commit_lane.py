@@ -308,7 +308,9 @@ def test_it_is_looked_at_again_after_any_change_of_the_group_its_topics_and_its_
             "n", 0, rebalance_timeout_ms=60_000, subscribed_topic_names=["a"], topic_partitions=[]
         )
         asked = scene.left
-        while (await members.beat("m", epoch)).assignment is None:  # until the new member's share is asked back
+        while (
+            await members.beat("m", epoch)
+        ).assignment is None:  # until the new member's share is asked back
             asked += 1
             assert scene.left == asked, "nothing passes while an assignment is due"
             await asyncio.sleep(0.05)

@@ -1,6 +1,7 @@
 """The coordinator at work: markers until they are written, waits, verification for network processes."""
 
 import asyncio
+import struct
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,15 @@ from kbroker.control.transactions.service import TransactionService
 from kbroker.control.transactions.shard import TOPIC
 from kbroker.control.transactions.verification import told, verify
 from kbroker.ipc.messages import VerifyTransaction
+from kbroker.ipc.standing import StandingAnswer
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
+from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
 from kbroker.protocol.records import ControlType, RecordBatch, read_batches, read_marker
+from tests.api.in_process import send
 from tests.control.fakes import World, world
 
 ID = "payments"
@@ -259,3 +265,45 @@ class TestVerification:
     )
     def test_codes_are_those_that_producers_know(self, code: Any, version: int, expected: Any) -> None:
         assert told(code, version)[0] == expected
+
+
+def test_what_is_told_of_ids_stands_until_one_changes(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        async def told() -> list[Any]:
+            listed = ListTransactionsRequest([], [])
+            both = DescribeTransactionsRequest([ID, "other"])
+            await scene.service.init_producer_id(None, InitProducerIdRequest("other", 60_000))
+            return [
+                await send(scene.broker, ApiKey.LIST_TRANSACTIONS, 1, listed),
+                await send(scene.broker, ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest([ID])),
+                await send(scene.broker, ApiKey.DESCRIBE_TRANSACTIONS, 0, both),
+            ]
+
+        words = scene.broker.standing.words
+
+        def stands(answer: StandingAnswer) -> bool:
+            _, word, value, *_ = struct.unpack_from("<5q", answer.terms)
+            return bool(words[word] == value)
+
+        before = await told()
+        assert all(isinstance(each, StandingAnswer) for each in before)
+        assert all(map(stands, before))
+        await scene.service.add_partitions(ID, *scene.producer, frozenset({("a", 0)}), TV_2)
+        assert not any(map(stands, before))
+        ongoing = await told()
+        assert all(each != old for each, old in zip(ongoing, before, strict=True))
+        await scene.end()
+        assert not any(map(stands, ongoing))
+        assert all(each != old for each, old in zip(await told(), ongoing, strict=True))
+
+    run(tmp_path, test)
+
+
+def test_what_depends_on_the_time_or_is_an_error_does_not_stand(tmp_path: Path) -> None:
+    async def test(scene: Scene) -> None:
+        old = ListTransactionsRequest([], [], duration_filter=5)
+        unknown = DescribeTransactionsRequest(["unknown"])
+        for question in ((ApiKey.LIST_TRANSACTIONS, 1, old), (ApiKey.DESCRIBE_TRANSACTIONS, 0, unknown)):
+            assert not isinstance(await send(scene.broker, *question), StandingAnswer)
+
+    run(tmp_path, test)
