@@ -1,10 +1,12 @@
 """Answers whose parts come at different times."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from kbroker.api.later import by_topic, together
+from kbroker.api.later import by_topic, then, together
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
 def whole(found: Iterable[Any]) -> Any:
@@ -41,3 +43,29 @@ def test_parts_come_back_to_the_topics_they_were_asked_for() -> None:
     assert isinstance(answer, Deferred)
     late.complete(2)
     assert answer.value == [("a", [1, 2]), ("none", []), ("b", [3])]
+
+
+def test_an_answer_is_changed_when_it_comes_whatever_way_it_comes() -> None:
+    async def awaited() -> int:
+        return 1
+
+    async def changed(answer: Any) -> Any:
+        return await then(answer, str)
+
+    late = Deferred()
+    answer = then(late, str)
+    late.complete(1)
+    assert then(1, str) == answer.value == asyncio.run(changed(awaited())) == "1"
+
+
+def test_an_error_stays_one_and_a_change_may_end_in_one() -> None:
+    refusal = KafkaError(ErrorCode.INVALID_REQUEST)
+
+    def refuse(_: Any) -> Any:
+        raise refusal
+
+    for value, step in ((refusal, str), (1, refuse)):
+        late = Deferred()
+        answer = then(late, step)
+        late.complete(value)
+        assert answer.value is refusal
