@@ -20,7 +20,7 @@ CODES = 3
 
 
 def standing_node(
-    node_factory: NodeFactory, content: Callable[[ClientRequest], bytes], group_id: str | None = None
+    node_factory: NodeFactory, content: Callable[[ClientRequest], bytes], word: int = WORD_TOPICS
 ) -> NetNode:
     """Control answers each request by its content, for as long as the words say."""
     words: list[StandingWords] = []
@@ -28,7 +28,7 @@ def standing_node(
     def answer(request: ClientRequest) -> bytes:
         said = content(request)
         frame = struct.pack(">ii", 4 + len(said), request.correlation_id) + said
-        return words[0].answer(frame, request.body, CODES, group_id)
+        return words[0].answer(frame, request.body, CODES, word)
 
     node: NetNode = node_factory({"t": 1}, answer=answer)
     words.append(StandingWords(node.shared.standing))
@@ -79,7 +79,7 @@ def test_another_question_is_another_answer(node_factory: NodeFactory) -> None:
 
 
 def test_a_change_ends_what_stood(node_factory: NodeFactory) -> None:
-    node = standing_node(node_factory, by_number, "g")
+    node = standing_node(node_factory, by_number, word_of("g"))
     words = StandingWords(node.shared.standing)
     link = node.connect()
     changes = (
