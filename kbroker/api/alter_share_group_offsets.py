@@ -1,6 +1,7 @@
 """AlterShareGroupOffsets (key 91), v0: let an empty share group begin at other offsets (KIP-932)."""
 
 from kbroker.api.context import RequestContext
+from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.api.share_offsets import NO_PARTITION, empty_share_group
 from kbroker.control.groups.service import GroupService
@@ -23,6 +24,7 @@ async def handle(
     ctx: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> AlterShareGroupOffsetsResponse:
     """A code per partition. The group begins to share partitions that it did not share before."""
+    check_protocol(ctx.broker, "share")
     groups = GroupService.of(ctx.broker)
     empty_share_group(groups, request.group_id, create=True)
     answers = [await _topic(ctx, request.group_id, topic) for topic in request.topics]

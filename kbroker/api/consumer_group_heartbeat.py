@@ -7,6 +7,7 @@ from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
+from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
@@ -21,6 +22,7 @@ API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1)
 
 def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
     """The member's epoch and, when it changed, its assignment."""
+    check_protocol(ctx.broker, "consumer")
     service = GroupService.of(ctx.broker)
     who = caller(ctx)
     response = service.ask(

@@ -1,6 +1,7 @@
 """DeleteShareGroupOffsets (key 92), v0: an empty share group forgets topics (KIP-932)."""
 
 from kbroker.api.context import RequestContext
+from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.api.share_offsets import NO_PARTITION, empty_share_group
 from kbroker.control.groups.service import GroupService
@@ -21,6 +22,7 @@ async def handle(
     ctx: RequestContext, request: DeleteShareGroupOffsetsRequest
 ) -> DeleteShareGroupOffsetsResponse:
     """A code per topic."""
+    check_protocol(ctx.broker, "share")
     groups = GroupService.of(ctx.broker)
     service = ShareService.of(ctx.broker)
     group = empty_share_group(groups, request.group_id)

@@ -1,6 +1,7 @@
 """ShareGroupDescribe (key 77), v1: members and assignments of share groups (KIP-932)."""
 
 from kbroker.api.context import RequestContext
+from kbroker.api.group_protocol import check_protocol
 from kbroker.api.modern_group_describe import describe_each, refuse_each
 from kbroker.api.row import Api
 from kbroker.control.groups.shard import GroupShard
@@ -17,6 +18,7 @@ API = Api(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1)
 
 def handle(ctx: RequestContext, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
     """One description per group."""
+    check_protocol(ctx.broker, "share")
     groups = describe_each(ctx, request, DescribedGroup, GroupShard.describe_share_group)
     return ShareGroupDescribeResponse(groups=groups)
 

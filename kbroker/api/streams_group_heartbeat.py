@@ -8,6 +8,7 @@ import logging
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
+from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.groups.service import GroupService
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 
 async def handle(ctx: RequestContext, request: StreamsGroupHeartbeatRequest) -> StreamsGroupHeartbeatResponse:
     """The member's epoch, what its application should know and, when they changed, its tasks."""
+    check_protocol(ctx.broker, "streams")
     service = GroupService.of(ctx.broker)
     who = caller(ctx)
     result: HeartbeatResult = await service.run(

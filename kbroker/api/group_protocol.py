@@ -1,0 +1,19 @@
+"""Which of the newer group protocols are on: by the features in force and group.coordinator.rebalance.protocols."""
+
+from kbroker.control.broker import Broker
+from kbroker.control.features import FEATURES
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+_FEATURE_OF = {"consumer": "group.version", "share": "share.version", "streams": "streams.version"}
+
+
+def check_protocol(broker: Broker, protocol: str) -> None:
+    """Raises UNSUPPORTED_VERSION when the protocol is off. Share groups depend on their feature alone, as in Apache
+    Kafka."""
+    feature = _FEATURE_OF[protocol]
+    level = broker.features.get(feature, FEATURES[feature].default)
+    listed = protocol == "share" or protocol in broker.config.get_list(
+        "group.coordinator.rebalance.protocols"
+    )
+    if level == 0 or not listed:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)

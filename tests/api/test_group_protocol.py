@@ -1,0 +1,51 @@
+"""Group protocols that are off, by a feature or by a setting, are refused as by Apache Kafka."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kbroker.api.group_protocol import check_protocol
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kbroker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kbroker.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kbroker.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from tests.api.in_process import ask
+from tests.control.fakes import world
+
+OFF = ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize(
+    ("feature", "heartbeat", "describe"),
+    [
+        ("group.version", ConsumerGroupHeartbeatRequest("g"), ConsumerGroupDescribeRequest(["g"])),
+        ("share.version", ShareGroupHeartbeatRequest("g"), ShareGroupDescribeRequest(["g"])),
+        ("streams.version", StreamsGroupHeartbeatRequest("g"), StreamsGroupDescribeRequest(["g"])),
+    ],
+)
+def test_a_protocol_whose_feature_is_off_is_refused(
+    tmp_path: Path, feature: str, heartbeat: object, describe: object
+) -> None:
+    protocol = {"group.version": "consumer"}.get(feature, feature.partition(".")[0])
+    beat, told = ApiKey[f"{protocol.upper()}_GROUP_HEARTBEAT"], ApiKey[f"{protocol.upper()}_GROUP_DESCRIBE"]
+    version = 1 if protocol == "share" else 0
+    with world(tmp_path) as made:
+        check_protocol(made.broker, protocol)
+        made.broker.features[feature] = 0
+        assert asyncio.run(ask(made.broker, beat, version, heartbeat)).error_code == OFF
+        groups = asyncio.run(ask(made.broker, told, version, describe)).groups
+        assert [(each.group_id, each.error_code) for each in groups] == [("g", OFF)]
+
+
+def test_a_protocol_that_the_settings_leave_out_is_refused(tmp_path: Path) -> None:
+    with world(tmp_path, {"group.coordinator.rebalance.protocols": "classic,streams"}) as made:
+        check_protocol(made.broker, "streams")
+        check_protocol(made.broker, "share")
+        with pytest.raises(KafkaError) as refused:
+            check_protocol(made.broker, "consumer")
+        assert refused.value.code == OFF
