@@ -57,12 +57,19 @@ def must_roll(row: Words, position: int, next_offset: int, batch: int, length: i
 
 
 @inlined
-def check_producer(producers: Table, batch: Words, row: Words, transactional: bool) -> int:
+def last_end(producers: Table, known: int) -> int:
+    """A number that is another one after each end of a transaction of this producer's. known: its row, or -1."""
+    return producers[known, pr.TXN_FIRST_OFFSET] if known >= 0 else -1
+
+
+@inlined
+def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
     """Idempotence of a batch with a producer id: IN_SEQUENCE, DUPLICATE (offsets filled in), UNVERIFIED or an error.
 
     Leaves the producer's row, -1 when unknown, in BATCH_PRODUCER_ROW. A transactional batch goes into an open
     transaction of its producer and epoch without further ado; the one that begins it wants control's consent
-    (KIP-890), which the log alone can not tell from a late batch of a transaction that is over."""
+    (KIP-890), which the log alone can not tell from a late batch of a transaction that is over. Consent is stale after
+    an end of this producer's; one of others' does not count, or later batches of this one would overtake it."""
     address = batch[ds.BATCH_ADDRESS]
     operation = batch[ds.BATCH_OPERATION]
     by_control = operation == ds.OPERATION_APPEND_BY_CONTROL
@@ -96,7 +103,7 @@ def check_producer(producers: Table, batch: Words, row: Words, transactional: bo
         return pr.IN_SEQUENCE
     if transactional and open_since < 0:
         verified_at = load_i64_be(address + rb.BASE_OFFSET)
-        if not consent or (verified_at != row[ar.ROW_LAST_TXN_END] and verified_at != sm.ANY_TRANSACTION):
+        if not consent or (verified_at != last_end(producers, known) and verified_at != sm.ANY_TRANSACTION):
             return sm.UNVERIFIED
     if known < 0:
         strict = operation == sm.OPERATION_APPEND_ADDED and first != 0
@@ -213,7 +220,7 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
             batch[ds.BATCH_HELD] = 0
             return ds.STOP_NONE
     if idempotent:
-        outcome = check_producer(producers, batch, row, transactional)
+        outcome = check_producer(producers, batch, transactional)
         if outcome == pr.DUPLICATE:
             if batch[ds.BATCH_HELD] != 0 and batch[ds.BATCH_LAST_OFFSET] < kept_below(slots, row, slot):
                 batch[ds.BATCH_HELD] = 0  # nothing more may happen to this log that would answer it
@@ -222,7 +229,7 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
             batch[ds.BATCH_ERROR] = outcome
             batch[ds.BATCH_HELD] = 0
             if outcome == sm.UNVERIFIED:
-                batch[ds.BATCH_LAST_OFFSET] = row[ar.ROW_LAST_TXN_END]
+                batch[ds.BATCH_LAST_OFFSET] = last_end(producers, batch[ds.BATCH_PRODUCER_ROW])
             return ds.STOP_NONE
     chain = chains[slot]
     touched = chain[ds.CHAIN_HEAD] >= 0

@@ -34,7 +34,6 @@ ROW_FIRST_TIMESTAMP = 18  # timestamp of the segment's first batch, -1 when empt
 ROW_OTHER_BYTES = 19  # bytes of all older segments
 ROW_UNFLUSHED_RECORDS = 20  # since the last fdatasync, for flush.messages
 ROW_FLUSH_RECORDS = 21  # flush.messages, NEVER for Kafka's default
-ROW_LAST_TXN_END = 22
 ROW_FIRST_UNSTABLE = 23  # first offset of the earliest open transaction, -1 if none: LSO = that, else HW
 ROW_SEGMENT_MS = 24  # segment.ms minus this segment's jitter
 ROW_LAST_APPEND_MS = 25

@@ -162,7 +162,6 @@ class OpenLog:
         self._names_synced = False
         self.row[:] = 0
         self.row[ar.ROW_FIRST_UNSTABLE] = loaded.first_unstable
-        self.row[ar.ROW_LAST_TXN_END] = -1
         self.row[ar.ROW_LAST_ABORTED] = loaded.active.next_offset - 1 if loaded.has_aborted else -1
         active_row.fill(self.row, loaded.active, None)
         self._start_segment(now_ms)

@@ -103,11 +103,10 @@ class Partition(ReplicaLog):
         transaction_index.append(self.folder, int(self.row[ar.ROW_BASE_OFFSET]), aborted)
         self.row[ar.ROW_LAST_ABORTED] = max(aborted.last_offset, int(self.row[ar.ROW_LAST_ABORTED]))
 
-    def transaction_ended(self, first_unstable: int, end: int) -> None:
+    def transaction_ended(self, first_unstable: int) -> None:
         """Publish the last stable offset behind the end of a transaction. first_unstable: where the earliest one that
-        is open began, -1 when there is none. end: the marker's offset."""
+        is open began, -1 when there is none."""
         self.row[ar.ROW_FIRST_UNSTABLE] = first_unstable
-        self.row[ar.ROW_LAST_TXN_END] = end
         self._publish()
 
     # --- deleting ----------------------------------------------------------------------------------------

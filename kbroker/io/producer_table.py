@@ -108,9 +108,9 @@ class ProducerTable:
             )
 
     def end_transaction(
-        self, slot: int, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int
+        self, slot: int, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, end: int
     ) -> int:
-        """A marker of this epoch is in the log: first offset of the transaction that it ends, -1 for none.
+        """A marker of this epoch is in the log at `end`: first offset of the transaction that it ends, -1 for none.
 
         The producer keeps its batches unless the epoch is a newer one, which starts its sequences anew."""
         self.make_room(1)
@@ -120,13 +120,13 @@ class ProducerTable:
             self._claimed += 1
             self._moved()
         row = self.rows[found]
-        first_offset = int(row[kernel.TXN_FIRST_OFFSET])
+        first_offset = max(int(row[kernel.TXN_FIRST_OFFSET]), -1)
         if epoch != row[kernel.EPOCH]:
             row[kernel.EPOCH] = epoch
             row[kernel.BATCH_COUNT] = 0
         row[kernel.COORDINATOR_EPOCH] = coordinator_epoch
         row[kernel.LAST_TIMESTAMP] = timestamp_ms
-        row[kernel.TXN_FIRST_OFFSET] = -1
+        row[kernel.TXN_FIRST_OFFSET] = kernel.ENDED - end
         return first_offset
 
     def first_open_transaction(self, slot: int) -> int:
@@ -171,7 +171,7 @@ def _entry(row: NDArray[np.int64]) -> ProducerEntry:
         producer_epoch=words[kernel.EPOCH],
         coordinator_epoch=words[kernel.COORDINATOR_EPOCH],
         last_timestamp=words[kernel.LAST_TIMESTAMP],
-        current_txn_first_offset=words[kernel.TXN_FIRST_OFFSET],
+        current_txn_first_offset=max(words[kernel.TXN_FIRST_OFFSET], -1),
         batches=tuple(batches),
     )
 

@@ -12,15 +12,14 @@ def finish_transaction(partition: Partition, producers: ProducerTable, marker: M
 
     The producer keeps its sequences unless the marker carries a newer epoch, which starts them anew. Raises OSError.
     """
-    slot = partition.slot
+    slot, end = partition.slot, marker.append.last_offset
     first_offset = producers.end_transaction(
-        slot, marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.timestamp_ms
+        slot, marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.timestamp_ms, end
     )
     first_unstable = int(partition.row[ar.ROW_FIRST_UNSTABLE])
     if 0 <= first_offset <= first_unstable:  # it was the earliest: which one is now?
         first_unstable = producers.first_open_transaction(slot)
     if not marker.commit and first_offset >= 0:
-        end = marker.append.last_offset
         stable = first_unstable if first_unstable >= 0 else end + 1
         partition.index_aborted(AbortedTransaction(marker.producer_id, first_offset, end, stable))
-    partition.transaction_ended(first_unstable, marker.append.last_offset)
+    partition.transaction_ended(first_unstable)

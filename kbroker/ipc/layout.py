@@ -92,7 +92,7 @@ OPERATION_READ_AHEAD = 2  # ADDRESS: byte position, LENGTH: bytes, GENERATION: s
 OPERATION_APPEND_VERIFIED = 3  # an append that was answered UNVERIFIED and that control has allowed since
 OPERATION_APPEND_ADDED = 4  # the same under transactions v2: control has added the partition as well
 # The batch of a verified or added append carries in its base offset (which the IO worker overwrites) the LAST_OFFSET
-# of the UNVERIFIED completion, so that a transaction that has ended meanwhile is noticed; ANY_TRANSACTION: no matter.
+# of the UNVERIFIED completion, so that an end of its producer's transaction is noticed; ANY_TRANSACTION: no matter.
 ANY_TRANSACTION = -2
 # Base offset of a marker of transactions v2, whose epoch must be newer than the partition's (else it is there already).
 MARKER_WITH_NEW_EPOCH = 2

@@ -16,7 +16,7 @@ PRODUCER_ID = 1
 EPOCH = 2
 COORDINATOR_EPOCH = 3
 LAST_TIMESTAMP = 4
-TXN_FIRST_OFFSET = 5  # -1 outside a transaction
+TXN_FIRST_OFFSET = 5  # below 0 outside a transaction: -1, or see ENDED
 BATCH_COUNT = 6  # of remembered batches, up to 5, oldest first
 BATCHES = 7  # five groups of BATCH_WORDS
 BATCH_WORDS = 5
@@ -37,6 +37,10 @@ INVALID_PRODUCER_EPOCH = 47
 INVALID_TXN_STATE = 48
 TRANSACTION_COORDINATOR_FENCED = 52
 NO_SEQUENCE = -1  # of batches that a coordinator appends for a producer
+
+# TXN_FIRST_OFFSET after a transaction: this minus its marker's offset. So the word is another one after each end;
+# -2 is layout.ANY_TRANSACTION.
+ENDED = -3
 
 Table = NDArray[np.int64]
 

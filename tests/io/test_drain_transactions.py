@@ -25,9 +25,7 @@ PLACES = itertools.count(0, 4096)
 
 @pytest.fixture
 def case(tmp_path: Path) -> DrainCase:
-    made = DrainCase(tmp_path)
-    made.row[ar.ROW_LAST_TXN_END] = -1
-    return made
+    return DrainCase(tmp_path)
 
 
 def push(case: DrainCase, data: bytes, operation: int = layout.OPERATION_APPEND, client: int = 0) -> int:
@@ -40,8 +38,14 @@ def push(case: DrainCase, data: bytes, operation: int = layout.OPERATION_APPEND,
     return start + 1
 
 
-def data(sequence: int = 0, epoch: int = 0, verified_at: int = 0, attributes: int = TRANSACTIONAL) -> bytes:
-    made = batch(producer=(77, epoch, sequence), attributes=attributes)
+def data(
+    sequence: int = 0,
+    epoch: int = 0,
+    verified_at: int = 0,
+    attributes: int = TRANSACTIONAL,
+    producer_id: int = 77,
+) -> bytes:
+    made = batch(producer=(producer_id, epoch, sequence), attributes=attributes)
     return struct.pack(">q", verified_at) + made[8:]
 
 
@@ -66,11 +70,20 @@ def finish(case: DrainCase) -> None:
     """End the transaction of the marker that is held, as the worker does."""
     (held,) = case.drain.held()
     assert isinstance(held, Marker)
-    case.drain.producers.put(
-        case.slot, ProducerEntry(77, held.producer_epoch, held.coordinator_epoch, held.timestamp_ms)
+    case.drain.producers.end_transaction(
+        *(case.slot, held.producer_id, held.producer_epoch, held.coordinator_epoch, held.timestamp_ms),
+        held.append.last_offset,
     )
     case.row[ar.ROW_FIRST_UNSTABLE] = -1
-    case.row[ar.ROW_LAST_TXN_END] = held.append.last_offset
+
+
+def begin_and_end(case: DrainCase) -> None:
+    """A transaction of producer 77."""
+    push(case, data(verified_at=layout.ANY_TRANSACTION), layout.OPERATION_APPEND_VERIFIED)
+    push(case, marker(), client=CONTROL_CLIENT)
+    case.drain.run()
+    case.outcomes()
+    finish(case)
 
 
 def errors(case: DrainCase, client: int = 0) -> list[int]:
@@ -102,16 +115,27 @@ def test_batches_behind_an_unverified_one_are_unverified_too_not_out_of_order(ca
 
 
 def test_consent_from_before_a_marker_is_stale(case: DrainCase) -> None:
-    begin(case)
-    push(case, marker(), client=CONTROL_CLIENT)
-    case.drain.run()
-    finish(case)
-    push(case, data(0, verified_at=-1), layout.OPERATION_APPEND_VERIFIED)
+    begin_and_end(case)
+    push(case, data(1, verified_at=-1), layout.OPERATION_APPEND_VERIFIED)
     case.drain.run()
     (answer,) = case.answers()
-    assert (answer[layout.COMPLETION_ERROR], answer[layout.COMPLETION_LAST_OFFSET]) == (layout.UNVERIFIED, 1)
-    push(case, data(0, verified_at=1), layout.OPERATION_APPEND_VERIFIED)
+    assert answer[layout.COMPLETION_ERROR] == layout.UNVERIFIED
+    seen = int(answer[layout.COMPLETION_LAST_OFFSET])
+    assert seen not in (-1, layout.ANY_TRANSACTION)
+    push(case, data(1, verified_at=seen), layout.OPERATION_APPEND_VERIFIED)
     assert errors(case) == [0]
+
+
+def test_consent_outlives_the_end_of_another_producers_transaction(case: DrainCase) -> None:
+    """Else the batch behind it, which the producer had sent already, would go before it, out of sequence."""
+    first, second = data(0, verified_at=-1, producer_id=88), data(1, verified_at=-1, producer_id=88)
+    push(case, first)
+    begin_and_end(case)
+    push(case, second)
+    assert errors(case) == [layout.UNVERIFIED]
+    push(case, first, layout.OPERATION_APPEND_ADDED)
+    push(case, second, layout.OPERATION_APPEND_ADDED)
+    assert errors(case) == [0, 0]
 
 
 def test_nothing_is_appended_behind_a_marker_before_its_transaction_has_ended(case: DrainCase) -> None:
