@@ -7,6 +7,8 @@ from collections import Counter
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import SERVED, Api
+from kbroker.control.config_change import share_min_isr
+from kbroker.control.eligible_leaders import FEATURE as ELIGIBLE_LEADERS
 from kbroker.control.features import SAFE_DOWNGRADE, UPGRADE, check_update, finalized
 from kbroker.control.store.store import Change
 from kbroker.protocol.api_keys import ApiKey
@@ -33,6 +35,8 @@ async def handle(ctx: RequestContext, request: UpdateFeaturesRequest) -> UpdateF
                 broker.features |= levels
                 broker.features_epoch += 1
                 await broker.links.announce(broker.next_image())
+                if levels.get(ELIGIBLE_LEADERS, 0) > 0:
+                    await share_min_isr(broker)
     failed = next((name for name, error in errors.items() if error), None)
     if failed is not None and (error := errors[failed]) is not None:
         message = (

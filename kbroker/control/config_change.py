@@ -15,9 +15,9 @@ from kbroker.config.alter import (
 )
 from kbroker.control.broker import Broker
 from kbroker.control.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from kbroker.control.features import finalized
+from kbroker.control.eligible_leaders import are_on, one_min_isr
 from kbroker.control.links import bounded
-from kbroker.control.store.store import Change
+from kbroker.control.store.store import Change, ConfigKey
 from kbroker.control.topic_name import validate
 from kbroker.ipc.messages import ConfigurePartition, Settings
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -58,19 +58,30 @@ async def _alter(
     difference |= dict.fromkeys(key for key in before if key not in changed)
     if validate_only or not difference:
         return
-    change = Change(configs={(kind, name): difference})
-    await broker.in_store(lambda store: store.apply(change))
-    if changed:
-        broker.overrides[kind, name] = changed
-    else:
-        broker.overrides.pop((kind, name), None)
+    await _apply(broker, {(kind, name): difference})
+
+
+async def share_min_isr(broker: Broker) -> None:
+    """Eligible leader replicas are on now. The caller holds `broker.changing`."""
+    if changes := one_min_isr(broker.overrides, broker.config.static):
+        await _apply(broker, changes)
+
+
+async def _apply(broker: Broker, differences: dict[ConfigKey, dict[str, str | None]]) -> None:
+    await broker.in_store(lambda store: store.apply(Change(configs=differences)))
+    for (kind, name), difference in differences.items():
+        merged = {**broker.override(kind, name), **difference}
+        if left := {key: value for key, value in merged.items() if value is not None}:
+            broker.overrides[kind, name] = left
+        else:
+            broker.overrides.pop((kind, name), None)
     broker.settings_changed()
-    if kind == BROKER:
+    if any(kind == BROKER for kind, _ in differences):
         await _broker_changed(broker)
-    elif kind == TOPIC:
-        await _topics_changed(broker, [name])
-    for listener in broker.config_listeners:
-        listener(kind, name)
+    await _topics_changed(broker, [name for kind, name in differences if kind == TOPIC])
+    for kind, name in differences:
+        for listener in broker.config_listeners:
+            listener(kind, name)
 
 
 def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alteration]) -> dict[str, str]:
@@ -84,17 +95,13 @@ def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alterat
     if kind == BROKER:
         if name in [str(site.node_id) for site in broker.sites[1:]]:
             return _changed_site(broker, name, alterations)
-        return alter_broker(name, alterations, broker.config, _eligible_leaders(broker))
+        return alter_broker(name, alterations, broker.config, are_on(broker.features))
     if kind == GROUP:
         return alter_group(name, broker.override(kind, name), alterations, broker.config)
     if kind == CLIENT_METRICS:
         return alter_client_metrics(name, broker.override(kind, name), alterations)
     assert kind != BROKER_LOGGER, "levels of loggers are not stored"
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
-
-
-def _eligible_leaders(broker: Broker) -> bool:
-    return finalized(broker.features, ()).get("eligible.leader.replicas.version", 0) > 0
 
 
 def _changed_site(broker: Broker, name: str, alterations: Sequence[Alteration]) -> dict[str, str]:

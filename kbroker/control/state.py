@@ -16,6 +16,7 @@ from kbroker.control import adoption, kafka_metadata
 from kbroker.control.broker import Broker, absolute
 from kbroker.control.catalogue import Partition, Replica, Topic
 from kbroker.control.config_resource import TOPIC
+from kbroker.control.eligible_leaders import are_on, one_min_isr
 from kbroker.control.internal_topic import wish_for
 from kbroker.control.kafka_metadata import KafkaMetadata
 from kbroker.control.log_dir_moves import LogDirMoves
@@ -23,7 +24,7 @@ from kbroker.control.placement import place
 from kbroker.control.replication.election import choose_leaders
 from kbroker.control.retirement import retire_all
 from kbroker.control.store.choice import open_newest
-from kbroker.control.store.store import Change, Deletion, Store
+from kbroker.control.store.store import Change, Deletion, Store, Stored
 from kbroker.ipc import layout
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.shared import Shared
@@ -55,7 +56,7 @@ def build(
     store = chosen.store
     store.begin_run()
     store.put_meta("cluster_id", cluster_id)
-    broker = Broker(shared, static, store, store.load(), endpoints, cluster_id, node_endpoints)
+    broker = Broker(shared, static, store, _load(store, static), endpoints, cluster_id, node_endpoints)
     for log_dir in set(broker.log_dirs) - set(log_dirs):
         broker.dir_errors.fail(log_dir, errno.ENODEV)
     _check_identities(broker, store, directory_ids)
@@ -85,6 +86,14 @@ def build(
         "" if new_run else "; took over from a control process that died",
     )
     return broker
+
+
+def _load(store: Store, static: BrokerConfig) -> Stored:
+    stored = store.load()
+    if are_on(stored.features) and (changes := one_min_isr(stored.configs, static.static)):
+        store.apply(Change(configs=changes))
+        return store.load()
+    return stored
 
 
 def _begin_epochs(broker: Broker, store: Store, step: int, kept_in: frozenset[str]) -> None:

@@ -55,7 +55,7 @@ def create(*topics: ct.CreatableTopic, validate_only: bool = False) -> ct.Create
 
 
 CONFIGS_DIFFER = frozenset({"topics.configs"})
-"""kbroker has one topic config more, and min.insync.replicas is a default (Kafka's ELR sets it for the cluster)."""
+"""kbroker has one topic config more."""
 
 CREATE_TOPICS: list[Case] = [
     case("create", K.CREATE_TOPICS, (7, 7), create(topic("one", 3), topic("two"), topic("dotted.name")),
@@ -286,6 +286,7 @@ SOME = [
     "max.message.bytes",
     "compression.type",
     "flush.ms",
+    "min.insync.replicas",
 ]
 SYNONYMS = {"include_synonyms": True}
 
@@ -295,7 +296,7 @@ CONFIGS: list[Case] = [
     case("bad topic", K.DESCRIBE_CONFIGS, (1, 4), described(TOPIC, "bad name"), same_text=True),
     case("broker keys", K.DESCRIBE_CONFIGS, (1, 4), described(
         BROKER, "1", ["log.retention.hours", "log.retention.ms", "num.partitions",
-                      "message.max.bytes", "compression.type", "log.roll.ms"], **SYNONYMS)),
+                      "message.max.bytes", "compression.type", "log.roll.ms", "min.insync.replicas"], **SYNONYMS)),
     case("other broker", K.DESCRIBE_CONFIGS, (1, 4), described(BROKER, "7"), same_text=True),
     case("no broker", K.DESCRIBE_CONFIGS, (1, 4), described(BROKER, "x"), same_text=True),
     case("loggers of none", K.DESCRIBE_CONFIGS, (1, 4), described(LOGGER, ""), same_text=True),
@@ -335,6 +336,8 @@ CONFIGS: list[Case] = [
         iac.AlterConfigsResource(TOPIC, "one", [iac.AlterableConfig("retention.ms", SET, "1")]),
         iac.AlterConfigsResource(TOPIC, "one", [iac.AlterableConfig("flush.ms", SET, "1")])]), same_text=True),
     case("set cluster", K.INCREMENTAL_ALTER_CONFIGS, (1, 1), altered(BROKER, "", ("log.retention.ms", SET, "123456"))),
+    case("replace cluster, refused", K.ALTER_CONFIGS, (0, 2), ac.AlterConfigsRequest([
+        ac.AlterConfigsResource(BROKER, "", [ac.AlterableConfig("log.retention.ms", "5")])]), same_text=True),
     case("set broker", K.INCREMENTAL_ALTER_CONFIGS, (1, 1), altered(BROKER, "1", ("log.retention.ms", SET, "654321"))),
     later("layers", K.DESCRIBE_CONFIGS, (4, 4), described(BROKER, "1", ["log.retention.ms"], **SYNONYMS)),
     later("inherited", K.DESCRIBE_CONFIGS, (4, 4), described(TOPIC, "two", ["retention.ms"], **SYNONYMS)),

@@ -49,10 +49,11 @@ def test_what_is_only_validated_changes_nothing(made: World) -> None:
 
 def test_a_broker_setting_reaches_processes_and_the_topics_that_inherit_it(made: World) -> None:
     change(made, BROKER, "", ("log.retention.ms", Op.SET, "777"))
-    assert made.worker.calls[0] == Settings({"log.retention.ms": "777"})
+    settings = {"min.insync.replicas": "1", "log.retention.ms": "777"}
+    assert made.worker.calls[0] == Settings(settings)
     told = [call.slot for call in made.worker.calls if isinstance(call, ConfigurePartition)]
     assert told == [p.slot for p in made.broker.catalogue.topics["a"].partitions]
-    assert made.network.images[-1].settings == {"log.retention.ms": "777"}
+    assert made.network.images[-1].settings == settings
     change(made, BROKER, "1", ("log.retention.ms", Op.SET, "888"))
     assert made.broker.topic_config("a").retention_ms == 888
     change(made, BROKER, "1", ("log.retention.ms", Op.DELETE, None))

@@ -121,7 +121,8 @@ def test_dynamic_broker_settings_are_in_force_again_after_a_restart(tmp_path: Pa
         asyncio.run(alter(made.broker, BROKER, "", [Alteration("log.retention.ms", 0, "777")], False))
         made.reboot()
         assert made.broker.config.log_retention_ms == 777
-        assert made.broker.full_image().settings == {"log.retention.ms": "777"}
+        settings = {"log.retention.ms": "777", "min.insync.replicas": "1"}
+        assert made.broker.full_image().settings == settings
 
 
 def test_a_log_dir_that_was_replaced_is_offline_as_long_as_it_should_hold_partitions(tmp_path: Path) -> None:

@@ -116,6 +116,10 @@ def play(
     asyncio.run(run())
 
 
+def openings(got: list[Any]) -> list[m.OpenPartition]:
+    return [body for body in got if isinstance(body, m.OpenPartition)]
+
+
 def test_it_is_ready_when_every_io_worker_has_opened_its_partitions(tmp_path: Path) -> None:
     async def scene(stage: Stage) -> None:
         await stage.worker(0)
@@ -151,9 +155,7 @@ def test_an_io_worker_that_restarts_gets_all_its_partitions_again(tmp_path: Path
         await create_topics(stage.broker, [NewTopic("a", 3)])
         first.link.close()
         second = await stage.worker(0)
-        opened = await until(
-            lambda: [b for b in second.got if isinstance(b, m.OpenPartition)][2:] and second.got
-        )
+        opened = await until(lambda: openings(second.got)[2:] and openings(second.got))
         assert sorted(body.partition for body in opened) == [0, 1, 2]
         assert not any(body.new for body in opened)  # a finished copy of a move may wait for its name
         await create_topics(stage.broker, [NewTopic("b")])
@@ -173,7 +175,7 @@ def test_the_successor_of_control_opens_what_there_is(tmp_path: Path) -> None:
     async def second(stage: Stage) -> None:
         worker = await stage.worker(0)
         await until(lambda: stage.ready)
-        assert sorted(body.partition for body in worker.got) == [0, 1]
+        assert sorted(body.partition for body in openings(worker.got)) == [0, 1]
 
     play(stage, first)
     stage.shared.processes[stage.shared.control_client, layout.PROCESS_READY] = 0

@@ -336,11 +336,8 @@ class Store:
                 )
 
     def _apply_features(self, features: dict[str, int]) -> None:
-        for name, level in features.items():
-            if level:
-                self._db.execute("INSERT OR REPLACE INTO features VALUES (?, ?)", (name, level))
-            else:
-                self._db.execute("DELETE FROM features WHERE name = ?", (name,))
+        for name, level in features.items():  # 0, too: a feature that is not here has its default
+            self._db.execute("INSERT OR REPLACE INTO features VALUES (?, ?)", (name, level))
         self._put_meta("features_epoch", int(self.meta("features_epoch", "0")) + 1)
 
     def deletions(self) -> list[Deletion]:
