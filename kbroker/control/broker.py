@@ -54,7 +54,7 @@ class Broker:
     coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
     attachments: what upper rooms keep along with this broker, by its type.
     config_listeners: told the resource (type, name) whose dynamic configs have changed.
-    deletion_listeners: told each topic that has been deleted.
+    partition_listeners: told each topic that is new or has more partitions. deletion_listeners: that has been deleted.
     block_servers: given each block of requests first; what they take of it has no call any more.
     connection_listeners: told the id of each connection that has share-fetched and is closed now.
     announcing: topics that network processes are being told of but that clients may not see yet.
@@ -107,6 +107,7 @@ class Broker:
         self.attachments: dict[type, object] = {}
         self.switching: set[int] = set()
         self.config_listeners: list[Callable[[int, str], None]] = []
+        self.partition_listeners: list[Callable[[Topic], None]] = []
         self.deletion_listeners: list[Callable[[Topic], None]] = []
         self.block_servers: list[Callable[[AsyncLink, bytearray], None]] = []
         self.connection_listeners: list[Callable[[int], None]] = []

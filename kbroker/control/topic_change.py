@@ -107,6 +107,8 @@ async def _publish(broker: Broker, topics: list[Topic]) -> None:
     for topic in topics:
         del broker.announcing[topic.name]
         broker.catalogue.put(topic)
+        for listener in broker.partition_listeners:
+            listener(topic)
 
 
 async def _undo(broker: Broker, topics: list[Topic]) -> None:

@@ -100,6 +100,7 @@ class Control:
         self._context.control_listener.setblocking(False)
         server = await loop.create_unix_server(self._new_link, sock=self._context.control_listener)
         self._runtimes = self._make_coordinators(self._broker, self._appender)
+        self._broker.partition_listeners.append(self._has_new_partitions)
         await self._until_stop(self._all_opened.wait())
         if not self._stop.is_set():
             await self._until_stop(self._load())
@@ -133,6 +134,12 @@ class Control:
         """Replay what has not been replayed of the internal topics that exist."""
         for runtime in self._runtimes:
             await runtime.load()
+
+    def _has_new_partitions(self, topic: Topic) -> None:
+        """Somebody made or grew an internal topic: its coordinator knows all of it before anyone looks for that."""
+        for runtime in self._runtimes:
+            if runtime.topic == topic.name:
+                self._background.start(runtime.load())
 
     def _heartbeat(self, loop: asyncio.AbstractEventLoop) -> None:
         line = self._context.shared.processes[self._context.process]

@@ -11,7 +11,8 @@ from typing import Any
 from kbroker.config.broker import BrokerConfig
 from kbroker.control import state
 from kbroker.control.broker import Broker
-from kbroker.control.topic_change import create_topics
+from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.topic_change import create_topics, grow_topic
 from kbroker.control.topic_plan import NewTopic
 from kbroker.control.worker import Control
 from kbroker.ipc import layout
@@ -21,6 +22,7 @@ from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.protocol.api_keys import ApiKey
 from tests.api.in_process import client_request
+from tests.control.coordinator.runtime_scene import TOPIC, Machine
 from tests.control.fakes import CLUSTER_ID, ENDPOINT, FakeWorker
 
 EPOCH = 3
@@ -100,12 +102,15 @@ async def until(condition: Callable[[], Any]) -> Any:
 
 
 def play(
-    stage: Stage, scene: Callable[[Stage], Awaitable[None]], dispatch: Any = lambda broker, client: b"answer"
+    stage: Stage,
+    scene: Callable[[Stage], Awaitable[None]],
+    dispatch: Any = lambda broker, client: b"answer",
+    coordinators: Any = lambda broker, appender: (),
 ) -> None:
     """Run control with a scene beside it, then end it by SIGTERM as the supervisor does."""
 
     async def run() -> None:
-        control = Control(stage.context(), stage.broker, dispatch, lambda broker, appender: ())
+        control = Control(stage.context(), stage.broker, dispatch, coordinators)
         running = asyncio.ensure_future(control.run())
         try:
             await asyncio.wait_for(scene(stage), 20)
@@ -210,3 +215,22 @@ def test_requests_are_answered_at_once_or_later_or_by_closing(tmp_path: Path) ->
         assert await network.link.call(client_request(ApiKey.METADATA, 0, b"")) == b"now"
 
     play(Stage(tmp_path), scene, lambda broker, client: answers[client.api_version]())
+
+
+def test_a_coordinators_topic_that_somebody_made_or_grew_is_loaded_unasked(tmp_path: Path) -> None:
+    machine = Machine()
+
+    def coordinators(broker: Broker, appender: Any) -> tuple[Runtime]:
+        runtime = Runtime(broker, appender, TOPIC, asyncio.get_running_loop())
+        runtime.attach(machine)
+        return (runtime,)
+
+    async def scene(stage: Stage) -> None:
+        await stage.worker(0)
+        await until(lambda: stage.ready)
+        await create_topics(stage.broker, [NewTopic("other", 2), NewTopic(TOPIC, 2)])
+        await until(lambda: machine.loads == [0, 1])
+        await grow_topic(stage.broker, TOPIC, 3)
+        await until(lambda: machine.loads == [0, 1, 2])
+
+    play(Stage(tmp_path), scene, coordinators=coordinators)
