@@ -1,6 +1,7 @@
 """DescribeShareGroupOffsets (key 90), v0-1: where share groups stand (KIP-932). v1 lag (KIP-1226)."""
 
 from kbroker.api.context import RequestContext
+from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.control.catalogue import Topic
 from kbroker.control.groups.service import GroupService, each
@@ -26,6 +27,7 @@ def handle(
     ctx: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
     """One answer per group; a group that there is not has no offsets."""
+    check_protocol(ctx.broker, "share")
     groups = GroupService.of(ctx.broker)
     asked = {group.group_id: group for group in request.groups}
 

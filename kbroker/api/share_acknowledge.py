@@ -4,6 +4,7 @@ v2 renewed locks (KIP-1222).
 """
 
 from kbroker.api.context import RequestContext
+from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.api.share_request import check_sender, told
 from kbroker.control.share.service import ShareService
@@ -22,6 +23,7 @@ API = Api(ApiKey.SHARE_ACKNOWLEDGE, 1, 2)
 
 async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
     """A code per partition, when what it said is written down."""
+    check_protocol(ctx.broker, "share")
     group_id, member_id = check_sender(request.group_id, request.member_id)
     service = ShareService.of(ctx.broker)
     batches = {

@@ -6,6 +6,7 @@ v2 strict record limit (KIP-1206) and renewed locks (KIP-1222); v0 was of the pr
 from collections.abc import Iterable, Mapping
 
 from kbroker.api.context import RequestContext
+from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.api.share_request import check_sender, told
 from kbroker.control.share.service import Acknowledgements, Fetched, FetchWish, ShareService
@@ -29,6 +30,7 @@ STRICT = 1
 
 async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
     """What was acquired, when there is something or time is up."""
+    check_protocol(ctx.broker, "share")
     group_id, member_id = check_sender(request.group_id, request.member_id)
     service = ShareService.of(ctx.broker)
     fetched = await service.fetch(

@@ -251,13 +251,11 @@ class BrokerConfig:
 
 
 def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
-    """node.id and broker.id stand for each other when only one is set (KafkaConfig.populateSynonyms)."""
-    pairs = dict(static)
-    if "node.id" in pairs:
-        pairs.setdefault("broker.id", pairs["node.id"])
-    elif "broker.id" in pairs:
-        pairs["node.id"] = pairs["broker.id"]
-    return pairs
+    """node.id and broker.id stand for each other when only one is set (KafkaConfig.populateSynonyms); Kafka wants one
+    of them, we have a default."""
+    ours = str(BROKER["node.id"].default)
+    node_id = static.get("node.id", static.get("broker.id", ours))
+    return {"node.id": node_id, "broker.id": node_id, **static}
 
 
 def _parse(texts: Mapping[str, str], problems: list[str]) -> dict[str, Value]:

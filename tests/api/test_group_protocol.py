@@ -10,6 +10,14 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kbroker.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+)
+from kbroker.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequestGroup as Wanted,
+)
+from kbroker.protocol.messages.share_acknowledge import ShareAcknowledgeRequest
+from kbroker.protocol.messages.share_fetch import ShareFetchRequest
 from kbroker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from kbroker.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kbroker.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
@@ -40,6 +48,23 @@ def test_a_protocol_whose_feature_is_off_is_refused(
         assert asyncio.run(ask(made.broker, beat, version, heartbeat)).error_code == OFF
         groups = asyncio.run(ask(made.broker, told, version, describe)).groups
         assert [(each.group_id, each.error_code) for each in groups] == [("g", OFF)]
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "request_"),
+    [
+        (ApiKey.SHARE_FETCH, 1, ShareFetchRequest("g", "m" * 22)),
+        (ApiKey.SHARE_ACKNOWLEDGE, 1, ShareAcknowledgeRequest("g", "m" * 22)),
+        (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, DescribeShareGroupOffsetsRequest([Wanted("g")])),
+    ],
+)
+def test_shares_are_neither_fetched_nor_told_while_their_feature_is_off(
+    tmp_path: Path, api: ApiKey, version: int, request_: object
+) -> None:
+    with world(tmp_path) as made:
+        made.broker.features["share.version"] = 0
+        answer = asyncio.run(ask(made.broker, api, version, request_))
+        assert [each.error_code for each in getattr(answer, "groups", [answer])] == [OFF]
 
 
 def test_a_protocol_that_the_settings_leave_out_is_refused(tmp_path: Path) -> None:

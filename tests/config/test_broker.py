@@ -29,6 +29,7 @@ def test_without_settings_everything_has_its_default() -> None:
 def test_node_id_and_broker_id_stand_for_each_other() -> None:
     assert BrokerConfig({"broker.id": "7"}).node_id == 7
     assert BrokerConfig({"node.id": "7"}).get_int("broker.id") == 7
+    assert BrokerConfig({}).get_int("broker.id") == BrokerConfig({}).node_id
     with pytest.raises(ConfigError, match="You must set"):
         BrokerConfig({"node.id": "1", "broker.id": "2"})
 
