@@ -81,6 +81,11 @@ class Image:
         for one in self._kernels.values():
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(one.code))
         self._engine.finalize_object()
+        for one in self._kernels.values():
+            if not self._engine.get_function_address(one.wrapper):
+                raise RuntimeError(f"the code of {one.module}.{one.name} has no {one.wrapper}")
+            if not self._engine.get_global_value_address(one.environment):
+                raise RuntimeError(f"the code of {one.module}.{one.name} has no {one.environment}")
 
     def function(self, source: Callable[..., Any]) -> Callable[..., Any] | None:
         """The compiled form of a function, None when the image has none. It takes what its signature says;

@@ -27,22 +27,23 @@ def modules() -> list[str]:
 
 
 def compiled(function: Any, signature: str) -> CompiledKernel:
-    """What numba's cache holds of a kernel of this process, for the image. Raises LookupError when it holds nothing."""
+    """What numba's cache holds of a kernel of this process, for the image; all of it from there: another process may
+    have compiled it, too, and named its symbols otherwise. Raises LookupError when it holds nothing."""
     result = next(iter(function.overloads.values()))
     cache = function._cache  # numba offers no other way to its object code
     key = cache._index_key(signature, result.target_context.codegen())
     found = cache._cache_file.load(key)
     if found is None or result.environment.consts:
         raise LookupError(f"{function.py_func.__qualname__} is not in numba's cache")
-    _, kind, (code, _) = found[0]
+    (_, kind, (code, _)), described = found[:2]
     assert kind == "object"
     source = function.py_func
     return CompiledKernel(
         source.__module__,
         source.__qualname__,
         code,
-        result.fndesc.llvm_cpython_wrapper_name,
-        result.target_context.get_env_name(result.fndesc),
+        described.llvm_cpython_wrapper_name,
+        result.target_context.get_env_name(described),
     )
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,22 @@ def test_without_an_image_that_fits_numba_is_used(tmp_path: Path, content: bytes
     if content is not None:
         Path(path).write_bytes(content)
         assert python(look, **home).split()[0] == "False"
+
+
+@pytest.mark.parametrize("field", [3, 4])
+def test_an_image_whose_code_lacks_a_name_is_not_used(tmp_path: Path, field: int) -> None:
+    if not image.path().exists():
+        pytest.skip("`make kernels` writes it")
+    kernels = pickle.loads(image.path().read_bytes())
+    look = "from kbroker.kernels import image; print(image.use(), image.path())"
+    home = {"XDG_CACHE_HOME": str(tmp_path)}
+    path = Path(python(look, **home).split()[1])
+    path.write_bytes(pickle.dumps(kernels))
+    assert python(look, **home).split()[0] == "True"
+    renamed = list(kernels[-1])
+    renamed[field] += "x"
+    path.write_bytes(pickle.dumps([*kernels[:-1], tuple(renamed)]))
+    assert python(look, **home).split()[0] == "False"
 
 
 def test_whatever_a_kernel_takes_from_another_module_makes_the_image_stale_when_it_changes() -> None:
