@@ -60,17 +60,18 @@ class CarefulWorker(WorkerDouble):
 
 
 class CarefulControl(ControlDouble):
-    """Answers VerifyTransaction with `codes` by partition, once `go` is set."""
+    """Answers VerifyTransaction with `codes` by partition, once `go` is set. heard: it has been asked."""
 
     def prepare(self) -> "CarefulControl":
         self.asked: list[VerifyTransaction] = []
         self.codes: dict[int, tuple[int, str | None]] = {}
-        self.go = threading.Event()
+        self.heard, self.go = threading.Event(), threading.Event()
         self.go.set()
         return self
 
     def verify(self, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
         self.asked.append(asked)
+        self.heard.set()
         assert self.go.wait(10)
         return tuple(self.codes.get(index, (0, None)) for _, index in asked.partitions)
 
@@ -190,7 +191,7 @@ def test_control_that_restarts_is_asked_again(scene: Scene) -> None:
     scene.control.go.clear()
     with closing(scene.node.connect()) as link:
         link.sendall(frame(12, 0))
-        scene.appended(1)
+        assert scene.control.heard.wait(10)
         scene.control.drop()
         scene.control.go.set()
         (answer,) = answers(read_frame(link), 12)
