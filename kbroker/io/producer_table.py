@@ -120,7 +120,7 @@ class ProducerTable:
             self._claimed += 1
             self._moved()
         row = self.rows[found]
-        first_offset = max(int(row[kernel.TXN_FIRST_OFFSET]), -1)
+        first_offset = _open_since(int(row[kernel.TXN_FIRST_OFFSET]))
         if epoch != row[kernel.EPOCH]:
             row[kernel.EPOCH] = epoch
             row[kernel.BATCH_COUNT] = 0
@@ -160,6 +160,11 @@ class ProducerTable:
         return int(np.count_nonzero(idle))
 
 
+def _open_since(word: int) -> int:
+    """First offset of the open transaction, as everyone else is told it: -1 for none, however the last one ended."""
+    return max(word, -1)
+
+
 def _entry(row: NDArray[np.int64]) -> ProducerEntry:
     words = row.tolist()
     batches = []
@@ -171,7 +176,7 @@ def _entry(row: NDArray[np.int64]) -> ProducerEntry:
         producer_epoch=words[kernel.EPOCH],
         coordinator_epoch=words[kernel.COORDINATOR_EPOCH],
         last_timestamp=words[kernel.LAST_TIMESTAMP],
-        current_txn_first_offset=max(words[kernel.TXN_FIRST_OFFSET], -1),
+        current_txn_first_offset=_open_since(words[kernel.TXN_FIRST_OFFSET]),
         batches=tuple(batches),
     )
 
@@ -185,5 +190,5 @@ def _state(words: list[int]) -> ProducerState:
         words[last] if batches else kernel.NO_SEQUENCE,
         words[kernel.LAST_TIMESTAMP],
         words[kernel.COORDINATOR_EPOCH],
-        words[kernel.TXN_FIRST_OFFSET],
+        _open_since(words[kernel.TXN_FIRST_OFFSET]),
     )

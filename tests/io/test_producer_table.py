@@ -1,6 +1,7 @@
 """The table of producers tells what it holds, however often it was asked between changes."""
 
 import random
+from dataclasses import replace
 
 from kbroker.io.producer_entry import BatchMetadata, ProducerEntry
 from kbroker.io.producer_table import ProducerTable
@@ -79,3 +80,13 @@ def test_what_a_producer_has_done_since_it_was_listed_is_told() -> None:
     assert table.states(0) == table.states(0)
     table.rows[kernel.find(table.rows, 0, 2), kernel.LAST_TIMESTAMP] = 5000
     assert [each.last_timestamp == 5000 for each in table.states(0)] == [False, True]
+
+
+def test_no_transaction_is_open_behind_its_end() -> None:
+    table = ProducerTable()
+    table.put(0, replace(entry(1, random.Random(1)), current_txn_first_offset=40))
+    assert [each.current_txn_start_offset for each in table.states(0)] == [40]
+    assert table.end_transaction(0, 1, 3, 0, 5000, end=44) == 40
+    assert [each.current_txn_start_offset for each in table.states(0)] == [-1]
+    assert [each.current_txn_first_offset for each in table.entries(0)] == [-1]
+    assert table.end_transaction(0, 1, 3, 0, 5000, end=45) == -1
