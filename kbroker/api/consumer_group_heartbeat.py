@@ -3,7 +3,7 @@
 v1 the client makes its member id (KIP-1082), regular expressions. Offered with the feature group.version 1.
 """
 
-from collections.abc import Awaitable
+from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
@@ -20,18 +20,20 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
 API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1)
 
 
-def handle(
-    ctx: RequestContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
     """The member's epoch and, when it changed, its assignment."""
     check_protocol(ctx.broker, "consumer")
     service = GroupService.of(ctx.broker)
     who = caller(ctx)
-    response: ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse] = service.ask(
+    response = service.ask(
         request.group_id,
         lambda now_ms: service.shard.consumer_heartbeat(who, request, now_ms),
         by_records=True,
     )
+    if isinstance(
+        response, ConsumerGroupHeartbeatResponse
+    ):  # at once: nothing else of the group is under way
+        service.lane.learn_consumer_heartbeat(ctx.client, request, response)
     return response
 
 

@@ -1,6 +1,6 @@
 """ShareGroupHeartbeat (key 76), v1: join, take part in and leave a share group (KIP-932)."""
 
-from collections.abc import Awaitable
+from typing import Any
 
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
@@ -17,17 +17,12 @@ from kbroker.protocol.messages.share_group_heartbeat import (
 API = Api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1)
 
 
-def handle(
-    ctx: RequestContext, request: ShareGroupHeartbeatRequest
-) -> ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse]:
+def handle(ctx: RequestContext, request: ShareGroupHeartbeatRequest) -> Any:
     """The member's epoch and, when it changed, its assignment."""
     check_protocol(ctx.broker, "share")
     service = GroupService.of(ctx.broker)
     who = caller(ctx)
-    response: ShareGroupHeartbeatResponse | Awaitable[ShareGroupHeartbeatResponse] = service.ask(
-        request.group_id, lambda now_ms: service.shard.share_heartbeat(who, request, now_ms)
-    )
-    return response
+    return service.ask(request.group_id, lambda now_ms: service.shard.share_heartbeat(who, request, now_ms))
 
 
 def refuse(

@@ -15,6 +15,7 @@ from kbroker.control.commit_layout import (
     BA_COMMITS,
     BA_PARTITION,
     BATCH_WORDS,
+    CLIENT_ID_AT,
     CM_ANSWER_ROOM,
     CM_ANSWERS,
     CM_BATCHES,
@@ -28,6 +29,7 @@ from kbroker.control.commit_layout import (
     CM_NOW_MONOTONIC,
     CM_PASSES,
     CM_PLAIN,
+    CM_PLAIN_CONSUMER_COUNT,
     CM_PLAIN_COUNT,
     CM_PLAIN_ROOM,
     CM_PLAIN_USED,
@@ -49,6 +51,7 @@ from kbroker.control.commit_layout import (
     CO_MESSAGE,
     CO_NEXT,
     COMMIT_WORDS,
+    CONSUMER_HEARTBEAT,
     EN_LEADER_EPOCH,
     EN_METADATA,
     EN_METADATA_BYTES,
@@ -60,11 +63,14 @@ from kbroker.control.commit_layout import (
     FLEXIBLE_HEARTBEAT,
     HEAD_BYTES,
     HEARTBEAT,
+    LAST_CONSUMER_HEARTBEAT,
     LAST_HEARTBEAT,
     PA_ANSWER,
     PA_ANSWER_BYTES,
     PA_GROUP,
     PA_PARTITION,
+    PA_PEER,
+    PA_PEER_BYTES,
     PA_TOUCHED_MS,
     PASS_WORDS,
     RO_KEY,
@@ -79,6 +85,7 @@ from kbroker.control.commit_layout import (
 from kbroker.control.commit_parse_kernel import take
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import (
     copy,
     load_i16_be,
@@ -204,18 +211,30 @@ def _beat(cm: int, message: int) -> None:
     """Answer a heartbeat that passes: nothing of it is written."""
     frame = message + HEAD_BYTES + ((load_i32(message + 16) + 7) & ~7)
     end = frame + load_i32(message + 20)
-    if end - frame < 10 or load_i16_be(frame) != HEARTBEAT:
+    if end - frame < 10:
         return
+    api = load_i16_be(frame)
     version = load_i16_be(frame + 2)
-    if version < 0 or version > LAST_HEARTBEAT:
+    if version < 0:
         return
-    body = skip_request_header(frame, end, version >= FLEXIBLE_HEARTBEAT)
-    if body < 0:
+    if api == HEARTBEAT and version <= LAST_HEARTBEAT:
+        start = skip_request_header(frame, end, version >= FLEXIBLE_HEARTBEAT)
+    elif api == CONSUMER_HEARTBEAT and version <= LAST_CONSUMER_HEARTBEAT:
+        start = frame + CLIENT_ID_AT
+    else:
         return
-    number = find_pass(cm, HEARTBEAT << 8 | version, body, end - body)
+    if start < 0:
+        return
+    number = find_pass(cm, api << 8 | version, start, end - start)
     if number < 0:
         return
     row = get(cm, CM_PASSES) + number * PASS_WORDS * 8
+    peer_bytes = get(row, PA_PEER_BYTES)
+    if peer_bytes > 0 and (
+        peer_bytes != load_i32(message + 16)
+        or memcmp(get(row, PA_PEER), message + HEAD_BYTES, peer_bytes) != 0
+    ):
+        return
     size = 8 + get(row, PA_ANSWER_BYTES)
     used = get(cm, CM_PLAIN_USED)
     if used + HEAD_BYTES + size + 8 > get(cm, CM_PLAIN_ROOM):
@@ -226,7 +245,8 @@ def _beat(cm: int, message: int) -> None:
     copy(answer + 8, get(row, PA_ANSWER), get(row, PA_ANSWER_BYTES))
     out = get(cm, CM_PLAIN) + used
     put(cm, CM_PLAIN_USED, used + _write_answer(message, out, answer, size) - out)
-    put(cm, CM_PLAIN_COUNT, get(cm, CM_PLAIN_COUNT) + 1)
+    counter = CM_PLAIN_COUNT if api == HEARTBEAT else CM_PLAIN_CONSUMER_COUNT
+    put(cm, counter, get(cm, counter) + 1)
     store_i64(message + 8, 0)
     _touch(cm, number)
 
@@ -271,6 +291,7 @@ def take_commits(cm: int, block: int, length: int) -> int:
     """Take what passes of a block of requests; the number of batches to write. What is taken has no call any more."""
     put(cm, CM_PLAIN_USED, 0)
     put(cm, CM_PLAIN_COUNT, 0)
+    put(cm, CM_PLAIN_CONSUMER_COUNT, 0)
     position = 0
     commits = 0
     entries = 0

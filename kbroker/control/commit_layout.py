@@ -5,7 +5,7 @@ All are private to control and made by `groups/commit_lane.py`. A *pass* is the 
 """
 
 # --- context: addresses and sizes of the tables ----------------------------------------------------------------
-CONTEXT_WORDS = 32
+CONTEXT_WORDS = 40
 CM_PASSES = 0
 CM_PASS_INDEX = 1  # open addressing: number + 1, 0 free; dead rows stay in it until it is made anew
 CM_PASS_MASK = 2
@@ -37,19 +37,22 @@ CM_NOW_MONOTONIC = 27
 CM_PLAIN = 28  # answers that wait for no append
 CM_PLAIN_ROOM = 29
 CM_PLAIN_USED = 30
-CM_PLAIN_COUNT = 31
+CM_PLAIN_COUNT = 31  # of classic groups; of consumer groups:
+CM_PLAIN_CONSUMER_COUNT = 32
 
 PASS_WORDS = 12
 PA_LIVE = 0
 PA_HASH = 1
 PA_KIND = 2  # API key << 8 | version
-PA_PREFIX = 3  # address of the beginning of the body; of all of it for a heartbeat
+PA_PREFIX = 3  # address of the beginning of the body; of all of it for a heartbeat, of a consumer group with client id
 PA_PREFIX_BYTES = 4
 PA_GROUP = 5  # number of its counter in CM_IN_FLIGHT
 PA_PARTITION = 6  # of __consumer_offsets
 PA_TOUCHED_MS = 7  # last use, 0 when its timer knows
 PA_ANSWER = 8  # to a heartbeat: address of what follows the correlation id
 PA_ANSWER_BYTES = 9
+PA_PEER = 10  # address of the peer as it stands in the block, whose alone the answer is; none: anybody's
+PA_PEER_BYTES = 11
 
 ROW_WORDS = 48
 RO_LIVE = 0
@@ -96,6 +99,9 @@ HEAD_BYTES = 24  # of a message, see ipc/block.py
 HEARTBEAT = 12
 FLEXIBLE_HEARTBEAT = 4
 LAST_HEARTBEAT = 4
+CONSUMER_HEARTBEAT = 68
+LAST_CONSUMER_HEARTBEAT = 1
+CLIENT_ID_AT = 8  # of a frame without its size
 OFFSET_COMMIT = 8
 FIRST_VERSION = 2
 LAST_VERSION = 10

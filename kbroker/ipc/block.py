@@ -46,6 +46,18 @@ def pack_peer(peer: Peer) -> bytes:
     return pickle.dumps(tuple(peer), protocol=5)
 
 
+def peer_of(client: ClientRequest) -> Peer:
+    """The peer of a request."""
+    return Peer(
+        client.connection_id,
+        client.listener,
+        client.client_host,
+        client.client_port,
+        client.principal,
+        client.site,
+    )
+
+
 @lru_cache(PEERS)
 def _peer(packed: bytes) -> Peer:
     return Peer._make(pickle.loads(packed))

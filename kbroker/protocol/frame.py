@@ -15,7 +15,9 @@ from kbroker.protocol.messages.index import APIS
 from kbroker.protocol.schema import ProtocolError, Struct
 
 SIZE: Final = struct.Struct(">i")
-_FIXED: Final = struct.Struct(">hhih")
+_FIXED: Final = struct.Struct(">hhi")
+_LENGTH: Final = struct.Struct(">h")
+_FIXED_AND_LENGTH: Final = struct.Struct(">hhih")
 _RESPONSE_V0: Final = struct.Struct(">ii")
 _RESPONSE_V1: Final = struct.Struct(">iix")
 _FLEXIBLE_FROM: Final = {key: 32767 if api.flexible is None else api.flexible for key, api in APIS.items()}
@@ -42,10 +44,10 @@ def response_header_version(api_key: int, version: int) -> int:
 def parse_request(frame: bytes | memoryview, offset: int = 0) -> tuple[RequestHeader, int]:
     """The header at `offset` (after the size) and where the body starts. ProtocolError for an unknown key."""
     try:
-        api_key, version, correlation_id, length = _FIXED.unpack_from(frame, offset)
+        api_key, version, correlation_id, length = _FIXED_AND_LENGTH.unpack_from(frame, offset)
         if api_key not in _FLEXIBLE_FROM:
             raise ProtocolError(f"request header: there is no API with key {api_key}")
-        pos = offset + _FIXED.size
+        pos = offset + _FIXED_AND_LENGTH.size
         client_id = None
         if length >= 0:
             end = pos + length
@@ -73,14 +75,19 @@ def _skip_tags(frame: bytes | memoryview, pos: int) -> int:
     return pos
 
 
+def client_id_bytes(client_id: str | None) -> bytes:
+    """A client id as it stands in a request header."""
+    text = b"" if client_id is None else client_id.encode()
+    return _LENGTH.pack(-1 if client_id is None else len(text)) + text
+
+
 def encode_request(
     api_key: int, version: int, correlation_id: int, client_id: str | None, request: Struct
 ) -> bytes:
     """A whole request frame with its size, as a client sends it."""
-    text = b"" if client_id is None else client_id.encode()
     out = bytearray(SIZE.size)
-    out += _FIXED.pack(api_key, version, correlation_id, -1 if client_id is None else len(text))
-    out += text
+    out += _FIXED.pack(api_key, version, correlation_id)
+    out += client_id_bytes(client_id)
     if flexible(api_key, version):
         out.append(0)
     encode_into(out, request, version)

@@ -1,4 +1,4 @@
-"""The commit lane: OffsetCommit and Heartbeat of members whose last one was in order, served by compiled code.
+"""The commit lane: OffsetCommit and heartbeats of members whose last one was in order, served by compiled code.
 
 Runs in: control. Owner: the GroupService. What the shard has once decided holds as long as nothing else happens to the
 group, its topics and its offsets: the lane keeps that as a *pass* and answers the next commits by it. Every other
@@ -23,22 +23,26 @@ from kbroker.control.broker import Broker
 from kbroker.control.commit_kernel import apply_entries, end_commits, list_batch, take_commits
 from kbroker.control.coordinator.append_error import coordinator_error
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.groups.commit_passes import CommitPasses
+from kbroker.control.groups.commit_passes import CommitPasses, Entitled
 from kbroker.control.groups.offset_commit import refused
 from kbroker.control.groups.offset_record import encode_offset_key
 from kbroker.control.groups.shard import GroupShard
-from kbroker.ipc.block import answers, client_request, pack_answer, request_at
+from kbroker.ipc.block import answers, client_request, pack_answer, pack_peer, peer_of, request_at
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import ClientRequest
 from kbroker.metrics.slots import bind
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import KafkaError
-from kbroker.protocol.frame import encode_response
+from kbroker.protocol.frame import client_id_bytes, encode_response
+from kbroker.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.records import read_all
-from kbroker.protocol.schema import ZERO_UUID
+from kbroker.protocol.schema import ZERO_UUID, Struct
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +54,16 @@ ANSWER_BYTES: Final = 4 << 20
 RECORD_BYTES: Final = 16 << 20
 PLAIN_BYTES: Final = 1 << 20
 NO_ERROR: Final = bind("kbroker_request_errors_total", api=int(ApiKey.OFFSET_COMMIT), error="NONE")
-BEATEN: Final = bind("kbroker_request_errors_total", api=int(ApiKey.HEARTBEAT), error="NONE")
 ANSWERING: Final = f"answering-{int(ApiKey.OFFSET_COMMIT)}"
-BEATING: Final = f"answering-{int(ApiKey.HEARTBEAT)}"
+BEATS: Final = tuple(
+    (count, bind("kbroker_request_errors_total", api=int(api), error="NONE"), f"answering-{int(api)}")
+    for count, api in (
+        (cl.CM_PLAIN_COUNT, ApiKey.HEARTBEAT),
+        (cl.CM_PLAIN_CONSUMER_COUNT, ApiKey.CONSUMER_GROUP_HEARTBEAT),
+    )
+)
+"""Heartbeats: where they are counted in a block and in all, and their crash point."""
+NO_TAGS: Final = b"\0"
 
 
 @dataclass(slots=True)
@@ -82,7 +93,7 @@ class CommitLane:
         self._passes = CommitPasses(self._rows.words, self._rows.address, runtime.put_off)
         self._waiting: dict[str, list[Callable[[], None]]] = {}
         self._under_way = 0
-        self._version = -1
+        self._version = (-1, -1)
         self._commits: Words = np.zeros((COMMITS, cl.COMMIT_WORDS), np.int64)
         self._batches: Words = np.zeros((COMMITS, cl.BATCH_WORDS), np.int64)
         self._entries: Words = np.zeros((ENTRIES, cl.ENTRY_WORDS), np.int64)
@@ -139,18 +150,43 @@ class CommitLane:
         """A heartbeat has been answered by the machine, with no other operation of its group under way."""
         entitled = self._shard.heartbeats_alike(request, answer)
         if entitled is not None:
-            self._look_at_topics()
-            frame = encode_response(client.api_key, client.api_version, 0, answer)
-            self._passes.enter_heartbeat(
-                request.group_id, client.api_version, client.body, entitled, frame[8:]
+            self._enter_heartbeat(client, request.group_id, client.body, entitled, answer)
+
+    def learn_consumer_heartbeat(
+        self,
+        client: ClientRequest,
+        request: ConsumerGroupHeartbeatRequest,
+        answer: ConsumerGroupHeartbeatResponse,
+    ) -> None:
+        """As `learn_heartbeat`. A member's client id and host are the group's to know, so it is this client's alone."""
+        entitled = self._shard.consumer_heartbeats_alike(request, answer)
+        if entitled is not None:
+            asked = client_id_bytes(client.client_id) + NO_TAGS + client.body
+            self._enter_heartbeat(
+                client, request.group_id, asked, entitled, answer, pack_peer(peer_of(client))
             )
 
+    def _enter_heartbeat(
+        self,
+        client: ClientRequest,
+        group_id: str,
+        asked: bytes,
+        entitled: Entitled,
+        answer: Struct,
+        peer: bytes = b"",
+    ) -> None:
+        self._look_at_topics()
+        frame = encode_response(client.api_key, client.api_version, 0, answer)
+        kind = client.api_key << 8 | client.api_version
+        self._passes.enter_heartbeat(group_id, kind, asked, entitled, frame[8:], peer)
+
     def _look_at_topics(self) -> None:
-        """Topics that are new, gone or of another size may change any verdict."""
+        """Topics that are new, gone or of another size may change any verdict, and so may features."""
         catalogue = self._broker.catalogue
-        if self._version == catalogue.version:
+        version = catalogue.version, self._broker.features_epoch
+        if self._version == version:
             return
-        self._version = catalogue.version
+        self._version = version
         self._passes.forget_all()
         topic = catalogue.get(self._shard.topic)
         count = 0 if topic is None else len(topic.partitions)
@@ -184,8 +220,10 @@ class CommitLane:
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
         count = take_commits(self._rows.address, address, len(block))
         if used := int(words[cl.CM_PLAIN_USED]):
-            crash_point.reach(BEATING)
-            self._broker.metrics.words[BEATEN] += int(words[cl.CM_PLAIN_COUNT])
+            for counted, beaten, beating in BEATS:
+                if words[counted]:
+                    crash_point.reach(beating)
+                    self._broker.metrics.words[beaten] += int(words[counted])
             link.answer(self._plain[:used].tobytes())
         for number, row in enumerate(self._batches[:count].tolist()):
             self._write(link, block, number, row, now_ms)

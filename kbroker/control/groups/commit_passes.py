@@ -67,14 +67,25 @@ class CommitPasses:
             self._enter(group_id, cl.OFFSET_COMMIT << 8 | version, body[:length], entitled, partition)
 
     def enter_heartbeat(
-        self, group_id: str, version: int, body: bytes, entitled: Entitled, answer: bytes
+        self, group_id: str, kind: int, asked: bytes, entitled: Entitled, answer: bytes, peer: bytes = b""
     ) -> None:
-        """From now on this heartbeat has this answer; it begins behind the correlation id."""
-        if len(answer) <= MOST_ANSWER_BYTES:
-            self._enter(group_id, cl.HEARTBEAT << 8 | version, body, entitled, 0, answer)
+        """From now on this heartbeat (of this peer, if one is given) has this answer; it begins behind the correlation
+        id."""
+        if len(answer) > MOST_ANSWER_BYTES:
+            return
+        if (kind, asked) in self._numbers:  # somebody else's: it came to the machine
+            self.forget(group_id)
+        self._enter(group_id, kind, asked, entitled, 0, answer, peer)
 
     def _enter(
-        self, group_id: str, kind: int, prefix: bytes, entitled: Entitled, partition: int, answer: bytes = b""
+        self,
+        group_id: str,
+        kind: int,
+        prefix: bytes,
+        entitled: Entitled,
+        partition: int,
+        answer: bytes = b"",
+        peer: bytes = b"",
     ) -> None:
         key = (kind, prefix)
         if key in self._numbers:
@@ -82,7 +93,7 @@ class CommitPasses:
         if (not self._free or self._indexed >= len(self._table)) and not self._make_room():
             return
         number = self._free.pop()
-        content = np.frombuffer(prefix + answer, np.uint8)
+        content = np.frombuffer(prefix + answer + peer, np.uint8)
         row = self._table[number]
         row[:] = 0
         row[cl.PA_KIND] = kind
@@ -92,6 +103,8 @@ class CommitPasses:
         row[cl.PA_PARTITION] = partition
         row[cl.PA_ANSWER] = content.ctypes.data + len(prefix)
         row[cl.PA_ANSWER_BYTES] = len(answer)
+        row[cl.PA_PEER] = content.ctypes.data + len(prefix) + len(answer)
+        row[cl.PA_PEER_BYTES] = len(peer)
         enter_pass(self._address, number)
         self._indexed += 1
         self._contents[number] = content

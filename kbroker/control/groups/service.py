@@ -137,6 +137,7 @@ class GroupService:
         if kind == GROUP:
             own = within_bounds(self._broker.override(GROUP, name), self._broker.config)
             self.shard.table.overrides.put(name, own)
+            self.lane.forget(name)
 
 
 def each(

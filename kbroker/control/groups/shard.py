@@ -37,7 +37,10 @@ from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import TopicView
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
-from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kbroker.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kbroker.protocol.messages.describe_groups import DescribedGroup
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -172,6 +175,12 @@ class GroupShard:
     ) -> Outcome:
         """Response: ConsumerGroupHeartbeatResponse."""
         return self._consumer.heartbeat(caller, request, now_ms)
+
+    def consumer_heartbeats_alike(
+        self, request: ConsumerGroupHeartbeatRequest, answer: ConsumerGroupHeartbeatResponse
+    ) -> Entitled | None:
+        """Whether this heartbeat has this answer until the next other operation of its group."""
+        return self._consumer.heartbeats_alike(request, answer)
 
     def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
         return describe_consumer_group(self.table, group_id)

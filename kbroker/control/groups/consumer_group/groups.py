@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from kbroker.control.groups.commit_passes import Entitled
 from kbroker.control.groups.consumer_group.classic_members import ClassicMembers
 from kbroker.control.groups.consumer_group.fencing import Fencing
 from kbroker.control.groups.consumer_group.heartbeat import ConsumerHeartbeat
@@ -12,6 +13,10 @@ from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.group_replay import GroupReplay
 from kbroker.control.groups.rebalance import Rebalance
 from kbroker.control.groups.table import GroupTable
+from kbroker.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 
 
 class ConsumerGroups:
@@ -26,6 +31,25 @@ class ConsumerGroups:
         self.heartbeat = ConsumerHeartbeat(table, self._progress, fencing, migration).heartbeat
         self.classic = ClassicMembers(table, self._progress, fencing, migration)
         ConsumerReplay(table, replay)
+
+    def heartbeats_alike(
+        self, request: ConsumerGroupHeartbeatRequest, answer: ConsumerGroupHeartbeatResponse
+    ) -> Entitled | None:
+        """Whether this heartbeat has this answer until the next other operation of its group: the member has what it
+        shall have, and nothing of the group waits for a time to come (an assignment, another look at expressions)."""
+        group = self._table.groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup) or answer.error_code or answer.assignment is not None:
+            return None
+        member = group.members.get(request.member_id)
+        if member is None or request.member_epoch != member.member_epoch or member.uses_classic:
+            return None
+        if group.assignment_epoch < group.group_epoch or not member.is_reconciled_to(group.assignment_epoch):
+            return None
+        if group.topics_seen != self._table.topics.version or any(
+            each.regex for each in group.members.values()
+        ):
+            return None
+        return Entitled(*self._progress.timers.session_of(group.group_id, member.member_id))
 
     def loaded(self, group: ConsumerGroup) -> None:
         """After a restart: sessions start, expressions are matched against the topics of this process."""

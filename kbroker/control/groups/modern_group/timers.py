@@ -35,11 +35,15 @@ class MemberTimers(Generic[G]):
 
     def session(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
         """The member has been heard of. timeout_ms: its own, where it has one."""
-        if timeout_ms is None:
-            name = f"{self._kind.TYPE}.session.timeout.ms"
-            timeout_ms = self._table.overrides.number(group_id, name, self._session_timeout_ms)
+        timer, own_ms = self.session_of(group_id, member_id)
         expired = self.fence(group_id, member_id, "its session expired")
-        self._table.timers.schedule(_session(group_id, member_id), timeout_ms, group_id, expired)
+        self._table.timers.schedule(timer, own_ms if timeout_ms is None else timeout_ms, group_id, expired)
+
+    def session_of(self, group_id: str, member_id: str) -> tuple[str, int]:
+        """The timer of a member's session, and for how long one is."""
+        name = f"{self._kind.TYPE}.session.timeout.ms"
+        timeout_ms = self._table.overrides.number(group_id, name, self._session_timeout_ms)
+        return _session(group_id, member_id), timeout_ms
 
     def revocation(self, group_id: str, member: ModernMember, timeout_ms: int) -> None:
         """The member must give up partitions or tasks, and so reach another epoch, in time."""
