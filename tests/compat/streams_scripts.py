@@ -213,14 +213,17 @@ def back_to_classic(talk: Talk) -> None:
     group = talk.group()
     one = Member(talk, group, "A" * 22, "p1")
     one.beat("joins")
+    time.sleep(CREATED_S)
     commit(talk, "commits", group, f"{talk.prefix}-lines", one.name, one.epoch)
     one.leave("leaves")
     talk.ask("classic join of an unknown member", ApiKey.JOIN_GROUP, 9, join_request(group, "who"))
     talk.ask("classic join", ApiKey.JOIN_GROUP, 9, join_request(group))
     talk.ask("classic describe", ApiKey.DESCRIBE_GROUPS, 6, DescribeGroupsRequest([group]))
     describe(talk, "gone", group)
-    Member(talk, group, "B" * 22, "p1").beat("joins again")
+    other = Member(talk, group, "B" * 22, "p1")
+    other.beat("joins again")
     describe(talk, "there again", group)
+    other.leave("leaves again")
 
 
 SCRIPTS: dict[str, Callable[[Talk], None]] = {
