@@ -141,7 +141,7 @@ def parse_uuid(text: str) -> bytes:
 
 
 def _text(path: str) -> str:
-    """A small file in three calls of the system: thousands are read at a start."""
+    """A small file in three calls of the system: thousands are read at a start. Raises CorruptCheckpoint, OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = [os.read(fd, PIECE)]
@@ -149,7 +149,10 @@ def _text(path: str) -> str:
             parts.append(os.read(fd, PIECE))
     finally:
         os.close(fd)
-    return b"".join(parts).decode()
+    try:
+        return b"".join(parts).decode()
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpoint(f"{path}: {error}") from error
 
 
 def _read(path: str, width: int) -> Rows:

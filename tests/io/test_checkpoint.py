@@ -26,11 +26,20 @@ def test_a_missing_or_unfinished_file_is_empty(tmp_path: Path, content: str | No
 
 
 @pytest.mark.parametrize(
-    "content", ["1\n0\n", "0\n2\na 0 1\n", "0\n1\na 0\n", "0\n1\na x 1\n", "0\nx\n", "x\n0\n"]
+    "content",
+    [
+        b"1\n0\n",
+        b"0\n2\na 0 1\n",
+        b"0\n1\na 0\n",
+        b"0\n1\na x 1\n",
+        b"0\nx\n",
+        b"x\n0\n",
+        b"0\n1\n\xe1 0 1\n",
+    ],
 )
-def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "c"
-    path.write_text(content)
+    path.write_bytes(content)
     with pytest.raises(CorruptCheckpoint, match="/c: "):
         checkpoint.read_offsets(str(path))
 
@@ -52,9 +61,10 @@ def test_updates_keep_the_entries_of_others(tmp_path: Path) -> None:
     assert checkpoint.read_offsets(path) == {("t", 1): 19, ("t", 2): 19, ("t", 3): 19, ("u", 0): 5}
 
 
-def test_an_update_replaces_a_damaged_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"broken", b"0\n1\n\xe1 0 1\n"])
+def test_an_update_replaces_a_damaged_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "c"
-    path.write_text("broken")
+    path.write_bytes(content)
     checkpoint.update_offsets(str(path), {("t", 0): 1})
     assert checkpoint.read_offsets(str(path)) == {("t", 0): 1}
 
