@@ -43,8 +43,11 @@ def handle(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     service = TransactionService.of(ctx.broker)
     producer = request.v3_and_below_producer_id, request.v3_and_below_producer_epoch
-    add = service.addition(transactional_id, *producer, partitions, TV_0)
-    return then(service.ask(transactional_id, add), partial(_whole, request, ctx.version))
+    answer = service.ask(
+        transactional_id,
+        lambda now_ms: service.shard.add_partitions(transactional_id, *producer, partitions, TV_0, now_ms),
+    )
+    return then(answer, partial(_whole, request, ctx.version))
 
 
 def _whole(request: AddPartitionsToTxnRequest, version: int, code: ErrorCode) -> AddPartitionsToTxnResponse:

@@ -19,9 +19,8 @@ class ProducerTable:
         self._claimed = (
             0  # rows that are not empty, or more: deleted ones that were claimed again count twice
         )
-        self._by_slot: tuple[NDArray[np.int64], NDArray[np.int64]] | None = (
-            None  # keys, their rows: see `states`
-        )
+        # keys and their rows, and whether they were asked for since a row came or went: see `states`
+        self._by_slot: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         self._asked = False
 
     @property

@@ -4,6 +4,7 @@ import struct
 
 import cramjam
 import lz4.frame
+from hypothesis import strategies as st
 
 from kbroker.kernels.crc32c import crc32c
 from kbroker.protocol import batch_layout as rb
@@ -15,6 +16,17 @@ from tests.net.produce_cases import resealed
 from tests.net.requests import now_ms
 
 CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
+RECORDS = st.lists(
+    st.tuples(
+        st.none() | st.binary(max_size=40),
+        st.none() | st.binary(max_size=300),
+        st.lists(st.tuples(st.text(max_size=9), st.none() | st.binary(max_size=9)), max_size=3),
+        st.integers(-1, 1 << 45),
+    ),
+    min_size=1,
+    max_size=8,
+)
+"""What `build_batch` takes: any few records."""
 LINKED = 0x20
 """Bit of an lz4 frame's flags: its blocks are independent."""
 

@@ -16,20 +16,10 @@ from kbroker.net.record_walk import Demands, Found, walk
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec, compress
 from kbroker.protocol.records import build_batch, read_batches
-from tests.net.compressed_cases import alike, others, with_body
+from tests.net.compressed_cases import RECORDS, alike, others, with_body
 
 FAR = 1 << 62
 CODECS = (Codec.LZ4, Codec.SNAPPY)
-RECORDS = st.lists(
-    st.tuples(
-        st.none() | st.binary(max_size=40),
-        st.none() | st.binary(max_size=300),
-        st.lists(st.tuples(st.text(max_size=9), st.none() | st.binary(max_size=9)), max_size=3),
-        st.integers(-1, 1 << 45),
-    ),
-    min_size=1,
-    max_size=8,
-)
 
 
 @numba.njit  # type: ignore[untyped-decorator]

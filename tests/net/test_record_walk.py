@@ -15,19 +15,9 @@ from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import build_batch, read_batches, read_records
 from kbroker.protocol.schema import ProtocolError
-from tests.net.compressed_cases import CODECS, alike, with_body
+from tests.net.compressed_cases import CODECS, RECORDS, alike, with_body
 
 ANY_TIME = Demands(-(1 << 62), 1 << 62, need_keys=False, ordered=True, sized=False)
-RECORDS = st.lists(
-    st.tuples(
-        st.none() | st.binary(max_size=40),
-        st.none() | st.binary(max_size=300),
-        st.lists(st.tuples(st.text(max_size=9), st.none() | st.binary(max_size=9)), max_size=3),
-        st.integers(-1, 1 << 45),
-    ),
-    min_size=1,
-    max_size=8,
-)
 
 
 def found(data: bytes, demands: Demands = ANY_TIME, piece_bytes: int = 1 << 20) -> Found:

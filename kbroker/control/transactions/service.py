@@ -138,25 +138,16 @@ class TransactionService:
         """Add partitions to a transaction."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
-        add = self.addition(transactional_id, producer_id, producer_epoch, partitions, client_version)
         try:
-            code: ErrorCode = await self.run(transactional_id, add)
+            code: ErrorCode = await self.run(
+                transactional_id,
+                lambda now_ms: self.shard.add_partitions(
+                    transactional_id, producer_id, producer_epoch, partitions, client_version, now_ms
+                ),
+            )
         except KafkaError as error:
             return error.code
         return code
-
-    def addition(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partitions: frozenset[TopicPartition],
-        client_version: int,
-    ) -> Operation:
-        """The operation that adds partitions to a transaction; its response is an ErrorCode."""
-        return lambda now_ms: self.shard.add_partitions(
-            transactional_id, producer_id, producer_epoch, partitions, client_version, now_ms
-        )
 
     def verify_partitions(
         self,
