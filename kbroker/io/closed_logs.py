@@ -17,8 +17,8 @@ from typing import NamedTuple
 from kbroker.io.checkpoint import TopicPartition, replace_file
 from kbroker.io.leader_epochs import LeaderEpochs
 from kbroker.io.leftovers import has_leftovers
+from kbroker.io.loaded_log import LoadedLog
 from kbroker.io.producer_entry import BatchMetadata, ProducerEntry
-from kbroker.io.recovery import LoadedLog
 from kbroker.io.segment import ActiveState, Segment
 from kbroker.kernels.crc32c import crc32c
 from kbroker.log import files

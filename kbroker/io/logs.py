@@ -14,11 +14,11 @@ from kbroker.io import closed_logs
 from kbroker.io.closed_logs import ClosedLog
 from kbroker.io.deletions import Deletions
 from kbroker.io.drain import Drain
+from kbroker.io.loaded_log import TrustedEnd
 from kbroker.io.log_dir import LogDir
 from kbroker.io.offset_checkpoints import OffsetCheckpoints
 from kbroker.io.openings import Opening, Openings
 from kbroker.io.partition import Partition
-from kbroker.io.recovery import TrustedEnd
 from kbroker.io.reservations import Reservations
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext

@@ -18,8 +18,8 @@ from kbroker.io.closed_logs import ClosedLog
 from kbroker.io.deletions import Deletions
 from kbroker.io.flush_job import FlushJob, Unsynced
 from kbroker.io.leader_epochs import LeaderEpochs
+from kbroker.io.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.producer_entry import ProducerEntry
-from kbroker.io.recovery import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.segment import ActiveState, Segment, SegmentFds, finish, open_files, reserve
 from kbroker.io.segment_scan import Progress
 from kbroker.io.slot_group import publish

@@ -10,10 +10,10 @@ from pathlib import Path
 from kbroker.io import closed_logs
 from kbroker.io.checkpoint import TopicPartition
 from kbroker.io.closed_logs import ClosedLog
+from kbroker.io.loaded_log import LoadedLog, TrustedEnd
 from kbroker.io.log_dir import finish_future
 from kbroker.io.offset_checkpoints import OffsetCheckpoints
 from kbroker.io.partition import Partition
-from kbroker.io.recovery import LoadedLog, TrustedEnd
 from kbroker.io.recovery_progress import RecoveryProgress
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
@@ -80,7 +80,7 @@ class Openings:
         return True
 
     def load(self, opening: Opening, trusted: TrustedEnd | None) -> None:
-        """Have a thread load the log. trusted: see `recovery.TrustedEnd`."""
+        """Have a thread load the log. trusted: see `loaded_log.TrustedEnd`."""
         self._under_way[opening.message.slot] = opening
         self._progress.begin(time.monotonic_ns())
         self._executor.submit(self._load, opening, trusted)

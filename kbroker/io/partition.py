@@ -12,8 +12,8 @@ import numpy as np
 from kbroker.io import active_row, closed_logs, index, producer_snapshot, transaction_index
 from kbroker.io import append_row as ar
 from kbroker.io.closed_logs import ClosedLog
+from kbroker.io.loaded_log import LoadedLog
 from kbroker.io.producer_replay import ProducerReplay
-from kbroker.io.recovery import LoadedLog
 from kbroker.io.replica_log import ReplicaLog
 from kbroker.io.retention import LogShape, above_size, below_log_start, too_old
 from kbroker.io.segment import (

@@ -5,10 +5,7 @@ Kafka's LogLoader. Works on files only (no shared memory, no worker state), so l
 
 import logging
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +13,7 @@ from numpy.typing import NDArray
 from kbroker.io import index, producer_snapshot, segment_scan, transaction_index
 from kbroker.io.leader_epochs import LeaderEpochs
 from kbroker.io.leftovers import clear_leftovers, has_leftovers
-from kbroker.io.producer_entry import ProducerEntry
+from kbroker.io.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.producer_replay import ProducerReplay
 from kbroker.io.segment import SLACK_BYTES, ActiveState, Segment, SegmentFds, finish, mark_deleted, open_files
 from kbroker.io.segment_scan import Scan
@@ -29,57 +26,6 @@ from kbroker.log.errors import CorruptLog
 log = logging.getLogger(__name__)
 
 Rows = NDArray[np.int64]
-
-
-class TrustedEnd(NamedTuple):
-    """Where a log ended when its last writer published it, in the same run of the machine: every byte before it is
-    whole (in the page cache, if not on disk). From SLOT_ACTIVE_BASE, SLOT_ACTIVE_END, SLOT_LOG_END, SLOT_LOG_START."""
-
-    active_base: int
-    position: int
-    next_offset: int
-    log_start: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LoadRequest:
-    """What loading needs to know. index_interval: index.interval.bytes, index_limit: segment.index.bytes.
-
-    clean: the last stop was orderly. recovery_point: everything below is on disk. log_start: checkpointed log start.
-    sync: have everything on disk before anybody sees it (write.caching=false). progress: called with scanned bytes.
-    """
-
-    folder: str
-    clean: bool
-    recovery_point: int
-    log_start: int
-    index_interval: int
-    index_limit: int
-    now_ms: int
-    trusted_end: TrustedEnd | None = None
-    sync: bool = False
-    producer_expiration_ms: int = 86_400_000
-    progress: Callable[[int], None] | None = None
-
-
-@dataclass(slots=True)
-class LoadedLog:
-    """A log ready to be served: closed segments by base offset, the active one's state, and what is around them.
-
-    deleted: renamed files that are due for removal after file.delete.delay.ms. truncated_bytes: cut from a torn tail.
-    """
-
-    closed: list[Segment]
-    active: ActiveState
-    log_start: int
-    recovery_point: int
-    epochs: LeaderEpochs
-    producers: list[ProducerEntry] = field(default_factory=list)
-    first_unstable: int = -1
-    deleted: list[str] = field(default_factory=list)
-    truncated_bytes: int = 0
-    scanned_bytes: int = 0
-    has_aborted: bool = False  # whether a segment has a transaction index
 
 
 class LogLoader:
@@ -184,14 +130,14 @@ class LogLoader:
             first_dirty = behind[-1] if behind and self.epochs.entries else 0
         for n, segment in enumerate(list(self._segments)):
             if n >= first_dirty:
-                if self._scan(segment, check_crc=True):
+                if self._scan(n, check_crc=True):
                     self._drop_from(n + 1)
                     return
             elif self._index_is_bad(segment.base_offset):
                 log.warning(
                     "%s: an index of segment %d is bad, rebuilding it", self.folder, segment.base_offset
                 )
-                if self._scan(segment, check_crc=not self.request.clean):
+                if self._scan(n, check_crc=not self.request.clean):
                     self._drop_from(n + 1)
                     return
 
@@ -207,14 +153,17 @@ class LogLoader:
         except CorruptLog:
             return True
 
-    def _scan(self, segment: Segment, check_crc: bool) -> bool:
-        """Check a segment, rebuild its indexes, cut it at the first fault; True when something was cut."""
-        base, request = segment.base_offset, self.request
+    def _scan(self, n: int, check_crc: bool) -> bool:
+        """Check the n-th segment, rebuild its indexes, cut it at the first fault; True when something was cut."""
+        segment, request = self._segments[n], self.request
+        base = segment.base_offset
+        is_last = n == len(self._segments) - 1
+        next_base = None if is_last else self._segments[n + 1].base_offset
         self._forget(base)
         fds = open_files(self.folder, base)
         size = os.fstat(fds.log).st_size
         crc_from = self._flushed_position(fds, base, size) if check_crc else None
-        scan = Scan(fds.log, size, base, crc_from=crc_from, progress=self._count)
+        scan = Scan(fds.log, size, base, next_base=next_base, crc_from=crc_from, progress=self._count)
         try:
             active = segment_scan.rebuild_indexes(
                 fds, scan, base, request.index_interval, request.index_limit, self._note_epochs
@@ -233,7 +182,7 @@ class LogLoader:
             )
             os.ftruncate(fds.log, active.position)
             self._truncated += cut
-        if base != self._segments[-1].base_offset:
+        if not is_last:
             segment.max_timestamp = active.max_timestamp
             finish(fds, active)
             if cut == 0:
@@ -306,7 +255,7 @@ class LogLoader:
                 log.warning(
                     "%s: the active segment %d does not fit its indexes, scanning it", self.folder, base
                 )
-                self._scan(segment, check_crc=True)
+                self._scan(len(self._segments) - 1, check_crc=True)
             else:
                 self._states[base] = (fds, state)
         return self._states[base][1]

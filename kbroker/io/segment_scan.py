@@ -19,12 +19,13 @@ Progress = Callable[[int], None]
 BUFFER_BYTES = 1 << 20
 HEADER_BUFFER_BYTES = 1 << 16
 ROWS = 4096
+INT32_MAX = (1 << 31) - 1
 FAULTS = {
     bt.TORN: "the file ends within a batch",
     bt.BAD_LENGTH: "an impossible length",
     bt.BAD_MAGIC: "an unknown magic",
     bt.BAD_CRC: "a CRC that does not match",
-    bt.BAD_OFFSET: "an offset that goes back or too far ahead",
+    bt.BAD_OFFSET: "an offset that goes back, too far ahead or into the next segment",
     bt.BAD_COUNT: "an impossible record count",
 }
 
@@ -41,8 +42,9 @@ class Scanned:
 class Scan:
     """Rows of a segment file in chunks. Runs in: io, in any thread. Iterating gives (rows, count); then see `result`.
 
-    start, lowest_offset: first byte to look at, and the least offset its batch may have. crc_from: byte from which on
-    CRCs are checked, None for headers only. progress is called with the bytes of each chunk.
+    start, lowest_offset: first byte to look at, and the least offset its batch may have. next_base: offset that no
+    record may reach, as it begins the next segment. crc_from: byte from which on CRCs are checked (none covers a base
+    offset), None for headers only. progress is called with the bytes of each chunk.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Scan:
         *,
         start: int = 0,
         lowest_offset: int | None = None,
+        next_base: int | None = None,
         crc_from: int | None = 0,
         progress: Progress | None = None,
         chunk_rows: int = ROWS,
@@ -60,7 +63,10 @@ class Scan:
         self._chunk_rows = chunk_rows
         self._fd = fd
         self._end = end
-        self._base = segment_base
+        # the indexes hold offsets relative to the base, as int32
+        self._highest = segment_base + INT32_MAX
+        if next_base is not None:
+            self._highest = min(self._highest, next_base - 1)
         self._crc_from = crc_from
         self._progress = progress
         self.result = Scanned(start, segment_base if lowest_offset is None else lowest_offset)
@@ -76,7 +82,7 @@ class Scan:
             check = self._crc_from is not None and position >= self._crc_from
             # headers below crc_from are read up to it, so that the check begins at a batch
             end = self._end if check or self._crc_from is None else min(self._crc_from, self._end)
-            count = bt.scan(self._fd, end, self._base, self._chunk_rows, check, buffer, rows, state)
+            count = bt.scan(self._fd, end, self._highest, self._chunk_rows, check, buffer, rows, state)
             self.result = Scanned(int(state[bt.NEXT_POSITION]), int(state[bt.NEXT_OFFSET]))
             if self._progress:
                 self._progress(self.result.position - position)

@@ -42,7 +42,7 @@ BAD_LENGTH = 3
 BAD_MAGIC = 4
 OLD_MAGIC = 5  # message format 0 or 1
 BAD_CRC = 6
-BAD_OFFSET = 7  # not above the batch before, or too far from the segment's base for an int32
+BAD_OFFSET = 7  # not above the batch before, or higher than the segment may hold
 BAD_COUNT = 8
 READ_FAILED = 9
 NEED_BUFFER = 10  # a batch larger than the buffer: come back with NEXT_SIZE bytes
@@ -56,7 +56,6 @@ STATE_WORDS = 4
 
 MIN_LENGTH = 14  # a record of format 0 without its offset and length: less is damage in every format
 CONTROL_PEEK = 128  # bytes behind the header that hold a control record
-INT32_MAX = (1 << 31) - 1
 
 
 @inlined
@@ -133,7 +132,7 @@ def describe(address: int, position: int, size: int, rows: Rows, row: int) -> No
 def scan(
     fd: int,
     end: int,
-    segment_base: int,
+    highest_offset: int,
     max_rows: int,
     check_crc: bool,
     buffer: NDArray[np.uint8],
@@ -144,7 +143,7 @@ def scan(
 
     state (int64[STATE_WORDS]) is advanced over good batches and says in STOP why the walk ended; call again
     while it is MORE. check_crc=False reads headers only. buffer: at least 512 bytes; for CRC CONTROL_PEEK more
-    than the largest batch (see NEED_BUFFER). segment_base: offset that all offsets are relative to in the indexes.
+    than the largest batch (see NEED_BUFFER). highest_offset: largest that a record of this segment may have.
     """
     address = buffer.ctypes.data
     capacity = buffer.size - CONTROL_PEEK  # a look into a control record may pass what was read
@@ -192,10 +191,12 @@ def scan(
             stop = fault
             break
         describe(at, position, size, rows, found)
-        if rows[found, BASE_OFFSET] < lowest or rows[found, LAST_OFFSET] - segment_base > INT32_MAX:
+        # a base offset that is too high by itself: its last one may have wrapped around
+        base, last = rows[found, BASE_OFFSET], rows[found, LAST_OFFSET]
+        if base < lowest or base > highest_offset or last > highest_offset:
             stop = BAD_OFFSET
             break
-        lowest = rows[found, LAST_OFFSET] + 1
+        lowest = last + 1
         position += size
         found += 1
     state[NEXT_POSITION] = position

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kbroker.io import closed_logs
 from kbroker.io.closed_logs import ClosedLog
-from kbroker.io.recovery import LoadedLog
+from kbroker.io.loaded_log import LoadedLog
 from kbroker.log import files
 from tests.io.plain_append import NOW, Log, names, offsets, topic_config
 from tests.io.torn_log import appended

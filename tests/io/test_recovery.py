@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kbroker.io import append_row as ar
 from kbroker.io import checkpoint, producer_snapshot
-from kbroker.io.recovery import TrustedEnd
+from kbroker.io.loaded_log import TrustedEnd
 from kbroker.log import files
 from kbroker.log.errors import UnsupportedFormat
 from kbroker.log.open_files import OpenFiles
@@ -67,6 +67,20 @@ def test_offsets_that_go_back_cut_the_log(tmp_path: Path) -> None:
     data[size * 3 : size * 3 + 8] = (1).to_bytes(8)
     path.write_bytes(data)
     assert load(log).active.next_offset == 3
+
+
+@pytest.mark.parametrize("jump", [1, 1 << 20, 1 << 56])
+def test_an_offset_that_belongs_to_the_next_segment_cuts_the_log(tmp_path: Path, jump: int) -> None:
+    log = filled(tmp_path / "log", 20)
+    first, second, *_ = files.list_segments(str(log.folder))
+    path = log.folder / f"{first.base_offset:020d}.log"
+    data = bytearray(path.read_bytes())
+    size = len(batch(0, [b"x" * 60], [NOW]))
+    last = second.base_offset - 1  # of a batch of one record; no CRC covers its base offset
+    data[-size : 8 - size] = (last + jump).to_bytes(8)
+    path.write_bytes(data)
+    assert load(log).active.next_offset == last
+    assert offsets(log.folder) == list(range(last))
 
 
 @pytest.mark.parametrize("clean", [True, False])

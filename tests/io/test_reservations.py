@@ -10,9 +10,9 @@ import pytest
 
 from kbroker.io import append_row as ar
 from kbroker.io import reservations as module
+from kbroker.io.loaded_log import TrustedEnd
 from kbroker.io.log_dir import LogDir
 from kbroker.io.partition import Partition
-from kbroker.io.recovery import TrustedEnd
 from kbroker.io.reservations import Reservations, pays
 from kbroker.io.reserve_kernel import KEEP_MS
 from kbroker.io.segment import reserve

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kbroker.io.recovery import LoadedLog, TrustedEnd
+from kbroker.io.loaded_log import LoadedLog, TrustedEnd
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
 from kbroker.log.walk import walk

@@ -22,6 +22,7 @@ def scan(
     buffer_bytes: int = 1 << 16,
     max_rows: int = 64,
     base: int = 0,
+    highest: int = 2**31 - 1,
 ) -> tuple[list[list[int]], int, int]:
     """(rows, next position, why it stopped) of a whole file, called as recovery does."""
     path = tmp / "scanned.log"
@@ -34,7 +35,7 @@ def scan(
     found: list[list[int]] = []
     try:
         while True:
-            count = batches.scan(fd, len(data), base, max_rows, check_crc, buffer, rows, state)
+            count = batches.scan(fd, len(data), highest, max_rows, check_crc, buffer, rows, state)
             found += rows[:count].tolist()
             stop = int(state[batches.STOP])
             if stop == batches.NEED_BUFFER:
@@ -150,9 +151,11 @@ def test_offsets_may_have_gaps_but_not_go_back(tmp_path: Path) -> None:
     assert ([row[batches.BASE_OFFSET] for row in rows], stop) == ([10, 20], batches.BAD_OFFSET)
 
 
-def test_an_offset_too_far_from_the_segments_base_is_damage(tmp_path: Path) -> None:
-    assert scan(batch(2**31 + 99), tmp_path, base=100)[2] == batches.END
-    assert scan(batch(2**31 + 100), tmp_path, base=100)[2] == batches.BAD_OFFSET
+def test_an_offset_higher_than_the_segment_may_hold_is_damage(tmp_path: Path) -> None:
+    assert scan(batch(198, (b"a", b"b")), tmp_path, highest=199)[2] == batches.END
+    assert scan(batch(199, (b"a", b"b")), tmp_path, highest=199)[2] == batches.BAD_OFFSET
+    # its last offset wraps around
+    assert scan(batch(2**63 - 1, (b"a", b"b")), tmp_path, highest=199)[2] == batches.BAD_OFFSET
 
 
 def test_a_failed_read_is_reported(tmp_path: Path) -> None:
