@@ -69,11 +69,12 @@ class Housekeeping:
             config.get_int("log.flush.offset.checkpoint.interval.ms"),
             config.get_int("log.flush.start.offset.checkpoint.interval.ms"),
         )
+        expiry_ms = config.get_int("producer.id.expiration.check.interval.ms")
         self._flush_rolled = Task(self._sync_rolled, LOOK_EVERY_MS, now_ms + LOOK_EVERY_MS)
         self._tasks = [
             Task(self._retain, config.get_int("log.retention.check.interval.ms"), start),
             Task(logs.checkpoint, checkpoint_ms, now_ms + checkpoint_ms),
-            Task(self._expire_producers, config.get_int("producer.id.expiration.check.interval.ms"), start),
+            Task(self._expire_producers, expiry_ms, now_ms + expiry_ms),  # no initial delay, as in Kafka
             Task(self._look, LOOK_EVERY_MS, now_ms + LOOK_EVERY_MS),
             self._flush_rolled,
         ]

@@ -16,6 +16,7 @@ from tests.io.node import Node
 from tests.io.plain_append import topic_config
 
 INITIAL_DELAY_MS = 30_000  # log.initial.task.delay.ms
+EXPIRATION_CHECK_MS = 600_000  # producer.id.expiration.check.interval.ms
 
 
 class Scene:
@@ -28,6 +29,7 @@ class Scene:
         self.asked: list[tuple[str, list[int]]] = []
         self.looked_at: list[int] = []
         self.reservations_looked_at: list[int] = []
+        self.expired: list[int] = []
         self.deletions = Deletions()
         helper: Any = self
         self.reservations = helper
@@ -59,6 +61,7 @@ class Scene:
         self._ask("rolled", slots)
 
     def expire(self, before_ms: int) -> int:
+        self.expired.append(before_ms)
         return 0
 
     def _ask(self, what: str, slots: Iterable[int]) -> None:
@@ -91,6 +94,17 @@ def test_what_flush_ms_asks_for_is_synced_when_there_is_something_to_sync(tmp_pa
     assert scene.asked == [("now", [0, 2])]
     scene.housekeeping.run(2000)  # the wall clock has not moved by flush.ms
     assert scene.asked == [("now", [0, 2])]
+
+
+def test_idle_producers_are_forgotten_from_the_first_interval_on(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, 1)
+    scene.housekeeping.configure({"producer.id.expiration.ms": "1000"})
+    scene.housekeeping.run(INITIAL_DELAY_MS)
+    assert scene.expired == []
+    before = wall_clock_ms()
+    scene.housekeeping.run(EXPIRATION_CHECK_MS)
+    [expired] = scene.expired
+    assert before - 1000 <= expired <= wall_clock_ms() - 1000
 
 
 def test_reserved_blocks_are_looked_at_by_the_wall_clock(tmp_path: Path) -> None:
