@@ -87,4 +87,10 @@ def check_update(
     if level > now and upgrade_type != UPGRADE:
         raise refuse("Can't downgrade to a newer version.")
     if name == "metadata.version" and level < now:
-        raise refuse("Unsafe metadata.version downgrades are not supported.")
+        why = "Refusing to perform the requested downgrade because it might delete metadata information."
+        if upgrade_type == UNSAFE_DOWNGRADE:
+            why = "Unsafe metadata downgrade is not supported in this version."
+        raise KafkaError(
+            ErrorCode.INVALID_UPDATE_VERSION,
+            f"Unsupported metadata.version downgrade from {now} to {level}. {why}",
+        )

@@ -144,3 +144,11 @@ def test_levels_out_of_range_or_downwards_are_refused(name: str, level: int, kin
 
 def test_a_safe_downgrade_is_allowed() -> None:
     check_update("transaction.version", 1, 2, {"transaction.version": 2}, {ApiKey.END_TXN}, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [(2, "Refusing to perform the requested downgrade"), (3, "Unsafe metadata downgrade")]
+)
+def test_the_metadata_version_is_never_lowered(kind: int, why: str) -> None:
+    with pytest.raises(KafkaError, match=f"Unsupported metadata.version downgrade from 30 to 21. {why}"):
+        check_update("metadata.version", 21, kind, {"metadata.version": 30}, (), 1)

@@ -370,7 +370,8 @@ FEATURES: list[Case] = [
         1000, [uf.FeatureUpdateKey(name, level, False, kind)], validate_only=True),
         ignore=frozenset({"results.error_message", "error_message"}))
     for name, level, kind in (("bogus", 1, 1), ("metadata.version", 99, 1), ("metadata.version", 30, 1),
-                              ("metadata.version", 30, 9), ("metadata.version", -1, 1))
+                              ("metadata.version", 30, 9), ("metadata.version", -1, 1),
+                              ("metadata.version", 29, 2), ("metadata.version", 21, 3))
 ]  # fmt: skip
 
 CASES: list[Case] = [
