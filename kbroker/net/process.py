@@ -62,6 +62,7 @@ class NetworkProcess:
         self.transactions = TransactionChecks(
             self.context, self.topics, self.checks.refuse_unverified, self._verified
         )
+        self.checks.consent = self.transactions.consent
         self.handing = HandOn(self, self._serve_events, self._wait_sent)
         self.server: Server
         self._process_line = shared.processes[client]

@@ -43,7 +43,10 @@ log = logging.getLogger(__name__)
 
 
 class ProduceChecks:
-    """on_settled(row): every batch of the connection's request has been decided; it may go on."""
+    """on_settled(row): every batch of the connection's request has been decided; it may go on.
+    consent(result, then): then(code, text) is called once control has been asked about a transactional batch."""
+
+    consent: Callable[[int, Callable[[int, str | None], None]], None]
 
     def __init__(self, context: Context, topics: Topics, on_settled: Callable[[int], None]) -> None:
         self._context = context
@@ -95,11 +98,28 @@ class ProduceChecks:
 
     def _checked(self, result: int, verdict: Verdict) -> None:
         if verdict.error:
-            self._refuse(result, verdict)
+            if self._is_transactional(
+                result
+            ):  # as Kafka, which looks at records once their partition has joined
+                self.consent(result, partial(self._asked, result, verdict))
+            else:
+                self._refuse(result, verdict)
             return
         if verdict.data is not None:
             self._rewritten[result] = verdict.data
         self._waiting.append(result)
+
+    def _is_transactional(self, result: int) -> bool:
+        start = int(self._context.results[result, nl.RS_ADDRESS]) + rb.ATTRIBUTES
+        return bool(self._context.arena_bytes[start + 1] & rb.ATTRIBUTE_TRANSACTIONAL)
+
+    def _asked(self, result: int, verdict: Verdict, code: int, text: str | None) -> None:
+        if not code:
+            self._refuse(result, verdict)
+            return
+        request = self._request(result)
+        self.refuse_unverified(result, code, text)
+        self._decided(request)
 
     def push_waiting(self) -> None:
         """Push what has room now."""

@@ -8,7 +8,7 @@ meanwhile, so that a later batch of the same producer can not overtake them.
 import asyncio
 import logging
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -112,10 +112,32 @@ class TransactionChecks:
         question = self._questions.get(claim)
         if question is None:
             question = self._questions[claim] = Question()
-            task = asyncio.get_running_loop().create_task(self._settle(claim, question))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._go_on(self._settle(claim, question))
         question.later.append(held)
+
+    def consent(self, result: int, then: Callable[[int, str | None], None]) -> None:
+        """Ask about a batch whose records are refused: its partition joins nevertheless, as in Kafka."""
+        known = self._topics.by_slot.get(int(self._context.results[result, nl.RS_SLOT]))
+        try:
+            claim = self._claim(result)
+        except ProtocolError:
+            then(int(ErrorCode.INVALID_REQUEST), None)
+            return
+        if known is None:
+            then(int(ErrorCode.NOT_LEADER_OR_FOLLOWER), None)
+            return
+        partitions = ((known[0].name, known[1].index),)
+        message = VerifyTransaction(*claim[:3], partitions, claim.version)
+        self._go_on(self._consent(message, then))
+
+    async def _consent(self, message: VerifyTransaction, then: Callable[[int, str | None], None]) -> None:
+        (answer,) = await self._ask(message)
+        then(*answer)
+
+    def _go_on(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _claim(self, result: int) -> Claim:
         words = self._context.results[result].tolist()

@@ -11,7 +11,7 @@ from typing import Any
 
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.schema import ZERO_UUID, Struct
@@ -55,10 +55,11 @@ class Talk:
         """A group id that no other conversation uses."""
         return f"{self.prefix}-{name}"
 
-    def create_topic(self, name: str, partitions: int) -> bytes:
+    def create_topic(self, name: str, partitions: int, **configs: str) -> bytes:
         """A topic with the same name on both brokers; its id."""
         full = f"{self.prefix}-{name}"
-        request = CreateTopicsRequest([CreatableTopic(full, partitions, 1)], 30_000)
+        wishes = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
+        request = CreateTopicsRequest([CreatableTopic(full, partitions, 1, [], wishes)], 30_000)
         answer: Any = self.peer.ask(ApiKey.CREATE_TOPICS, 7, request)
         assert answer.topics[0].error_code in (0, 36), answer
         eventually(lambda: self.peer.topic_id(full) != ZERO_UUID)

@@ -168,6 +168,23 @@ def produce(talk: TransactionTalk) -> None:
     talk.ask("producers", ApiKey.DESCRIBE_PRODUCERS, 0, described)
 
 
+def refused_records(talk: TransactionTalk) -> None:
+    """Records that a compacted topic does not take: control is asked first, and their partition joins."""
+    talk.create_topic("c", 2, cleanup_policy="compact")
+    for version in (11, 12, 13):
+        name = f"v{version}"
+        producer = talk.init(f"init v{version}", name=name)
+        talk.produce(f"stranger v{version}", version, STRANGER, "c", 0, 0, name=name, key=None)
+        talk.produce(f"refused v{version}", version, producer, "c", 0, 0, name=name, key=None)
+        talk.describe(f"described v{version}", name)
+        after = talk.end(f"abort v{version}", 5, producer, False, name)
+        talk.produce(f"late v{version}", version, producer, "c", 0, 0, name=name, key=None)
+        talk.produce(f"next v{version}", version, after, "c", 1, 0, name=name)
+        talk.produce(f"refused within v{version}", version, after, "c", 1, 1, name=name, key=None)
+        talk.describe(f"described within v{version}", name)
+        talk.end(f"commit v{version}", 5, after, True, name)
+
+
 def reading(talk: TransactionTalk) -> None:
     """Last stable offset and aborted transactions, to both isolation levels."""
     talk.create_topic("a", 1)
@@ -331,6 +348,7 @@ SCRIPTS: dict[str, Callable[[TransactionTalk], None]] = {
     "end2": end_v2,
     "mixed": mixed_versions,
     "produce": produce,
+    "refused-records": refused_records,
     "reading": reading,
     "offsets": offsets,
     "listing": listing,

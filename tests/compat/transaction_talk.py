@@ -178,7 +178,7 @@ class TransactionTalk(Talk):
     ) -> Any:
         """One transactional record."""
         batch = build_batch(
-            [(b"k", b"v", (), 1_700_000_000_000)],
+            [(more.get("key", b"k"), b"v", (), 1_700_000_000_000)],
             producer=(*producer, sequence),
             transactional=more.get("transactional", True),
         )

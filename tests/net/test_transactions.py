@@ -22,8 +22,9 @@ from kbroker.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from kbroker.protocol.records import build_batch
 from tests.net.doubles import ControlDouble, NetNode, WorkerDouble, ask, read_frame
-from tests.net.requests import PRODUCE, TOPIC_ID, batch, read_produce
+from tests.net.requests import PRODUCE, TOPIC_ID, now_ms, read_produce
 
 PRODUCER = (77, 3)
 LAST_END = 41
@@ -103,10 +104,15 @@ def scene() -> Iterator[Scene]:
     assert made.node.stop() == 0
 
 
-def frame(version: int, *sequences: int, partition: int = 0, number: int = 1) -> bytes:
+def frame(
+    version: int, *sequences: int, partition: int = 0, number: int = 1, key: bytes | None = b"key"
+) -> bytes:
     """A request with one batch for each of the partitions from `partition` on."""
+    records = [(key, b"value", (), now_ms())]
     parts = [
-        PartitionProduceData(partition + n, batch(producer=(*PRODUCER, sequence), transactional=True))
+        PartitionProduceData(
+            partition + n, build_batch(records, producer=(*PRODUCER, sequence), transactional=True)
+        )
         for n, sequence in enumerate(sequences)
     ]
     request = ProduceRequest("payments", -1, 10_000, [TopicProduceData("t", TOPIC_ID, parts)])
@@ -164,6 +170,22 @@ def test_partitions_are_decided_one_by_one(scene: Scene) -> None:
     assert (bad.error_code, bad.error_message) == (ErrorCode.INVALID_TXN_STATE, "not added")
     assert (bad.base_offset, bad.log_start_offset) == (-1, -1)
     assert sorted(partition for _, partition in scene.control.asked[0].partitions) == [0, 1]
+
+
+@pytest.mark.parametrize("version", [11, 12])
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE])
+def test_control_is_asked_about_records_that_are_refused(scene: Scene, version: int, code: ErrorCode) -> None:
+    """Their partition joins the transaction nevertheless, and what control refuses is told first."""
+    scene.node.shared.slots[0, sm.SLOT_FLAGS] = sm.FLAG_COMPACTED
+    scene.control.codes[0] = (int(code), "not added" if code else None)
+    with closing(scene.node.connect()) as link:
+        (answer,) = answers(ask(link, frame(version, 0, key=None)), version)
+        (next_one,) = answers(ask(link, frame(version, 0, partition=1)), version)
+    assert scene.control.asked[0] == VerifyTransaction("payments", *PRODUCER, (("t", 0),), version)
+    assert answer.error_code == (code or ErrorCode.INVALID_RECORD)
+    assert answer.error_message == "not added" or [error.batch_index for error in answer.record_errors] == [0]
+    assert next_one.error_code == ErrorCode.NONE
+    assert len(scene.worker.entries) == 2, "the refused batch reaches no worker"
 
 
 def test_worker_that_never_agrees_is_asked_a_few_times_only(scene: Scene) -> None:
