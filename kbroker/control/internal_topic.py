@@ -41,8 +41,7 @@ def wish_for(name: str, config: BrokerConfig) -> NewTopic:
             config.get_int("share.coordinator.state.topic.num.partitions"),
             config.get_int("share.coordinator.state.topic.replication.factor"),
             configs={
-                "unclean.leader.election.enable": "false",
-                "compression.type": "uncompressed",
+                "compression.type": "producer",
                 "cleanup.policy": "delete",
                 "retention.ms": "-1",
                 "min.insync.replicas": _min_isr(config, "share.coordinator.state.topic"),

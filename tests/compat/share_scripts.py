@@ -152,6 +152,7 @@ def work(talk: Talk) -> None:
     time.sleep(1)
     a.fetch("opens with an acknowledgement", topic_id, said=[(0, 1, [ACCEPT])], epoch=0)
     a.fetch("opens", topic_id, max_records=3)
+    offsets(talk, group, topic)
     a.fetch("wrong epoch", topic_id, epoch=9)
     a.fetch("second batch", topic_id, (), max_records=3)
     b.acknowledge("no session", topic_id, [(0, 2, [ACCEPT])], epoch=1)

@@ -12,6 +12,9 @@ class Group(ABC):
     TYPE: ClassVar[str]
     """Kafka's name of the type, in lower case."""
 
+    EXPIRES: ClassVar[bool] = True
+    """Whether it is deleted once it has neither members nor offsets."""
+
     group_id: str
 
     @property

@@ -12,7 +12,7 @@ def expire_offsets(table: GroupTable, group_id: str, now_ms: int) -> Outcome:
     """Tombstones for a group's expired offsets, and for the group when nothing of it is left."""
     group = table.groups.get(group_id)
     records: list[Record] = []
-    if group is None:
+    if group is None or not group.EXPIRES:
         return Outcome()
     if _expire(table, group, now_ms, records) and group.is_empty:
         records += group.tombstones()

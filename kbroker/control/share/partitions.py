@@ -131,12 +131,12 @@ class SharePartitions:
         self.forget(key)
 
     def start_offset(self, key: ShareKey) -> int:
-        """Where the group stands, -1 when it never began."""
-        live = self._live.get(key)
-        if live is not None:
-            return live.start_offset
+        """Where the group stands; -1 until it has dealt with a record, as in Kafka, which writes no beginning down."""
         stored = self._shard.get(key)
-        return -1 if stored is None else stored.start_offset
+        if stored is None or stored.is_untouched:
+            return -1
+        live = self._live.get(key)
+        return stored.start_offset if live is None else live.start_offset
 
     # --- settings of the group
 

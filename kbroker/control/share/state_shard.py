@@ -43,6 +43,11 @@ class Stored:
     create_timestamp: int = 0
     ranges: Ranges = field(default_factory=Ranges)
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing has been written since the first start offset."""
+        return not self.snapshot_epoch and not self.updates
+
 
 class ShareStateShard:
     """Runs in: control. Owner: its Runtime. Operations are decided for one ShareKey."""

@@ -177,3 +177,13 @@ def test_every_subscribed_partition_has_a_member_and_nobody_idles(
     for topic in wanted:
         given_to = {index for parts in assigned.values() for index in parts.get(topic, ())}
         assert given_to == available[topic]
+
+
+def test_a_group_that_everybody_left_stays_until_it_is_deleted(kafka: Coordinator) -> None:
+    members = ShareMembers(kafka)
+    members.beat("a", ["t"])
+    members.settle()
+    members.beat("a", epoch=-1)
+    kafka.expire_offsets()
+    assert kafka.shard.group_ids() == [GROUP]
+    assert kafka.restarted().shard.group_ids() == [GROUP]

@@ -72,6 +72,23 @@ def test_a_new_start_forgets_what_was() -> None:
     assert (stored.start_offset, stored.state_epoch, list(stored.ranges)) == (2, 1, [])
 
 
+def test_a_beginning_is_untouched_until_something_is_written() -> None:
+    log = Log()
+    log.write(5)
+    begun = log.successor().get(KEY)
+    assert begun is not None
+    assert begun.is_untouched
+    log.write(5, Range(5, 5, DeliveryState.ACKNOWLEDGED, 1))
+    worked = log.successor().get(KEY)
+    assert worked is not None
+    assert not worked.is_untouched
+    log.run(log.shard.delete(KEY))
+    log.run(log.shard.restart_at(KEY, 0, 7))
+    moved = log.shard.get(KEY)
+    assert moved is not None
+    assert not moved.is_untouched, "an administrator's wish is told"
+
+
 def test_a_rewritten_state_needs_no_older_record() -> None:
     log = Log()
     log.write(0)

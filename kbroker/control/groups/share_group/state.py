@@ -28,6 +28,8 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
 
     FIRST_ASSIGNMENT_EPOCH: ClassVar[int] = 0
 
+    EXPIRES: ClassVar[bool] = False
+
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
         self.initializing: dict[bytes, SharedTopic] = {}
