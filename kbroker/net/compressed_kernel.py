@@ -1,22 +1,26 @@
-"""Records of small compressed batches, looked at where the uncompressed ones are: lz4 and snappy, nothing to refuse.
+"""Records of small compressed batches, looked at where the uncompressed ones are.
 
-Only a batch with which all is well is decided here. The others, longer ones and those of gzip and zstd, whose decoders
-are libraries, are left to `record_checks`, which knows Kafka's errors.
+Only a batch with which all is well is decided here. The others, and longer ones, are left to `record_checks`, which
+knows Kafka's errors.
 """
 
+from kbroker.kernels.codec_libraries import gzip_member, zstd_frame
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.lz4 import lz4_frame
 from kbroker.kernels.memory import load_i32_be, load_i64_be
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.snappy import snappy
 from kbroker.net import partial_record_kernel as pr
-from kbroker.net.layout import CX_PARTIAL, CX_PLAIN, CX_WALK_MAX_TIMESTAMP
+from kbroker.net.layout import CX_LIBRARIES, CX_PARTIAL, CX_PLAIN, CX_WALK_MAX_TIMESTAMP
 from kbroker.protocol import batch_layout as rb
 
+GZIP = 1
 SNAPPY = 2
 LZ4 = 3
+ZSTD = 4
 MOST_BYTES = 32 << 10  # compressed
 PLAIN_BYTES = 128 << 10  # decompressed: a fifth of a millisecond for whoever else waits
+GZIP_PLAIN_BYTES = 64 << 10  # takes as long
 
 
 @inlined
@@ -35,6 +39,10 @@ def all_fine(
             found = lz4_frame(source, size, plain, PLAIN_BYTES)
         elif codec == SNAPPY:
             found = snappy(source, size, plain, PLAIN_BYTES)
+        elif codec == ZSTD:
+            found = zstd_frame(get(cx, CX_LIBRARIES), source, size, plain, PLAIN_BYTES)
+        elif codec == GZIP:
+            found = gzip_member(get(cx, CX_LIBRARIES), source, size, plain, GZIP_PLAIN_BYTES)
     if found < 0:
         return False
     walk = get(cx, CX_PARTIAL)

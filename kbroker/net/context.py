@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout as sm
 from kbroker.ipc.shared import Shared
+from kbroker.kernels.codec_libraries import CodecLibraries
 from kbroker.kernels.lz4 import SLACK_BYTES
 from kbroker.metrics.slots import Slots
 from kbroker.net import fetch_layout as fl
@@ -64,6 +65,7 @@ class Context:
         self._parts: Words = np.zeros((fl.PARTS, fl.PART_WORDS), np.int64)
         self._plain: NDArray[np.uint8] = np.zeros(PLAIN_BYTES + SLACK_BYTES, np.uint8)
         self._partial: Words = np.zeros(PARTIAL_WORDS, np.int64)
+        self._libraries = CodecLibraries()
         self._unused = 0
         self._snapshot: Words = np.zeros(sm.SLOT_WORDS, np.int64)
         self._start_chunks()
@@ -127,6 +129,7 @@ class Context:
             nl.CX_CLIENT: client,
             nl.CX_PLAIN: self._plain.ctypes.data,
             nl.CX_PARTIAL: self._partial.ctypes.data,
+            nl.CX_LIBRARIES: self._libraries.address,
             nl.CX_RECEIVE_BYTES: RECEIVE_BYTES,
             nl.CX_METRICS: self.metrics.address,
             nl.CX_SENDFILE_MIN: config.get_int("kbroker.sendfile.min.bytes"),

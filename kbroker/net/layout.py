@@ -4,7 +4,7 @@ All are private to the process. A row's address is ``table + index * WORDS * 8``
 """
 
 # --- context: one row a process; addresses of everything else, and the state of the pump ------------------
-CONTEXT_WORDS = 118
+CONTEXT_WORDS = 119
 CX_CONNECTIONS = 0
 CX_REQUESTS = 1
 CX_RESULTS = 2
@@ -86,6 +86,7 @@ CX_CALLS = 93  # requests handed on so far
 CX_RUNS = 97  # times of Produce requests that are not in their histograms yet, RUN_* * RUN_WORDS words on
 CX_PLAIN = 116  # room for what a compressed batch stands for
 CX_PARTIAL = 117  # words of the walk over it
+CX_LIBRARIES = 118  # kernels/codec_libraries.py
 RUN_QUEUE, RUN_APPEND, RUN_RESPOND, RUN_TOTAL = range(4)
 RUN_NS, RUN_COUNT = range(2)
 RUN_WORDS = 2

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbroker.kernels.codec_libraries import TABLE_WORDS, CodecLibraries
 from kbroker.kernels.lz4 import SLACK_BYTES
 from kbroker.net import layout as nl
-from kbroker.net.compressed_kernel import PLAIN_BYTES, all_fine
+from kbroker.net.compressed_kernel import GZIP_PLAIN_BYTES, PLAIN_BYTES, all_fine
 from kbroker.net.partial_record_kernel import PARTIAL_WORDS
 from kbroker.net.record_walk import Demands, Found, walk
 from kbroker.protocol import batch_layout as rb
@@ -19,7 +20,8 @@ from kbroker.protocol.records import build_batch, read_batches
 from tests.net.compressed_cases import RECORDS, alike, others, with_body
 
 FAR = 1 << 62
-CODECS = (Codec.LZ4, Codec.SNAPPY)
+CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
+LIBRARIES = CodecLibraries()
 
 
 @numba.njit  # type: ignore[untyped-decorator]
@@ -27,11 +29,18 @@ def _all_fine(cx: int, address: int, size: int, codec: int, keys: bool, oldest: 
     return all_fine(cx, address, size, codec, keys, oldest, newest)
 
 
-def fine(data: bytes, keys: bool = False, oldest: int = -FAR, newest: int = FAR) -> int | None:
+def fine(
+    data: bytes,
+    keys: bool = False,
+    oldest: int = -FAR,
+    newest: int = FAR,
+    libraries: CodecLibraries = LIBRARIES,
+) -> int | None:
     """The largest timestamp of a batch that is fine beyond doubt."""
     words, partial = np.zeros(nl.CONTEXT_WORDS, np.int64), np.zeros(PARTIAL_WORDS, np.int64)
     plain, batch = np.zeros(PLAIN_BYTES + SLACK_BYTES, np.uint8), np.frombuffer(data, np.uint8)
     words[nl.CX_PLAIN], words[nl.CX_PARTIAL] = plain.ctypes.data, partial.ctypes.data
+    words[nl.CX_LIBRARIES] = libraries.address
     codec = data[rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_CODEC_MASK
     yes = _all_fine(words.ctypes.data, batch.ctypes.data, len(data), codec, keys, oldest, newest)
     return int(words[nl.CX_WALK_MAX_TIMESTAMP]) if yes else None
@@ -83,13 +92,44 @@ def test_every_odd_batch_is_fine_only_if_the_walk_finds_it_fine(codec: Codec) ->
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
-def test_codecs_of_libraries_are_left_to_them(codec: Codec) -> None:
-    assert fine(build_batch([(b"k", b"v", (), 1)], codec=codec)) is None
+def test_without_its_library_a_codec_is_left_to_python(codec: Codec) -> None:
+    libraries = CodecLibraries()
+    assert all(libraries.words[:TABLE_WORDS]), "zlib and zstd are there where tests run"
+    data = build_batch([(b"k", b"v", (), 1)], codec=codec)
+    assert fine(data, libraries=libraries) == 1
+    libraries.words[:] = 0
+    assert fine(data, libraries=libraries) is None
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
+def test_more_than_one_stream_is_left_to_python(codec: Codec) -> None:
+    plain = build_batch([(b"k", b"v" * 40, (), 1)])[rb.RECORDS :]
+    data = build_batch([(b"k", b"v" * 40, (), 1)], codec=codec)
+    split = compress(codec, plain[:20]) + compress(codec, plain[20:])
+    assert fine(with_body(data, split)) is None
+    assert walked(with_body(data, split)) == Found(largest=1)
+
+
+def test_a_window_that_readers_refuse_is_left_to_python() -> None:
+    plain = build_batch([(b"k", b"v" * 40, (), 1)])[rb.RECORDS :]
+    data = build_batch([(b"k", b"v" * 40, (), 1)], codec=Codec.ZSTD)
+    block = (1 | len(plain) << 3).to_bytes(3, "little") + plain  # the last one, as it is
+
+    def framed(exponent: int) -> bytes:
+        return with_body(data, b"\x28\xb5\x2f\xfd\0" + bytes([exponent << 3]) + block)
+
+    assert fine(framed(17)) == 1
+    assert fine(framed(18)) is None
 
 
 def test_what_takes_long_is_left_to_threads() -> None:
     noise = np.random.default_rng(1).bytes(60_000)
     assert fine(build_batch([(b"k", noise[:30_000], (), 1)], codec=Codec.LZ4)) == 1
     assert fine(build_batch([(b"k", noise, (), 1)], codec=Codec.LZ4)) is None
-    assert fine(build_batch([(b"k", bytes(100_000), (), 1)], codec=Codec.SNAPPY)) == 1
-    assert fine(build_batch([(b"k", bytes(200_000), (), 1)], codec=Codec.SNAPPY)) is None
+    for codec, room in (
+        (Codec.SNAPPY, PLAIN_BYTES),
+        (Codec.ZSTD, PLAIN_BYTES),
+        (Codec.GZIP, GZIP_PLAIN_BYTES),
+    ):
+        assert fine(build_batch([(b"k", bytes(room - 100), (), 1)], codec=codec)) == 1
+        assert fine(build_batch([(b"k", bytes(room), (), 1)], codec=codec)) is None
