@@ -98,7 +98,7 @@ class Broker:
         self.catalogue = Catalogue(stored.topics, self.standing.topics_changed)
         self.slots = PartitionSlots(shared.slots, stored.next_generation)
         self.links = Links()
-        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.producer_ids = ProducerIds(shared.producer_ids, self._allocate_producer_ids)
         self.transactions: Transactions | None = None
         self.coordinators: dict[int, Coordinator] = {}
         self.changing = asyncio.Lock()

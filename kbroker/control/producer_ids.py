@@ -1,36 +1,53 @@
-"""Producer ids, handed out one by one from blocks of 1000 that the store has used up beforehand (KIP-730)."""
+"""Producer ids, handed out one by one from blocks that the store has used up beforehand (KIP-730)."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.ipc.producer_id_kernel import NO_ID, PRODUCER_ID_END, PRODUCER_ID_NEXT, take_producer_id
+
 BLOCK = 1000
+MOST = 64_000
+"""A block that lasts less than a second is followed by one twice as large, up to this."""
+SHORT_S = 1.0
 
 
 class ProducerIds:
-    """The current block. Runs in: control. Owner: the Broker. A crash loses the rest of a block, never repeats an id.
+    """Control's side of the current block, which is in shared memory: network processes give ids of it themselves.
 
+    Runs in: control. Owner: the Broker. A crash of the broker loses the rest of a block, never repeats an id.
     allocate: gives the first id of a fresh block of that many.
     """
 
-    def __init__(self, allocate: Callable[[int], Awaitable[int]]) -> None:
+    def __init__(self, words: NDArray[np.int64], allocate: Callable[[int], Awaitable[int]]) -> None:
+        self._words = words
         self._allocate = allocate
-        self._next = 0
-        self._end = 0
         self._refilling = asyncio.Lock()
+        self._block = BLOCK
+        self._since_s = 0.0
+        words[PRODUCER_ID_END] = 0  # a predecessor's: logs that are adopted now may have ids of that range
 
     def at_hand(self) -> int | None:
         """An id that nobody has had before; None when a block has to be allocated first, as `take` does."""
-        if self._next == self._end:
-            return None
-        taken = self._next
-        self._next += 1
-        return taken
+        taken = take_producer_id(self._words)
+        return None if taken == NO_ID else taken
 
     async def take(self) -> int:
         """An id that nobody has had before. Raises KafkaError when the store fails."""
         while (taken := self.at_hand()) is None:
             async with self._refilling:
-                if self._next == self._end:
-                    first = await self._allocate(BLOCK)
-                    self._next, self._end = first, first + BLOCK
+                if self._words[PRODUCER_ID_NEXT] >= self._words[PRODUCER_ID_END]:
+                    await self._refill()
         return taken
+
+    async def _refill(self) -> None:
+        now_s = time.monotonic()
+        self._block = min(2 * self._block, MOST) if now_s - self._since_s < SHORT_S else BLOCK
+        self._since_s = now_s
+        first = await self._allocate(self._block)
+        # nobody takes ids while the end is not behind the next one
+        self._words[PRODUCER_ID_NEXT] = max(first, int(self._words[PRODUCER_ID_NEXT]))
+        self._words[PRODUCER_ID_END] = first + self._block

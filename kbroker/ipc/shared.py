@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc import layout
+from kbroker.ipc.producer_id_kernel import PRODUCER_ID_WORDS
 from kbroker.ipc.sensor_layout import TABLE_ROWS, row_words
 from kbroker.ipc.standing_layout import STANDING_WORDS
 from kbroker.metrics.slots import ROW_WORDS
@@ -71,7 +72,7 @@ class Shared:
     ROW_WORDS]: the rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
     store_copies[log_dirs]: see store_copy_states.py;
     replication_rates[sites, 2], replication_bytes[workers, sites, 2]: see replication_rates.py;
-    standing[STANDING_WORDS]: see standing.py;
+    standing[STANDING_WORDS]: see standing.py; producer_ids[PRODUCER_ID_WORDS]: see producer_id_kernel.py;
     in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about to be (control writes it).
     """
 
@@ -108,6 +109,8 @@ class Shared:
         self.in_sync = self._in_sync.words((sizes.max_partitions,))
         self._standing = Region(STANDING_WORDS * 8)
         self.standing = self._standing.words((STANDING_WORDS,))
+        self._producer_ids = Region(PRODUCER_ID_WORDS * 8)
+        self.producer_ids = self._producer_ids.words((PRODUCER_ID_WORDS,))
         self._metrics = Region((self.process_count + 3) * ROW_WORDS * 8)
         self.metrics = self._metrics.words((self.process_count + 3, ROW_WORDS))
         table = (TABLE_ROWS, row_words(sizes.quota_samples))

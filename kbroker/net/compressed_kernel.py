@@ -24,25 +24,31 @@ GZIP_PLAIN_BYTES = 64 << 10  # takes as long
 
 
 @inlined
+def decompress(cx: int, source: int, size: int, codec: int) -> int:
+    """Bytes that the records at an address stand for, which go to CX_PLAIN; -1: too many, or not beyond doubt."""
+    plain = get(cx, CX_PLAIN)
+    if size > MOST_BYTES:
+        return -1
+    if codec == LZ4:
+        return lz4_frame(source, size, plain, PLAIN_BYTES)
+    if codec == SNAPPY:
+        return snappy(source, size, plain, PLAIN_BYTES)
+    if codec == ZSTD:
+        return zstd_frame(get(cx, CX_LIBRARIES), source, size, plain, PLAIN_BYTES)
+    if codec == GZIP:
+        return gzip_member(get(cx, CX_LIBRARIES), source, size, plain, GZIP_PLAIN_BYTES)
+    return -1
+
+
+@inlined
 def all_fine(
     cx: int, address: int, length: int, codec: int, need_keys: bool, oldest: int, newest: int
 ) -> bool:
     """Whether the compressed batch at an address is fine beyond doubt; if so sets CX_WALK_MAX_TIMESTAMP.
 
     oldest, newest: the timestamps allowed; -1 (no timestamp) always is."""
-    source = address + rb.RECORDS
-    size = length - rb.RECORDS
     plain = get(cx, CX_PLAIN)
-    found = -1
-    if size <= MOST_BYTES:
-        if codec == LZ4:
-            found = lz4_frame(source, size, plain, PLAIN_BYTES)
-        elif codec == SNAPPY:
-            found = snappy(source, size, plain, PLAIN_BYTES)
-        elif codec == ZSTD:
-            found = zstd_frame(get(cx, CX_LIBRARIES), source, size, plain, PLAIN_BYTES)
-        elif codec == GZIP:
-            found = gzip_member(get(cx, CX_LIBRARIES), source, size, plain, GZIP_PLAIN_BYTES)
+    found = decompress(cx, address + rb.RECORDS, length - rb.RECORDS, codec)
     if found < 0:
         return False
     walk = get(cx, CX_PARTIAL)

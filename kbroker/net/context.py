@@ -130,6 +130,7 @@ class Context:
             nl.CX_PLAIN: self._plain.ctypes.data,
             nl.CX_PARTIAL: self._partial.ctypes.data,
             nl.CX_LIBRARIES: self._libraries.address,
+            nl.CX_PRODUCER_IDS: shared.producer_ids.ctypes.data,
             nl.CX_RECEIVE_BYTES: RECEIVE_BYTES,
             nl.CX_METRICS: self.metrics.address,
             nl.CX_SENDFILE_MIN: config.get_int("kbroker.sendfile.min.bytes"),

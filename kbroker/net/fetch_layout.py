@@ -78,15 +78,22 @@ NEXT_VERSION = 4
 CN_BOX = 17  # address of its outbox
 
 # --- segments of the slots that are read -----------------------------------------------------------------------------
-READ_WORDS = 4
+READ_WORDS = 8
 RD_GENERATION = 0
 RD_VERSION = 1  # SLOT_SEGMENTS_VERSION of the list
 RD_FIRST = 2
 RD_COUNT = 3  # 0: Python has not listed them
-SEGMENT_WORDS = 4
+RD_ASKED = 4  # 1: Python has been asked for the times of its segments
+SEGMENT_WORDS = 8
 SG_BASE = 0
 SG_LOG_FD = 1  # -1: Python has not opened it
 SG_INDEX_FD = 2
+SG_TIME_FD = 3
+SG_LARGEST = 4  # timestamp of the bytes up to SG_WALKED, -1: none
+SG_LARGEST_OFFSET = 5  # last offset of the first batch that has it
+SG_WALKED = 6  # position; CLOSED: all of it, and no more will come; NOT_WALKED
+CLOSED = 1 << 62
+NOT_WALKED = -1
 
 # --- parts of an answer --------------------------------------------------------------------------------------------
 PART_WORDS = 4

@@ -84,7 +84,7 @@ def next_words(row: int, connection_row: int) -> int:
 
 
 @inlined
-def _resident(cx: int, fd: int, position: int, length: int) -> bool:
+def resident(cx: int, fd: int, position: int, length: int) -> bool:
     """Whether a range is in the page cache (cachestat)."""
     if get(cx, CX_PROBE) == 0:
         return False
@@ -177,7 +177,7 @@ def _plan_range(
     length = min(most, end - position)
     if length <= 0:
         return TO_PYTHON
-    if not _resident(cx, fd, position, length):
+    if not resident(cx, fd, position, length):
         return TO_PYTHON
     put(row, PL_SEGMENT, number)
     put(row, PL_POSITION, position)

@@ -32,6 +32,7 @@ from kbroker.net.quotas import Quotas
 from kbroker.net.read_table import ReadTable
 from kbroker.net.request_counts import COLD_READ_SECONDS, PURGATORY_SECONDS, RequestCounts
 from kbroker.net.residency import Probe, by_cachestat
+from kbroker.net.segment_times import SegmentTimes
 from kbroker.net.senders import Senders
 from kbroker.net.session_table import SessionTable
 from kbroker.net.slot_kernel import announce_waiter
@@ -96,6 +97,7 @@ class Fetches:
         self._table = SessionTable(context, topics, slots)
         self.sessions = Sessions(slots, self._table.new_id, self._table.drop, self._table.used_ms)
         self.reads = ReadTable(context, senders)
+        self.times = SegmentTimes(shared, topics, self.reads)
         self.reader = PartitionReader(shared, topics, self.reads, LogDirErrors(config.log_dirs, shared))
         context.words[CX_PROBE] = probe is by_cachestat
         self.cold = ColdReads(shared, client, probe)

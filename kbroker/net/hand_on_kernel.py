@@ -12,7 +12,7 @@ from kbroker.metrics.histogram_kernel import add
 from kbroker.metrics.layout import PHASE_LOCAL, PHASE_QUEUE, PHASE_TOTAL, RESPONSE_BYTES
 from kbroker.net.connection_kernel import arm, connection_row, events_left, mark_stalled, send_once, tell
 from kbroker.net.count_kernel import count_request, observe_phase
-from kbroker.net.latest_kernel import LIST_OFFSETS, tell_latest
+from kbroker.net.latest_kernel import LIST_OFFSETS, tell_offsets
 from kbroker.net.layout import (
     CN_API,
     CN_BEGAN_NS,
@@ -50,6 +50,7 @@ from kbroker.net.layout import (
     HANDED_LOWEST,
     HANDED_WORDS,
 )
+from kbroker.net.producer_id_kernel import INIT_PRODUCER_ID, tell_producer_id
 from kbroker.net.standing_kernel import keep, repeat
 
 HEAD_BYTES = 24  # of a message of a block, see ipc/block.py
@@ -89,7 +90,9 @@ def hand_on(cx: int, connection: int, frame: int, length: int) -> int:
     body = skip_request_header(frame, frame + length, version >= get(handed, HANDED_FLEXIBLE))
     if body < 0:
         return TO_PYTHON
-    if api == LIST_OFFSETS and tell_latest(cx, connection, frame, length, body):
+    if api == LIST_OFFSETS and tell_offsets(cx, connection, frame, length, body):
+        return ANSWERED
+    if api == INIT_PRODUCER_ID and tell_producer_id(cx, connection, frame, length, body):
         return ANSWERED
     if repeat(cx, connection, frame, length, body):
         return ANSWERED

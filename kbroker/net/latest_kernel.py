@@ -1,4 +1,10 @@
-"""ListOffsets for both ends of logs, answered from the slots; everything else of it is control's."""
+"""ListOffsets answered where it arrives: ends of logs from the slots, times from segment files (`time_kernel.py`).
+
+Everything else of it is control's.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kbroker.ipc import layout as sm
 from kbroker.kernels.jit import inlined
@@ -15,6 +21,7 @@ from kbroker.kernels.memory import (
     store_u8,
 )
 from kbroker.kernels.rows import get
+from kbroker.kernels.search import FOUND
 from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, write_count, write_string
 from kbroker.net.fetch_layout import CX_PLAN, CX_SNAPSHOT
 from kbroker.net.layout import (
@@ -31,12 +38,25 @@ from kbroker.net.layout import (
 )
 from kbroker.net.slot_kernel import snapshot
 from kbroker.net.standing_kernel import answer_at_once
+from kbroker.net.time_kernel import (
+    ELSEWHERE,
+    FOUND_EPOCH,
+    FOUND_OFFSET,
+    FOUND_TIMESTAMP,
+    FOUND_WORDS,
+    MAX_TIMESTAMP,
+    offset_by_time,
+    segment_of_time,
+)
 from kbroker.net.topic_kernel import topic_by_name
+
+Words = NDArray[np.int64]
 
 LIST_OFFSETS = 2
 WITH_ISOLATION = 2  # and throttle time
 WITH_EPOCHS = 4
 FLEXIBLE = 6
+WITH_MAX_TIMESTAMP = 7
 WITH_TIMEOUT = 10
 WITH_LOCAL = 8
 LATEST = -1
@@ -47,23 +67,54 @@ READ_COMMITTED = 1
 MOST_TOPICS = 64
 ENTRY_BYTES = 32  # of a partition in the answer, at most
 MOST_UNORDERED = 64  # partitions of a topic that may come in any order
+MOST_BY_TIME = 256  # partitions of a topic that are looked for by time: a few microseconds each
 
 
 @inlined
-def _end_of(cx: int, topic: int, index: int, epoch: int) -> bool:
-    """Whether a partition can be answered without any error; its slot is in the snapshot then."""
+def _slot_of(cx: int, topic: int, index: int, epoch: int) -> int:
+    """The slot of a partition, which is in the snapshot then; -1 when it can not be answered without any error."""
     if index < 0 or index >= get(topic, TP_COUNT):
-        return False
+        return -1
     partition = get(cx, CX_PARTITIONS) + (get(topic, TP_PARTITIONS) + index) * PARTITION_WORDS * 8
-    slot = get(cx, CX_SLOTS) + get(partition, PT_SLOT) * sm.SLOT_WORDS * 8
+    slot = get(partition, PT_SLOT)
     snap = get(cx, CX_SNAPSHOT)
-    if get(partition, PT_SLOT) < 0 or snapshot(slot, snap) == 0:
-        return False
+    if slot < 0 or snapshot(get(cx, CX_SLOTS) + slot * sm.SLOT_WORDS * 8, snap) == 0:
+        return -1
     if get(snap, sm.SLOT_STATE) != sm.STATE_ONLINE or get(snap, sm.SLOT_GENERATION) != get(
         partition, PT_GENERATION
     ):
-        return False
-    return epoch == -1 or epoch == get(snap, sm.SLOT_LEADER_EPOCH)
+        return -1
+    return slot if epoch == -1 or epoch == get(snap, sm.SLOT_LEADER_EPOCH) else -1
+
+
+@inlined
+def _find(cx: int, slot: int, asked: int, version: int, committed: bool, later: bool, found: Words) -> int:
+    """What is asked of the partition in the snapshot: 1; 0: it takes longer; -1: not from here. later: it is not
+    answered from here any more, but may be asked again."""
+    snap = get(cx, CX_SNAPSHOT)
+    limit = get(snap, sm.SLOT_LAST_STABLE if committed else sm.SLOT_HIGH_WATERMARK)
+    found[FOUND_TIMESTAMP] = -1
+    if asked == EARLIEST or (asked == EARLIEST_LOCAL and version >= WITH_LOCAL):
+        found[FOUND_OFFSET] = get(snap, sm.SLOT_LOG_START)
+        found[FOUND_EPOCH] = get(snap, sm.SLOT_START_EPOCH)
+        return 1
+    if asked == LATEST:
+        found[FOUND_OFFSET] = limit
+        found[FOUND_EPOCH] = get(snap, sm.SLOT_LEADER_EPOCH)
+        return 1
+    if asked < 0 and (asked != MAX_TIMESTAMP or version < WITH_MAX_TIMESTAMP):
+        return -1
+    segment = segment_of_time(cx, slot, asked)
+    if segment < 0 or later:
+        return 0
+    if segment > 0:
+        state = offset_by_time(cx, segment, asked, found)
+        if state == ELSEWHERE:
+            return 0
+        if state == FOUND and found[FOUND_OFFSET] < limit:
+            return 1
+    found[FOUND_TIMESTAMP] = found[FOUND_OFFSET] = found[FOUND_EPOCH] = -1
+    return 1
 
 
 @inlined
@@ -76,10 +127,28 @@ def _asked_before(entries: int, count: int, stride: int, index: int) -> bool:
 
 
 @inlined
+def _write(out: int, index: int, found: Words, version: int) -> int:
+    """Write the answer of a partition."""
+    store_i32_be(out, index)
+    store_i16_be(out + 4, 0)
+    store_i64_be(out + 6, found[FOUND_TIMESTAMP])
+    store_i64_be(out + 14, found[FOUND_OFFSET])
+    out += 22
+    if version >= WITH_EPOCHS:
+        store_i32_be(out, found[FOUND_EPOCH])
+        out += 4
+    if version >= FLEXIBLE:
+        store_u8(out, 0)
+        out += 1
+    return out
+
+
+@inlined
 def _topic(
     cx: int, topic: int, version: int, committed: bool, position: int, end: int, out: int, limit: int
 ) -> tuple[int, int, int]:
-    """Answer for the partitions of a topic: (position in the request, in the answer, partitions); -1: not from here."""
+    """Answer for the partitions of a topic: (position in the request, in the answer, partitions). Not from here: the
+    first is -1, or the last is, when some take longer."""
     compact = version >= FLEXIBLE
     count, position = read_length(position, end, compact, True)
     if position < 0 or count <= 0 or count * ENTRY_BYTES > limit - out:
@@ -88,40 +157,39 @@ def _topic(
     entries = out
     asked_bytes = 16 if version >= WITH_EPOCHS else 12
     stride = 22 + (4 if version >= WITH_EPOCHS else 0) + (1 if compact else 0)
-    snap = get(cx, CX_SNAPSHOT)
+    found = np.empty(FOUND_WORDS, np.int64)
     highest = -1
+    later = count > MOST_BY_TIME
+    longer = False
     for number in range(count):
         if end - position < asked_bytes:
             return -1, 0, 0
         index = load_i32_be(position)
         epoch = load_i32_be(position + 4) if version >= WITH_EPOCHS else -1
-        end_asked = load_i64_be(position + asked_bytes - 8)
-        earliest = end_asked == EARLIEST or (end_asked == EARLIEST_LOCAL and version >= WITH_LOCAL)
-        if not (earliest or end_asked == LATEST) or not _end_of(cx, topic, index, epoch):
+        slot = _slot_of(cx, topic, index, epoch)
+        if slot < 0:
             return -1, 0, 0
         if index <= highest and (count > MOST_UNORDERED or _asked_before(entries, number, stride, index)):
             return -1, 0, 0
+        asked = load_i64_be(position + asked_bytes - 8)
+        state = _find(cx, slot, asked, version, committed, later, found)
+        if state < 0:
+            return -1, 0, 0
+        if state == 0:
+            later = longer = True
         highest = max(highest, index)
         position += asked_bytes
-        store_i32_be(out, index)
-        store_i16_be(out + 4, 0)
-        store_i64_be(out + 6, -1)
-        last = sm.SLOT_LAST_STABLE if committed else sm.SLOT_HIGH_WATERMARK
-        store_i64_be(out + 14, get(snap, sm.SLOT_LOG_START if earliest else last))
-        if version >= WITH_EPOCHS:
-            store_i32_be(out + 22, get(snap, sm.SLOT_START_EPOCH if earliest else sm.SLOT_LEADER_EPOCH))
-        out += stride
+        out = _write(out, index, found, version)
         if compact:
-            store_u8(out - 1, 0)
             position = skip_tags(position, end)
             if position < 0:
                 return -1, 0, 0
-    return position, out, count
+    return position, out, -1 if longer else count
 
 
 @inlined
-def tell_latest(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
-    """Answer a consumer's ListOffsets if it asks for ends of logs alone, and all are there; False: not from here."""
+def tell_offsets(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
+    """Answer a consumer's ListOffsets if all that it asks for can be told without an error; False: not from here."""
     version = load_i16_be(frame + 2)
     end = frame + length
     compact = version >= FLEXIBLE
@@ -142,6 +210,7 @@ def tell_latest(cx: int, connection: int, frame: int, length: int, body: int) ->
     out = write_answer_head(start + 8, compact, version >= WITH_ISOLATION, topics)
     seen = get(cx, CX_PLAN)  # the plan of a fetch is made anew for each one
     codes = 0
+    longer = False
     for number in range(topics):
         name_bytes, name = read_length(position, end, compact, False)
         if name < 0 or name_bytes <= 0 or name_bytes > end - name or name_bytes + 64 > limit - out:
@@ -159,6 +228,8 @@ def tell_latest(cx: int, connection: int, frame: int, length: int, body: int) ->
         )
         if position < 0:
             return False
+        if count < 0:
+            longer = True
         codes += count
         if compact:
             store_u8(out, 0)
@@ -168,7 +239,7 @@ def tell_latest(cx: int, connection: int, frame: int, length: int, body: int) ->
                 return False
     if version >= WITH_TIMEOUT:
         position += 4
-    if position > end or (compact and skip_tags(position, end) < 0):
+    if longer or position > end or (compact and skip_tags(position, end) < 0):
         return False
     if compact:
         store_u8(out, 0)

@@ -4,7 +4,7 @@ All are private to the process. A row's address is ``table + index * WORDS * 8``
 """
 
 # --- context: one row a process; addresses of everything else, and the state of the pump ------------------
-CONTEXT_WORDS = 119
+CONTEXT_WORDS = 120
 CX_CONNECTIONS = 0
 CX_REQUESTS = 1
 CX_RESULTS = 2
@@ -87,6 +87,7 @@ CX_RUNS = 97  # times of Produce requests that are not in their histograms yet, 
 CX_PLAIN = 116  # room for what a compressed batch stands for
 CX_PARTIAL = 117  # words of the walk over it
 CX_LIBRARIES = 118  # kernels/codec_libraries.py
+CX_PRODUCER_IDS = 119  # address of the range that ids of idempotent producers are taken from
 RUN_QUEUE, RUN_APPEND, RUN_RESPOND, RUN_TOTAL = range(4)
 RUN_NS, RUN_COUNT = range(2)
 RUN_WORDS = 2
@@ -243,6 +244,7 @@ EVENT_UNSENT_FILE = 14  # A: segment row, B: position, C: bytes
 EVENT_ANSWER_REST = 15  # of control's block. A: position of what the socket did not take, B: bytes
 EVENT_RETURNED = 17  # a closed connection was lent, and is not any more
 EVENT_UNANSWERED = 16  # control has no answer. A: status of the message, B: API key
+EVENT_TIMES = 18  # A: slot whose segments' times are not known, B: the timestamp asked for
 
 TOKEN_READ_AHEAD = 1 << 40
 TOKEN_MASK = (1 << 48) - 1

@@ -40,7 +40,7 @@ from kbroker.protocol.schema import ProtocolError
 log = logging.getLogger(__name__)
 
 PUMPS_PER_TURN = 4
-NOBODYS = (nl.EVENT_ADVANCED, nl.EVENT_READ_AHEAD)  # events without a connection
+NOBODYS = (nl.EVENT_ADVANCED, nl.EVENT_READ_AHEAD, nl.EVENT_TIMES)  # events without a connection
 ACCEPTS_PER_TURN = 256
 
 
@@ -86,6 +86,7 @@ class NetworkProcess:
             nl.EVENT_FAILED: self._on_failed,
             nl.EVENT_ADVANCED: self._on_advanced,
             nl.EVENT_READ_AHEAD: self._on_read_ahead,
+            nl.EVENT_TIMES: lambda _, slot, timestamp, __: self.server.on_times(slot, timestamp),
             nl.EVENT_UNVERIFIED: self._on_unverified,
             nl.EVENT_ANSWER_REST: self.handing.rest,
             nl.EVENT_UNANSWERED: self.handing.unanswered,

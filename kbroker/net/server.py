@@ -22,3 +22,6 @@ class Server(Protocol):
 
     def on_read_ahead(self, token: int) -> None:
         """A range has been read into the page cache."""
+
+    def on_times(self, slot: int, timestamp: int) -> None:
+        """An offset by time was asked for, and what the slot's segments hold is not known."""

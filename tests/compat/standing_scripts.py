@@ -1,12 +1,25 @@
 """Conversations in which the same is asked again after everything that changes its answer."""
 
+import random
+import time
 from typing import Any
 
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.compression import Codec
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
+from kbroker.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kbroker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kbroker.protocol.messages.offset_delete import (
@@ -22,6 +35,9 @@ from tests.compat.group_talk import Talk
 from tests.peer.eventually import eventually
 
 TIMES = 3
+SEEN_S = 0.1
+"""By then a network process has found out about the segments that it was asked for."""
+NEW_YEAR_MS = 1_767_225_600_000
 
 
 def standing_offsets(talk: Talk) -> None:
@@ -92,6 +108,42 @@ def standing_topics(talk: Talk) -> None:
     asked("made again")
 
 
+def standing_times(talk: Talk) -> None:
+    """Offsets by time in a log of several segments, with batches of every codec, that grows and loses its beginning (of
+    its first segment: whole ones Apache Kafka goes on looking into until it has removed them)."""
+    talk.create_topic("t", 1)
+    name = f"{talk.prefix}-t"
+    small = AlterConfigsResource(2, name, [AlterableConfig("segment.bytes", 0, str(1 << 20))])
+    talk.ask("small segments", ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest([small]))
+    fate = random.Random(7)
+    times = range(NEW_YEAR_MS, NEW_YEAR_MS + 600_000, 7_919)
+
+    def asked(label: str) -> None:
+        for turn in range(TIMES):
+            for at in (0, *times, NEW_YEAR_MS + 10_000_000, -3):
+                version = fate.choice((7, 8, 10, 11) if at < 0 else (1, 4, 6, 11))
+                parts = [ListOffsetsPartition(0, -1, at)]
+                request = ListOffsetsRequest(-1, turn % 2, [ListOffsetsTopic(name, parts)])
+                talk.ask(f"{label}, {at} v{version}", ApiKey.LIST_OFFSETS, version, request)
+            time.sleep(SEEN_S)
+
+    asked("nothing there")
+    for count in range(30):
+        at = NEW_YEAR_MS + count * 20_000
+        records = [
+            (b"k", fate.randbytes(1000), (), at + fate.randrange(-30_000, 30_000))
+            for _ in range(fate.randrange(1, 300))
+        ]
+        batch = build_batch(records, codec=fate.choice(list(Codec)))
+        data = [TopicProduceData(name, talk.peer.topic_id(name), [PartitionProduceData(0, batch)])]
+        talk.ask(f"write {count}", ApiKey.PRODUCE, 9, ProduceRequest(None, -1, 10_000, data))
+        if count in (0, 1, 12, 29):
+            asked(f"written {count}")
+    gone = [DeleteRecordsTopic(name, [DeleteRecordsPartition(0, 500)])]
+    talk.ask("delete records", ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(gone, 30_000))
+    asked("without its beginning")
+
+
 def _about(name: str) -> MetadataRequest:
     return MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
 
@@ -102,4 +154,8 @@ def _write(talk: Talk, name: str) -> None:
     talk.ask("write", ApiKey.PRODUCE, 9, ProduceRequest(None, -1, 10_000, data))
 
 
-SCRIPTS = {"standing-offsets": standing_offsets, "standing-topics": standing_topics}
+SCRIPTS = {
+    "standing-offsets": standing_offsets,
+    "standing-topics": standing_topics,
+    "standing-times": standing_times,
+}

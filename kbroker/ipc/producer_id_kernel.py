@@ -1,0 +1,34 @@
+"""Producer ids for idempotent producers: a range in shared memory, which network processes and control take from.
+
+Control alone sets the range, when the last one is used up (`control/producer_ids.py`); ids only grow.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.memory import fetch_add, load_acquire
+
+PRODUCER_ID_NEXT = 0
+PRODUCER_ID_END = 8  # a line of its own
+PRODUCER_ID_WORDS = 16
+NO_ID = -1
+
+
+@inlined
+def take_id(words: int) -> int:
+    """An id that nobody has had before; NO_ID when the range is used up.
+
+    The end is read before an id is taken: one beyond it was never given to this range, whatever control does
+    meanwhile, and is lost."""
+    end = load_acquire(words + 8 * PRODUCER_ID_END)
+    if load_acquire(words + 8 * PRODUCER_ID_NEXT) >= end:
+        return NO_ID
+    taken = fetch_add(words + 8 * PRODUCER_ID_NEXT, 1)
+    return taken if taken < end else NO_ID
+
+
+@kernel("int64(int64[::1])")
+def take_producer_id(words: NDArray[np.int64]) -> int:
+    """`take_id`, for Python."""
+    return take_id(words.ctypes.data)

@@ -1,0 +1,95 @@
+"""First ids of idempotent producers are told from shared memory; whatever else InitProducerId asks is control's."""
+
+import socket
+import struct
+
+import pytest
+
+from kbroker.ipc.messages import ClientRequest
+from kbroker.ipc.producer_id_kernel import PRODUCER_ID_END, PRODUCER_ID_NEXT
+from kbroker.metrics.layout import ERROR_COUNT, ERRORS, REQUESTS, VERSION_COUNT
+from kbroker.protocol.codec import decode_exact
+from kbroker.protocol.frame import encode_request, parse_response
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tests.net.conftest import NodeFactory
+from tests.net.doubles import NetNode, ask
+
+INIT_PRODUCER_ID = 22
+VERSIONS = range(6)
+FIRST = 1 << 40
+
+
+@pytest.fixture
+def node(node_factory: NodeFactory) -> NetNode:
+    """Ids FIRST to FIRST + 9 are there."""
+
+    def refuse(request: ClientRequest) -> bytes:
+        return struct.pack(">ii", 4, request.correlation_id)
+
+    made: NetNode = node_factory({"t": 1}, answer=refuse)
+    made.shared.producer_ids[PRODUCER_ID_NEXT] = FIRST
+    made.shared.producer_ids[PRODUCER_ID_END] = FIRST + 10
+    return made
+
+
+def told(link: socket.socket, version: int, request: InitProducerIdRequest) -> InitProducerIdResponse | None:
+    """None when control was asked."""
+    answer = ask(link, encode_request(INIT_PRODUCER_ID, version, 42, "test", request))
+    if len(answer) == 4:
+        return None
+    correlation_id, start = parse_response(answer, INIT_PRODUCER_ID, version)
+    assert correlation_id == 42
+    return decode_exact(InitProducerIdResponse, version, answer, start)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_producer_gets_the_next_id(node: NetNode, version: int) -> None:
+    link = node.connect()
+    for number in range(10):
+        found = told(link, version, InitProducerIdRequest(None, 60_000))
+        assert found is not None
+        assert (found.throttle_time_ms, found.error_code) == (0, 0)
+        assert (found.producer_id, found.producer_epoch) == (FIRST + number, 0)
+    assert not node.control.requests
+    assert told(link, version, InitProducerIdRequest(None, 60_000)) is None
+    node.shared.producer_ids[PRODUCER_ID_END] = FIRST + 11
+    found = told(link, version, InitProducerIdRequest(None, 60_000))
+    assert found is not None
+    assert found.producer_id == FIRST + 10
+
+
+@pytest.mark.parametrize(
+    ("version", "request_"),
+    [
+        (0, InitProducerIdRequest("t", 60_000)),
+        (4, InitProducerIdRequest("t", 60_000)),
+        (1, InitProducerIdRequest("", 60_000)),
+        (5, InitProducerIdRequest("", 60_000)),
+        (3, InitProducerIdRequest(None, 60_000, 5, 0)),
+        (4, InitProducerIdRequest(None, 60_000, 5)),
+        (5, InitProducerIdRequest(None, 60_000, -1, 5)),
+    ],
+)
+def test_producers_that_go_on_and_transactional_ones_are_controls(
+    node: NetNode, version: int, request_: InitProducerIdRequest
+) -> None:
+    assert told(node.connect(), version, request_) is None
+    assert node.shared.producer_ids[PRODUCER_ID_NEXT] == FIRST
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_that_ends_too_early_takes_no_id(node: NetNode, version: int) -> None:
+    whole = encode_request(INIT_PRODUCER_ID, version, 42, "test", InitProducerIdRequest(None, 1))[4:]
+    for end in range(len(whole) - 1, 14, -1):
+        answer = ask(node.connect(), struct.pack(">i", end) + whole[:end])
+        assert len(answer) == 4, f"answered {end} of {len(whole)} bytes"
+    assert node.shared.producer_ids[PRODUCER_ID_NEXT] == FIRST
+
+
+def test_answers_are_counted(node: NetNode) -> None:
+    link = node.connect()
+    for _ in range(3):
+        told(link, 4, InitProducerIdRequest(None, 1))
+    counted = node.shared.metrics[0]
+    assert counted[REQUESTS + INIT_PRODUCER_ID * VERSION_COUNT + 4] == 3
+    assert counted[ERRORS + INIT_PRODUCER_ID * ERROR_COUNT + 1] == 3
