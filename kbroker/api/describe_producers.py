@@ -1,7 +1,10 @@
 """DescribeProducers (key 61), v0: idempotent and transactional producers that a partition remembers (KIP-664)."""
 
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
 from kbroker.api.context import RequestContext
-from kbroker.api.later import by_topic, of_worker
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
@@ -22,13 +25,41 @@ from kbroker.protocol.schema import Struct
 API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
 
 
+@dataclass(slots=True)
+class Asked:
+    """What one IO worker is asked. parts: of the answer, in the order of the slots, where its reply goes."""
+
+    slots: list[int] = field(default_factory=list)
+    parts: list[PartitionResponse] = field(default_factory=list)
+
+
 def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Struct | Deferred:
-    """The producers of each partition."""
-    parts = [
-        (topic.name, [_describe(ctx.broker, topic.name, index) for index in topic.partition_indexes])
-        for topic in request.topics
-    ]
-    return by_topic(parts, TopicResponse, lambda topics: DescribeProducersResponse(topics=topics))
+    """The producers of each partition: one message to each IO worker that has any of them."""
+    broker = ctx.broker
+    asked: dict[int, Asked] = {}
+    response = DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                topic.name, [_part(broker, topic.name, index, asked) for index in topic.partition_indexes]
+            )
+            for topic in request.topics
+        ]
+    )
+    if not asked:
+        return response
+    answer = Deferred()
+    left = len(asked)
+
+    def told(parts: list[PartitionResponse], reply: Any) -> None:
+        nonlocal left
+        _fill(parts, reply)
+        left -= 1
+        if not left:
+            answer.complete(response)
+
+    for worker, each in asked.items():
+        broker.links.ask_worker(worker, DescribeProducers(tuple(each.slots)), partial(told, each.parts))
+    return answer
 
 
 def refuse(request: DescribeProducersRequest, error: KafkaError, version: int) -> DescribeProducersResponse:
@@ -44,26 +75,33 @@ def refuse(request: DescribeProducersRequest, error: KafkaError, version: int) -
     )
 
 
-def _describe(broker: Broker, name: str, index: int) -> PartitionResponse | Deferred:
+def _part(broker: Broker, name: str, index: int, asked: dict[int, Asked]) -> PartitionResponse:
+    """A partition of the answer: an error, or empty and among what is asked."""
     try:
-        validate(name)
         partition = broker.catalogue.partition(name, index)
         if partition is None:
+            validate(name)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if broker.slots.state(partition.slot) == layout.STATE_OFFLINE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
     except KafkaError as error:
-        return _failed(broker, name, index, error)
+        known = broker.catalogue.get(name) is not None
+        return PartitionResponse(index, error.code, None if known else error.message)
+    part = PartitionResponse(index)
+    each = asked.get(partition.worker)
+    if each is None:
+        each = asked[partition.worker] = Asked()
+    each.slots.append(partition.slot)
+    each.parts.append(part)
+    return part
 
-    return of_worker(
-        broker,
-        partition,
-        DescribeProducers(partition.slot),
-        lambda known: PartitionResponse(index, active_producers=[ProducerState(*each) for each in known]),
-        lambda error: _failed(broker, name, index, error),
-    )
 
-
-def _failed(broker: Broker, name: str, index: int, error: KafkaError) -> PartitionResponse:
-    known = broker.catalogue.get(name) is not None
-    return PartitionResponse(index, error.code, None if known else error.message)
+def _fill(parts: list[PartitionResponse], reply: Any) -> None:
+    """reply: what DescribeProducers is replied with, or the KafkaError that all of it is."""
+    if isinstance(reply, KafkaError):
+        reply = [reply.code] * len(parts)
+    for part, found in zip(parts, reply, strict=True):
+        if isinstance(found, int):
+            part.error_code = found
+        else:
+            part.active_producers = [ProducerState(*each) for each in found]

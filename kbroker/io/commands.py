@@ -23,7 +23,6 @@ from kbroker.ipc.messages import (
     Follow,
     Lead,
     OpenPartition,
-    ProducerState,
     Reply,
     SetLeaderEpoch,
     Settings,
@@ -119,9 +118,17 @@ class Commands:
     def _epoch_end_offset(self, body: EpochEndOffset) -> tuple[int, int]:
         return self._logs.require(body.slot).end_offset_for(body.leader_epoch)
 
-    def _describe_producers(self, body: DescribeProducers) -> tuple[ProducerState, ...]:
-        self._logs.require(body.slot)
-        return self._producers.states(body.slot)
+    def _describe_producers(self, body: DescribeProducers) -> tuple[tuple[tuple[int, ...], ...] | int, ...]:
+        return tuple(map(self._producers_of, body.slots))
+
+    def _producers_of(self, slot: int) -> tuple[tuple[int, ...], ...] | int:
+        try:
+            self._logs.require(slot)
+        except KafkaError as error:
+            return int(error.code)
+        return tuple(
+            map(tuple, self._producers.states(slot))
+        )  # a link packs plain tuples several times as fast
 
     def _set_leader_epoch(self, body: SetLeaderEpoch) -> None:
         self._logs.require(body.slot).set_leader_epoch(body.leader_epoch)

@@ -338,13 +338,13 @@ class EpochEndOffset(NamedTuple):
 
 
 class DescribeProducers(NamedTuple):
-    """Replied with a tuple of ProducerState."""
+    """Replied with a tuple: for each slot the fields of its ProducerStates, or an error code."""
 
-    slot: int
+    slots: tuple[int, ...]
 
 
 class ProducerState(NamedTuple):
-    """One active producer of a partition, in DescribeProducers' terms."""
+    """One active producer of a partition, in DescribeProducers' terms and order."""
 
     producer_id: int
     producer_epoch: int

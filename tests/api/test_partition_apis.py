@@ -99,7 +99,8 @@ def producers(made: World, name: str, index: int) -> Any:
 
 
 def test_producers_come_from_the_io_worker(made: World) -> None:
-    made.worker.producers = (m.ProducerState(7, 1, 42, 1234, -1, 99),)
+    slot = made.broker.catalogue.topics["a"].partitions[0].slot
+    made.worker.producers = {slot: ((7, 1, 42, 1234, -1, 99),)}
     (producer,) = producers(made, "a", 0).active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 1, 42)
     assert (producer.last_timestamp, producer.current_txn_start_offset) == (1234, 99)
@@ -110,6 +111,38 @@ def test_producers_of_what_is_not_there_are_an_error(made: World) -> None:
     assert producers(made, "bad name", 0).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     made.worker.refuse[m.DescribeProducers] = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert producers(made, "a", 0).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_an_io_worker_is_asked_once_for_all_its_partitions(tmp_path: Path) -> None:
+    with world(tmp_path, workers=2) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a", 5), NewTopic("b", 3)]))
+        partitions = list(made.broker.catalogue.partitions())
+        assert {each.worker for each in partitions} == {0, 1}
+        for each in partitions[:-1]:
+            made.workers[each.worker].producers[each.slot] = ((each.slot, 0, 1, 2, -1, -1),)
+        gone = partitions[-1]
+        made.workers[gone.worker].producers[gone.slot] = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        request = DescribeProducersRequest(
+            [TopicRequest("b", [2, 0, 7, 1]), TopicRequest("a", list(range(5))), TopicRequest("none", [0])]
+        )
+        answer: Any = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_PRODUCERS, 0, request))
+        found = {
+            (topic.name, part.partition_index): (
+                part.error_code,
+                [each.producer_id for each in part.active_producers],
+            )
+            for topic in answer.topics
+            for part in topic.partitions
+        }
+        wanted = {(each.topic, each.index): (0, [each.slot]) for each in partitions}
+        wanted[gone.topic, gone.index] = ErrorCode.NOT_LEADER_OR_FOLLOWER, []
+        wanted["b", 7] = wanted["none", 0] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []
+        assert found == wanted
+        assert list(found) == [*(("b", i) for i in (2, 0, 7, 1)), *(("a", i) for i in range(5)), ("none", 0)]
+        asked = [
+            call for worker in made.workers for call in worker.calls if isinstance(call, m.DescribeProducers)
+        ]
+        assert len(asked) == 2
 
 
 def log_dirs(made: World, topics: list[DescribableLogDirTopic] | None = None) -> dict[str, Any]:

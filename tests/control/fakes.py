@@ -67,7 +67,7 @@ class FakeWorker:
         self.calls: list[Any] = []
         self.opened: dict[int, m.OpenPartition] = {}
         self.refuse: dict[type, KafkaError] = {}
-        self.producers: tuple[m.ProducerState, ...] = ()
+        self.producers: dict[int, Any] = {}  # by slot: fields of ProducerStates, or an error code
         self._asked = Background(logging.getLogger(__name__), "an answer of the fake IO worker failed")
 
     def call(self, body: Any) -> Awaitable[Any]:
@@ -129,8 +129,8 @@ class FakeWorker:
             return call.leader_epoch, int(line[layout.SLOT_LOG_END])
         return -1, -1
 
-    def _DescribeProducers(self, call: m.DescribeProducers) -> tuple[m.ProducerState, ...]:  # noqa: N802
-        return self.producers
+    def _DescribeProducers(self, call: m.DescribeProducers) -> tuple[Any, ...]:  # noqa: N802
+        return tuple(self.producers.get(slot, ()) for slot in call.slots)
 
     def append(self, partition: Partition, *records: NewRecord) -> None:
         """One batch at the end of the log, visible at once."""
