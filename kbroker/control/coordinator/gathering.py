@@ -45,7 +45,6 @@ class Gathering:
         self._max_bytes = max_bytes
         self._loop = loop
         self._open: dict[int, Gathered] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, partition: Partition, records: list[Record], now_ms: int, done: Done) -> None:
         """Append an operation's records with whatever else this turn of the loop appends to the partition."""
@@ -70,24 +69,13 @@ class Gathering:
 
     def _flush(self, index: int) -> None:
         gathered = self._open.pop(index)
-        task = self._loop.create_task(self._append(gathered))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _append(self, gathered: Gathered) -> None:
         now_ms = gathered.now_ms
-        failure: KafkaError | None = None
         batch = build_batch([(record.key, record.value, (), now_ms) for record in gathered.records])
-        try:
-            if len(batch) > self._max_bytes():
-                raise KafkaError(
-                    ErrorCode.MESSAGE_TOO_LARGE
-                )  # one operation's alone: others were sent before
-            await self._appender.append(gathered.partition, batch)
-        except KafkaError as error:
-            failure = error
-        for done in gathered.waiting:
-            done(failure)
+        told = partial(_tell, gathered.waiting)
+        if len(batch) > self._max_bytes():  # one operation's alone: others were sent before
+            self._loop.call_soon(told, KafkaError(ErrorCode.MESSAGE_TOO_LARGE))
+        else:
+            self._appender.submit(gathered.partition, batch, told)
 
     async def append(self, partition: Partition, records: list[Record], now_ms: int) -> None:
         """As `add`, and wait. Raises KafkaError."""
@@ -95,10 +83,10 @@ class Gathering:
         self.add(partition, records, now_ms, partial(_settle, future))
         await future
 
-    def close(self) -> None:
-        """Nothing is waited for any more."""
-        for task in self._tasks:
-            task.cancel()
+
+def _tell(waiting: list[Done], failure: KafkaError | None) -> None:
+    for done in waiting:
+        done(failure)
 
 
 def _settle(future: "asyncio.Future[None]", failure: KafkaError | None) -> None:

@@ -62,11 +62,13 @@ class Outcome:
     then: called once, after the replay with ErrorCode.NONE, or instead of it with the append's error (as
     `coordinator_error` tells it). Deferreds are completed here. Without `then` an append error is raised to the
     caller as KafkaError.
+    apply: called with the partition in place of the replay, by who knows what the records say without reading them.
     """
 
     records: list[Record] = field(default_factory=list)
     response: Any = None
     then: Callable[[ErrorCode], None] | None = None
+    apply: Callable[[int], None] | None = None
 
 
 Operation = Callable[[int], Outcome]

@@ -233,6 +233,9 @@ class Runtime:
             answer.complete(response)
 
     def _replay_all(self, index: int, outcome: Outcome, now_ms: int) -> ErrorCode:
+        if outcome.apply is not None:
+            outcome.apply(index)
+            return ErrorCode.NONE
         for record in outcome.records:
             self.machine.replay(index, record.key, record.value, now_ms)
         return ErrorCode.NONE
@@ -306,17 +309,17 @@ class Runtime:
                 raise KafkaError(coordinators) from error
             outcome.then(coordinators)
             return
-        for record in outcome.records:
-            self._replay(partition.index, record, now_ms, producer)
+        if producer is None:
+            self._replay_all(partition.index, outcome, now_ms)
+        else:
+            self._replay_in_transaction(partition.index, outcome, producer[0])
         if outcome.then is not None:
             outcome.then(ErrorCode.NONE)
 
-    def _replay(self, index: int, record: Record, now_ms: int, producer: tuple[int, int] | None) -> None:
-        if producer is None:
-            self.machine.replay(index, record.key, record.value, now_ms)
-        else:
-            assert isinstance(self.machine, TransactionalMachine)
-            self.machine.replay_in_transaction(index, producer[0], record.key, record.value)
+    def _replay_in_transaction(self, index: int, outcome: Outcome, producer_id: int) -> None:
+        assert isinstance(self.machine, TransactionalMachine)
+        for record in outcome.records:
+            self.machine.replay_in_transaction(index, producer_id, record.key, record.value)
 
     async def _append(
         self, partition: Partition, records: list[Record], now_ms: int, producer: tuple[int, int] | None
@@ -391,6 +394,5 @@ class Runtime:
     def close(self) -> None:
         """No timer and no operation goes on."""
         self._timers.close()
-        self._gathering.close()
         for task in self._tasks:
             task.cancel()

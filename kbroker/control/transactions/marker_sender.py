@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
@@ -19,12 +22,19 @@ NEWER_KNOWN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINAT
 
 Ended = Callable[[int, int, bool], None]
 """Told of a marker in the offsets topic: partition, producer id, commit."""
+OffsetsWait = Callable[[int, int], Coroutine[Any, Any, None] | None]
+"""Of a partition of the offsets topic and a producer id: what a marker there has to wait for."""
+Done = Callable[[KafkaError | None], None]
+"""Told that a marker is in the log, or why it is not."""
+Complete = Callable[[MarkerOrder, Callable[[ErrorCode], None]], None]
+"""Stores that an order is carried out, and tells NONE, or why it could not."""
 
 
 class MarkerWriter:
     """Writes single markers. Runs in: control. Owner: the TransactionService.
 
     offsets_topic: the topic whose markers the group coordinator wants to know of, once it has loaded the partition.
+    offsets_wait: None when a marker may go there now, else what to wait for.
     """
 
     def __init__(
@@ -32,13 +42,13 @@ class MarkerWriter:
         broker: Broker,
         appender: Appender,
         offsets_topic: str,
-        offsets_ready: Callable[[int, int], Awaitable[None]],
+        offsets_wait: OffsetsWait,
         offsets_ended: Ended,
     ) -> None:
         self._broker = broker
         self._appender = appender
         self._offsets_topic = offsets_topic
-        self._offsets_ready = offsets_ready
+        self._offsets_wait = offsets_wait
         self._offsets_ended = offsets_ended
 
     async def write(
@@ -53,95 +63,206 @@ class MarkerWriter:
         """Append one marker. version: the producer's transaction version; from 2 on the epoch must be a new one.
 
         Raises KafkaError, UNKNOWN_TOPIC_OR_PARTITION for a partition that is no more."""
+        await self.write_order(
+            MarkerOrder(
+                "", producer_id, producer_epoch, coordinator_epoch, commit, frozenset((where,)), version
+            ),
+            where,
+        )
+
+    async def write_order(self, order: MarkerOrder, where: TopicPartition) -> None:
+        """Append one marker of an order. Raises KafkaError."""
+        if (wait := self._wait(order, where)) is not None:
+            await wait
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._append(order, where, partial(_settle, written))
+        await written
+
+    def submit(self, order: MarkerOrder, where: TopicPartition, done: Done) -> bool:
+        """As `write_order`, without a task; False when there is something to wait for first."""
+        if (wait := self._wait(order, where)) is not None:
+            wait.close()
+            return False
+        self._append(order, where, done)
+        return True
+
+    def _wait(self, order: MarkerOrder, where: TopicPartition) -> Coroutine[Any, Any, None] | None:
         topic, index = where
-        is_offsets = topic == self._offsets_topic
-        if is_offsets:
-            await self._offsets_ready(index, producer_id)
+        return self._offsets_wait(index, order.producer_id) if topic == self._offsets_topic else None
+
+    def _append(self, order: MarkerOrder, where: TopicPartition, done: Done) -> None:
+        topic, index = where
         partition = self._broker.catalogue.partition(topic, index)
         if partition is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            done(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            return
         batch = build_control_batch(
-            ControlType.COMMIT if commit else ControlType.ABORT,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            coordinator_epoch=coordinator_epoch,
+            ControlType.COMMIT if order.commit else ControlType.ABORT,
+            producer_id=order.producer_id,
+            producer_epoch=order.producer_epoch,
+            coordinator_epoch=order.coordinator_epoch,
             timestamp_ms=self._broker.now_ms(),
-            base_offset=layout.MARKER_WITH_NEW_EPOCH if supports_epoch_bump(version) else 0,
+            base_offset=layout.MARKER_WITH_NEW_EPOCH if supports_epoch_bump(order.client_version) else 0,
         )
-        await self._appender.append(partition, batch)
-        if is_offsets:
-            self._offsets_ended(index, producer_id, commit)
+        if topic == self._offsets_topic:
+            done = partial(self._told, order, index, done)
+        self._appender.submit(partition, batch, done)
+
+    def _told(self, order: MarkerOrder, index: int, done: Done, failure: KafkaError | None) -> None:
+        if failure is None:
+            self._offsets_ended(index, order.producer_id, order.commit)
+        done(failure)
+
+
+def _settle(future: "asyncio.Future[None]", failure: KafkaError | None) -> None:
+    if future.done():
+        return
+    if failure is None:
+        future.set_result(None)
+    else:
+        future.set_exception(failure)
+
+
+@dataclass(slots=True, eq=False)
+class UnderWay:
+    """An order that is carried out. left: partitions whose marker is not in the log. waiting: told when the order is
+    complete, or has been given up."""
+
+    order: MarkerOrder
+    left: set[TopicPartition]
+    ended: bool = False
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    waiting: list["Wait"] = field(default_factory=list)
+
+
+class Wait:
+    """For the end of an order, but not longer than a timeout; `then` is called once."""
+
+    __slots__ = ("_then", "_timer")
+
+    def __init__(self, timeout_ms: int, then: Callable[[], None]) -> None:
+        self._then: Callable[[], None] | None = then
+        self._timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.end)
+
+    def end(self) -> None:
+        """Go on."""
+        then, self._then = self._then, None
+        if then is not None:
+            self._timer.cancel()
+            then()
 
 
 class MarkerSender:
-    """Orders under way, one task each. Runs in: control. Owner: the TransactionService. It is the machine's Markers.
+    """Orders under way. Runs in: control. Owner: the TransactionService. It is the machine's Markers.
 
-    written: told of partitions whose marker is in the log; done: run when all are, until it says NONE.
+    written: told of partitions whose marker is in the log, while others are left; complete: asked when all are, until
+    it tells NONE. What goes well needs no task.
     """
 
     def __init__(
         self,
         writer: MarkerWriter,
         written: Callable[[MarkerOrder, frozenset[TopicPartition]], None],
-        done: Callable[[MarkerOrder], Awaitable[ErrorCode]],
+        complete: Complete,
     ) -> None:
         self._writer = writer
         self._written = written
-        self._done = done
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._complete = complete
+        self._orders: dict[str, UnderWay] = {}
 
     def send(self, order: MarkerOrder) -> None:
         """Begin; an older order of the id has been completed or is out of date."""
         self.forget(order.transactional_id)
-        task = asyncio.get_running_loop().create_task(self._carry_out(order))
-        self._tasks[order.transactional_id] = task
-        task.add_done_callback(lambda _: self._finished(order.transactional_id, task))
+        under_way = self._orders[order.transactional_id] = UnderWay(order, set(order.partitions))
+        for where in sorted(order.partitions):
+            if not self._writer.submit(order, where, partial(self._came, under_way, where)):
+                self._start(under_way, self._write_late(under_way, where, 0))
+        if not order.partitions:
+            self._all_written(under_way)
 
     def forget(self, transactional_id: str) -> None:
         """Stop working for an id."""
-        task = self._tasks.pop(transactional_id, None)
-        if task is not None:
-            task.cancel()
-
-    def _finished(self, transactional_id: str, task: "asyncio.Task[None]") -> None:
-        if self._tasks.get(transactional_id) is task:
-            del self._tasks[transactional_id]
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("markers of %s failed", transactional_id, exc_info=error)
+        under_way = self._orders.get(transactional_id)
+        if under_way is not None:
+            self._end(under_way)
 
     def is_busy(self, transactional_id: str) -> bool:
         """Whether markers of the id are under way."""
-        return transactional_id in self._tasks
+        return transactional_id in self._orders
+
+    def when_settled(self, transactional_id: str, timeout_ms: int, then: Callable[[], None]) -> None:
+        """Go on when the id's transaction is complete, but not later than the timeout."""
+        under_way = self._orders.get(transactional_id)
+        if under_way is None:
+            then()
+        else:
+            under_way.waiting.append(Wait(timeout_ms, then))
 
     async def settled(self, transactional_id: str, timeout_ms: int) -> None:
-        """Wait until the id's transaction is complete, but not longer than the timeout."""
-        task = self._tasks.get(transactional_id)
-        if task is not None:
-            await asyncio.wait((task,), timeout=timeout_ms / 1000)
-
-    async def _carry_out(self, order: MarkerOrder) -> None:
-        if order.partitions:
-            await asyncio.gather(*(self._write(order, where) for where in sorted(order.partitions)))
-        while await self._done(order) is not ErrorCode.NONE:
-            await asyncio.sleep(RETRY_S)
-
-    async def _write(self, order: MarkerOrder, where: TopicPartition) -> None:
-        while True:
-            try:
-                await self._writer.write(
-                    where,
-                    order.producer_id,
-                    order.producer_epoch,
-                    order.coordinator_epoch,
-                    order.commit,
-                    order.client_version,
-                )
-            except KafkaError as error:
-                if not self._is_settled(order, where, error):
-                    await asyncio.sleep(RETRY_S)
-                    continue
-            self._written(order, frozenset((where,)))
+        """As `when_settled`."""
+        if not self.is_busy(transactional_id):
             return
+        settled = asyncio.Event()
+        self.when_settled(transactional_id, timeout_ms, settled.set)
+        await settled.wait()
+
+    def _came(self, under_way: UnderWay, where: TopicPartition, failure: KafkaError | None) -> None:
+        """The end of an append: in the log, nothing to write any more, or to be tried again."""
+        if under_way.ended:
+            return
+        try:
+            if failure is not None and not self._is_settled(under_way.order, where, failure):
+                self._start(under_way, self._write_late(under_way, where, RETRY_S))
+                return
+            under_way.left.discard(where)
+            if under_way.left:
+                self._written(under_way.order, frozenset((where,)))
+            else:
+                self._all_written(under_way)
+        except Exception:
+            log.exception("markers of %s failed", under_way.order.transactional_id)
+            self._end(under_way)
+
+    async def _write_late(self, under_way: UnderWay, where: TopicPartition, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        try:
+            await self._writer.write_order(under_way.order, where)
+        except KafkaError as error:
+            self._came(under_way, where, error)
+        else:
+            self._came(under_way, where, None)
+
+    def _all_written(self, under_way: UnderWay) -> None:
+        if not under_way.ended:
+            self._complete(under_way.order, partial(self._completed, under_way))
+
+    def _completed(self, under_way: UnderWay, code: ErrorCode) -> None:
+        if code is ErrorCode.NONE:
+            self._end(under_way)
+        elif not under_way.ended:
+            asyncio.get_running_loop().call_later(RETRY_S, self._all_written, under_way)
+
+    def _end(self, under_way: UnderWay) -> None:
+        under_way.ended = True
+        transactional_id = under_way.order.transactional_id
+        if self._orders.get(transactional_id) is under_way:
+            del self._orders[transactional_id]
+        for task in under_way.tasks:
+            task.cancel()
+        waiting, under_way.waiting = under_way.waiting, []
+        for wait in waiting:
+            wait.end()
+
+    def _start(self, under_way: UnderWay, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        under_way.tasks.add(task)
+        task.add_done_callback(partial(self._finished, under_way))
+
+    def _finished(self, under_way: UnderWay, task: asyncio.Task[None]) -> None:
+        under_way.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("markers of %s failed", under_way.order.transactional_id, exc_info=error)
+            self._end(under_way)
 
     def _is_settled(self, order: MarkerOrder, where: TopicPartition, error: KafkaError) -> bool:
         """Whether there is nothing left to write: the partition is no more, or knows a newer epoch of the producer,
@@ -154,5 +275,5 @@ class MarkerSender:
 
     def close(self) -> None:
         """Stop; a successor finishes what is prepared."""
-        for transactional_id in list(self._tasks):
+        for transactional_id in list(self._orders):
             self.forget(transactional_id)

@@ -28,6 +28,10 @@ class OffsetCommitsUnderWay:
             if not mine and self._under_way.get(producer_id) is mine:
                 del self._under_way[producer_id]
 
+    def any(self, producer_id: int) -> bool:
+        """Whether one of the producer is under way."""
+        return producer_id in self._under_way
+
     async def ended(self, producer_id: int) -> None:
         """Wait until those that are under way now have ended; later ones are refused by the transaction's state."""
         pending = self._under_way.get(producer_id)

@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
-from kbroker.control.coordinator.machine import Operation
+from kbroker.control.coordinator.machine import Deferred, Operation
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.features import finalized
+from kbroker.control.features import FEATURES
 from kbroker.control.groups.service import GroupService
 from kbroker.control.transactions.marker_sender import MarkerSender, MarkerWriter
 from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
@@ -18,7 +18,6 @@ from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.control.transactions.settings import TransactionSettings
 from kbroker.control.transactions.shard import TransactionShard
 from kbroker.ipc.messages import ClientRequest
-from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -27,6 +26,7 @@ log = logging.getLogger(__name__)
 
 COORDINATOR_TYPE = 1
 """FindCoordinator's key type."""
+VERSION_FEATURE = "transaction.version"
 POLL_S = 0.01
 
 
@@ -40,7 +40,7 @@ class TransactionService:
             broker,
             appender,
             groups.runtime.topic,
-            self._offsets_ready,
+            self._offsets_wait,
             groups.shard.replay_end_of_transaction,
         )
         self._sender = MarkerSender(self.writer, self._written, self._complete)
@@ -72,7 +72,7 @@ class TransactionService:
 
     def transaction_version(self) -> int:
         """Finalized level of transaction.version; 0 when it is off."""
-        return finalized(self._broker.features, (ApiKey.END_TXN,)).get("transaction.version", 0)
+        return self._broker.features.get(VERSION_FEATURE, FEATURES[VERSION_FEATURE].default)
 
     def coordinator_epoch(self, transactional_id: str) -> int:
         """Leader epoch of the id's partition."""
@@ -89,10 +89,33 @@ class TransactionService:
 
     def ask(self, transactional_id: str, operation: Operation) -> Any:
         """As `run`, without a task where none is needed: what Runtime.ask gives. Raises KafkaError."""
-        if self._sender.is_busy(transactional_id):
-            return self.run(transactional_id, operation)
         self.runtime.check_topic()
-        return self.runtime.ask(transactional_id, operation)
+        if not self._sender.is_busy(transactional_id):
+            return self.runtime.ask(transactional_id, operation)
+        answer = Deferred()
+        self._sender.when_settled(
+            transactional_id,
+            self.settings.retry_backoff_max_ms,
+            lambda: self._tell(answer.complete, transactional_id, operation),
+        )
+        return answer
+
+    def _tell(self, told: Callable[[Any], object], transactional_id: str, operation: Operation) -> None:
+        """Run an operation by Runtime.ask, and tell its response or KafkaError whenever it is there."""
+        try:
+            found = self.runtime.ask(transactional_id, operation)
+        except KafkaError as error:
+            told(error)
+        except Exception as error:
+            log.exception("%s: an operation failed", transactional_id)
+            told(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+        else:
+            if isinstance(found, Deferred):
+                found.on_complete(told)
+            elif isinstance(found, Awaitable):
+                self._start(_awaited(found, told), transactional_id)
+            else:
+                told(found)
 
     def read(self, transactional_id: str) -> TransactionShard:
         """The shard, for a question about one id. Raises KafkaError while its partition is being loaded."""
@@ -187,17 +210,20 @@ class TransactionService:
     def _written(self, order: MarkerOrder, partitions: frozenset[TopicPartition]) -> None:
         self.shard.marker_written(order, partitions)
 
-    async def _complete(self, order: MarkerOrder) -> ErrorCode:
-        try:
-            code: ErrorCode = await self.runtime.run(
-                order.transactional_id, lambda now_ms: self.shard.complete(order, now_ms)
-            )
-        except KafkaError as error:
-            return error.code
-        return code
+    def _complete(self, order: MarkerOrder, told: Callable[[ErrorCode], None]) -> None:
+        self._tell(
+            lambda found: told(found.code if isinstance(found, KafkaError) else found),
+            order.transactional_id,
+            lambda now_ms: self.shard.complete(order, now_ms),
+        )
+
+    def _offsets_wait(self, partition: int, producer_id: int) -> Coroutine[Any, Any, None] | None:
+        """Before the marker: the group coordinator has loaded the partition, and no commit is under way."""
+        if partition in self._groups.runtime.loaded and not self.commits.any(producer_id):
+            return None
+        return self._offsets_ready(partition, producer_id)
 
     async def _offsets_ready(self, partition: int, producer_id: int) -> None:
-        """Before the marker: the group coordinator has loaded the partition, and no commit is under way."""
         while partition not in self._groups.runtime.loaded:
             await asyncio.sleep(POLL_S)
         await self.commits.ended(producer_id)
@@ -230,9 +256,18 @@ class TransactionService:
         task.add_done_callback(_complain(transactional_id))
 
 
+async def _awaited(found: Awaitable[Any], told: Callable[[Any], object]) -> None:
+    try:
+        value = await found
+    except KafkaError as error:
+        told(error)
+    else:
+        told(value)
+
+
 def _complain(transactional_id: str) -> Callable[["asyncio.Future[None]"], None]:
     def look(task: "asyncio.Future[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.warning("%s: could not be aborted now: %s", transactional_id, error)
+            log.warning("%s: failed: %s", transactional_id, error)
 
     return look

@@ -44,6 +44,7 @@ class TransactionShard:
         self._init = InitProducer(self.table, self._ends)
         self._adds = AddPartitions(self.table)
         self._ids_of: dict[int, set[str]] = {}
+        self.table.on_stored = self._keep
 
     # --- requests
 
@@ -154,7 +155,10 @@ class TransactionShard:
             self._ids_of.get(partition, set()).discard(transactional_id)
         else:
             self.table.put(known)
-            self._ids_of.setdefault(partition, set()).add(transactional_id)
+            self._keep(partition, transactional_id)
+
+    def _keep(self, partition: int, transactional_id: str) -> None:
+        self._ids_of.setdefault(partition, set()).add(transactional_id)
 
     def loaded(self, partition: int, now_ms: int) -> None:  # noqa: ARG002
         """Finish what a predecessor had decided: markers that may be missing are written (again)."""

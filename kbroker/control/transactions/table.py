@@ -24,6 +24,8 @@ class TransactionTable:
         self._changing: set[str] = set()
         self.on_change: Callable[[str], None] = lambda _: None
         """Told of every id whose state is another one."""
+        self.on_stored: Callable[[int, str], None] = lambda *_: None
+        """Told the partition of the log and the id of every change that is in it."""
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
         """State of an id as the log has it."""
@@ -77,4 +79,6 @@ class TransactionTable:
             response.complete(answer(code))
 
         record = state_record(target, self.view.transaction_version())
-        return Outcome([record], response, appended)
+        return Outcome(
+            [record], response, appended, lambda partition: self.on_stored(partition, transactional_id)
+        )

@@ -1,8 +1,9 @@
 """A coordinator's runtime with a machine that remembers and a log in memory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.machine import Outcome, Record
@@ -11,6 +12,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World, world
 
 TOPIC = "__consumer_offsets"
+Done = Callable[[KafkaError | None], None]
 
 
 class Machine:
@@ -47,6 +49,28 @@ class Log:
             raise KafkaError(self.error)
         self.batches.append((partition.index, batch))
         return len(self.batches) - 1
+
+    def submit(self, partition: Partition, batch: bytes, done: Done) -> None:
+        submit(self.append(partition, batch), done)
+
+
+async def _told(appended: Coroutine[Any, Any, int], done: Done) -> None:
+    try:
+        await appended
+    except KafkaError as error:
+        done(error)
+    else:
+        done(None)
+
+
+TASKS: set[asyncio.Task[None]] = set()
+
+
+def submit(appended: Coroutine[Any, Any, int], done: Done) -> None:
+    """What Appender.submit does, by a task."""
+    task = asyncio.get_running_loop().create_task(_told(appended, done))
+    TASKS.add(task)
+    task.add_done_callback(TASKS.discard)
 
 
 def run(folder: Path, test: Callable[[Runtime, Machine, Log, World], Awaitable[None]]) -> None:

@@ -29,6 +29,7 @@ from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
 from kbroker.protocol.records import ControlType, RecordBatch, read_batches, read_marker
 from tests.api.in_process import send
+from tests.control.coordinator.runtime_scene import Done, submit
 from tests.control.fakes import World, world
 
 ID = "payments"
@@ -51,6 +52,9 @@ class Log:
         (parsed,) = read_batches(batch)
         self.batches.append((partition.topic, partition.index, parsed))
         return len(self.batches) - 1
+
+    def submit(self, partition: Partition, batch: bytes, done: Done) -> None:
+        submit(self.append(partition, batch), done)
 
     def markers(self) -> list[tuple[str, int, ControlType, int]]:
         """(topic, partition, kind, epoch) of every marker."""

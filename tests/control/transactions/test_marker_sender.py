@@ -1,0 +1,187 @@
+"""Orders of markers: carried out without tasks where nothing goes wrong, given up at once, waited for in turn."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kbroker.control.transactions import marker_sender
+from kbroker.control.transactions.marker_sender import Done, MarkerSender
+from kbroker.control.transactions.metadata import TopicPartition
+from kbroker.control.transactions.ports import MarkerOrder
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+A, B = ("a", 0), ("b", 1)
+
+
+class Writer:
+    """Stands for the MarkerWriter: keeps what is to be written until the test says how it went."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[TopicPartition, Done]] = []
+        self.late: set[TopicPartition] = set()
+
+    def submit(self, order: MarkerOrder, where: TopicPartition, done: Done) -> bool:
+        if where in self.late:
+            return False
+        self.asked.append((where, done))
+        return True
+
+    async def write_order(self, order: MarkerOrder, where: TopicPartition) -> None:
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(failure: KafkaError | None) -> None:
+            if failure is None:
+                written.set_result(None)
+            else:
+                written.set_exception(failure)
+
+        self.asked.append((where, done))
+        await written
+
+    def end(self, failure: ErrorCode | None = None) -> TopicPartition:
+        where, done = self.asked.pop(0)
+        done(None if failure is None else KafkaError(failure))
+        return where
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.writer = Writer()
+        self.written: list[TopicPartition] = []
+        self.completions: list[Callable[[ErrorCode], None]] = []
+        made: Any = self.writer
+        self.sender = MarkerSender(made, self._note, lambda _, told: self.completions.append(told))
+
+    def _note(self, _: MarkerOrder, partitions: frozenset[TopicPartition]) -> None:
+        self.written += partitions
+
+    def send(self, *partitions: TopicPartition, name: str = "t") -> None:
+        self.sender.send(MarkerOrder(name, 7, 1, 0, True, frozenset(partitions), 2))
+
+
+def run(test: Callable[[Scene], Awaitable[None]]) -> None:
+    async def body() -> None:
+        await asyncio.wait_for(test(Scene()), 10)
+
+    asyncio.run(body())
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marker_sender, "RETRY_S", 0.001)
+
+
+async def until(met: Callable[[], object]) -> None:
+    while not met():
+        await asyncio.sleep(0.001)
+
+
+def test_what_goes_well_needs_no_task() -> None:
+    async def test(scene: Scene) -> None:
+        tasks = len(asyncio.all_tasks())
+        scene.send(A, B)
+        assert scene.writer.end() == A
+        assert (scene.written, scene.completions) == ([A], [])
+        assert scene.writer.end() == B
+        (told,) = scene.completions
+        assert scene.sender.is_busy("t")
+        told(ErrorCode.NONE)
+        assert not scene.sender.is_busy("t")
+        assert len(asyncio.all_tasks()) == tasks
+
+    run(test)
+
+
+def test_a_transaction_without_partitions_is_complete_at_once() -> None:
+    async def test(scene: Scene) -> None:
+        scene.send()
+        assert len(scene.completions) == 1
+
+    run(test)
+
+
+def test_a_marker_that_has_to_wait_holds_back_nobody_else() -> None:
+    async def test(scene: Scene) -> None:
+        scene.writer.late.add(A)
+        scene.send(A, B)
+        assert scene.writer.end() == B
+        await until(lambda: scene.writer.asked)
+        assert not scene.completions
+        assert scene.writer.end() == A
+        await until(lambda: scene.completions)
+
+    run(test)
+
+
+def test_a_completion_that_fails_is_asked_for_again() -> None:
+    async def test(scene: Scene) -> None:
+        scene.send(A)
+        scene.writer.end()
+        scene.completions.pop()(ErrorCode.REQUEST_TIMED_OUT)
+        assert scene.sender.is_busy("t")
+        await until(lambda: scene.completions)
+        scene.completions.pop()(ErrorCode.NONE)
+        assert not scene.sender.is_busy("t")
+
+    run(test)
+
+
+def test_an_order_that_was_given_up_does_nothing_more() -> None:
+    async def test(scene: Scene) -> None:
+        scene.writer.late.add(B)
+        scene.send(A, B)
+        await until(lambda: len(scene.writer.asked) == 2)
+        went_on: list[int] = []
+        scene.sender.when_settled("t", 10_000, lambda: went_on.append(1))
+        scene.sender.forget("t")
+        assert went_on == [1]
+        scene.writer.end(ErrorCode.KAFKA_STORAGE_ERROR)
+        await asyncio.sleep(0.01)
+        assert (scene.written, scene.completions) == ([], [])
+        assert not scene.sender.is_busy("t")
+
+    run(test)
+
+
+def test_a_newer_order_of_the_id_takes_the_place_of_the_older_one() -> None:
+    async def test(scene: Scene) -> None:
+        scene.send(A)
+        scene.send(B)
+        assert scene.writer.end() == A
+        assert not scene.completions
+        assert scene.writer.end() == B
+        assert len(scene.completions) == 1
+
+    run(test)
+
+
+def test_who_waits_goes_on_in_turn_and_not_for_ever() -> None:
+    async def test(scene: Scene) -> None:
+        scene.send(A)
+        went_on: list[str] = []
+        scene.sender.when_settled("t", 10_000, lambda: went_on.append("first"))
+        scene.sender.when_settled("t", 1, lambda: went_on.append("impatient"))
+        scene.sender.when_settled("t", 10_000, lambda: went_on.append("last"))
+        scene.sender.when_settled("other", 10_000, lambda: went_on.append("at once"))
+        await until(lambda: len(went_on) == 2)
+        scene.writer.end()
+        scene.completions.pop()(ErrorCode.NONE)
+        assert went_on == ["at once", "impatient", "first", "last"]
+
+    run(test)
+
+
+def test_a_failure_of_our_own_frees_the_id(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(scene: Scene) -> None:
+        def broken(*_: object) -> None:
+            raise RuntimeError("no")
+
+        scene.sender._written = broken
+        scene.send(A, B)
+        scene.writer.end()
+        assert not scene.sender.is_busy("t")
+        assert "markers of t failed" in caplog.text
+
+    run(test)
