@@ -2,21 +2,25 @@
 
 An IO worker copies the log to a ``-future`` folder while it goes on. When little is left: the worker holds appends off
 and completes the copy; the new log dir is stored, which decides; the network processes are told; the worker goes on
-there. What dies in between is found at the next start: the stored log dir is the truth, and a copy elsewhere is begun
-anew. Of a partition with several replicas each one moves for itself, within its site; the others and the in-sync set go
-on.
+there. What dies in between is found at the next start, of control as of the broker: the stored log dir is the truth,
+and a ``-future`` folder elsewhere is a move that goes on. Of a partition with several replicas each one moves for
+itself, within its site; the others and the in-sync set go on.
 """
 
 import asyncio
 import logging
+from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 
+from kbroker.control import crash_point
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Replica
 from kbroker.control.replication.service import Replication
 from kbroker.control.retirement import retire_all
-from kbroker.control.store.store import Deletion
+from kbroker.control.store.store import Change, Deletion
 from kbroker.ipc import layout
+from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.move_messages import (
     BeginMove,
     CancelMove,
@@ -48,6 +52,8 @@ class LogDirMoves:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._targets: dict[tuple[int, int], str] = {}  # by slot and generation
+        self._greetings: Counter[int] = Counter()  # by worker
+        self._storing: dict[int, asyncio.Event] = {}  # by slot
 
     @classmethod
     def of(cls, broker: Broker) -> "LogDirMoves":
@@ -60,6 +66,10 @@ class LogDirMoves:
 
     async def alter(self, name: str, index: int, log_dir: str, site: int) -> None:
         """Begin to move a site's replica of a partition; to where it is: end a move. Raises KafkaError."""
+        async with self._broker.changing:  # no replica switches meanwhile
+            await self._alter(name, index, log_dir, site)
+
+    async def _alter(self, name: str, index: int, log_dir: str, site: int) -> None:
         broker = self._broker
         if log_dir not in broker.sites[site].log_dirs:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{log_dir} is none of this node's log.dirs")
@@ -79,7 +89,7 @@ class LogDirMoves:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log is moved while a log dir is offline")
         self._targets[key] = log_dir
         try:
-            await self._begin(replica, log_dir)
+            await broker.links.call_worker(replica.worker, _begin(replica, log_dir))
         except BaseException:
             self._targets.pop(key, None)
             raise
@@ -96,17 +106,24 @@ class LogDirMoves:
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, "the partition has no replica on this node")
         return replica
 
-    async def _begin(self, replica: Replica, log_dir: str) -> None:
-        call = BeginMove(replica.slot, replica.generation, log_dir)
-        await self._broker.links.call_worker(replica.worker, call)
+    def greeted(self, worker: int) -> None:
+        """A worker has said hello: its predecessor, whatever it has replied, holds no log any more."""
+        self._greetings[worker] += 1
 
-    async def begin_again(self, worker: int) -> None:
-        """A worker has started: what its predecessor was copying, or the last run of the broker."""
+    async def decided(self, replica: Replica) -> None:
+        """Until it is known in which log dir a worker that starts finds the replica."""
+        while (storing := self._storing.get(replica.slot)) is not None:
+            await storing.wait()
+
+    async def begin_again(self, worker: int, link: AsyncLink) -> None:
+        """A worker has opened its logs: what its predecessor was copying, or the last run of the broker."""
         for replica in list(self._broker.catalogue.replicas()):
             target = self._targets.get(_key(replica))
             if replica.worker == worker and target is not None and target != replica.log_dir:
                 try:
-                    await self._begin(replica, target)
+                    await link.call(_begin(replica, target))
+                except LinkClosed:
+                    return
                 except KafkaError as error:
                     log.error("%s is not moved to %s: %s", replica.folder, target, error)
                     self._targets.pop(_key(replica), None)
@@ -117,7 +134,8 @@ class LogDirMoves:
 
     def failed(self, told: MoveFailed) -> None:
         """A worker gives up."""
-        for key in [key for key in self._targets if key[0] == told.slot]:
+        key = told.slot, told.generation
+        if self._targets.get(key) == told.log_dir:
             del self._targets[key]
 
     async def caught_up(self, told: MoveCaughtUp) -> None:
@@ -127,13 +145,11 @@ class LogDirMoves:
         if found is None or told.slot in switching:
             return
         key = told.slot, told.generation
-        wanted = self._targets.setdefault(key, told.log_dir)  # control may have restarted meanwhile
-        if wanted != told.log_dir:
-            return
         switching.add(told.slot)
         try:
             async with self._broker.changing:
-                await self._switch(*found, told.log_dir)
+                if self._targets.get(key) == told.log_dir:  # or else it was ended or replaced just now
+                    await self._switch(*found, told.log_dir)
         except KafkaError as error:
             log.error("%s is not moved to %s: %s", found[1].folder, told.log_dir, error)
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
@@ -146,12 +162,18 @@ class LogDirMoves:
         topic = broker.catalogue.get(partition.topic)
         if topic is None or self._find(*_key(replica)) is None:
             return
-        switch = SwitchMove(replica.slot, replica.generation)
-        if not await broker.links.call_worker(replica.worker, switch):
+        greeting, link = self._greetings[replica.worker], broker.links.worker(replica.worker)
+        try:
+            if link is None or not await link.call(SwitchMove(replica.slot, replica.generation)):
+                return
+        except LinkClosed:
             return
+        crash_point.reach("switched")
         old = replace(replica)
         try:
-            await Replication.of(broker).move_log(partition, replica, log_dir)
+            store = partial(self._store, replica, log_dir, greeting)
+            if not await Replication.of(broker).move_log(partition, replica, log_dir, store):
+                return
         except KafkaError:
             await broker.links.call_worker(replica.worker, CancelMove(replica.slot))
             raise
@@ -163,6 +185,22 @@ class LogDirMoves:
         # usually the worker has put it out of the way, unless it died just now
         await asyncio.to_thread(retire_all, [Deletion(topic.topic_id, old)])
         log.info("%s was moved from %s", replica.folder, old.log_dir)
+
+    async def _store(self, replica: Replica, log_dir: str, greeting: int, change: Change) -> bool:
+        """Decide that a replica lies in another log dir; False, and it stays, when the worker that holds it is gone.
+
+        Its successor may have opened the log by now and append where it was. One that comes while this is being stored
+        waits for the end of it."""
+        if self._greetings[replica.worker] != greeting:
+            return False
+        storing = self._storing[replica.slot] = asyncio.Event()
+        try:
+            await self._broker.in_store(lambda store: store.apply(change))
+            replica.log_dir = log_dir
+        finally:
+            del self._storing[replica.slot]
+            storing.set()
+        return True
 
     def _find(self, slot: int, generation: int) -> tuple[Partition, Replica] | None:
         for partition in self._broker.catalogue.partitions():
@@ -189,6 +227,10 @@ class LogDirMoves:
             if target is not None:
                 found.append(FutureReplica(replica, target, one.bytes, max(0, end - one.next_offset)))
         return found
+
+
+def _begin(replica: Replica, log_dir: str) -> BeginMove:
+    return BeginMove(replica.slot, replica.generation, log_dir)
 
 
 def _key(replica: Replica) -> tuple[int, int]:

@@ -70,8 +70,9 @@ def build(
         whole = [p for p in broker.catalogue.partitions() if any(r in moved for r in p.replicas)]
         store.apply(Change(moved_partitions=whole))
     _adopt(broker, store)
+    _resume_moves(broker)
     if new_run:
-        _resume_moves(broker)
+        _retire_moved(broker)
     for replica in broker.catalogue.replicas():
         broker.assign_worker(replica)
     if new_run:
@@ -217,12 +218,16 @@ def _configs(broker: Broker, topic: Topic, kafka: KafkaMetadata | None) -> dict[
 
 
 def _resume_moves(broker: Broker) -> None:
-    """Copies for other log dirs that the last run did not finish go on; the folders of finished ones are removed."""
+    """Copies for other log dirs that are being made, or that the last run did not finish, go on."""
     for one in adoption.futures(broker.online_dirs):
         partition = broker.catalogue.partition(one.topic, one.index)
         replica = _replica_beside(broker, partition, one.log_dir) if partition is not None else None
         if replica is not None and replica.log_dir != one.log_dir:
             LogDirMoves.of(broker).remember(replica, one.log_dir)
+
+
+def _retire_moved(broker: Broker) -> None:
+    """The folders of logs that were moved away are removed."""
     left = []
     for found in adoption.scan(broker.online_dirs, _known(broker)):
         topic = broker.catalogue.by_id(found.topic_id)

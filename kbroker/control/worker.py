@@ -256,7 +256,8 @@ class Control:
         """An IO worker has started, or has found control again: its settings, then all its partitions."""
         began = time.monotonic()
         self._appender.worker_restarted(hello.index)
-        broker = self._broker
+        broker, moves = self._broker, LogDirMoves.of(self._broker)
+        moves.greeted(hello.index)
         try:
             if settings := broker.dynamic_settings():
                 await link.call(Settings(settings))
@@ -269,7 +270,7 @@ class Control:
         broker.standing.topics_changed()  # logs that could not be opened are offline now, or are not any more
         broker.links.add_worker(hello.index, link)
         self._opened.add(hello.index)
-        self._background.start(LogDirMoves.of(broker).begin_again(hello.index))
+        self._background.start(moves.begin_again(hello.index, link))
         log.info("io %d: %d partitions open in %.2f s", hello.index, len(mine), time.monotonic() - began)
         if self._all_opened.is_set():
             await self._replication.worker_back(hello.index)
@@ -285,6 +286,7 @@ class Control:
             self._broker.orphans = [one for one in self._broker.orphans if one not in mine]
 
     async def _open(self, link: AsyncLink, topic: Topic, partition: Partition, replica: Replica) -> None:
+        await LogDirMoves.of(self._broker).decided(replica)
         try:
             await link.call(self._broker.open_call(topic, partition, replica))
         except KafkaError as error:

@@ -168,16 +168,13 @@ class LogDir:
 def finish_future(log_dir: str, topic: str, partition: int) -> None:
     """Give a complete copy its name: a move to this log dir was stored, but not finished."""
     folder = Path(log_dir, files.folder_name(topic, partition))
-    future = None if folder.exists() else finished_future(log_dir, topic, partition)
-    if future is not None:
-        Path(future).rename(folder)
+    if not folder.exists():
+        for future in futures_of(log_dir, topic, partition)[:1]:
+            Path(future).rename(folder)
 
 
-def finished_future(log_dir: str, topic: str, partition: int) -> str | None:
-    """A ``-future`` folder of a partition in a log dir."""
+def futures_of(log_dir: str, topic: str, partition: int) -> list[str]:
+    """The ``-future`` folders of a partition in a log dir: one, where everything went well."""
+    wanted = files.PartitionFolder(topic, partition, files.FUTURE_FOLDER)
     with os.scandir(log_dir) as entries:
-        for entry in entries:
-            found = files.parse_folder(entry.name)
-            if found == files.PartitionFolder(topic, partition, files.FUTURE_FOLDER):
-                return entry.path
-    return None
+        return [entry.path for entry in entries if files.parse_folder(entry.name) == wanted]

@@ -4,6 +4,8 @@ The log goes on meanwhile: each round compares the copy with the segments as the
 what differs, so rolls, retention, deletions and compaction need no care; after a truncation, as of a follower whose
 leader changes, what lay behind the cut is copied again. What the active segment lacks at the end is copied while
 appends are held off, at most LAST_BYTES of it.
+
+The folder is what is known of a move when processes die: from the first answer to the end of the move there is one.
 """
 
 import os
@@ -16,9 +18,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbroker.io.log_dir import finished_future
+from kbroker.io.log_dir import futures_of
 from kbroker.io.open_log import NO_CUT
 from kbroker.io.partition import Partition
+from kbroker.ipc import layout
+from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
 
 LAST_BYTES = 8 << 20
@@ -51,7 +55,7 @@ class LogMove:
         self.log = log
         self.target = target
         name = files.dated_folder_name(log.topic, log.partition, uuid.uuid4().hex, files.FUTURE_FOLDER)
-        self.folder = f"{target}/{name}"
+        self.folder = f"{target}/{name}"  # or that of a move that was interrupted
         self.bytes = 0
         self.next_offset = 0
         self.error: Exception | None = None
@@ -62,13 +66,31 @@ class LogMove:
         self._have: dict[int, tuple[int, int, bool]] = {}  # base: (inode, bytes, closed)
         self._cuts = log.cuts
         self._bytes_per_second = bytes_per_second
-        self._thread = threading.Thread(target=self._run, name="log-move", daemon=True)
+        self._thread = self._new_thread()
+
+    def _new_thread(self) -> threading.Thread:
+        return threading.Thread(target=self._run, name="log-move", daemon=True)
 
     def start(self) -> None:
-        """Make the folder and begin to copy. Raises OSError."""
-        _remove_futures(self.target, self.log)
-        Path(self.folder).mkdir()
+        """Make the folder, or empty one that is there, and begin to copy. Raises OSError."""
+        _retire_remainder(self.target, self.log)
+        left = futures_of(self.target, self.log.topic, self.log.partition)
+        for other in left[1:]:
+            shutil.rmtree(other)
+        if left:
+            self.folder = left[0]
+            for path in Path(self.folder).iterdir():
+                path.unlink()
+        else:
+            Path(self.folder).mkdir()
+            files.sync_folder(self.target)
+        crash_point("move: folder made")
         self._thread.start()
+
+    @property
+    def generation(self) -> int:
+        """Of the log's slot."""
+        return int(self.log.words[layout.SLOT_GENERATION])
 
     def look(self) -> None:
         """Take down what the log is now. In the thread this may meet a roll half way; the next round sees it done."""
@@ -78,9 +100,20 @@ class LogMove:
 
     def cancel(self) -> None:
         """End the thread and remove the copy."""
+        self.leave()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def leave(self) -> None:
+        """End the thread; the copy stays for whoever goes on with the move."""
         self._ended.set()
         self._thread.join()
-        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def go_on(self) -> None:
+        """Copy on after `complete`: the log stays where it is for now, and grows again."""
+        self.switched = self.caught_up = False
+        self._ended.clear()
+        self._thread = self._new_thread()
+        self._thread.start()
 
     # --- in the thread -----------------------------------------------------------------------------------
 
@@ -191,9 +224,7 @@ class LogMove:
             return False
         if self._cuts != self.log.cuts:
             return False
-        self.switched = True
-        self._ended.set()
-        self._thread.join()
+        self.leave()
         plan, end = self._plan
         self._round(plan, throttled=False)
         if any(wanted.base not in self._have for wanted in plan):
@@ -203,6 +234,7 @@ class LogMove:
             self._whole(active, suffix)
         self._names_and_rest()
         self.next_offset = end
+        self.switched = True
         return True
 
     def _names_and_rest(self) -> None:
@@ -219,12 +251,19 @@ class LogMove:
         final = f"{self.target}/{files.folder_name(self.log.topic, self.log.partition)}"
         Path(self.folder).rename(final)
         files.sync_folder(self.target)
+        crash_point("move: copy renamed")
         return final
 
 
-def _remove_futures(log_dir: str, log: Partition) -> None:
-    while (left := finished_future(log_dir, log.topic, log.partition)) is not None:
-        shutil.rmtree(left)
+def _retire_remainder(log_dir: str, log: Partition) -> None:
+    """What an earlier move away from the log dir did not live to put out of the way has the name that the copy is to
+    have."""
+    folder = Path(log_dir, files.folder_name(log.topic, log.partition))
+    if folder.is_dir():
+        unique = uuid.uuid4().hex
+        folder.rename(
+            folder.with_name(files.dated_folder_name(log.topic, log.partition, unique, files.DELETE_FOLDER))
+        )
 
 
 def _sync(path: str) -> None:

@@ -316,6 +316,10 @@ class Logs:
         """Write recovery points and log starts of every log dir."""
         self._checkpoints.write(self._partitions.values())
 
+    def checkpoint_copy(self, slot: int, log_dir: str) -> None:
+        """Write what a log's copy in another log dir, all on disk, is to be opened with. Raises OSError."""
+        self._checkpoints.write_copy(self._partitions[slot], log_dir)
+
     def checkpoint_start(self, slot: int) -> None:
         """Write one log's start, that of deleted records."""
         self._checkpoints.write_start(self._partitions[slot])

@@ -60,6 +60,14 @@ class OffsetCheckpoints:
         except OSError as error:
             self._failed(folder.path, error)
 
+    def write_copy(self, partition: Partition, log_dir: str) -> None:
+        """Write recovery point and log start of a complete copy, all of it on disk. Raises OSError."""
+        key = (partition.topic, partition.partition)
+        start = partition.checkpointed_log_start
+        self._dirs[log_dir].update_recovery_points({key: partition.log_end})
+        starts, plain = ({}, (key,)) if start is None else ({key: start}, ())
+        self._dirs[log_dir].update_log_start_offsets(starts, plain)
+
     def write_start(self, partition: Partition) -> None:
         """Write the log start of one partition, on disk when this returns."""
         start = partition.checkpointed_log_start

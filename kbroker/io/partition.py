@@ -113,7 +113,9 @@ class Partition(ReplicaLog):
 
     def delete_records(self, offset: int) -> int:
         """Advance the log start (-1: to the high watermark); returns it. Segments below go with the next retention
-        run. Raises KafkaError(OFFSET_OUT_OF_RANGE) beyond the high watermark."""
+        run. Raises OFFSET_OUT_OF_RANGE beyond the high watermark, NOT_LEADER_OR_FOLLOWER while paused."""
+        if self.paused:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         target = self.high_watermark if offset == -1 else offset
         if not 0 <= target <= self.high_watermark:
             raise KafkaError(
@@ -316,7 +318,9 @@ class Partition(ReplicaLog):
         state, old = active_row.state_of(self.row), Path(self.folder)
         self._unsynced.drop()
         self.rest()
+        gone = self._put_away(old)  # before readers list the segments anew: who has not heard finds none
         self.folder = self.epochs.folder = folder
+        self.epochs.write()  # roles may have changed since they were copied
         self.open_files()
         self._names_synced = True
         active_row.begin_reserving(self.row, self.reserve_most)
@@ -325,9 +329,15 @@ class Partition(ReplicaLog):
         self.let_append()
         self._publish(layout.STATE_ONLINE, durable=self.recovery_point, changed=True)
         self.publish_durable(state.next_offset, state.base_offset, state.position)
+        self._deletions.add(gone, now_ms + self.config.file_delete_delay_ms)
+
+    def _put_away(self, old: Path) -> list[str]:
         name = files.dated_folder_name(self.topic, self.partition, uuid.uuid4().hex, files.DELETE_FOLDER)
-        gone = str(old.rename(old.with_name(name)))
-        self._deletions.add([gone], now_ms + self.config.file_delete_delay_ms)
+        try:
+            return [str(old.rename(old.with_name(name)))]
+        except OSError as error:  # of a disk that is left because it fails; the next start removes it
+            log.error("%s is left behind: %s", old, error)
+            return []
 
     # --- the end -----------------------------------------------------------------------------------------
 

@@ -68,4 +68,5 @@ class MoveFailed:
     """A move has ended without success; the log is where it was. Sent."""
 
     slot: int
-    why: str
+    generation: int
+    log_dir: str

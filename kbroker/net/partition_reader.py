@@ -233,10 +233,12 @@ class PartitionReader:
 def epoch_end(folder: str, epoch: int, log_end: int) -> tuple[int, int]:
     """(epoch, end offset) of the largest known leader epoch <= the one asked for; (-1, -1) when there is none.
 
-    From leader-epoch-checkpoint: version, count, then a line "epoch start-offset" each."""
+    From leader-epoch-checkpoint: version, count, then a line "epoch start-offset" each. Raises OSError, also when the
+    folder is gone: the log has moved."""
     try:
         lines = (Path(folder) / "leader-epoch-checkpoint").read_text().split("\n")[2:]
     except FileNotFoundError:
+        Path(folder).stat()
         return -1, -1
     entries = [
         (int(first), int(second)) for first, second in (line.split() for line in lines if line.strip())

@@ -1,12 +1,17 @@
 """A partition is moved between log dirs under load, and whoever dies meanwhile: it is in one of them, whole."""
 
 import random
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from kbroker.control import crash_point as control_crash_point
+from kbroker.ipc import crash_point
 from kbroker.protocol.errors import ErrorCode
 from tests.crash.load import PARTITIONS, Load, create_topic, judge, read_all
 from tests.crash.mover import TOPIC, Mover
@@ -79,6 +84,96 @@ def test_a_move_survives_the_death_of_its_parts(
         load.stop()
     judge(load, read_all(broker.bootstrap, TOPIC))
     broker.stop()
+
+
+@pytest.mark.parametrize("place", ["switched", "stored"])
+def test_a_move_survives_control_at_any_step_of_a_switch(
+    place: str, tmp_path: Path, broker_factory: Callable[..., KBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log is held off, or the new log dir is stored and nobody has heard of it."""
+    crash_file = tmp_path / "crash-point"
+    monkeypatch.setenv(control_crash_point.VARIABLE, str(crash_file))
+    broker, mover = _mover(tmp_path, broker_factory)
+    load = Load(broker.bootstrap, TOPIC, {"delivery.timeout.ms": 200_000})
+    load.start()
+    try:
+        load.wait_for_acks()
+        for number in range(1, PARTITIONS + 1):
+            wanted = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
+            crash_file.write_text(f"{place} {number}")
+            assert {mover.alter(partition, log_dir) for partition, log_dir in wanted.items()} == {0}
+            mover.wait(wanted)
+            assert not crash_file.exists(), "control never came there"
+            load.wait_for_acks()
+    finally:
+        load.stop()
+    judge(load, read_all(broker.bootstrap, TOPIC))
+    broker.restart()
+    assert mover.places() == wanted
+    judge(load, read_all(broker.bootstrap, TOPIC))
+
+
+def test_a_move_survives_everything_at_any_step(
+    tmp_path: Path, broker_factory: Callable[..., KBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, mover = _mover(tmp_path, broker_factory)
+    load = Load(broker.bootstrap, TOPIC, {"delivery.timeout.ms": 200_000})
+    load.start()
+    try:
+        load.wait_for_acks()
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.delete_records([TopicPartition(TOPIC, 0, 5)])[TopicPartition(TOPIC, 0)].result(30)
+        for place in [name for name in crash_point.POINTS if name.startswith("move: ")]:
+            wanted = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
+            broker.kill9()
+            with monkeypatch.context() as armed:
+                armed.setitem(broker.environment, crash_point.VARIABLE, f"{place}:1")
+                broker.start()
+            told = {partition: mover.try_alter(partition, log_dir) for partition, log_dir in wanted.items()}
+            assert set(told.values()) <= {0, None}
+            assert broker.process is not None
+            assert broker.process.wait(30) == -signal.SIGKILL, place
+            broker.kill9()
+            broker.start()
+            done = {partition: wanted[partition] for partition, code in told.items() if code == 0}
+            mover.wait(done)
+            load.wait_for_acks()
+    finally:
+        load.stop()
+    log = read_all(broker.bootstrap, TOPIC)
+    assert min(log[0]) == 5, "deleted records are there again"
+    log[0] |= {offset: value for offset, value in load.acknowledged[0].items() if offset < 5}
+    judge(load, log)
+    broker.stop()
+
+
+def _throttle(broker: KBroker, bytes_per_second: str | None) -> None:
+    operation = AlterConfigOpType.SET if bytes_per_second else AlterConfigOpType.DELETE
+    name = "replica.alter.log.dirs.io.max.bytes.per.second"
+    entry = ConfigEntry(name, bytes_per_second, incremental_operation=operation)
+    resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def test_a_move_goes_on_behind_a_clean_stop(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> None:
+    broker, mover = _mover(tmp_path, broker_factory)
+    load = Load(broker.bootstrap, TOPIC)
+    load.start()
+    load.wait_for_acks()
+    load.stop()
+    _throttle(broker, "100")
+    wanted = {partition: mover.other(log_dir) for partition, log_dir in mover.places().items()}
+    assert {mover.alter(partition, log_dir) for partition, log_dir in wanted.items()} == {0}
+    assert mover.places(future=True) == wanted
+    broker.restart()
+    assert mover.places(future=True) == wanted
+    broker.kill9_running("control")
+    assert mover.places(future=True) == wanted
+    _throttle(broker, None)
+    broker.restart()
+    mover.wait(wanted)
+    judge(load, read_all(broker.bootstrap, TOPIC))
 
 
 def test_what_can_not_be_moved_says_why(tmp_path: Path, broker_factory: Callable[..., KBroker]) -> None:

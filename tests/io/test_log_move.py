@@ -1,12 +1,15 @@
 """A log is copied to another log dir while it goes on: the copy is the log, whatever happened to it meanwhile."""
 
+import shutil
 import time
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kbroker.io import append_row as ar
+from kbroker.io.leader_epochs import LeaderEpochs
 from kbroker.io.log_move import LogMove
 from kbroker.io.partition import Partition
 from kbroker.ipc import layout
@@ -123,3 +126,50 @@ def test_a_full_disk_is_still_full_after_a_move_that_was_given_up(tmp_path: Path
     case.partition.pause()
     case.partition.resume()
     assert case.log.row[ar.ROW_OPEN] == ar.DISK_FULL
+
+
+def test_the_epoch_of_a_leader_that_was_made_while_paused_is_in_the_copy(tmp_path: Path) -> None:
+    case = Moved(tmp_path)
+    case.move.start()
+    case.copied()
+    case.partition.pause()
+    assert case.move.complete()
+    case.partition.lead(9)
+    case.partition.relocate(case.move.rename(), NOW)
+    assert LeaderEpochs.load(case.partition.folder).entries == ((0, 0), (9, 20))
+
+
+def test_who_has_not_heard_of_a_move_finds_no_old_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader would take them for the log, which grows elsewhere."""
+    case = Moved(tmp_path)
+    case.move.start()
+    case.copied()
+    case.partition.pause()
+    assert case.move.complete()
+    old, there = Path(case.partition.folder), []
+    publish = case.partition._publish
+
+    def watched(*arguments: Any, **settings: Any) -> None:
+        there.append(old.exists())
+        publish(*arguments, **settings)
+
+    monkeypatch.setattr(case.partition, "_publish", watched)
+    case.partition.relocate(case.move.rename(), NOW)
+    assert there
+    assert not any(there)
+
+
+def test_a_folder_that_can_not_be_put_away_holds_nothing_up(tmp_path: Path) -> None:
+    """As on a disk that is left because it fails."""
+    case = Moved(tmp_path)
+    case.move.start()
+    case.copied()
+    case.partition.pause()
+    assert case.move.complete()
+    old = Path(case.partition.folder)
+    shutil.rmtree(old)
+    case.partition.relocate(case.move.rename(), NOW)
+    case.append(1, b"after")
+    assert case.partition.log_end == 21

@@ -303,15 +303,17 @@ class Replication:
                 self.elect(partition, preferred)
             await self.publish([partition])
 
-    async def move_log(self, partition: Partition, replica: Replica, log_dir: str) -> None:
-        """A replica's log lies in another log dir from now on: stored, then told to those that copy it. Raises
-        KafkaError: it stays where it is."""
+    async def move_log(
+        self, partition: Partition, replica: Replica, log_dir: str, store: Callable[[Change], Awaitable[bool]]
+    ) -> bool:
+        """A replica's log lies in another log dir from now on: stored, then told to those that copy it. False, or a
+        KafkaError, as of store: it stays where it is."""
         async with self._deciding:
-            change = Change(moved_partitions=[partition.with_moved(replica, log_dir)])
-            await self._broker.in_store(lambda store: store.apply(change))
-            replica.log_dir = log_dir
+            if not await store(Change(moved_partitions=[partition.with_moved(replica, log_dir)])):
+                return False
             if partition.replicated:
                 await self.tell([partition])
+        return True
 
     async def lead_alone(self, partition: Partition) -> None:
         """The last other replica is gone: the leader's high watermark is its log's end again."""
