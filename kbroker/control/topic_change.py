@@ -178,8 +178,9 @@ async def delete_topics(
     async with broker.changing:
         gone = []
         refused: dict[bytes, KafkaError] = {}
-        for topic in topics:
-            if broker.catalogue.by_id(topic.topic_id) is None:
+        for named in topics:
+            topic = broker.catalogue.by_id(named.topic_id)  # it may have grown since
+            if topic is None:
                 continue
             try:
                 count(len(topic.partitions))
@@ -198,7 +199,8 @@ async def delete_topics(
                 for topic in gone:
                     listener(topic)
         unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return [None if topic in gone else refused.get(topic.topic_id, unknown) for topic in topics]
+        deleted = {topic.topic_id for topic in gone}
+        return [None if t.topic_id in deleted else refused.get(t.topic_id, unknown) for t in topics]
 
 
 async def _store_deletion(broker: Broker, topics: list[Topic]) -> None:

@@ -80,4 +80,4 @@ def choose(folder: str) -> Probe:
         return always
     finally:
         os.close(fd)
-        Path(name).unlink()
+        Path(name).unlink(missing_ok=True)  # another network process may start, too

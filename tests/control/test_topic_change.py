@@ -169,6 +169,25 @@ def test_deleting_twice_at_once_is_an_unknown_topic_for_one(tmp_path: Path) -> N
         assert second[0].code is ErrorCode.UNKNOWN_TOPIC_ID
 
 
+def test_a_topic_that_grows_while_it_is_to_be_deleted_goes_whole(tmp_path: Path) -> None:
+    """A folder of it that stayed would be a topic at the next start."""
+    with world(tmp_path) as made:
+        create(made, NewTopic("a", 2))
+        topic = made.broker.catalogue.topics["a"]
+
+        async def both() -> list[KafkaError | None]:
+            _, deleted = await asyncio.gather(
+                grow_topic(made.broker, "a", 4), delete_topics(made.broker, [topic])
+            )
+            return deleted
+
+        assert asyncio.run(both()) == [None]
+        assert made.worker.opened == {}
+        assert list(Path(made.dirs[0]).glob("a-*")) == []
+        made.reboot()
+        assert made.broker.catalogue.topics == {}
+
+
 def test_a_topic_grows_and_keeps_what_it_had(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         create(made, NewTopic("a", 2))

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 async def reassign(broker: Broker, topic: Topic, partition: Partition, nodes: Sequence[int] | None) -> None:
     """Begin to move a partition's replicas to the nodes, the preferred leader first; None: give up what is under way.
 
-    Raises INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, KAFKA_STORAGE_ERROR."""
+    Raises INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION."""
     replication = replication_of(broker)
     sites = sites_open(broker)
     if nodes is not None:
@@ -32,6 +32,8 @@ async def reassign(broker: Broker, topic: Topic, partition: Partition, nodes: Se
     if nodes == broker.nodes(partition.replicas) and not partition.adding and not partition.removing:
         return
     async with broker.changing:
+        if broker.catalogue.partition(topic.name, partition.index) is not partition:  # deleted just now
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         async with replication.deciding:
             if nodes is None:
                 gone = await _cancel(broker, replication, topic, partition)
@@ -51,7 +53,9 @@ async def finish(broker: Broker, topic: Topic, partition: Partition) -> None:
     async with broker.changing:
         async with replication.deciding:
             wanted = [r for r in partition.replicas if r not in partition.removing]
-            if not (partition.adding or partition.removing) or not all(r.in_sync for r in wanted):
+            here = broker.catalogue.partition(topic.name, partition.index) is partition
+            moving = here and (partition.adding or partition.removing)
+            if not moving or not all(r.in_sync for r in wanted):
                 return
             if partition.leader in partition.removing:
                 there = [r for r in wanted if replication.there(r)]
