@@ -3,11 +3,14 @@
 An empty list is all topics. Topics come sorted; the cursor of an answer says where the next request goes on.
 """
 
+from functools import partial
+
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import Api
 from kbroker.api.standing import standing
+from kbroker.api.topic_parts import TopicParts
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.topic_name import INTERNAL, is_valid
@@ -23,6 +26,7 @@ from kbroker.protocol.messages.describe_topic_partitions import (
 )
 
 API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
+WHOLE = DescribeTopicPartitionsResponseTopic, None
 
 
 def handle(
@@ -38,6 +42,7 @@ def handle(
     limit = broker.config.get_int("max.request.partition.size.limit")
     room = max(1, min(limit, request.response_partition_limit))
     response = DescribeTopicPartitionsResponse()
+    parts = TopicParts.of(broker)
     for name in wanted:
         if room == 0:
             response.next_cursor = ResponseCursor(name, 0)
@@ -49,7 +54,9 @@ def handle(
             continue
         start = cursor.partition_index if cursor and name == first else 0
         shown = topic.partitions[start : start + room]
-        response.topics.append(_known(broker, topic, shown))
+        made = partial(_known, broker, topic, shown)
+        whole = len(shown) == len(topic.partitions)
+        response.topics.append(parts.get(WHOLE, topic, made) if whole else made())
         if start + len(shown) < len(topic.partitions):
             response.next_cursor = ResponseCursor(name, start + len(shown))
             break

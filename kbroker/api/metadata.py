@@ -10,12 +10,14 @@ and one that has just deleted the topic, or only wants to know whether it exists
 
 from collections import OrderedDict
 from collections.abc import Awaitable
+from functools import partial
 
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import Api
 from kbroker.api.standing import standing
+from kbroker.api.topic_parts import TopicParts
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
 from kbroker.control.internal_topic import wish_for
@@ -102,12 +104,17 @@ async def _before_creating(
 def respond(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """The answer as things are now."""
     broker = ctx.broker
+    parts = TopicParts.of(broker)
     operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
+    kind = MetadataResponseTopic, operations
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(*node, broker.rack) for node in ctx.nodes()],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        topics=[_known(broker, topic, operations) for topic in _asked(broker, request, ctx.version)],
+        topics=[
+            parts.get(kind, topic, partial(_known, broker, topic, operations))
+            for topic in _asked(broker, request, ctx.version)
+        ],
     )
     response.topics += _unknown(broker, request, operations)
     if request.include_cluster_authorized_operations:

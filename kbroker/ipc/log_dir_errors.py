@@ -58,7 +58,7 @@ class LogDirErrors:
     @property
     def any(self) -> bool:
         """Whether a log dir is offline."""
-        return bool(self._words.any())
+        return any(self._words.tolist())
 
     @property
     def failed(self) -> tuple[str, ...]:
