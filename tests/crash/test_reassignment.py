@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from kbroker.config.alter import Op
 from kbroker.protocol.api_keys import ApiKey
@@ -150,4 +151,30 @@ def test_preferred_replicas_lead_again_by_themselves(
         time.sleep(0.05)
     wait_for_in_sync(broker, "balanced", 2)
     assert {index: leader for index, (leader, _, _) in described(broker, "balanced").items()} == preferred
+    broker.stop()
+
+
+def test_a_log_that_begins_within_a_batch_is_copied(
+    broker_factory: Callable[..., KBroker], tmp_path: Path
+) -> None:
+    """DeleteRecords goes by records; a copy begins with the batch that holds the first one."""
+    broker, _ = start_sites(broker_factory, tmp_path, 2)
+    create(broker, "cut", PARTITIONS, 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 500})
+    for number in range(20):
+        for partition in range(PARTITIONS):
+            producer.produce("cut", str(number), partition=partition)
+        if number in (9, 19):
+            assert producer.flush(30) == 0
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for done in admin.delete_records([TopicPartition("cut", p, 15) for p in range(PARTITIONS)]).values():
+        assert done.result(30).low_watermark == 15
+    assert reassign(broker, "cut", [1, 2]) == [0] * PARTITIONS
+    wait_for_in_sync(broker, "cut", 2)
+    for target in ([2], [1, 2], [1]):
+        assert reassign(broker, "cut", target) == [0] * PARTITIONS
+        wait_until_moved(broker)
+        assert [replicas for _, replicas, _ in described(broker, "cut").values()] == [target] * PARTITIONS
+        kept = {offset: offset for offset in range(15, 20)}
+        assert read_all(broker.bootstrap, "cut") == dict.fromkeys(range(PARTITIONS), kept)
     broker.stop()

@@ -194,8 +194,8 @@ class Following:
             log.info("%s: cut from offset %d to %d, as its leader", partition.folder, partition.log_end, end)
             _own(partition.truncate_to, end, wall_clock_ms())
         partition.row[ar.ROW_BATCH_EPOCH] = partition.epochs.latest
-        if partition.log_end < words[layout.SLOT_LOG_START]:
-            _own(partition.restart_at, words[layout.SLOT_LOG_START], wall_clock_ms())
+        if partition.log_end < (begin := self._beginning(followed, partition, words)):
+            _own(partition.restart_at, begin, wall_clock_ms())
             partition.row[ar.ROW_BATCH_EPOCH] = -1
         followed.place = None
         followed.agreed = True
@@ -203,8 +203,18 @@ class Following:
         self._list_pairs()
         self._tell(followed)
 
+    def _beginning(self, followed: Followed, partition: Partition, words: list[int]) -> int:
+        """The lowest offset that a copy may go on from: where the leader's first batch begins. Records may be deleted
+        in the middle of a batch (UnexpectedAppendOffsetException in Kafka's Partition.appendRecordsToFollower)."""
+        log_start = words[layout.SLOT_LOG_START]
+        if partition.log_end >= log_start:
+            return log_start
+        ends = words[layout.SLOT_ACTIVE_BASE], words[layout.SLOT_ACTIVE_END]
+        first = followed.reader.locate(log_start, *ends, words[layout.SLOT_SEGMENTS_VERSION])
+        return log_start if first is None else min(first.base_offset, log_start)
+
     def _copy(self, followed: Followed, partition: Partition, words: list[int]) -> bool:
-        if partition.log_end < words[layout.SLOT_LOG_START]:
+        if partition.log_end < self._beginning(followed, partition, words):
             followed.agreed = False
             return False
         copied = False
