@@ -1,13 +1,16 @@
 """DeleteRecords (key 21), v0-2: everything below an offset is gone; -1 is the high watermark.
 
-v2 flexible. Answered with the new log start offset of each partition.
+v2 flexible. Answered with the new log start offset of each partition, when every replica that is there has it.
 """
 
+from typing import Any
+
 from kbroker.api.context import RequestContext
-from kbroker.api.later import by_topic, of_worker
+from kbroker.api.later import by_topic
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.replication.low_watermark import deleted_everywhere
 from kbroker.control.topic_name import CLUSTER_METADATA, INTERNAL
 from kbroker.ipc.messages import DeleteRecords
 from kbroker.protocol.api_keys import ApiKey
@@ -32,7 +35,7 @@ def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> Struct | Defer
         asked = topics.setdefault(topic.name, {})
         asked.update({partition.partition_index: partition for partition in topic.partitions})
     parts = [
-        (name, [_delete(ctx.broker, name, index, asked.offset) for index, asked in partitions.items()])
+        (name, [_delete(ctx.broker, name, asked, request.timeout_ms) for asked in partitions.values()])
         for name, partitions in topics.items()
     ]
     return by_topic(parts, DeleteRecordsTopicResult, lambda topics: DeleteRecordsResponse(topics=topics))
@@ -51,7 +54,10 @@ def refuse(request: DeleteRecordsRequest, error: KafkaError, version: int) -> De
     )
 
 
-def _delete(broker: Broker, name: str, index: int, offset: int) -> DeleteRecordsPartitionResult | Deferred:
+def _delete(
+    broker: Broker, name: str, asked: DeleteRecordsPartition, timeout_ms: int
+) -> DeleteRecordsPartitionResult | Deferred:
+    index = asked.partition_index
     partition = broker.catalogue.partition(name, index)
     if partition is None:
         return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -60,13 +66,22 @@ def _delete(broker: Broker, name: str, index: int, offset: int) -> DeleteRecords
     if not broker.topic_config(name).delete:
         return _failed(index, ErrorCode.POLICY_VIOLATION)
 
-    return of_worker(
-        broker,
-        partition,
-        DeleteRecords(partition.slot, offset),
-        lambda log_start: DeleteRecordsPartitionResult(index, log_start),
-        lambda error: _failed(index, error.code),
-    )
+    answer = Deferred()
+
+    def told(found: Any) -> None:
+        if isinstance(found, KafkaError):
+            answer.complete(_failed(index, found.code))
+        else:
+            answer.complete(DeleteRecordsPartitionResult(index, found))
+
+    def deleted(log_start: Any) -> None:
+        if isinstance(log_start, KafkaError) or not partition.replicated:
+            told(log_start)
+        else:
+            deleted_everywhere(broker, partition, log_start, timeout_ms).on_complete(told)
+
+    broker.links.ask_worker(partition.worker, DeleteRecords(partition.slot, asked.offset), deleted)
+    return answer
 
 
 def _failed(index: int, code: int) -> DeleteRecordsPartitionResult:

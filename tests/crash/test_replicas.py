@@ -5,10 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.crash.load import PARTITIONS, Load, judge, read_all
 from tests.crash.sited import create, described, led_again_s, log_bytes, start_sites, wait_for_in_sync
+from tests.peer.eventually import eventually
 from tests.peer.kbroker_node import KBroker
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(300)]
@@ -134,4 +136,27 @@ def test_a_site_whose_disk_vanishes_is_led_for_and_catches_up_when_it_is_back(
         first, *others = (log_bytes(folder, "vanishing", partition) for folder in dirs)
         assert all(other == first for other in others), f"partition {partition}: replicas differ"
     judge(load, read_all(broker.bootstrap, "vanishing"))
+    broker.stop()
+
+
+def test_deleted_records_stay_deleted_under_the_next_leader(
+    broker_factory: Callable[..., KBroker], tmp_path: Path
+) -> None:
+    broker, _ = start_sites(broker_factory, tmp_path, 2)
+    create(broker, "cut", 1, 2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(20):
+        producer.produce("cut", str(number), partition=0)
+    assert producer.flush(30) == 0
+    admin, place = AdminClient({"bootstrap.servers": broker.bootstrap}), TopicPartition("cut", 0)
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "looks"})
+    for offset in (4, 9, 13):
+        wait_for_in_sync(broker, "cut", 2)
+        deleted = admin.delete_records([TopicPartition("cut", 0, offset)])[place]
+        assert deleted.result(30).low_watermark == offset
+        leader, _, _ = described(broker, "cut")[0]
+        broker.kill9_running(f"io {leader - 1}")
+        eventually(lambda gone=leader: described(broker, "cut")[0][0] not in (gone, -1))  # type: ignore[misc]
+        assert consumer.get_watermark_offsets(place, timeout=30) == (offset, 20)
+    consumer.close()
     broker.stop()

@@ -1,0 +1,46 @@
+"""Deletion of records from a partition with several replicas: done when they are gone from all of those that are there.
+
+Or else they would be there again under the next leader. Source: Kafka's DelayedDeleteRecords and
+Partition.lowWatermarkIfLeader.
+"""
+
+import asyncio
+import time
+
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition
+from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.replication.service import Replication
+from kbroker.ipc import layout
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+LOOK_S = 0.01
+
+
+def deleted_everywhere(broker: Broker, partition: Partition, log_start: int, timeout_ms: int) -> Deferred:
+    """The lowest log start when it is there in each replica, from the leader's reply on. Or a KafkaError:
+    REQUEST_TIMED_OUT, and NOT_LEADER_OR_FOLLOWER when another one leads, which may not have it."""
+    answer, replication = Deferred(), Replication.of(broker)
+    leader, epoch = partition.leader, partition.leader_epoch
+    deadline = time.monotonic() + timeout_ms / 1000
+    loop = asyncio.get_running_loop()
+
+    def look() -> None:
+        if broker.catalogue.partition(partition.topic, partition.index) is not partition or (
+            partition.leader,
+            partition.leader_epoch,
+        ) != (leader, epoch):
+            answer.complete(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            return
+        others = [r for r in partition.replicas if r is not leader and replication.there(r)]
+        starts = [broker.slots.word(r.slot, layout.SLOT_LOG_START) for r in others]
+        low = min(starts, default=log_start)
+        if low >= log_start and replication.there(leader):
+            answer.complete(log_start)
+        elif time.monotonic() >= deadline:
+            answer.complete(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+        else:
+            loop.call_later(LOOK_S, look)
+
+    look()
+    return answer
