@@ -12,6 +12,7 @@ from kbroker.metrics.histogram_kernel import add
 from kbroker.metrics.layout import PHASE_LOCAL, PHASE_QUEUE, PHASE_TOTAL, RESPONSE_BYTES
 from kbroker.net.connection_kernel import arm, connection_row, events_left, mark_stalled, send_once, tell
 from kbroker.net.count_kernel import count_request, observe_phase
+from kbroker.net.epoch_kernel import OFFSET_FOR_LEADER_EPOCH, tell_epochs
 from kbroker.net.latest_kernel import LIST_OFFSETS, tell_offsets
 from kbroker.net.layout import (
     CN_API,
@@ -91,6 +92,8 @@ def hand_on(cx: int, connection: int, frame: int, length: int) -> int:
     if body < 0:
         return TO_PYTHON
     if api == LIST_OFFSETS and tell_offsets(cx, connection, frame, length, body):
+        return ANSWERED
+    if api == OFFSET_FOR_LEADER_EPOCH and tell_epochs(cx, connection, frame, length, body):
         return ANSWERED
     if api == INIT_PRODUCER_ID and tell_producer_id(cx, connection, frame, length, body):
         return ANSWERED

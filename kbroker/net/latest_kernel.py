@@ -71,7 +71,7 @@ MOST_BY_TIME = 256  # partitions of a topic that are looked for by time: a few m
 
 
 @inlined
-def _slot_of(cx: int, topic: int, index: int, epoch: int) -> int:
+def slot_of(cx: int, topic: int, index: int, epoch: int) -> int:
     """The slot of a partition, which is in the snapshot then; -1 when it can not be answered without any error."""
     if index < 0 or index >= get(topic, TP_COUNT):
         return -1
@@ -166,7 +166,7 @@ def _topic(
             return -1, 0, 0
         index = load_i32_be(position)
         epoch = load_i32_be(position + 4) if version >= WITH_EPOCHS else -1
-        slot = _slot_of(cx, topic, index, epoch)
+        slot = slot_of(cx, topic, index, epoch)
         if slot < 0:
             return -1, 0, 0
         if index <= highest and (count > MOST_UNORDERED or _asked_before(entries, number, stride, index)):
