@@ -41,4 +41,4 @@ def refuse(
     request: ConsumerGroupHeartbeatRequest, error: KafkaError, version: int
 ) -> ConsumerGroupHeartbeatResponse:
     """The request failed as a whole."""
-    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+    return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.own_words)

@@ -29,4 +29,4 @@ def refuse(
     request: ShareGroupHeartbeatRequest, error: KafkaError, version: int
 ) -> ShareGroupHeartbeatResponse:
     """The request failed as a whole."""
-    return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+    return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.own_words)

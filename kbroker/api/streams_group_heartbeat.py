@@ -46,7 +46,7 @@ def refuse(
     request: StreamsGroupHeartbeatRequest, error: KafkaError, version: int
 ) -> StreamsGroupHeartbeatResponse:
     """The request failed as a whole."""
-    return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+    return StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.own_words)
 
 
 async def create_internal_topics(broker: Broker, group_id: str, result: HeartbeatResult) -> None:

@@ -184,11 +184,14 @@ class ErrorCode(IntEnum):
 
 
 class KafkaError(Exception):
-    """One item of a request failed: its answer carries `code` and, where the API has the field, `message`."""
+    """One item of a request failed: its answer carries `code` and, where the API has the field, `message`.
+
+    own_words: what was said of this very failure; None when `message` only says what the code means."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)
         self.code = code
+        self.own_words = message
         self.message = message if message is not None else code.message
 
     def __str__(self) -> str:

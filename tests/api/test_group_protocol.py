@@ -45,7 +45,8 @@ def test_a_protocol_whose_feature_is_off_is_refused(
     with world(tmp_path) as made:
         check_protocol(made.broker, protocol)
         made.broker.features[feature] = 0
-        assert asyncio.run(ask(made.broker, beat, version, heartbeat)).error_code == OFF
+        answer = asyncio.run(ask(made.broker, beat, version, heartbeat))
+        assert (answer.error_code, answer.error_message) == (OFF, None)
         groups = asyncio.run(ask(made.broker, told, version, describe)).groups
         assert [(each.group_id, each.error_code) for each in groups] == [("g", OFF)]
 

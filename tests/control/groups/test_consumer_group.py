@@ -129,6 +129,16 @@ class TestEpochs:
         with pytest.raises(KafkaError, match="FENCED_MEMBER_EPOCH"):
             kafka.beat("a", 2)
 
+    def test_a_member_that_is_known_may_join_anew(self) -> None:
+        kafka = kafka_with()
+        Member(kafka, "a")
+        kafka.topics.put("t", 7)
+        kafka.advance(INTERVAL_MS)
+        kafka.beat("a", 2)
+        again = kafka.beat("a", 0, topics=["t"], owned={})
+        assert again.member_epoch == 3
+        assert kafka.parts(again) == {"t": list(range(7))}
+
     def test_an_unknown_member_is_unknown(self) -> None:
         kafka = kafka_with()
         Member(kafka, "a")

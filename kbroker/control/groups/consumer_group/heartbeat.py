@@ -106,7 +106,6 @@ class ConsumerHeartbeat:
         if known is None:
             return ConsumerMember(member_id)
         if known.member_id == member_id:
-            check_epoch(group, known, 0, request.topic_partitions)
             return known
         if not known.uses_classic and known.member_epoch != STATIC_LEAVE_EPOCH:
             raise KafkaError(
@@ -152,11 +151,11 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Con
 def check_epoch(
     group: ConsumerGroup, member: ConsumerMember, epoch: int, owned: Iterable[RequestTopicPartitions] | None
 ) -> None:
-    """The member's own epoch, or the one before if the answer that raised it may have been lost.
+    """The member's own epoch, 0 to join anew, or the one before if the answer that raised it may have been lost.
 
     Raises FENCED_MEMBER_EPOCH.
     """
-    if epoch == member.member_epoch:
+    if epoch in (0, member.member_epoch):
         return
     if (
         epoch > member.member_epoch
