@@ -238,6 +238,19 @@ class TestClassicMembers:
         assert kafka.commit(3, member, generation, partition=4) == ErrorCode.NONE
         assert kafka.commit(3, member, generation + 1) == ErrorCode.ILLEGAL_GENERATION
 
+    def test_it_need_not_rejoin_before_there_is_another_assignment(self) -> None:
+        """Assignments are computed once in an interval; until then the member is as good as the others."""
+        kafka = Coordinator()
+        kafka.topics.put("t", 6)
+        kafka.beat("new", topics=["t"])
+        member = kafka.join(protocols=PROTOCOLS, session_timeout_ms=45_000).member_id
+        generation, assigned = rejoin(kafka, member, {})
+        assert assigned == {}
+        assert kafka.heartbeat(member, generation) == ErrorCode.NONE
+        kafka.advance(INTERVAL_MS)
+        kafka.beat("new", 2, owned={"t": [0, 1, 2, 3, 4, 5]})
+        assert kafka.heartbeat(member, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+
     def test_it_leaves(self) -> None:
         kafka, member, _ = self.joined()
         response = kafka.leave(MemberIdentity(member), MemberIdentity("nobody"), MemberIdentity("", "i9"))

@@ -165,7 +165,10 @@ class ClassicMembers:
         if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, name):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         timers = self._progress.timers
-        if group.group_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
+        if (
+            group.assignment_epoch > member.member_epoch
+            and member.state is not MemberState.UNREVOKED_PARTITIONS
+        ):
             timers.join_if_absent(group.group_id, member.member_id, member.rebalance_timeout_ms)
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         assert member.classic is not None
@@ -186,7 +189,7 @@ class ClassicMembers:
         timers.session(group.group_id, member.member_id, member.classic.session_timeout_ms)
         unreleased = member.state is MemberState.UNRELEASED_PARTITIONS
         if (
-            member.member_epoch < group.group_epoch
+            member.member_epoch < group.assignment_epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS
             or (unreleased and not group.waits_for_unreleased(member))
         ):
