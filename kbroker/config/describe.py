@@ -7,10 +7,12 @@ default; each over all names that stand for the setting. The API handler only co
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 from kbroker.config import client_metrics, group, topic
 from kbroker.config.broker import BROKER, BrokerConfig, is_dynamic, is_sensitive, row_of, synonyms
 from kbroker.config.inert import INERT_REASON
+from kbroker.config.java_hash import map_order, string_hash
 from kbroker.config.setting import Setting, Type, Value, render
 
 Keys = Collection[str] | None
@@ -192,4 +194,10 @@ def _hide(name: str, text: str | None) -> str | None:
 
 def _wanted(names: Iterable[str], keys: Keys) -> Iterator[str]:
     """All names, or those asked for; no keys and an empty list both ask for all."""
-    return (name for name in names if not keys or name in keys)
+    return (name for name in _listed(tuple(names)) if not keys or name in keys)
+
+
+@lru_cache(maxsize=64)
+def _listed(names: tuple[str, ...]) -> list[str]:
+    """In the order of Kafka's map of all settings of the resource; some clients look at the first."""
+    return map_order(names, string_hash)

@@ -21,6 +21,7 @@ from kbroker.config.describe import (
     describe_group,
     describe_topic,
 )
+from kbroker.config.java_hash import map_order, string_hash
 from kbroker.control.eligible_leaders import one_min_isr
 from tests.config.differences import OTHER_DEFAULT
 from tests.config.kafka_admin import TOPIC_NAME, ConfigAdmin
@@ -92,6 +93,16 @@ def test_a_group_is_described_alike(admin: ConfigAdmin, config: BrokerConfig) ->
 
 def test_client_metrics_are_described_alike(admin: ConfigAdmin) -> None:
     assert ours(describe_client_metrics({})) == theirs(admin.describe(CLIENT_METRICS, "m"))
+
+
+def test_settings_are_listed_in_the_order_of_kafkas_map(admin: ConfigAdmin, config: BrokerConfig) -> None:
+    for kafkas, own in (
+        (admin.describe(BROKER, "1"), describe_broker(config)),
+        (admin.describe(TOPIC, TOPIC_NAME), describe_topic({}, config)),
+        (admin.describe(GROUP, "g"), describe_group({}, config)),
+    ):
+        for names in ([entry.name for entry in kafkas.configs], [entry.name for entry in own]):
+            assert map_order(names, string_hash) == names
 
 
 def test_no_text_is_kafkas(admin: ConfigAdmin, config: BrokerConfig) -> None:

@@ -227,6 +227,17 @@ def test_no_keys_and_an_empty_list_ask_for_all_and_an_unknown_one_for_nothing() 
     assert describe_topic({}, CONFIG, ["nope"]) == []
 
 
+def test_a_topics_settings_come_in_the_order_kafka_lists_them_in() -> None:
+    names = [entry.name for entry in describe_topic({}, CONFIG) if entry.name != "write.caching"]
+    assert names[:3] == [
+        "compression.type",
+        "remote.log.delete.on.disable",
+        "leader.replication.throttled.replicas",
+    ]
+    two = [entry.name for entry in describe_topic({}, CONFIG, ["cleanup.policy", "compression.type"])]
+    assert two == ["compression.type", "cleanup.policy"]
+
+
 def test_every_described_setting_has_a_text_and_a_known_type() -> None:
     for entry in (*describe_broker(BrokerConfig()), *describe_topic({}, CONFIG)):
         assert entry.documentation
