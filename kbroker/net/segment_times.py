@@ -70,7 +70,7 @@ class SegmentTimes:
         self._asked = 0
         self._not_before = 0.0
         self._files = OpenFiles(MOST_FILES)
-        self._readers: dict[int, tuple[int, LogReader]] = {}  # of the thread
+        self._readers: dict[int, tuple[tuple[int, int], LogReader]] = {}  # of the thread
 
     def wanted(self, slot: int, timestamp: int) -> None:
         """Have the thread look at a slot's segments, if it is worth it."""
@@ -122,7 +122,12 @@ class SegmentTimes:
 
     def _look(self, sought: Sought) -> Seen:
         """Raises OSError, CorruptLog."""
-        reader = self._reader(sought)
+        try:
+            return self._see(self._reader(sought), sought)
+        finally:
+            self._files.forget_folder(sought.folder)  # a deleted segment that is open keeps its disk blocks
+
+    def _see(self, reader: LogReader, sought: Sought) -> Seen:
         bases = list(reader.base_offsets(sought.version))
         if not bases:
             raise FileNotFoundError(errno.ENOENT, "no segments", sought.folder)
@@ -130,11 +135,11 @@ class SegmentTimes:
         for number, base in enumerate(bases):
             times[number] = base, *self._largest(reader, base, sought)
         at = self._segment(times, sought)
-        log_file = self._files.get(sought.folder, at, files.LOG)
-        index = self._files.get(sought.folder, at, files.INDEX)
-        return Seen(
-            times, at, OpenSegment(log_file, index, self._files.get(sought.folder, at, files.TIME_INDEX))
+        log_file, index, by_time = (
+            self._files.get(sought.folder, at, suffix)
+            for suffix in (files.LOG, files.INDEX, files.TIME_INDEX)
         )
+        return Seen(times, at, OpenSegment(log_file, index, by_time))
 
     def _largest(self, reader: LogReader, base: int, sought: Sought) -> tuple[int, int, int]:
         """(timestamp, last offset of its batch, bytes walked) of one segment."""
@@ -158,10 +163,12 @@ class SegmentTimes:
         return int(within[reached[0], 0]) if len(reached) else sought.end_base
 
     def _reader(self, sought: Sought) -> LogReader:
+        """One that knows the largest timestamps of this very list of segments: of another one it might take a file for
+        its predecessor, whose inode has been given to it."""
+        key = sought.generation, sought.version
         found = self._readers.pop(sought.slot, None)
-        if found is None or found[0] != sought.generation or found[1].folder != sought.folder:
-            self._files.forget_folder(sought.folder)
-            found = sought.generation, LogReader(sought.folder, self._files)
+        if found is None or found[0] != key or found[1].folder != sought.folder:
+            found = key, LogReader(sought.folder, self._files)
             if len(self._readers) >= MOST_READERS:
                 del self._readers[next(iter(self._readers))]
         self._readers[sought.slot] = found

@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -254,3 +255,14 @@ def test_a_partition_deleted_and_made_anew_is_another_one(node: NetNode) -> None
     assert here(link, 15) == (20, 1, 3)
     node.shared.slots[0, sm.SLOT_GENERATION] += 1
     assert told(link, 11, {"t": [(0, -1, 15)]}) == {}
+
+
+def test_the_thread_keeps_no_file_open_itself(node: NetNode) -> None:
+    write(node, 0, [[[10 * n]] for n in range(5)])
+    link = node.connect()
+    assert here(link, 15) == (20, 2, 3)
+    opened = [str(each.readlink()) for each in Path(f"/proc/{node.pid}/fd").iterdir()]
+    mine = sorted(name for name in opened if name.startswith(str(node.folders[0])))
+    assert [Path(name).name for name in mine] == [
+        f"{2:020d}{suffix}" for suffix in (".index", ".log", ".timeindex")
+    ]
