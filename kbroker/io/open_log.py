@@ -1,6 +1,7 @@
 """The files, append row and slot of one log while it is open: opening, rolling, syncing, closing.
 
-Appending itself is the drain kernel's; deletion, truncation and what is asked about a log are in partition.py.
+Appending itself is the drain kernel's. On top of this: a log that is cut (cut_log.py), one of several replicas
+(replica_log.py), and what is deleted, moved and asked (partition.py).
 """
 
 import logging

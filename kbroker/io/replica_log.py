@@ -1,15 +1,13 @@
 """An open log as one of several replicas: leading, following, and a high watermark that is not its own end."""
 
-from kbroker.io import active_row
 from kbroker.io import append_row as ar
-from kbroker.io.open_log import OpenLog
-from kbroker.io.segment import ActiveState, mark_deleted, open_files
+from kbroker.io.cut_log import CutLog
 from kbroker.ipc import layout
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
 
 
-class ReplicaLog(OpenLog):
+class ReplicaLog(CutLog):
     """Runs in: io. Owner: the IO worker. What io/replication does to a log."""
 
     _reader: LogReader | None = None  # finds places below the log's end
@@ -19,30 +17,6 @@ class ReplicaLog(OpenLog):
         if not self.replicated:
             return end
         return self.log_start if self.known_mark is None else max(self.log_start, min(self.known_mark, end))
-
-    def restart_at(self, offset: int, now_ms: int) -> None:
-        """Remove everything and begin anew at an offset above the log's end (UnifiedLog.truncateFullyAndStartAt)."""
-        self.row[ar.ROW_OPEN] = 0
-        bases = self.base_offsets
-        self._unsynced.add(bases[-1], self._open_fds())
-        self._unsynced.drop()
-        paths = [path for base in bases for path in mark_deleted(self.folder, base)]
-        self._deletions.add(paths, now_ms + self.config.file_delete_delay_ms)
-        self._closed = []
-        self._fds = open_files(self.folder, offset)
-        self.log_start = offset
-        self.first_dirty = -1
-        self.epochs.clear()
-        self._producers.drop(self.slot)
-        active_row.fill(
-            self.row, ActiveState(offset, 0, offset, max_timestamp_offset=offset), self._open_fds()
-        )
-        self.row[ar.ROW_FIRST_UNSTABLE] = -1
-        self._start_segment(now_ms)
-        self.let_append()
-        self._publish(high_watermark=offset, durable=offset, changed=True)
-
-    # --- replicas ----------------------------------------------------------------------------------------
 
     def lead(self, leader_epoch: int) -> None:
         """Take appends from now on, with an epoch that begins at the log's end. Raises OSError."""

@@ -1,6 +1,5 @@
 """A partition's log: appends survive, segments roll, retention deletes, the slot says what is."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from kbroker.io import append_row as ar
 from kbroker.io import checkpoint, producer_snapshot
 from kbroker.io.deletions import remove
-from kbroker.io.producer_entry import ProducerEntry
 from kbroker.ipc import layout
 from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -267,40 +265,6 @@ def test_flush_jobs_survive_a_roll_and_a_deletion(tmp_path: Path) -> None:
     job.run()
     log.partition.finish_flush(job)
     assert log.partition.recovery_point == 1
-
-
-def test_truncation_removes_batches_index_entries_and_epochs(tmp_path: Path) -> None:
-    log = Log(tmp_path, topic_config(**small()))
-    log.open(epoch=0)
-    for n in range(12):
-        if n == 6:
-            log.partition.set_leader_epoch(1)
-        log.append(batch(0, [b"x" * 40], [NOW + n], producer_id=5, producer_epoch=0, base_sequence=n))
-    for offset in (11, 8, 5, 0):
-        log.partition.truncate_to(offset, NOW)
-        assert offsets(log) == list(range(offset))
-        assert log.partition.log_end == offset
-        entries = log.producers.entries(3)
-        assert (entries[0].last_sequence if entries else -1) == offset - 1
-        assert len(log.partition.epochs.entries) == (2 if offset > 6 else 1 if offset else 0)
-    log.partition.set_leader_epoch(2)
-    assert log.append(batch()) == 0
-    log.reopen(clean=False, epoch=2)
-    assert offsets(log) == [0]
-
-
-def test_a_failed_append_is_repaired(tmp_path: Path) -> None:
-    log = Log(tmp_path)
-    log.open()
-    log.append(batch(0, [b"v"], producer_id=5, producer_epoch=0, base_sequence=0))
-    log.partition.open_files()
-    os.pwrite(int(log.row[ar.ROW_LOG_FD]), batch(1)[:40], int(log.row[ar.ROW_POSITION]))
-    log.row[ar.ROW_OPEN] = 0
-    log.producers.put(3, ProducerEntry(6, 0))
-    log.partition.repair(NOW)
-    assert log.row[ar.ROW_OPEN] == 1
-    assert (log.folder / f"{0:020d}.log").stat().st_size == log.row[ar.ROW_POSITION]
-    assert [entry.producer_id for entry in log.producers.entries(3)] == [5]
 
 
 def test_a_clean_close_leaves_snapshot_and_final_index_entry(tmp_path: Path) -> None:
