@@ -13,23 +13,19 @@ from typing import Any
 
 from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.append_error import coordinator_error
+from kbroker.control.coordinator.coordinator_topic import CoordinatorTopic
 from kbroker.control.coordinator.gathering import Gathering
-from kbroker.control.coordinator.key_hash import positive_hash
 from kbroker.control.coordinator.lane import Lane
 from kbroker.control.coordinator.machine import (
     Deferred,
-    Machine,
     Operation,
     Outcome,
     Record,
     TransactionalMachine,
 )
-from kbroker.control.coordinator.replay import load_partition
 from kbroker.control.coordinator.timers import WheelTimers
-from kbroker.control.internal_topic import ensure
-from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
 
@@ -44,105 +40,28 @@ class Independent:
     count: int = 0
 
 
-class Runtime:
+class Runtime(CoordinatorTopic):
     """One coordinator at work. Runs in: control. Owner: the process's main. It is the Timers of its machine.
 
     lane: decides operations past this runtime, or None.
-    loaded: partitions of the topic whose records have been replayed; others answer COORDINATOR_LOAD_IN_PROGRESS.
     """
 
     def __init__(
         self, broker: Broker, appender: Appender, topic: str, loop: asyncio.AbstractEventLoop
     ) -> None:
-        self.topic = topic
-        self.loaded: set[int] = set()
+        super().__init__(broker, topic)
         self.lane: Lane | None = None
-        self._broker = broker
         self._appender = appender
-        self._machine: Machine | None = None
         self._timers = WheelTimers(loop)
         self._tails: dict[str, asyncio.Future[None]] = {}
         self._independent: dict[str, Independent] = {}
         self._gathering = Gathering(appender, self._max_bytes, loop)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = loop
-        self._loading = asyncio.Lock()
-        broker.deletion_listeners.append(self._deleted)
 
-    def attach(self, machine: Machine) -> None:
-        """Give it the machine, which needs this runtime for its timers."""
-        assert machine.topic == self.topic
-        self._machine = machine
-
-    @property
-    def machine(self) -> Machine:
-        """The machine; `attach` must have been called."""
-        assert self._machine is not None
-        return self._machine
-
-    # --- where keys live --------------------------------------------------------------------------------
-
-    def partition_for(self, key: str) -> int:
-        """Partition of the topic for a key: absolute hash modulo the number of partitions."""
-        topic = self._broker.catalogue.get(self.topic)
-        if topic is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        return positive_hash(key) % len(topic.partitions)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether ``ready`` has nothing to do."""
-        topic = self._broker.catalogue.get(self.topic)
-        return topic is not None and len(self.loaded) >= len(topic.partitions)
-
-    def check_topic(self) -> None:
-        """Before somebody looked for a coordinator there is no topic, and so nothing that we coordinate.
-
-        Raises NOT_COORDINATOR.
-        """
-        if self._broker.catalogue.get(self.topic) is None:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)
-
-    def check_loaded(self, key: str) -> None:
-        """Raises NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the key's partition is being loaded."""
-        self.check_topic()
-        if self.partition_for(key) not in self.loaded:
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-
-    def check_all_loaded(self) -> None:
-        """Raises COORDINATOR_LOAD_IN_PROGRESS while any partition is being loaded."""
-        topic = self._broker.catalogue.get(self.topic)
-        if topic is not None and len(self.loaded) < len(topic.partitions):
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-
-    async def ready(self) -> None:
-        """Make the topic if there is none, load what is new of it. Raises KafkaError."""
-        await ensure(self._broker, self.topic)
-        await self.load()
-
-    async def load(self) -> None:
-        """Replay every partition of the topic that has not been loaded yet; one that can not be read stays unloaded."""
-        async with self._loading:
-            topic = self._broker.catalogue.get(self.topic)
-            for partition in topic.partitions if topic else ():
-                if partition.index in self.loaded:
-                    continue
-                try:
-                    await load_partition(self._broker, partition, self.machine)
-                except KafkaError as error:
-                    log.error("%s can not be loaded: %s", partition.folder, error)
-                    continue
-                self.loaded.add(partition.index)
-                self.machine.loaded(partition.index, self._broker.now_ms())
-
-    def _deleted(self, topic: Topic) -> None:
-        """Somebody has deleted the coordinator's own topic, and with it all that it knew."""
-        if topic.name == self.topic:
-            loaded, self.loaded = self.loaded, set()
-            if self.lane is not None:
-                self.lane.forget_all()
-            for index in loaded:
-                self.machine.unloaded(index)
+    def _forget_all(self) -> None:
+        if self.lane is not None:
+            self.lane.forget_all()
 
     # --- operations -------------------------------------------------------------------------------------
 
@@ -287,16 +206,6 @@ class Runtime:
             return outcome.response
         finally:
             self._next_turn(key, mine)
-
-    def _partition(self, key: str) -> Partition:
-        number = self.partition_for(key)
-        partition = self._broker.catalogue.topics[self.topic].partitions[number]
-        if number not in self.loaded:
-            offline = self._broker.slots.state(partition.slot) == layout.STATE_OFFLINE
-            raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE if offline else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            )
-        return partition
 
     async def _write(self, partition: Partition, outcome: Outcome, producer: tuple[int, int] | None) -> None:
         now_ms = self._broker.now_ms()

@@ -8,11 +8,9 @@ import pytest
 
 from kbroker.control.coordinator.machine import Deferred, Outcome, Record
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.topic_change import delete_topics
-from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import read_all
-from tests.control.coordinator.runtime_scene import TOPIC, Log, Machine, puts, run
+from tests.control.coordinator.runtime_scene import Log, Machine, puts, run
 from tests.control.fakes import World
 
 
@@ -138,86 +136,6 @@ def test_a_batch_above_the_topics_limit_is_refused(tmp_path: Path) -> None:
             await runtime.run("g", puts(b"k", bytes(2_000_000)))
         assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
         assert not log.batches
-
-    run(tmp_path, test)
-
-
-def test_a_partition_that_is_not_loaded_answers_load_in_progress(tmp_path: Path) -> None:
-    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
-        runtime.loaded.discard(runtime.partition_for("g"))
-        with pytest.raises(KafkaError) as refused:
-            await runtime.run("g", puts(b"k", b"v"))
-        assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-
-    run(tmp_path, test)
-
-
-def test_every_record_is_replayed_at_start_in_order(tmp_path: Path) -> None:
-    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
-        partition = made.broker.catalogue.topics[TOPIC].partitions[1]
-        for number in range(700):
-            made.worker.append(
-                partition, (b"k%d" % (number % 3), b"%d" % number, (), 1000), (b"last", None, (), 1000)
-            )
-        made.shared.slots[partition.slot, layout.SLOT_LOG_START] = 4
-        fresh, successor = Machine(), Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
-        successor.attach(fresh)
-        await successor.load()
-        assert fresh.state == {b"k0": b"699", b"k1": b"697", b"k2": b"698", b"last": None}
-        assert sorted(fresh.loads) == [0, 1, 2, 3]
-
-    run(tmp_path, test)
-
-
-def test_the_topic_is_made_when_it_is_first_needed(tmp_path: Path) -> None:
-    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
-        assert len(made.broker.catalogue.topics[TOPIC].partitions) == 4
-        assert sorted(machine.loads) == [0, 1, 2, 3]
-        await runtime.ready()
-        assert sorted(machine.loads) == [0, 1, 2, 3]
-
-    run(tmp_path, test)
-
-
-def test_a_partition_that_can_not_be_read_does_not_keep_the_others_from_loading(tmp_path: Path) -> None:
-    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
-        partition = made.broker.catalogue.topics[TOPIC].partitions[2]
-        made.shared.slots[partition.slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
-        successor = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
-        successor.attach(Machine())
-        await successor.load()
-        assert successor.loaded == {0, 1, 3}
-        key = next(key for key in map(str, range(100)) if successor.partition_for(key) == 2)
-        with pytest.raises(KafkaError) as refused:
-            await successor.run(key, puts(b"k", b"v"))
-        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        made.shared.slots[partition.slot, layout.SLOT_STATE] = layout.STATE_ONLINE
-        await successor.load()
-        assert successor.loaded == {0, 1, 2, 3}
-
-    run(tmp_path, test)
-
-
-def test_a_deleted_topic_is_forgotten_and_made_anew(tmp_path: Path) -> None:
-    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
-        await delete_topics(made.broker, [made.broker.catalogue.topics[TOPIC]])
-        assert machine.loads == []
-        with pytest.raises(KafkaError) as refused:
-            await runtime.run("g", puts(b"k", b"v"))
-        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        await runtime.ready()
-        assert sorted(machine.loads) == [0, 1, 2, 3]
-        await runtime.run("g", puts(b"k", b"v"))
-
-    run(tmp_path, test)
-
-
-def test_loading_twice_at_once_replays_once(tmp_path: Path) -> None:
-    async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
-        machine.loads.clear()
-        runtime.loaded.clear()
-        await asyncio.gather(runtime.load(), runtime.ready(), runtime.load())
-        assert sorted(machine.loads) == [0, 1, 2, 3]
 
     run(tmp_path, test)
 

@@ -1,0 +1,116 @@
+"""The internal topic of a coordinator: which partition a key lives in, and what of it has been loaded."""
+
+import asyncio
+import logging
+
+from kbroker.control.broker import Broker
+from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.coordinator.key_hash import positive_hash
+from kbroker.control.coordinator.machine import Machine
+from kbroker.control.coordinator.replay import load_partition
+from kbroker.control.internal_topic import ensure
+from kbroker.ipc import layout
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+
+class CoordinatorTopic:
+    """Runs in: control. Owner: the process's main, as the Runtime that it is a part of.
+
+    loaded: partitions of the topic whose records have been replayed; others answer COORDINATOR_LOAD_IN_PROGRESS.
+    """
+
+    def __init__(self, broker: Broker, topic: str) -> None:
+        self.topic = topic
+        self.loaded: set[int] = set()
+        self._broker = broker
+        self._machine: Machine | None = None
+        self._loading = asyncio.Lock()
+        broker.deletion_listeners.append(self._deleted)
+
+    def attach(self, machine: Machine) -> None:
+        """Give it the machine, which needs this runtime for its timers."""
+        assert machine.topic == self.topic
+        self._machine = machine
+
+    @property
+    def machine(self) -> Machine:
+        """The machine; `attach` must have been called."""
+        assert self._machine is not None
+        return self._machine
+
+    def partition_for(self, key: str) -> int:
+        """Partition of the topic for a key: absolute hash modulo the number of partitions."""
+        topic = self._broker.catalogue.get(self.topic)
+        if topic is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return positive_hash(key) % len(topic.partitions)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether ``ready`` has nothing to do."""
+        topic = self._broker.catalogue.get(self.topic)
+        return topic is not None and len(self.loaded) >= len(topic.partitions)
+
+    def check_topic(self) -> None:
+        """Before somebody looked for a coordinator there is no topic, and so nothing that we coordinate.
+
+        Raises NOT_COORDINATOR.
+        """
+        if self._broker.catalogue.get(self.topic) is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    def check_loaded(self, key: str) -> None:
+        """Raises NOT_COORDINATOR, or COORDINATOR_LOAD_IN_PROGRESS while the key's partition is being loaded."""
+        self.check_topic()
+        if self.partition_for(key) not in self.loaded:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def check_all_loaded(self) -> None:
+        """Raises COORDINATOR_LOAD_IN_PROGRESS while any partition is being loaded."""
+        topic = self._broker.catalogue.get(self.topic)
+        if topic is not None and len(self.loaded) < len(topic.partitions):
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    async def ready(self) -> None:
+        """Make the topic if there is none, load what is new of it. Raises KafkaError."""
+        await ensure(self._broker, self.topic)
+        await self.load()
+
+    async def load(self) -> None:
+        """Replay every partition of the topic that has not been loaded yet; one that can not be read stays unloaded."""
+        async with self._loading:
+            topic = self._broker.catalogue.get(self.topic)
+            for partition in topic.partitions if topic else ():
+                if partition.index in self.loaded:
+                    continue
+                try:
+                    await load_partition(self._broker, partition, self.machine)
+                except KafkaError as error:
+                    log.error("%s can not be loaded: %s", partition.folder, error)
+                    continue
+                self.loaded.add(partition.index)
+                self.machine.loaded(partition.index, self._broker.now_ms())
+
+    def _deleted(self, topic: Topic) -> None:
+        """Somebody has deleted the coordinator's own topic, and with it all that it knew."""
+        if topic.name == self.topic:
+            loaded, self.loaded = self.loaded, set()
+            self._forget_all()
+            for index in loaded:
+                self.machine.unloaded(index)
+
+    def _forget_all(self) -> None:
+        """The topic is gone, and nothing of it is decided any more."""
+
+    def _partition(self, key: str) -> Partition:
+        """The loaded partition of a key. Raises COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS."""
+        number = self.partition_for(key)
+        partition = self._broker.catalogue.topics[self.topic].partitions[number]
+        if number not in self.loaded:
+            offline = self._broker.slots.state(partition.slot) == layout.STATE_OFFLINE
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE if offline else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            )
+        return partition
