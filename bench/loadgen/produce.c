@@ -1,6 +1,7 @@
 /* Closed-loop produce over raw sockets: every connection keeps `in-flight` requests unanswered. Frames are built
    once; only the correlation id changes, so a request costs the generator little more than its share of a send. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -30,11 +31,22 @@ static size_t in_capacity;
 static uint64_t acked_partitions, acked_requests, stop_at_partitions;
 static int recording;
 static struct histogram latency;
+static struct writer ready; /* the batch of --batch; empty: uncompressed ones are made */
+
+static void read_batch(const char *path) {
+    uint8_t piece[4096];
+    FILE *file = fopen(path, "rb");
+    if (!file) die("%s: %s", path, strerror(errno));
+    for (size_t got; (got = fread(piece, 1, sizeof piece, file)) > 0;) put_bytes(&ready, piece, got);
+    if (ferror(file) || ready.length < BATCH_HEADER_BYTES) die("%s is no batch", path);
+    fclose(file);
+}
 
 /* Slot `slot` of connection `index` writes to its own block of `per_request` partitions. */
 static void build_frames(struct connection *c, int index, int connections) {
     struct writer w = {0}, batch = {0};
-    put_batch(&batch, records, value_bytes, wall_clock_ms());
+    if (ready.length) put_bytes(&batch, ready.data, ready.length);
+    else put_batch(&batch, records, value_bytes, wall_clock_ms());
     for (int slot = 0; slot < c->in_flight; slot++) {
         int first = (index + slot * connections) * per_request;
         size_t start = begin_produce(&w, version, &topic, acks, per_request);
@@ -170,8 +182,10 @@ int command_produce(void) {
     records = (int)option_int("records", 1);
     value_bytes = (int)option_int("value-bytes", 100);
     per_request = (int)option_int("partitions-per-request", 1);
+    const char *batch_path = option_text("batch", "");
     uint64_t max_bytes = (uint64_t)option_int("max-bytes", 0);
     options_done();
+    if (*batch_path) read_batch(batch_path);
     allow_files(connections + 32);
     int control = connect_to(port);
     if (control < 0) die("nobody listens on port %d", port);

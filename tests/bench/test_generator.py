@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from bench.generator import Generator, LoadFailed, compile_generator, find_librdkafka
+from kbroker.protocol.compression import Codec
+from kbroker.protocol.records import build_batch
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="the load generator is C: needs cc")
 
@@ -114,15 +116,38 @@ class FakeBroker:
         return struct.pack(">ih", 1, 1) + b"t" + struct.pack(">i", 1) + partition + bytes(4)
 
 
-def produce(generator: Generator, broker: FakeBroker) -> int:
+def produce(generator: Generator, broker: FakeBroker, **more: object) -> int:
     """Requests answered in the measured part."""
-    options = {"topic": "t", "connections": 1, "produce_version": 7, "warm": 0.01, "seconds": 0.05}
+    options = {"topic": "t", "connections": 1, "produce_version": 7, "warm": 0.01, "seconds": 0.05, **more}
     with server(broker) as port:
         return int(generator.run("produce", {"port": port, **options})["requests"])
 
 
 def test_produce_counts_what_a_right_broker_acknowledges(generator: Generator) -> None:
     assert produce(generator, FakeBroker()) > 0
+
+
+def test_a_given_batch_is_what_is_produced(generator: Generator, tmp_path: Path) -> None:
+    given = build_batch([(None, b"v" * 50, (), 1)], codec=Codec.ZSTD)
+    (tmp_path / "batch").write_bytes(given)
+    seen: list[bytes] = []
+
+    class Watching(FakeBroker):
+        def __call__(self, frame: bytes) -> bytes | None:
+            if struct.unpack_from(">h", frame)[0] == 0:
+                seen.append(frame)
+            return super().__call__(frame)
+
+    assert produce(generator, Watching(), batch=tmp_path / "batch") > 0
+    assert all(frame.endswith(given) for frame in seen)
+
+
+def test_a_file_that_is_no_batch_is_refused(generator: Generator, tmp_path: Path) -> None:
+    (tmp_path / "batch").write_bytes(b"short")
+    with pytest.raises(LoadFailed, match="is no batch"):
+        produce(generator, FakeBroker(), batch=tmp_path / "batch")
+    with pytest.raises(LoadFailed, match="No such file"):
+        produce(generator, FakeBroker(), batch=tmp_path / "missing")
 
 
 @pytest.mark.parametrize(
