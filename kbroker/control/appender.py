@@ -31,6 +31,8 @@ SLOT_ADVANCED = -1
 
 Settled = Callable[[int, int], None]
 """Told the error of an append, 0 for none, and its base offset."""
+Done = Callable[[KafkaError | None], None]
+"""Told that something is in the log, or why it is not."""
 
 
 @dataclass(slots=True)
@@ -105,7 +107,7 @@ class Appender:
                     raise
             await asyncio.sleep(RETRY_S)
 
-    def submit(self, partition: Partition, batch: bytes, done: Callable[[KafkaError | None], None]) -> None:
+    def submit(self, partition: Partition, batch: bytes, done: Done) -> None:
         """As `append`, but `done` is told the end of it, and there is no task while all goes well."""
 
         def settled(error: int, _: int) -> None:
@@ -125,9 +127,7 @@ class Appender:
             self._space.give(space)
             self._start(self._submit_again(partition, batch, done))
 
-    async def _submit_again(
-        self, partition: Partition, batch: bytes, done: Callable[[KafkaError | None], None]
-    ) -> None:
+    async def _submit_again(self, partition: Partition, batch: bytes, done: Done) -> None:
         await asyncio.sleep(RETRY_S)
         try:
             await self.append(partition, batch)
@@ -229,6 +229,22 @@ class Appender:
             return  # of a predecessor, or answered already
         self._space.give(pending.space)
         pending.settled(error, base_offset)
+
+
+async def told(begin: Callable[[Done], None]) -> None:
+    """Begin something and wait until its Done is told. Raises KafkaError."""
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def done(failure: KafkaError | None) -> None:
+        if future.done():
+            return
+        if failure is None:
+            future.set_result(None)
+        else:
+            future.set_exception(failure)
+
+    begin(done)
+    await future
 
 
 def _settle_future(future: "asyncio.Future[int]", error: int, base_offset: int) -> None:

@@ -8,15 +8,14 @@ from kbroker.kernels.memory import (
     store_i16_be,
     store_i32_be,
     store_i64_be,
-    store_u8,
 )
 from kbroker.kernels.rows import get
-from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, write_count, write_string
+from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, write_count
 from kbroker.net.fetch_layout import CX_SNAPSHOT
 from kbroker.net.latest_kernel import slot_of
 from kbroker.net.layout import CX_OUT, CX_OUT_BYTES, CX_OUT_USED
-from kbroker.net.standing_kernel import answer_at_once
-from kbroker.net.topic_kernel import topic_by_name
+from kbroker.net.standing_kernel import answer_from
+from kbroker.net.topic_answer_kernel import HEAD_BYTES, end_struct, named_topic
 
 OFFSET_FOR_LEADER_EPOCH = 23
 WITH_REPLICA = 3
@@ -50,13 +49,9 @@ def _partitions(
         store_i32_be(out + 2, index)
         store_i32_be(out + 6, epoch)
         store_i64_be(out + 10, get(snap, sm.SLOT_LOG_END))
-        out += 18
-        if compact:
-            store_u8(out, 0)
-            out += 1
-            position = skip_tags(position, end)
-            if position < 0:
-                return -1, 0, 0
+        position, out = end_struct(position, end, compact, out + 18)
+        if position < 0:
+            return -1, 0, 0
     return position, out, count
 
 
@@ -72,33 +67,22 @@ def tell_epochs(cx: int, connection: int, frame: int, length: int, body: int) ->
     topics, position = read_length(position, end, compact, True)
     start = get(cx, CX_OUT) + get(cx, CX_OUT_USED)
     limit = get(cx, CX_OUT) + get(cx, CX_OUT_BYTES)
-    if position < 0 or topics <= 0 or topics > MOST_TOPICS or limit - start < 64:
+    if position < 0 or topics <= 0 or topics > MOST_TOPICS or limit - start < HEAD_BYTES:
         return False
     out = write_answer_head(start + 8, compact, True, topics)
     codes = 0
     for _ in range(topics):
-        name_bytes, name = read_length(position, end, compact, False)
-        if name < 0 or name_bytes <= 0 or name_bytes > end - name or name_bytes + 64 > limit - out:
-            return False
-        topic = topic_by_name(cx, name, name_bytes)
+        topic, position, out = named_topic(cx, position, end, compact, out, limit)
         if topic == 0:
             return False
-        out = write_string(out, name, name_bytes, compact)
-        position, out, count = _partitions(cx, topic, compact, name + name_bytes, end, out, limit)
+        position, out, count = _partitions(cx, topic, compact, position, end, out, limit)
         if position < 0:
             return False
         codes += count
-        if compact:
-            store_u8(out, 0)
-            out += 1
-            position = skip_tags(position, end)
-            if position < 0:
-                return False
+        position, out = end_struct(position, end, compact, out)
+        if position < 0:
+            return False
     if compact and skip_tags(position, end) < 0:
         return False
-    if compact:
-        store_u8(out, 0)
-        out += 1
-    store_i32_be(start, out - start - 4)
-    answer_at_once(cx, connection, frame, length, start, out - start, codes)
+    answer_from(cx, connection, frame, length, start, out, compact, codes)
     return True

@@ -18,11 +18,10 @@ from kbroker.kernels.memory import (
     store_i32_be,
     store_i64,
     store_i64_be,
-    store_u8,
 )
 from kbroker.kernels.rows import get
 from kbroker.kernels.search import FOUND
-from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, write_count, write_string
+from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, write_count
 from kbroker.net.fetch_layout import CX_PLAN, CX_SNAPSHOT
 from kbroker.net.layout import (
     CX_OUT,
@@ -37,7 +36,7 @@ from kbroker.net.layout import (
     TP_PARTITIONS,
 )
 from kbroker.net.slot_kernel import snapshot
-from kbroker.net.standing_kernel import answer_at_once
+from kbroker.net.standing_kernel import answer_from
 from kbroker.net.time_kernel import (
     ELSEWHERE,
     FOUND_EPOCH,
@@ -48,7 +47,7 @@ from kbroker.net.time_kernel import (
     offset_by_time,
     segment_of_time,
 )
-from kbroker.net.topic_kernel import topic_by_name
+from kbroker.net.topic_answer_kernel import HEAD_BYTES, end_struct, named_topic
 
 Words = NDArray[np.int64]
 
@@ -128,7 +127,7 @@ def _asked_before(entries: int, count: int, stride: int, index: int) -> bool:
 
 @inlined
 def _write(out: int, index: int, found: Words, version: int) -> int:
-    """Write the answer of a partition."""
+    """Write the answer of a partition, all but its tags."""
     store_i32_be(out, index)
     store_i16_be(out + 4, 0)
     store_i64_be(out + 6, found[FOUND_TIMESTAMP])
@@ -137,9 +136,6 @@ def _write(out: int, index: int, found: Words, version: int) -> int:
     if version >= WITH_EPOCHS:
         store_i32_be(out, found[FOUND_EPOCH])
         out += 4
-    if version >= FLEXIBLE:
-        store_u8(out, 0)
-        out += 1
     return out
 
 
@@ -179,11 +175,9 @@ def _topic(
             later = longer = True
         highest = max(highest, index)
         position += asked_bytes
-        out = _write(out, index, found, version)
-        if compact:
-            position = skip_tags(position, end)
-            if position < 0:
-                return -1, 0, 0
+        position, out = end_struct(position, end, compact, _write(out, index, found, version))
+        if position < 0:
+            return -1, 0, 0
     return position, out, -1 if longer else count
 
 
@@ -205,45 +199,34 @@ def tell_offsets(cx: int, connection: int, frame: int, length: int, body: int) -
         return False
     start = get(cx, CX_OUT) + get(cx, CX_OUT_USED)
     limit = get(cx, CX_OUT) + get(cx, CX_OUT_BYTES)
-    if limit - start < 64:
+    if limit - start < HEAD_BYTES:
         return False
     out = write_answer_head(start + 8, compact, version >= WITH_ISOLATION, topics)
     seen = get(cx, CX_PLAN)  # the plan of a fetch is made anew for each one
     codes = 0
     longer = False
     for number in range(topics):
-        name_bytes, name = read_length(position, end, compact, False)
-        if name < 0 or name_bytes <= 0 or name_bytes > end - name or name_bytes + 64 > limit - out:
-            return False
-        topic = topic_by_name(cx, name, name_bytes)
+        topic, position, out = named_topic(cx, position, end, compact, out, limit)
         if topic == 0:
             return False
         for earlier in range(number):
             if load_i64(seen + 8 * earlier) == topic:
                 return False
         store_i64(seen + 8 * number, topic)
-        out = write_string(out, name, name_bytes, compact)
         position, out, count = _topic(
-            cx, topic, version, isolation == READ_COMMITTED, name + name_bytes, end, out, limit
+            cx, topic, version, isolation == READ_COMMITTED, position, end, out, limit
         )
         if position < 0:
             return False
         if count < 0:
             longer = True
         codes += count
-        if compact:
-            store_u8(out, 0)
-            out += 1
-            position = skip_tags(position, end)
-            if position < 0:
-                return False
+        position, out = end_struct(position, end, compact, out)
+        if position < 0:
+            return False
     if version >= WITH_TIMEOUT:
         position += 4
     if longer or position > end or (compact and skip_tags(position, end) < 0):
         return False
-    if compact:
-        store_u8(out, 0)
-        out += 1
-    store_i32_be(start, out - start - 4)
-    answer_at_once(cx, connection, frame, length, start, out - start, codes)
+    answer_from(cx, connection, frame, length, start, out, compact, codes)
     return True

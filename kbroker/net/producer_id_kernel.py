@@ -14,7 +14,7 @@ from kbroker.kernels.memory import (
 from kbroker.kernels.rows import get
 from kbroker.kernels.wire import read_length, skip_tags
 from kbroker.net.layout import CX_OUT, CX_OUT_BYTES, CX_OUT_USED, CX_PRODUCER_IDS
-from kbroker.net.standing_kernel import answer_at_once
+from kbroker.net.standing_kernel import answer_from
 
 INIT_PRODUCER_ID = 22
 FLEXIBLE = 2
@@ -54,9 +54,5 @@ def tell_producer_id(cx: int, connection: int, frame: int, length: int, body: in
     store_i64_be(out + 6, taken)
     store_i16_be(out + 14, 0)
     out += 16
-    if compact:
-        store_u8(out, 0)
-        out += 1
-    store_i32_be(start, out - start - 4)
-    answer_at_once(cx, connection, frame, length, start, out - start, 1)
+    answer_from(cx, connection, frame, length, start, out, compact, 1)
     return True

@@ -16,7 +16,16 @@ from kbroker.ipc.standing_layout import (
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp
-from kbroker.kernels.memory import copy, load_acquire, load_i16_be, load_i32, load_i64, store_i64
+from kbroker.kernels.memory import (
+    copy,
+    load_acquire,
+    load_i16_be,
+    load_i32,
+    load_i64,
+    store_i32_be,
+    store_i64,
+    store_u8,
+)
 from kbroker.kernels.rows import get, put
 from kbroker.metrics.histogram_kernel import add
 from kbroker.metrics.layout import ERROR_COUNT, ERRORS, PHASE_LOCAL, PHASE_QUEUE, PHASE_TOTAL, RESPONSE_BYTES
@@ -84,6 +93,18 @@ def answer_at_once(
     observe_phase(metrics, api, PHASE_TOTAL, queued)
     copy(answer + 4, frame + 4, 4)
     send_some(cx, connection, answer, size)
+
+
+@inlined
+def answer_from(
+    cx: int, connection: int, frame: int, length: int, start: int, out: int, compact: bool, codes: int
+) -> None:
+    """As `answer_at_once`, an answer written from `start` to `out`, all but its size and its last tags."""
+    if compact:
+        store_u8(out, 0)
+        out += 1
+    store_i32_be(start, out - start - 4)
+    answer_at_once(cx, connection, frame, length, start, out - start, codes)
 
 
 @inlined

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from kbroker.control.appender import Appender
+from kbroker.control.appender import Appender, Done, told
 from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.machine import Record
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -16,9 +16,6 @@ TOGETHER = 64
 RECORD_BYTES = 40
 """No record takes more besides its key and value: lengths, deltas and attributes are varints."""
 BATCH_BYTES = 61
-
-Done = Callable[[KafkaError | None], None]
-"""Told when the records are in the log, or why they are not."""
 
 
 @dataclass(slots=True)
@@ -79,20 +76,9 @@ class Gathering:
 
     async def append(self, partition: Partition, records: list[Record], now_ms: int) -> None:
         """As `add`, and wait. Raises KafkaError."""
-        future: asyncio.Future[None] = self._loop.create_future()
-        self.add(partition, records, now_ms, partial(_settle, future))
-        await future
+        await told(partial(self.add, partition, records, now_ms))
 
 
 def _tell(waiting: list[Done], failure: KafkaError | None) -> None:
     for done in waiting:
         done(failure)
-
-
-def _settle(future: "asyncio.Future[None]", failure: KafkaError | None) -> None:
-    if future.done():
-        return
-    if failure is None:
-        future.set_result(None)
-    else:
-        future.set_exception(failure)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from kbroker.control.appender import Appender
+from kbroker.control.appender import Appender, Done, told
 from kbroker.control.broker import Broker
 from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
 from kbroker.control.transactions.ports import MarkerOrder
@@ -24,8 +24,6 @@ Ended = Callable[[int, int, bool], None]
 """Told of a marker in the offsets topic: partition, producer id, commit."""
 OffsetsWait = Callable[[int, int], Coroutine[Any, Any, None] | None]
 """Of a partition of the offsets topic and a producer id: what a marker there has to wait for."""
-Done = Callable[[KafkaError | None], None]
-"""Told that a marker is in the log, or why it is not."""
 Complete = Callable[[MarkerOrder, Callable[[ErrorCode], None]], None]
 """Stores that an order is carried out, and tells NONE, or why it could not."""
 
@@ -74,9 +72,7 @@ class MarkerWriter:
         """Append one marker of an order. Raises KafkaError."""
         if (wait := self._wait(order, where)) is not None:
             await wait
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._append(order, where, partial(_settle, written))
-        await written
+        await told(partial(self._append, order, where))
 
     def submit(self, order: MarkerOrder, where: TopicPartition, done: Done) -> bool:
         """As `write_order`, without a task; False when there is something to wait for first."""
@@ -112,15 +108,6 @@ class MarkerWriter:
         if failure is None:
             self._offsets_ended(index, order.producer_id, order.commit)
         done(failure)
-
-
-def _settle(future: "asyncio.Future[None]", failure: KafkaError | None) -> None:
-    if future.done():
-        return
-    if failure is None:
-        future.set_result(None)
-    else:
-        future.set_exception(failure)
 
 
 @dataclass(slots=True, eq=False)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from kbroker.control.appender import Done
 from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.coordinator.runtime import Runtime
@@ -12,7 +13,6 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World, world
 
 TOPIC = "__consumer_offsets"
-Done = Callable[[KafkaError | None], None]
 
 
 class Machine:

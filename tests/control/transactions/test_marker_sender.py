@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from kbroker.control.appender import Done
 from kbroker.control.transactions import marker_sender
-from kbroker.control.transactions.marker_sender import Done, MarkerSender
+from kbroker.control.transactions.marker_sender import MarkerSender
 from kbroker.control.transactions.metadata import TopicPartition
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kbroker.control.appender import Done
 from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.runtime import Runtime
@@ -29,7 +30,7 @@ from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
 from kbroker.protocol.records import ControlType, RecordBatch, read_batches, read_marker
 from tests.api.in_process import send
-from tests.control.coordinator.runtime_scene import Done, submit
+from tests.control.coordinator.runtime_scene import submit
 from tests.control.fakes import World, world
 
 ID = "payments"
