@@ -9,6 +9,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.api.share_request import check_sender, told
+from kbroker.control.share.acquiring import Wish
 from kbroker.control.share.service import Acknowledgements, Fetched, FetchWish, ShareService
 from kbroker.control.share.sessions import FINAL_EPOCH, TopicPartition
 from kbroker.control.share.share_partition import AcknowledgedBatch
@@ -41,8 +42,11 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
             request.max_wait_ms,
             request.min_bytes,
             request.max_bytes,
-            0 if request.is_renew_ack else request.max_records,
-            request.share_acquire_mode == STRICT,
+            Wish(
+                0 if request.is_renew_ack else request.max_records,
+                request.batch_size,
+                request.share_acquire_mode == STRICT,
+            ),
             [] if request.share_session_epoch == FINAL_EPOCH else list(_partitions(request.topics)),
             [
                 (topic.topic_id, index)

@@ -94,6 +94,7 @@ class ShareMember:
         wait_ms: int = 300,
         min_bytes: int = 1,
         max_records: int = 500,
+        batch_size: int | None = None,
         version: int = 1,
         **more: Any,
     ) -> Any:
@@ -111,7 +112,7 @@ class ShareMember:
             min_bytes,
             1 << 20,
             max_records,
-            max_records,
+            max_records if batch_size is None else batch_size,
             topics=[FetchTopic(topic_id, parts)] if parts else [],
             forgotten_topics_data=[ForgottenTopic(topic_id, list(forgotten))] if forgotten else [],
             **more,

@@ -4,7 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.compat import group_scripts, share_scripts, standing_scripts, streams_scripts
+from tests.compat import (
+    group_scripts,
+    share_portion_scripts,
+    share_scripts,
+    standing_scripts,
+    streams_scripts,
+)
 from tests.compat.group_talk import Talk
 from tests.compat.raw import SocketPeer
 from tests.compat.side_by_side import raw_peers, side_by_side, unlike
@@ -14,6 +20,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 SCRIPTS = {
     **group_scripts.SCRIPTS,
     **share_scripts.SCRIPTS,
+    **share_portion_scripts.SCRIPTS,
     **streams_scripts.SCRIPTS,
     **standing_scripts.SCRIPTS,
 }

@@ -13,6 +13,7 @@ from kbroker.control.catalogue import Topic
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
+from kbroker.control.share.acquiring import Wish
 from kbroker.control.share.partitions import SharePartitions
 from kbroker.control.share.pruning import StatePruning
 from kbroker.control.share.reading import Piece, limit_of, log_start_of, read_pieces
@@ -57,8 +58,7 @@ class FetchWish:
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
-    max_records: int
-    strict: bool
+    records: Wish
     added: Sequence[TopicPartition]
     forgotten: Sequence[TopicPartition]
     acknowledgements: Acknowledgements
@@ -126,6 +126,7 @@ class ShareService:
             await self._close(session)
             return results
         session.change(wish.added, wish.forgotten)
+        read: set[TopicPartition] = set()
         deadline = asyncio.get_running_loop().time() + wish.max_wait_ms / 1000
         while self._sessions.is_open(session):
             keys = self._keys(session)
@@ -134,12 +135,18 @@ class ShareService:
                 left = deadline - asyncio.get_running_loop().time()
                 told = False
                 if left <= 0 or await self._enough(wish, session):
-                    told = await self._fetch_once(wish, session, results)
-                if told or results or left <= 0:
+                    told = await self._fetch_once(wish, session, results, read)
+                if told or results or left <= 0 or (read and wish.min_bytes <= 0):
                     break
                 await asyncio.wait([waiting], timeout=left)
             finally:
                 self._wake_ups.forget(waiting, keys)
+        for each in read & session.untold:
+            results.setdefault(each, Fetched())
+        if wish.epoch == INITIAL_EPOCH:
+            session.untold.clear()
+        session.untold -= read
+        session.untold |= {each for each, result in results.items() if result.error is not None}
         return results
 
     async def acknowledge(
@@ -248,15 +255,19 @@ class ShareService:
         return found >= wish.min_bytes or wish.min_bytes <= 1
 
     async def _fetch_once(
-        self, wish: FetchWish, session: ShareSession, results: dict[TopicPartition, Fetched]
+        self,
+        wish: FetchWish,
+        session: ShareSession,
+        results: dict[TopicPartition, Fetched],
+        read: set[TopicPartition],
     ) -> bool:
-        """Acquire what there is now. Whether there is something to tell.
+        """Acquire what there is now. Whether there is something to tell. read: which partitions were looked into.
 
         What has been found does not wait for partitions that are still to be loaded, as in Kafka: clients count on
         a first answer of one partition.
         """
         told = False
-        max_bytes, max_records = wish.max_bytes, wish.max_records
+        max_bytes, max_records = wish.max_bytes, wish.records.max_records
         keys = [ShareKey(wish.group_id, *each) for each in session.partitions]
         for key in sorted(keys, key=lambda key: self.partitions.get(key) is None):
             topic_id, index = key.topic_id, key.partition
@@ -270,13 +281,17 @@ class ShareService:
                 continue
             self._fetching.add(key)
             try:
-                records, acquired = await self._acquire(key, wish, session, max_bytes, max_records)
+                found = await self._acquire(key, wish, session, max_bytes, max_records)
             except KafkaError as error:
                 results.setdefault((topic_id, index), Fetched()).error = error
                 told = True
                 continue
             finally:
                 self._fetched(key)
+            if found is None:
+                continue
+            read.add((topic_id, index))
+            records, acquired = found
             if acquired:
                 result = results.setdefault((topic_id, index), Fetched())
                 result.records, result.acquired = records, acquired
@@ -307,12 +322,13 @@ class ShareService:
 
     async def _acquire(
         self, key: ShareKey, wish: FetchWish, session: ShareSession, max_bytes: int, max_records: int
-    ) -> tuple[bytes, list[Acquired]]:
+    ) -> tuple[bytes, list[Acquired]] | None:
+        """(batches of the log, offsets of them); None while the group can be given nothing more."""
         log_partition = self.partitions.log_of(key)
         partition = await self.partitions.open(key)
         limits = self.partitions.limits(key.group_id)
         if not partition.may_acquire(limits):
-            return b"", []
+            return None
         partition.archive_before(log_start_of(self._broker, log_partition))
         committed = self.partitions.reads_committed(key.group_id)
         start = partition.next_offset()
@@ -330,10 +346,9 @@ class ShareService:
         acquired = partition.acquire(
             wish.member_id,
             [(max(piece.first, start), piece.last) for piece in pieces if piece.deliver],
-            max_records,
+            wish.records._replace(max_records=max_records),
             limits,
             self._broker.now_ms(),
-            wish.strict,
         )
         await self._settle(key, partition)
         return _records_of(pieces, acquired), acquired

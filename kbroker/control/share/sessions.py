@@ -14,18 +14,26 @@ TopicPartition = tuple[bytes, int]
 
 @dataclass(slots=True)
 class ShareSession:
-    """One member's session. partitions: in the order in which they were added. epoch: the next request's."""
+    """One member's session. partitions: in the order in which they were added. epoch: the next request's.
+
+    untold: partitions of which the member is to hear even when they have no records for it.
+    """
 
     group_id: str
     member_id: str
     connection_id: int = 0
     epoch: int = 1
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
+    untold: set[TopicPartition] = field(default_factory=set)
 
     def change(self, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
-        self.partitions.update(dict.fromkeys(added))
+        for each in added:
+            if each not in self.partitions:
+                self.partitions[each] = None
+                self.untold.add(each)
         for each in forgotten:
             self.partitions.pop(each, None)
+            self.untold.discard(each)
 
     def turn(self) -> None:
         """Begin with another partition next time, so that none starves."""

@@ -4,11 +4,14 @@ Offsets start_offset..end_offset are in flight; before them everything is done, 
 are acquired by a member under a lock that runs out, and then accepted, released, rejected, or not acknowledged in time.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
+from kbroker.control.share.acquiring import Offsets, Portion, Wish, choose
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -16,6 +19,8 @@ AVAILABLE, ACQUIRED = DeliveryState.AVAILABLE, DeliveryState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
 
 
+_NEW = -1
+"""In the place of a portion's number: of records that nobody had yet."""
 _NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 
 
@@ -56,7 +61,8 @@ class Limits(NamedTuple):
 class SharePartition:
     """Runs in: control. Owner: the SharePartitions. Pure: time is passed.
 
-    changed: ranges whose state must be written down; taken by `take_changes`.
+    changed: ranges whose state must be written down; taken by `take_changes`. portion_starts: first offsets of records
+    that were given together.
     """
 
     def __init__(self, start_offset: int, stored: Iterable[Range] = ()) -> None:
@@ -65,12 +71,14 @@ class SharePartition:
         self._ranges = Ranges()
         self._changed: list[Range] = []
         self._written_start = start_offset
+        self._portion_starts: list[int] = []
         for each in stored:
             if each.last >= start_offset:
                 first = max(each.first, start_offset)
                 if first > self.end_offset + 1:  # what is between had no news to tell
                     self._ranges.put(Range(self.end_offset + 1, first - 1, AVAILABLE, 0))
                 self._ranges.put(each.part(first, each.last))
+                self._portion_starts.append(first)
                 self.end_offset = each.last
         self._advance()
 
@@ -98,54 +106,69 @@ class SharePartition:
     # --- acquiring
 
     def acquire(
-        self,
-        member_id: str,
-        batches: Iterable[tuple[int, int]],
-        max_records: int,
-        limits: Limits,
-        now_ms: int,
-        strict: bool = False,
+        self, member_id: str, batches: Iterable[Offsets], wish: Wish, limits: Limits, now_ms: int
     ) -> list[Acquired]:
-        """Give a member what is free of the batches (first, last) that were read, in order.
-
-        Whole batches are given until max_records is reached; strict: never more than max_records.
-        """
+        """Give a member what is free of the batches (first, last) that were read, in order."""
+        read = [(max(first, self.start_offset), last) for first, last in batches if last >= self.start_offset]
+        if not read:
+            return []
+        most = min(wish.max_records, limits.records - self.in_flight())
+        if most <= 0:  # no room for new records: what is in flight can still be given
+            most = min(wish.max_records, self.end_offset - read[0][0] + 1)
+            read = [(first, min(last, self.end_offset)) for first, last in read if first <= self.end_offset]
         given: list[Acquired] = []
-        count = 0
-        for first, last in batches:
-            if count >= max_records or (first > self.end_offset + 1 and self.in_flight() >= limits.records):
-                break
-            first = max(first, self.start_offset)
-            if last < first:
-                continue
-            if first > self.end_offset + 1:  # offsets that the log does not have
-                self._set(Range(self.end_offset + 1, first - 1, ARCHIVED, 0))
-                self.end_offset = first - 1
-            for free in self._free(first, last, limits):
-                end = free.last if not strict else min(free.last, free.first + max_records - count - 1)
-                taken = Range(
-                    free.first, end, ACQUIRED, free.delivery_count + 1, member_id, now_ms + limits.lock_ms
-                )
-                self._ranges.put(taken)
-                self.end_offset = max(self.end_offset, end)
-                given.append(Acquired(taken.first, end, taken.delivery_count))
-                count += end - free.first + 1
-                if strict and count >= max_records:
-                    break
-            if last > self.end_offset:
-                break  # no room for the rest: what follows has to wait
+        chosen = choose(self._portions(read), read, wish._replace(max_records=most), limits.delivery_count)
+        for each in chosen:
+            if each.first > self.end_offset + 1:  # offsets that the log does not have
+                self._set(Range(self.end_offset + 1, each.first - 1, ARCHIVED, 0))
+            count = each.delivery_count + 1
+            self._ranges.put(
+                Range(each.first, each.last, ACQUIRED, count, member_id, now_ms + limits.lock_ms)
+            )
+            self.end_offset = max(self.end_offset, each.last)
+            if not each.delivery_count:
+                self._begin_portion(each.first)
+            given.append(Acquired(each.first, each.last, count))
         self._advance()
         return given
 
-    def _free(self, first: int, last: int, limits: Limits) -> list[Range]:
-        """What may be acquired in first..last: free ranges in flight, and new offsets as far as there is room."""
-        known_last = min(last, self.end_offset)
-        free = [each for each in self._ranges.between(first, known_last) if each.state is AVAILABLE]
-        room = limits.records - self.in_flight()
-        if last > self.end_offset and room > 0:
-            start = max(first, self.end_offset + 1)
-            free.append(Range(start, last, AVAILABLE, 0))
-        return free
+    def _portions(self, read: Sequence[Offsets]) -> list[Portion]:
+        """What is free of what was read."""
+        if not read:
+            return []
+        first, last = read[0][0], read[-1][1]
+        free: list[tuple[int, Range]] = []
+        for each in self._ranges.between(first, min(last, self.end_offset)):
+            if each.state is AVAILABLE:
+                free += self._by_portion(each) if each.delivery_count else [(_NEW, each)]
+        if last > self.end_offset:
+            free.append((_NEW, Range(max(first, self.end_offset + 1), last, AVAILABLE, 0)))
+        return [
+            Portion(self._portion_size(at), [each for _, each in group])
+            for at, group in groupby(free, key=itemgetter(0))
+        ]
+
+    def _begin_portion(self, first: int) -> None:
+        at = bisect_left(self._portion_starts, first)
+        if self._portion_starts[at : at + 1] != [first]:
+            self._portion_starts.insert(at, first)
+
+    def _by_portion(self, free: Range) -> list[tuple[int, Range]]:
+        """A range cut where records were not given together, with the numbers of their portions."""
+        parts: list[tuple[int, Range]] = []
+        first = free.first
+        while first <= free.last:
+            at = max(0, bisect_right(self._portion_starts, first) - 1)
+            last = min(free.last, max(first, self._portion_end(at)))
+            parts.append((at, free.part(first, last)))
+            first = last + 1
+        return parts
+
+    def _portion_size(self, at: int) -> int:
+        return 0 if at == _NEW else self._portion_end(at) - self._portion_starts[at] + 1
+
+    def _portion_end(self, at: int) -> int:
+        return self._portion_starts[at + 1] - 1 if at + 1 < len(self._portion_starts) else self.end_offset
 
     # --- acknowledging
 
@@ -260,6 +283,7 @@ class SharePartition:
         if start > self.start_offset:
             self.start_offset = start
             self._ranges.drop_before(start)
+        del self._portion_starts[: max(0, bisect_right(self._portion_starts, self.start_offset) - 1)]
 
 
 def _wishes(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> list[tuple[int, int, AcknowledgeType]]:

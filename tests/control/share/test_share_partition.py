@@ -4,6 +4,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from kbroker.control.share.acquiring import Wish
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
 from kbroker.control.share.share_partition import (
     AcknowledgedBatch,
@@ -33,22 +34,22 @@ def acknowledge(
 def take(
     part: SharePartition, member: str, *batches: tuple[int, int], most: int = 500, now_ms: int = 0
 ) -> list[Acquired]:
-    return part.acquire(member, batches, most, LIMITS, now_ms)
+    return part.acquire(member, batches, Wish(most), LIMITS, now_ms)
 
 
 class TestAcquiring:
     def test_whole_batches_until_the_limit(self) -> None:
         part = SharePartition(0)
         assert take(part, "a", (0, 9), (10, 19), (20, 29), most=15) == [
-            Acquired(0, 9, 1),
-            Acquired(10, 19, 1),
+            Acquired(0, 19, 1),
         ]
         assert part.next_offset() == 20
 
     def test_strictly_no_more_than_the_limit(self) -> None:
         part = SharePartition(0)
-        assert part.acquire("a", [(0, 9)], 4, LIMITS, 0, strict=True) == [Acquired(0, 3, 1)]
-        assert part.acquire("b", [(0, 9)], 4, LIMITS, 0, strict=True) == [Acquired(4, 7, 1)]
+        wish = Wish(4, strict=True)
+        assert part.acquire("a", [(0, 9)], wish, LIMITS, 0) == [Acquired(0, 3, 1)]
+        assert part.acquire("b", [(0, 9)], wish, LIMITS, 0) == [Acquired(4, 7, 1)]
 
     def test_nobody_gets_what_another_has(self) -> None:
         part = SharePartition(0)
@@ -68,6 +69,51 @@ class TestAcquiring:
         assert take(part, "b", (100, 109)) == []
         acknowledge(part, "a", 0, 49, RELEASE)
         assert part.may_acquire(LIMITS)
+        assert take(part, "b", (0, 99), (100, 109)) == [Acquired(0, 49, 2)]
+
+
+class TestPortions:
+    """What was given together comes back together, and less of it when it comes back often."""
+
+    LIMITS = Limits(lock_ms=30_000, delivery_count=5, records=100)
+    ALL = Wish(500)
+
+    def again(self, part: SharePartition, wish: Wish = ALL) -> list[Acquired]:
+        return part.acquire("a", [(first, first + 7) for first in range(0, 32, 8)], wish, self.LIMITS, 0)
+
+    def test_new_records_are_told_in_portions(self) -> None:
+        told = self.again(SharePartition(0), Wish(500, 10))
+        assert told == [Acquired(0, 15, 1), Acquired(16, 31, 1)]
+        assert self.again(SharePartition(0), Wish(10, 500)) == [Acquired(0, 15, 1)]
+
+    def test_released_neighbours_stay_apart(self) -> None:
+        part = SharePartition(0)
+        self.again(part, Wish(500, 10))
+        part.release("a", self.LIMITS)
+        assert self.again(part) == [Acquired(0, 15, 2), Acquired(16, 31, 2)]
+
+    def test_each_of_the_last_deliveries_is_smaller(self) -> None:
+        part = SharePartition(0)
+        for count in (1, 2, 3):
+            assert self.again(part) == [Acquired(0, 31, count)]
+            part.release("a", self.LIMITS)
+        assert [self.again(part), self.again(part)] == [[Acquired(0, 15, 4)], [Acquired(16, 31, 4)]]
+        part.release("a", self.LIMITS)
+        assert [self.again(part), self.again(part)] == [[Acquired(0, 0, 5)], [Acquired(1, 1, 5)]]
+
+    def test_records_that_came_back_often_go_alone(self) -> None:
+        part = SharePartition(0)
+        for _ in range(3):
+            self.again(part, Wish(1, 500))
+            part.release("a", self.LIMITS)
+        assert self.again(part) == [Acquired(0, 3, 4)]
+        assert self.again(part) == [Acquired(4, 7, 4)]
+        assert self.again(part) == [Acquired(8, 31, 1)]
+
+    def test_portions_are_what_was_stored(self) -> None:
+        stored = [Range(0, 7, DeliveryState.AVAILABLE, 1), Range(8, 15, DeliveryState.AVAILABLE, 1)]
+        part = SharePartition(0, stored)
+        assert self.again(part) == [Acquired(0, 7, 2), Acquired(8, 15, 2), Acquired(16, 31, 1)]
 
 
 class TestAcknowledging:
@@ -153,9 +199,9 @@ class TestLocks:
     def test_records_that_were_delivered_too_often_are_given_up_with_the_session(self) -> None:
         part = SharePartition(0)
         for count in range(1, LIMITS.delivery_count + 1):
-            assert take(part, "a", (0, 4)) == [Acquired(0, 4, count)]
+            assert take(part, "a", (0, 0)) == [Acquired(0, 0, count)]
             part.release("a", LIMITS)
-        assert part.start_offset == 5
+        assert part.start_offset == 1
 
     def test_overlapping_acknowledgements_are_refused(self) -> None:
         part = SharePartition(0)
@@ -267,7 +313,8 @@ class PartitionAgainstDict(RuleBasedStateMachine):
     def acquire(self, member: str, most: int, strict: bool) -> None:
         start = self.part.next_offset()
         batches = [(first, first + 3) for first in range(start - start % 4, start + 24, 4)]
-        for given in self.part.acquire(member, batches, most, LIMITS, self.now_ms, strict):
+        wish = Wish(most, 3, strict)
+        for given in self.part.acquire(member, batches, wish, LIMITS, self.now_ms):
             for offset in range(given.first, given.last + 1):
                 assert offset not in self.held
                 assert offset not in self.done

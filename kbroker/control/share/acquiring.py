@@ -1,0 +1,108 @@
+"""What a member is given of the records that are free, as Kafka's SharePartition.acquire chooses it. Pure.
+
+Records that were given before and came back go out in the portions in which they went. Those that came back often go in
+ever smaller ones, the last time one by one: a record that kills whoever gets it must not take its neighbours with it.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kbroker.control.share.ranges import DeliveryState, Range
+
+Offsets = tuple[int, int]
+"""(first, last)"""
+
+
+class Wish(NamedTuple):
+    """Strict: never more than max_records; else whole batches of the log, the one that reaches it included.
+
+    batch_size: new records are told in portions of about as many.
+    """
+
+    max_records: int
+    batch_size: int = 2**31 - 1
+    strict: bool = False
+
+
+class Portion(NamedTuple):
+    """What is free of records that were given together; size: how many those were, 0 for records that nobody had."""
+
+    size: int
+    free: list[Range]
+
+
+def choose(
+    portions: Sequence[Portion], read: Sequence[Offsets], wish: Wish, delivery_limit: int
+) -> list[Range]:
+    """Ranges to give, as they are now; read: the batches of the log that are at hand."""
+    chosen: list[Range] = []
+    left = wish.max_records
+    for portion in portions:
+        throttled = any(each.delivery_count >= _throttled_from(delivery_limit) for each in portion.free)
+        if left <= 0 or (throttled and chosen):
+            break
+        if not portion.size:
+            taken = _new(portion.free, read, wish, left)
+        else:
+            taken = _again(portion, left if wish.strict else None, delivery_limit)
+        chosen += taken
+        left -= sum(each.last - each.first + 1 for each in taken)
+        if throttled:
+            break
+    return chosen
+
+
+def _throttled_from(delivery_limit: int) -> int:
+    """After how many deliveries records go out in smaller portions."""
+    return max(2, (delivery_limit + 1) // 2)
+
+
+def _new(free: Sequence[Range], read: Sequence[Offsets], wish: Wish, most: int) -> list[Range]:
+    """Batches of the log until there are enough records; neighbours together as far as batch_size goes."""
+    taken: list[Range] = []
+    count = at = 0
+    for first, last in read:
+        while at < len(free) and free[at].last < first:
+            at += 1
+        for each in free[at:]:
+            if count >= most or each.first > last:
+                break
+            begin, end = max(first, each.first), min(last, each.last)
+            if wish.strict:
+                end = min(end, begin + most - count - 1)
+            count += end - begin + 1
+            before = taken[-1] if taken else None
+            if (
+                before
+                and before.last + 1 == begin
+                and (wish.strict or begin - before.first < wish.batch_size)
+            ):
+                before.last = end
+            else:
+                taken.append(Range(begin, end, DeliveryState.AVAILABLE, 0))
+    return taken
+
+
+def _again(portion: Portion, most: int | None, delivery_limit: int) -> list[Range]:
+    """What came back; less of it when it came back often."""
+    taken: list[Range] = []
+    count = 0
+    portion_limit: int | None = None
+    for each in portion.free:
+        if delivery_limit > 2 and each.delivery_count == delivery_limit - 1:  # the last time: alone
+            if not count:
+                taken.append(each.part(each.first, each.first))
+            break
+        excess = each.delivery_count - _throttled_from(delivery_limit)
+        if excess >= 0 and portion_limit is None:
+            portion_limit = max(1, portion.size >> (excess + 1))
+        size = each.last - each.first + 1
+        if most is not None:
+            size = min(size, most - count)
+        if portion_limit is not None and count < portion_limit:
+            size = min(size, portion_limit - count)
+        taken.append(each.part(each.first, each.first + size - 1))
+        count += size
+        if count in (most, portion_limit):
+            break
+    return taken
