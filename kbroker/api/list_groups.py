@@ -15,8 +15,8 @@ API = Api(ApiKey.LIST_GROUPS, 0, 5)
 
 def handle(ctx: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """All that pass the filters."""
-    shard = GroupService.of(ctx.broker).read_all()
-    return ListGroupsResponse(groups=shard.list(request.states_filter, request.types_filter))
+    groups = GroupService.of(ctx.broker).listed(request.states_filter, request.types_filter)
+    return ListGroupsResponse(groups=groups)
 
 
 def refuse(request: ListGroupsRequest, error: KafkaError, version: int) -> ListGroupsResponse:

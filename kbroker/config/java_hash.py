@@ -1,9 +1,10 @@
-"""Java's String.hashCode, and the order that its HashMap gives keys in: clients see both in Kafka's answers. Pure."""
+"""Java's String.hashCode, and the order in which its maps and Kafka's give keys: clients see both in answers. Pure."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 Key = TypeVar("Key")
+_GOLDEN_RATIO = 0x9E3779B97F4A7C15
 
 
 def string_hash(text: str) -> int:
@@ -26,3 +27,28 @@ def map_order(keys: Iterable[Key], hash_code: Callable[[Key], int], buckets: int
         return (number ^ number >> 16) & (buckets - 1)
 
     return sorted(given, key=bucket)
+
+
+def concurrent_map_order(keys: Iterable[Key], hash_code: Callable[[Key], int]) -> list[Key]:
+    """The keys as a ConcurrentHashMap iterates: it grows one key sooner than a HashMap."""
+    given = list(keys)
+    buckets = 16
+    while len(given) >= buckets * 3 // 4:
+        buckets *= 2
+    return map_order(given, hash_code, buckets)
+
+
+def timeline_order(keys: Iterable[Key], hash_code: Callable[[Key], int]) -> list[Key]:
+    """The keys as Kafka's TimelineHashMap iterates when it never held more of them: by slot, in one the last first."""
+    given = list(keys)
+    given.reverse()
+    bits = 1
+    while len(given) * 3 > 4 << bits:
+        bits += 1
+
+    def slot(key: Key) -> int:
+        number = hash_code(key)
+        signed = number - (1 << 32) if number >> 31 else number
+        return (signed * _GOLDEN_RATIO & (1 << 64) - 1) >> (64 - bits)
+
+    return sorted(given, key=slot)

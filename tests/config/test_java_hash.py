@@ -1,6 +1,6 @@
 """Java's hashes and the order of its HashMap."""
 
-from kbroker.config.java_hash import map_order, string_hash
+from kbroker.config.java_hash import concurrent_map_order, map_order, string_hash, timeline_order
 
 KEYS = ["producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"]
 
@@ -25,3 +25,17 @@ def test_quotas_are_told_as_kafka_tells_them() -> None:
     """As a client's own suite wants them from Apache Kafka."""
     three = map_order(map_order(KEYS[:3], string_hash), string_hash, 1)
     assert three == ["consumer_byte_rate", "request_percentage", "producer_byte_rate"]
+
+
+def test_a_concurrent_map_grows_one_key_sooner() -> None:
+    keys = [16, *range(1, 12)]
+    assert map_order(keys, lambda key: key)[0] == 16
+    assert concurrent_map_order(keys, lambda key: key)[-1] == 16
+
+
+def test_a_timeline_map_goes_by_the_high_bits_and_the_last_of_a_slot_first() -> None:
+    """Apache Kafka lists grp-4 before grp-1, and its own ListGroupsRequestTest relies on it."""
+    assert timeline_order([f"grp-{number}" for number in range(1, 7)], string_hash) == [
+        "grp-2", "grp-4", "grp-1", "grp-6", "grp-3", "grp-5",
+    ]  # fmt: skip
+    assert timeline_order([5, 5 + (1 << 32)], lambda key: key) == [5 + (1 << 32), 5]

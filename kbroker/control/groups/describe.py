@@ -1,18 +1,23 @@
 """DescribeGroups, ListGroups and DeleteGroups."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
+from kbroker.config.java_hash import concurrent_map_order, map_order, string_hash, timeline_order
+from kbroker.control.coordinator.key_hash import positive_hash
 from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.classic_member import ClassicMember
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_expiration import delete_offsets_of_group
 from kbroker.control.groups.table import GroupTable
+from kbroker.control.topic_name import CONSUMER_OFFSETS
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.delete_groups import DeletableGroupResult
 from kbroker.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from kbroker.protocol.messages.list_groups import ListedGroup
 
+_group_hash = lru_cache(1 << 16)(string_hash)
 NOT_FOUND_IS_AN_ERROR_FROM = 6
 """DescribeGroups version in which an unknown group is an error instead of a dead group (KIP-1043)."""
 
@@ -37,7 +42,9 @@ def describe_group(table: GroupTable, group_id: str, api_version: int) -> Descri
         group_state=group.state,
         protocol_type=group.protocol_type or "",
         protocol_data=protocol or "",
-        members=[_member(member, protocol) for member in group.members.values()],
+        members=[
+            _member(group.members[member_id], protocol) for member_id in map_order(group.members, string_hash)
+        ],
     )
 
 
@@ -50,16 +57,34 @@ def _member(member: ClassicMember, protocol: str | None) -> DescribedGroupMember
     return answer
 
 
-def list_groups(table: GroupTable, states: Iterable[str], types: Iterable[str]) -> list[ListedGroup]:
-    """Groups in one of the states and of one of the types; no filter means all. Case does not matter."""
+def list_groups(
+    table: GroupTable, partitions: int, states: Iterable[str], types: Iterable[str]
+) -> list[ListedGroup]:
+    """Groups in one of the states and of one of the types; no filter means all. Case does not matter.
+
+    In Kafka's order, on which suites rely: by partition (of so many) of the groups' topic, each with a map of its own.
+    """
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {name.strip().lower() for name in types}
+    by_partition: dict[int, list[str]] = {}
+    for group_id in table.groups:
+        by_partition.setdefault(positive_hash(group_id) % partitions, []).append(group_id)
+    ordered = [
+        table.groups[group_id]
+        for partition in concurrent_map_order(range(partitions), _partition_hash)
+        for group_id in timeline_order(by_partition.get(partition, ()), _group_hash)
+    ]
     return [
         listed(group)
-        for group in table.groups.values()
+        for group in ordered
         if (not wanted_states or group.state_name.lower() in wanted_states)
         and (not wanted_types or group.TYPE in wanted_types)
     ]
+
+
+def _partition_hash(partition: int) -> int:
+    """TopicPartition.hashCode."""
+    return 31 * (31 + partition) + string_hash(CONSUMER_OFFSETS) & 0xFFFFFFFF
 
 
 def listed(group: Group) -> ListedGroup:

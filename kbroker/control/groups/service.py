@@ -16,6 +16,7 @@ from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.list_groups import ListedGroup
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +123,12 @@ class GroupService:
         """The shard, for a question about all groups. Raises KafkaError while any partition is being loaded."""
         self.runtime.check_all_loaded()
         return self.shard
+
+    def listed(self, states: list[str], types: list[str]) -> list[ListedGroup]:
+        """The groups that pass the filters. Raises KafkaError while any partition is being loaded."""
+        shard = self.read_all()
+        topic = self._broker.catalogue.get(shard.topic)
+        return [] if topic is None else shard.list(len(topic.partitions), states, types)
 
     def topic_deleted(self, topic: Topic) -> None:
         """Forget the offsets of a topic that is gone."""

@@ -266,8 +266,9 @@ class GroupShard:
     def describe(self, group_id: str, api_version: int) -> DescribedGroup:
         return describe.describe_group(self.table, group_id, api_version)
 
-    def list(self, states: list[str], types: list[str]) -> list[ListedGroup]:
-        return describe.list_groups(self.table, states, types)
+    def list(self, partitions: int, states: list[str], types: list[str]) -> list[ListedGroup]:
+        """partitions: number of them in the groups' topic."""
+        return describe.list_groups(self.table, partitions, states, types)
 
     def delete(self, group_id: str) -> Outcome:
         """Response: DeletableGroupResult."""

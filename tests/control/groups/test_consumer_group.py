@@ -8,6 +8,12 @@ from tests.control.groups.consumer_members import INTERVAL_MS, Member, kafka_wit
 
 
 class TestJoining:
+    def test_members_are_shown_in_the_order_of_kafkas_map(self) -> None:
+        kafka = kafka_with()
+        members = [Member(kafka, f"grp-{number}") for number in range(1, 5)]
+        settle(kafka, *members)
+        assert [each.member_id for each in kafka.described().members] == ["grp-2", "grp-4", "grp-1", "grp-3"]
+
     def test_the_first_member_gets_everything_at_once(self) -> None:
         kafka = kafka_with()
         member = Member(kafka, "a")
@@ -27,6 +33,15 @@ class TestJoining:
         first.beat()
         assert first.epoch == 2
         assert first.owned == {"t": [0, 1, 2]}
+        shown = {each.member_id: each for each in kafka.described().members}["a"]
+        assert shown.assignment.topic_partitions[0].partitions == [
+            0,
+            1,
+            2,
+            3,
+            4,
+            5,
+        ]  # the rest is not given up yet
         assert second.beat() == {}
         first.beat()
         assert first.epoch == 3

@@ -291,6 +291,7 @@ class TestClassicMembers:
         kafka.beat("new", 3)
         for _ in range(60):
             assert kafka.heartbeat(member, generation) == ErrorCode.REBALANCE_IN_PROGRESS
-            kafka.beat("new", kafka.described().members[0].member_epoch)
+            epochs = {each.member_id: each.member_epoch for each in kafka.described().members}
+            kafka.beat("new", epochs["new"])
             kafka.advance(1000)
         assert kafka.heartbeat(member, generation) == ErrorCode.UNKNOWN_MEMBER_ID

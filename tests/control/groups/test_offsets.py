@@ -324,12 +324,23 @@ class TestDescribeAndList:
         kafka.commit(group="offsets")
 
         def ids(states: list[str], types: list[str]) -> set[str]:
-            return {each.group_id for each in kafka.shard.list(states, types)}
+            return {each.group_id for each in kafka.shard.list(3, states, types)}
 
         assert ids([], []) == {"used", "offsets"}
         assert ids(["stable"], []) == {"used"}
         assert ids(["Empty", "Stable"], ["Classic"]) == {"used", "offsets"}
         assert ids([], ["consumer"]) == set()
-        listed = {each.group_id: each for each in kafka.shard.list([], [])}
+        listed = {each.group_id: each for each in kafka.shard.list(3, [], [])}
         assert (listed["used"].protocol_type, listed["used"].group_type) == ("consumer", "classic")
         assert listed["offsets"].protocol_type == ""
+
+    def test_groups_are_listed_in_the_order_of_kafkas_maps(self) -> None:
+        kafka = Coordinator()
+        for number in range(1, 5):
+            kafka.commit(group=f"grp-{number}")
+
+        def ids(partitions: int) -> list[str]:
+            return [each.group_id for each in kafka.shard.list(partitions, [], [])]
+
+        assert ids(1) == ["grp-2", "grp-4", "grp-1", "grp-3"]
+        assert ids(4) == ["grp-4", "grp-3", "grp-1", "grp-2"]

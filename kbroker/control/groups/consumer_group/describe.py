@@ -1,9 +1,10 @@
 """ConsumerGroupDescribe."""
 
+from kbroker.config.java_hash import string_hash, timeline_order
 from kbroker.control.groups.consumer_group.member import ConsumerMember
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.target import preferred_assignor
-from kbroker.control.groups.modern_group.partitions import Partitions, plain
+from kbroker.control.groups.modern_group.partitions import Partitions
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.consumer_group_describe import (
@@ -28,7 +29,10 @@ def describe_consumer_group(table: GroupTable, group_id: str) -> DescribedGroup:
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=preferred_assignor(table, group.members),
-        members=[_member(table, group, member) for member in group.members.values()],
+        members=[
+            _member(table, group, group.members[member_id])
+            for member_id in timeline_order(group.members, string_hash)
+        ],
     )
 
 
@@ -42,10 +46,18 @@ def _member(table: GroupTable, group: ConsumerGroup, member: ConsumerMember) -> 
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.subscribed_topics),
         subscribed_topic_regex=member.regex,
-        assignment=_assignment(table, plain(member.assigned)),
+        assignment=_assignment(table, _held(member)),
         target_assignment=_assignment(table, group.target.get(member.member_id, {})),
         member_type=CLASSIC_MEMBER if member.uses_classic else CONSUMER_MEMBER,
     )
+
+
+def _held(member: ConsumerMember) -> Partitions:
+    """What it may read, and what it has not given up yet."""
+    held = {topic_id: set(each) for topic_id, each in member.assigned.items()}
+    for topic_id, each in member.pending_revocation.items():
+        held.setdefault(topic_id, set()).update(each)
+    return {topic_id: frozenset(each) for topic_id, each in held.items()}
 
 
 def _assignment(table: GroupTable, partitions: Partitions) -> Assignment:
