@@ -9,7 +9,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.operations import ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import Api
-from kbroker.api.standing import standing
+from kbroker.api.standing import standing, standing_by_topic
 from kbroker.api.topic_parts import TopicParts
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
@@ -40,7 +40,7 @@ def handle(
     wanted = sorted(name for name in names if name >= first)
     _check_cursor(request, wanted)
     limit = broker.config.get_int("max.request.partition.size.limit")
-    room = max(1, min(limit, request.response_partition_limit))
+    room = most = max(1, min(limit, request.response_partition_limit))
     response = DescribeTopicPartitionsResponse()
     parts = TopicParts.of(broker)
     for name in wanted:
@@ -61,7 +61,9 @@ def handle(
             response.next_cursor = ResponseCursor(name, start + len(shown))
             break
         room -= len(shown)
-    return standing(ctx, response)
+    if everything or cursor or response.next_cursor:
+        return standing(ctx, response)
+    return standing_by_topic(ctx, response, lambda topic: topic.name.encode(), most)
 
 
 def refuse(

@@ -16,7 +16,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import Api
-from kbroker.api.standing import standing
+from kbroker.api.standing import standing, standing_by_topic
 from kbroker.api.topic_parts import TopicParts
 from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Topic
@@ -50,10 +50,18 @@ def handle(
     cache = _cache_of(ctx.broker)
     if (kept := cache.get(ctx)) is not None:
         return kept
-    answer = standing(ctx, respond(ctx, request))
+    answer = _standing(ctx, request)
     if isinstance(answer, StandingAnswer):
         cache.put(ctx, answer)
     return answer
+
+
+def _standing(ctx: RequestContext, request: MetadataRequest) -> StandingAnswer | MetadataResponse:
+    response = respond(ctx, request)
+    if _is_all(request, ctx.version):
+        return standing(ctx, response)
+    by_id = any(topic.topic_id != ZERO_UUID for topic in request.topics or ())
+    return standing_by_topic(ctx, response, lambda topic: topic.topic_id if by_id else topic.name.encode())
 
 
 def refuse(request: MetadataRequest, error: KafkaError, version: int) -> MetadataResponse:
@@ -208,7 +216,7 @@ class AnswerCache:
             return None
         self._answers.move_to_end(key)
         frame = kept[:4] + ctx.client.correlation_id.to_bytes(4, "big", signed=True) + kept[8:]
-        return self._broker.standing.answer(frame, ctx.client.body, kept.codes)
+        return self._broker.standing.answer(frame, ctx.client.body, kept.codes, cut=kept.cut)
 
     def put(self, ctx: RequestContext, answer: StandingAnswer) -> None:
         """Keep an answer."""

@@ -1,15 +1,21 @@
 """Answers that network processes may repeat: without an error, and a function of the request and what control knows."""
 
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import error_codes
-from kbroker.ipc.standing import StandingAnswer
+from kbroker.ipc.standing import Cut, Part, StandingAnswer
 from kbroker.ipc.standing_layout import WORD_TOPICS
-from kbroker.protocol.frame import encode_response
+from kbroker.protocol.frame import encode_response, framed_response
+from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
+from kbroker.protocol.messages.metadata import MetadataResponse
+from kbroker.protocol.pieces import encode_in_pieces
 from kbroker.protocol.schema import Struct
 
 Answer = TypeVar("Answer", bound=Struct)
+TopicAnswer = TypeVar("TopicAnswer", bound=MetadataResponse | DescribeTopicPartitionsResponse)
+UNLIMITED: Final = 1 << 62
 
 
 def standing(ctx: RequestContext, response: Answer, word: int = WORD_TOPICS) -> StandingAnswer | Answer:
@@ -24,3 +30,28 @@ def standing(ctx: RequestContext, response: Answer, word: int = WORD_TOPICS) -> 
     client = ctx.client
     frame = encode_response(client.api_key, client.api_version, client.correlation_id, response)
     return ctx.broker.standing.answer(frame, client.body, len(codes), word)
+
+
+def standing_by_topic(
+    ctx: RequestContext, response: TopicAnswer, key: Callable[[Any], bytes], room: int = UNLIMITED
+) -> StandingAnswer | TopicAnswer:
+    """As `standing`; and other requests with the same options may be answered from what this says of each topic.
+
+    key: what requests name one of its topics by. room: most partitions of such an answer.
+    """
+    codes = list(error_codes(response))
+    if any(codes):
+        return response
+    client = ctx.client
+    topics: Sequence[Any] = response.topics
+    pieces = encode_in_pieces(response, "topics", client.api_version)
+    parts = [
+        Part(key(topic), len(content), sum(1 for _ in error_codes(topic)), len(topic.partitions))
+        for topic, content in zip(topics, pieces.elements, strict=True)
+    ]
+    body = b"".join((pieces.before, pieces.length, *pieces.elements, pieces.behind))
+    frame = framed_response(client.api_key, client.api_version, client.correlation_id, body)
+    array = len(frame) - len(body) + len(pieces.before)
+    others = len(codes) - sum(part.codes for part in parts)
+    cut = Cut(array, array + len(pieces.length), room, others, parts)
+    return ctx.broker.standing.answer(frame, client.body, len(codes), cut=cut)

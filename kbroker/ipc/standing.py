@@ -5,14 +5,17 @@ on before control answers whoever caused the change, so nobody who knows of a ch
 """
 
 import struct
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.standing_layout import (
+    CUT_WORDS,
     FIRST_KEYED_WORD,
+    PART_WORDS,
     STANDING_WORDS,
     TERM_WORDS,
     WORD_TOPICS,
@@ -20,6 +23,39 @@ from kbroker.ipc.standing_layout import (
 )
 
 _TERMS: Final = struct.Struct(f"<{TERM_WORDS}q")
+_CUT: Final = struct.Struct(f"<{CUT_WORDS}q")
+_PART: Final = struct.Struct(f"<{PART_WORDS}q")
+
+
+class Part(NamedTuple):
+    """What an answer says of one topic. key: its name or id, by which requests name it. size: bytes in the frame."""
+
+    key: bytes
+    size: int
+    codes: int
+    partitions: int
+
+
+class Cut(NamedTuple):
+    """How an answer can be taken apart: others with the same options are made of the same parts, by topic.
+
+    array, first: where the topics and the first of them are in the frame. room: most partitions of such an answer.
+    codes: error codes outside of the parts.
+    """
+
+    array: int
+    first: int
+    room: int
+    codes: int
+    parts: Sequence[Part]
+
+    def pack(self) -> bytes:
+        """The bytes that follow the request's body."""
+        end = self.first + sum(part.size for part in self.parts)
+        found = [_CUT.pack(self.array, self.first, end, self.room, self.codes)]
+        for key, *words in self.parts:
+            found += _PART.pack(*words, len(key)), key, bytes(-len(key) & 7)
+        return b"".join(found)
 
 
 class StandingAnswer(bytes):
@@ -27,6 +63,7 @@ class StandingAnswer(bytes):
 
     codes: int
     terms: bytes
+    cut: Cut | None
 
 
 class StandingWords:
@@ -58,12 +95,17 @@ class StandingWords:
         self.words[WORD_TRANSACTIONS] += 1
         self.words[word_of(transactional_id)] += 1
 
-    def answer(self, frame: bytes, body: bytes, codes: int, word: int = WORD_TOPICS) -> StandingAnswer:
+    def answer(
+        self, frame: bytes, body: bytes, codes: int, word: int = WORD_TOPICS, cut: Cut | None = None
+    ) -> StandingAnswer:
         """The answer that was made just now to a request with this body. word: of what else it tells."""
         values = int(self.words[WORD_TOPICS]), word, int(self.words[word])
         found = StandingAnswer(frame)
         found.codes = codes
-        found.terms = _TERMS.pack(*values, codes, len(body)) + body
+        found.cut = cut
+        found.terms = _TERMS.pack(*values, codes, len(body), len(cut.parts) if cut else 0) + body
+        if cut:
+            found.terms += bytes(-len(body) & 7) + cut.pack()
         return found
 
 

@@ -17,4 +17,23 @@ TERM_WORD = 1  # number of a second word, WORD_TOPICS again when there is none
 TERM_VALUE = 2  # its value
 TERM_CODES = 3  # error codes in the answer, all of them NONE
 TERM_BODY_BYTES = 4  # of the request's body, which follows
-TERM_WORDS = 5
+TERM_PARTS = 5  # topics by which the answer can be taken apart, 0 when it can not
+TERM_WORDS = 6
+
+# --- behind the body, from the next multiple of 8 on, if there are parts --------------------------------------------
+CUT_ARRAY = (
+    0  # position of the array of topics in the answer's frame, of the first one, of what is behind the last
+)
+CUT_FIRST = 1
+CUT_END = 2
+CUT_ROOM = 3  # most partitions in an answer to a request with these options
+CUT_CODES = 4  # error codes outside of the topics
+CUT_WORDS = 5
+# then for each of them, in their order in the answer:
+PART_BYTES = 0  # in the frame
+PART_CODES = 1
+PART_PARTITIONS = 2
+PART_KEY_BYTES = (
+    3  # of what requests name it by, a name or an id, which follows, up to the next multiple of 8
+)
+PART_WORDS = 4

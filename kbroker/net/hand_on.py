@@ -7,7 +7,7 @@ it is while there is a link to control and no quota holds; every other request t
 import logging
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,12 +70,10 @@ class HandOn:
         words[nl.CX_LINK_OUT] = self._out.ctypes.data
         words[nl.CX_LINK_BYTES] = LINK_BYTES
         shared = process.context.shared
-        self._rows: NDArray[np.int64] = np.zeros((al.MOST_ANSWERS, al.ANSWER_WORDS), np.int64)
-        self._index: NDArray[np.int64] = np.zeros(al.INDEX_ENTRIES, np.int64)
-        self._pool: NDArray[np.uint8] = np.zeros(al.POOL_BYTES, np.uint8)
-        words[al.CX_ANSWERS] = self._rows.ctypes.data
-        words[al.CX_ANSWER_INDEX] = self._index.ctypes.data
-        words[al.CX_ANSWER_POOL] = self._pool.ctypes.data
+        self._tables = (
+            _table(words, al.CX_ANSWERS, al.MOST_ANSWERS),
+            _table(words, al.CX_TOPIC_PARTS, al.MOST_PARTS),
+        )
         words[al.CX_STANDING] = shared.standing.ctypes.data
         words[al.CX_DIR_ERRORS] = shared.log_dir_errors.ctypes.data
         words[al.CX_DIR_COUNT] = len(shared.log_dir_errors)
@@ -154,3 +152,18 @@ class HandOn:
         self._words[nl.CX_HANDING] = 0
         for row in np.flatnonzero(self._context.connections[:, nl.CN_CALL]).tolist():
             self._close(self._connections[row], "control went away before it answered")
+
+
+def _table(words: NDArray[np.int64], first: int, most: int) -> list[NDArray[Any]]:
+    """An empty table of answers or parts (`kept_kernel.py`); the arrays behind it, which must live as long."""
+    rows: NDArray[np.int64] = np.zeros((most, al.ANSWER_WORDS), np.int64)
+    index: NDArray[np.int64] = np.zeros(4 * most, np.int64)
+    pool: NDArray[np.uint8] = np.zeros(al.POOL_BYTES, np.uint8)
+    table = words[first : first + al.TABLE_WORDS]
+    table[al.TB_ROWS] = rows.ctypes.data
+    table[al.TB_MOST] = most
+    table[al.TB_INDEX] = index.ctypes.data
+    table[al.TB_INDEX_ENTRIES] = len(index)
+    table[al.TB_POOL] = pool.ctypes.data
+    table[al.TB_POOL_BYTES] = len(pool)
+    return [rows, index, pool]

@@ -51,6 +51,7 @@ from kbroker.net.layout import (
     HANDED_LOWEST,
     HANDED_WORDS,
 )
+from kbroker.net.part_kernel import compose, keep_parts
 from kbroker.net.producer_id_kernel import INIT_PRODUCER_ID, tell_producer_id
 from kbroker.net.standing_kernel import keep, repeat
 
@@ -97,7 +98,7 @@ def hand_on(cx: int, connection: int, frame: int, length: int) -> int:
         return ANSWERED
     if api == INIT_PRODUCER_ID and tell_producer_id(cx, connection, frame, length, body):
         return ANSWERED
-    if repeat(cx, connection, frame, length, body):
+    if repeat(cx, connection, frame, length, body) or compose(cx, connection, frame, length, body):
         return ANSWERED
     peer_bytes = get(row, CN_PEER_BYTES)
     size = HEAD_BYTES + _padded(peer_bytes) + _padded(length)
@@ -174,7 +175,8 @@ def answer_handed(cx: int, block: int, position: int, end: int) -> int:
                 tell(cx, EVENT_UNANSWERED, connection, load_i32(message + 16), get(row, CN_API) & 0xFFFF)
             elif get(row, CN_FLAGS) & FLAG_CLOSING == 0:
                 size = load_i32(message + 20)
-                keep(cx, connection, message)
+                if keep(cx, connection, message):
+                    keep_parts(cx, connection, message)
                 _count(cx, row, size)
                 if get(row, CN_FLAGS) & FLAG_OUT_BLOCKED != 0:  # behind what still waits for the socket
                     tell(cx, EVENT_ANSWER_REST, connection, position + HEAD_BYTES, size)

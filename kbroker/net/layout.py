@@ -4,7 +4,7 @@ All are private to the process. A row's address is ``table + index * WORDS * 8``
 """
 
 # --- context: one row a process; addresses of everything else, and the state of the pump ------------------
-CONTEXT_WORDS = 120
+CONTEXT_WORDS = 136
 CX_CONNECTIONS = 0
 CX_REQUESTS = 1
 CX_RESULTS = 2
@@ -75,7 +75,7 @@ CX_MAX_FIRST_FRAME = 67  # sasl.server.max.receive.size: of a connection that is
 CX_THROTTLE_MS = 68  # what the next answer to Produce says; 0 but for a moment
 CX_RECEIVE_BYTES = 70
 CX_METRICS = 71  # address of this process's row of metric slots
-# 61, 69, 87, 94-96: outbox_layout.py; 107-115: answer_layout.py
+# 61, 69, 87, 94-96: outbox_layout.py; 107-115, 120-135: answer_layout.py
 # 72-86: fetch_layout.py
 CX_HANDING = 88  # 1: requests for control go into its block; 0: all through Python (no link, quotas)
 CX_HANDED = 89  # rows of HANDED_WORDS by API key: what may go there

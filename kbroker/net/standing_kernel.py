@@ -13,9 +13,7 @@ from kbroker.ipc.standing_layout import (
     TERM_WORD,
     TERM_WORDS,
 )
-from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import (
     copy,
     load_acquire,
@@ -23,7 +21,6 @@ from kbroker.kernels.memory import (
     load_i32,
     load_i64,
     store_i32_be,
-    store_i64,
     store_u8,
 )
 from kbroker.kernels.rows import get, put
@@ -32,29 +29,17 @@ from kbroker.metrics.layout import ERROR_COUNT, ERRORS, PHASE_LOCAL, PHASE_QUEUE
 from kbroker.net.answer_layout import (
     AN_ANSWER,
     AN_ANSWER_BYTES,
-    AN_BODY,
-    AN_BODY_BYTES,
-    AN_HASH,
-    AN_KIND,
-    AN_ROOM,
     AN_TERMS,
-    ANSWER_WORDS,
-    CX_ANSWER_COUNT,
-    CX_ANSWER_INDEX,
-    CX_ANSWER_POOL,
-    CX_ANSWER_POOL_USED,
     CX_ANSWERS,
     CX_DIR_COUNT,
     CX_DIR_ERRORS,
     CX_REPEATED,
     CX_STANDING,
-    INDEX_ENTRIES,
     MOST_ANSWER_BYTES,
-    MOST_ANSWERS,
-    POOL_BYTES,
 )
 from kbroker.net.connection_kernel import connection_row
 from kbroker.net.count_kernel import count_request, observe_phase
+from kbroker.net.kept_kernel import find_kept, forget_kept, row_for
 from kbroker.net.layout import (
     CN_API,
     CN_AUDIENCE,
@@ -108,7 +93,7 @@ def answer_from(
 
 
 @inlined
-def _disks_failed(cx: int) -> bool:
+def disks_failed(cx: int) -> bool:
     """A partition that goes offline with its log dir changes answers without control."""
     for number in range(get(cx, CX_DIR_COUNT)):  # noqa: SIM110  a kernel has no generators
         if load_acquire(get(cx, CX_DIR_ERRORS) + 8 * number) != 0:
@@ -122,32 +107,8 @@ def _stands(cx: int, terms: int) -> bool:
     return (
         load_acquire(words) == get(terms, TERM_TOPICS)
         and load_acquire(words + 8 * get(terms, TERM_WORD)) == get(terms, TERM_VALUE)
-        and not _disks_failed(cx)
+        and not disks_failed(cx)
     )
-
-
-@inlined
-def _hash(kind: int, body: int, length: int) -> int:
-    return crc32c_at(body, length) ^ (kind & 0xFFFF) ^ ((kind >> 16) * 0x9E3779B1 & 0xFFFFFFFF)
-
-
-@inlined
-def _find(cx: int, kind: int, wanted: int, body: int, length: int) -> int:
-    """Address of the row of this question, 0 when there is none."""
-    at = wanted & (INDEX_ENTRIES - 1)
-    while True:
-        number = load_i64(get(cx, CX_ANSWER_INDEX) + 8 * at) - 1
-        if number < 0:
-            return 0
-        row = get(cx, CX_ANSWERS) + number * ANSWER_WORDS * 8
-        if (
-            get(row, AN_HASH) == wanted
-            and get(row, AN_KIND) == kind
-            and get(row, AN_BODY_BYTES) == length
-            and memcmp(get(row, AN_BODY), body, length) == 0
-        ):
-            return row
-        at = (at + 1) & (INDEX_ENTRIES - 1)
 
 
 @inlined
@@ -158,7 +119,7 @@ def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool
         return False
     kind = api | load_i16_be(frame + 2) << 16 | get(connection_row(cx, connection), CN_AUDIENCE) << 32
     size = frame + length - body
-    row = _find(cx, kind, _hash(kind, body, size), body, size)
+    row = find_kept(cx + 8 * CX_ANSWERS, kind, body, size)
     if row == 0 or not _stands(cx, row + 8 * AN_TERMS):
         return False
     size = get(row, AN_ANSWER_BYTES)
@@ -172,59 +133,25 @@ def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool
 
 
 @inlined
-def _forget_all(cx: int) -> None:
-    put(cx, CX_ANSWER_COUNT, 0)
-    put(cx, CX_ANSWER_POOL_USED, 0)
-    for at in range(INDEX_ENTRIES):
-        store_i64(get(cx, CX_ANSWER_INDEX) + 8 * at, 0)
-
-
-@inlined
-def _new_row(cx: int, kind: int, hashed: int, body: int, length: int, room: int) -> int:
-    """A row for a question that has none, with room for its answer."""
-    need = ((length + 7) & ~7) + room
-    if get(cx, CX_ANSWER_COUNT) == MOST_ANSWERS or get(cx, CX_ANSWER_POOL_USED) + need > POOL_BYTES:
-        _forget_all(cx)
-    number = get(cx, CX_ANSWER_COUNT)
-    place = get(cx, CX_ANSWER_POOL) + get(cx, CX_ANSWER_POOL_USED)
-    put(cx, CX_ANSWER_COUNT, number + 1)
-    put(cx, CX_ANSWER_POOL_USED, get(cx, CX_ANSWER_POOL_USED) + need)
-    at = hashed & (INDEX_ENTRIES - 1)
-    while load_i64(get(cx, CX_ANSWER_INDEX) + 8 * at) != 0:
-        at = (at + 1) & (INDEX_ENTRIES - 1)
-    store_i64(get(cx, CX_ANSWER_INDEX) + 8 * at, number + 1)
-    row = get(cx, CX_ANSWERS) + number * ANSWER_WORDS * 8
-    put(row, AN_HASH, hashed)
-    put(row, AN_KIND, kind)
-    put(row, AN_BODY, place)
-    put(row, AN_BODY_BYTES, length)
-    put(row, AN_ANSWER, place + need - room)
-    put(row, AN_ROOM, room)
-    copy(place, body, length)
-    return row
-
-
-@inlined
-def keep(cx: int, connection: int, message: int) -> None:
-    """Keep the answer of a message of control's block, if it has terms."""
+def keep(cx: int, connection: int, message: int) -> bool:
+    """Keep the answer of a message of control's block, if it has terms and they hold."""
     size = load_i32(message + 20)
     terms = message + HEAD_BYTES + ((size + 7) & ~7)
     if terms + 8 * TERM_WORDS > message + load_i64(message):
-        return
+        return False
     body = terms + 8 * TERM_WORDS
     length = get(terms, TERM_BODY_BYTES)
     if size + length > MOST_ANSWER_BYTES or not _stands(cx, terms):
-        return
+        return False
     where = connection_row(cx, connection)
     kind = get(where, CN_API) | get(where, CN_AUDIENCE) << 32
-    hashed = _hash(kind, body, length)
-    row = _find(cx, kind, hashed, body, length)
-    if row != 0 and get(row, AN_ROOM) < size:
-        put(row, AN_KIND, -1)  # nobody finds it any more
-        row = 0
+    table = cx + 8 * CX_ANSWERS
+    row = row_for(table, kind, body, length, size)
     if row == 0:
-        row = _new_row(cx, kind, hashed, body, length, (size + 7) & ~7)
+        forget_kept(table)
+        row = row_for(table, kind, body, length, size)
     put(row, AN_ANSWER_BYTES, size)
     copy(get(row, AN_ANSWER), message + HEAD_BYTES, size)
     copy(row + 8 * AN_TERMS, terms, 8 * (TERM_CODES + 1))
     put(get(cx, CX_HANDED) + (kind & 0xFFFF) * HANDED_WORDS * 8, HANDED_STANDS, 1)
+    return True

@@ -104,6 +104,12 @@ def encode_response(api_key: int, version: int, correlation_id: int, response: S
     return bytes(out)
 
 
+def framed_response(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:
+    """As `encode_response`, of a response that is encoded already."""
+    header = _RESPONSE_V1 if response_header_version(api_key, version) else _RESPONSE_V0
+    return header.pack(header.size + len(body) - SIZE.size, correlation_id) + body
+
+
 def parse_response(frame: bytes | memoryview, api_key: int, version: int) -> tuple[int, int]:
     """(correlation id, where the body starts) of a response frame without its size, as a client reads it."""
     try:

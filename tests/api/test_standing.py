@@ -20,7 +20,11 @@ from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopics
 from kbroker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from kbroker.protocol.messages.describe_cluster import DescribeClusterRequest
 from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kbroker.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    RequestCursor,
+    TopicRequest,
+)
 from kbroker.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from kbroker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -28,6 +32,7 @@ from kbroker.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kbroker.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kbroker.protocol.schema import Struct
 from tests.api.in_process import send
 from tests.control.fakes import World, world
@@ -107,6 +112,35 @@ def test_what_no_change_is_told_of_or_what_is_refused_does_not_stand(made: World
     assert isinstance(asyncio.run(send(made.broker, *cluster)), StandingAnswer)
     for question in (configs(BROKER_LOGGER, "1"), configs(TOPIC, "absent")):
         assert not isinstance(asyncio.run(send(made.broker, *question)), StandingAnswer)
+
+
+def test_answers_about_named_topics_can_be_taken_apart_pages_can_not(made: World) -> None:
+    asyncio.run(create_topics(made.broker, [NewTopic("b", 3)]))
+    topic_id = made.broker.catalogue.topics["a"].topic_id
+    named, by_id = MetadataRequestTopic(name="b"), MetadataRequestTopic(topic_id, None)
+
+    def keys(api: ApiKey, version: int, request: Struct) -> list[bytes] | None:
+        answer = asyncio.run(send(made.broker, api, version, request))
+        assert isinstance(answer, StandingAnswer)
+        if answer.cut is None:
+            return None
+        sizes = sum(part.size for part in answer.cut.parts)
+        assert 8 < answer.cut.array < answer.cut.first < answer.cut.first + sizes < len(answer)
+        assert answer.codes == answer.cut.codes + sum(part.codes for part in answer.cut.parts)
+        return [part.key for part in answer.cut.parts]
+
+    def described(*names: str, limit: int = 5, cursor: RequestCursor | None = None) -> Struct:
+        return DescribeTopicPartitionsRequest([TopicRequest(name) for name in names], limit, cursor)
+
+    for _ in range(2):  # the second one from control's cache
+        assert keys(ApiKey.METADATA, 12, MetadataRequest([named], False)) == [b"b"]
+        assert keys(ApiKey.METADATA, 12, MetadataRequest([by_id], False)) == [topic_id]
+        assert keys(ApiKey.METADATA, 12, MetadataRequest(None, False)) is None
+    describe = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+    assert keys(describe, 0, described("b", "a")) == [b"a", b"b"]
+    assert keys(describe, 0, described("b", "a", limit=4)) is None
+    assert keys(describe, 0, described("b", "a", cursor=RequestCursor("a", 0))) is None
+    assert keys(describe, 0, described()) is None
 
 
 def test_settings_are_kept_by_what_is_set_and_asked(made: World) -> None:

@@ -2,6 +2,7 @@
 
 import random
 import time
+from itertools import permutations
 from typing import Any
 
 from kbroker.protocol.api_keys import ApiKey
@@ -14,6 +15,7 @@ from kbroker.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
+from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -108,6 +110,49 @@ def standing_topics(talk: Talk) -> None:
     asked("made again")
 
 
+def standing_company(talk: Talk) -> None:
+    """Topics in ever other company, which come, grow, are configured and go: Metadata and DescribeTopicPartitions."""
+    names = [f"{talk.prefix}-{letter}" for letter in "abcd"]
+
+    def asked(label: str) -> None:
+        for turn in range(TIMES):
+            for count in (1, 2, 3, 4):
+                for wanted in map(list, permutations(names, count)):
+                    version = (4, 8, 9, 10, 12, 13)[len(talk.lines) % 6]
+                    request = MetadataRequest([MetadataRequestTopic(name=name) for name in wanted], False)
+                    request.include_topic_authorized_operations = version >= 8 and turn == 1
+                    answer: Any = talk.peer.ask(ApiKey.METADATA, version, request)
+                    talk.lines.append((f"{label}, {wanted} v{version}", talk.level(answer.topics)))
+                    describe = DescribeTopicPartitionsRequest([TopicRequest(name) for name in wanted], 5)
+                    talk.ask(f"{label}, {wanted}", ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, describe)
+                    talk.lines.append((f"order of {wanted}", _order(talk, describe)))
+
+    for letter in "abc":
+        talk.create_topic(letter, 1)
+    asked("three")
+    talk.create_topic("d", 2)
+    asked("four")
+    grown = CreatePartitionsRequest([CreatePartitionsTopic(names[1], 3, None)], 30_000)
+    talk.ask("grow", ApiKey.CREATE_PARTITIONS, 3, grown)
+    eventually(lambda: len(talk.peer.ask(ApiKey.METADATA, 12, _about(names[1])).topics[0].partitions) == 3)  # type: ignore[union-attr]
+    asked("grown")
+    gone = AlterConfigsResource(2, names[2], [AlterableConfig("retention.ms", 0, "1000000")])
+    talk.ask("configure", ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest([gone]))
+    talk.ask("delete", ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest([names[0]], [], 30_000))
+    eventually(lambda: talk.peer.topic_id(names[0]) == ZERO_UUID)
+    asked("deleted")
+    talk.create_topic("a", 2)
+    asked("made again")
+
+
+def _order(talk: Talk, request: DescribeTopicPartitionsRequest) -> tuple[object, ...]:
+    """In what order an answer names topics, and where it ends."""
+    answer: Any = talk.peer.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request)
+    end = answer.next_cursor
+    names = tuple(topic.name for topic in answer.topics)
+    return names, end and (end.topic_name, end.partition_index)
+
+
 def standing_times(talk: Talk) -> None:
     """Offsets by time in a log of several segments, with batches of every codec, that grows and loses its beginning (of
     its first segment: whole ones Apache Kafka goes on looking into until it has removed them)."""
@@ -157,5 +202,6 @@ def _write(talk: Talk, name: str) -> None:
 SCRIPTS = {
     "standing-offsets": standing_offsets,
     "standing-topics": standing_topics,
+    "standing-company": standing_company,
     "standing-times": standing_times,
 }

@@ -7,8 +7,13 @@ from types import ModuleType
 
 import kbroker.net
 from kbroker.net import layout
+from kbroker.net.answer_layout import TABLE_WORDS
 
-WORDS = {"CX_RUNS": 4 * layout.RUN_WORDS}  # what takes more than one word
+WORDS = {
+    "CX_RUNS": 4 * layout.RUN_WORDS,
+    "CX_ANSWERS": TABLE_WORDS,
+    "CX_TOPIC_PARTS": TABLE_WORDS,
+}  # what takes more than one word
 
 
 def layouts() -> Iterator[ModuleType]:
