@@ -1,14 +1,17 @@
 """ListOffsets (key 2), v1-11: offsets by position or by time.
 
-v1 one offset per partition (v0 is gone since Kafka 4.0); v2 isolation level; v4 leader epochs; v6 flexible; v7 -3 is
-the record with the largest timestamp; v8 -4 the earliest local offset; v9 -5 the last tiered offset (KIP-1005); v10
-timeout; v11 -6 the earliest offset that waits for tiering (KIP-1023). Without tiered storage -4 equals -2, and -5 and
--6 find nothing.
+v1 one offset per partition (v0 is gone since Kafka 4.0); v2 isolation level; v4 leader epochs; v5 OFFSET_NOT_AVAILABLE
+(KIP-207); v6 flexible; v7 -3 is the record with the largest timestamp; v8 -4 the earliest local offset; v9 -5 the last
+tiered offset (KIP-1005); v10 timeout; v11 -6 the earliest offset that waits for tiering (KIP-1023). Without tiered
+storage -4 equals -2, and -5 and -6 find nothing.
 Nothing found is offset -1, timestamp -1, no error. The leader epoch is that of the record.
 """
 
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kbroker.api.context import RequestContext
 from kbroker.api.later import by_topic
@@ -33,6 +36,8 @@ from kbroker.protocol.schema import Struct
 
 API = Api(ApiKey.LIST_OFFSETS, 1, 11)
 
+Words = NDArray[np.int64]
+
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 FIRST_VERSION = {
     LATEST: 1,
@@ -43,6 +48,7 @@ FIRST_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 AT_ONCE = (LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD)
+WITH_NOT_AVAILABLE = 5  # version
 READ_COMMITTED = 1
 CONSUMER = -1
 NOTHING = -1
@@ -101,45 +107,58 @@ def _offset(
         check_leader_epoch(ctx.broker, partition, asked.current_leader_epoch)
         consumer = request.replica_id == CONSUMER
         committed = consumer and request.isolation_level == READ_COMMITTED
+        words = ctx.broker.slots.group(partition.slot)
+        behind = ErrorCode.NONE
+        if consumer and words[layout.SLOT_HIGH_WATERMARK] < words[layout.SLOT_EPOCH_START]:
+            behind = _unknown_end(words, ctx.version)
         if asked.timestamp in AT_ONCE:
-            return _part(index, _look(ctx.broker, partition, asked.timestamp, consumer, committed))
+            return _part(index, _look(words, asked.timestamp, consumer, committed, behind))
     except KafkaError as error:
         return ListOffsetsPartitionResponse(index, error.code)
-    return _search(ctx.broker, partition, asked, consumer, committed)
+    return _search(ctx.broker, partition, words, asked, _limit(words, consumer, committed), behind)
 
 
-def _part(index: int, found: Found) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(
-        index, ErrorCode.NONE, found.timestamp, found.offset, found.leader_epoch
-    )
+def _unknown_end(words: Words, version: int) -> ErrorCode:
+    """Why a consumer is not told where the log ends, or that there is nothing behind a time: the high watermark of a
+    new leader may be behind what the one before it has told (KIP-207)."""
+    if words[layout.SLOT_EPOCH_START] == layout.NOT_LED:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.OFFSET_NOT_AVAILABLE if version >= WITH_NOT_AVAILABLE else ErrorCode.LEADER_NOT_AVAILABLE
 
 
-def _limit(words: Any, consumer: bool, committed: bool) -> int:
+def _part(index: int, found: Found, error: ErrorCode = ErrorCode.NONE) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(index, error, found.timestamp, found.offset, found.leader_epoch)
+
+
+def _limit(words: Words, consumer: bool, committed: bool) -> int:
     """Below what the reader may see: last stable offset, high watermark or log end."""
     if committed:
         return int(words[layout.SLOT_LAST_STABLE])
     return int(words[layout.SLOT_HIGH_WATERMARK if consumer else layout.SLOT_LOG_END])
 
 
-def _look(broker: Broker, partition: Partition, timestamp: int, consumer: bool, committed: bool) -> Found:
+def _look(words: Words, timestamp: int, consumer: bool, committed: bool, behind: ErrorCode) -> Found:
     """What shared memory says."""
-    words = broker.slots.group(partition.slot)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        epoch = broker.slots.word(partition.slot, layout.SLOT_START_EPOCH)
-        return Found(NOTHING, int(words[layout.SLOT_LOG_START]), epoch)
+        return Found(NOTHING, int(words[layout.SLOT_LOG_START]), int(words[layout.SLOT_START_EPOCH]))
+    if behind:
+        raise KafkaError(behind)
     if timestamp != LATEST:
         return Found()
     return Found(NOTHING, _limit(words, consumer, committed), int(words[layout.SLOT_LEADER_EPOCH]))
 
 
 def _search(
-    broker: Broker, partition: Partition, asked: ListOffsetsPartition, consumer: bool, committed: bool
+    broker: Broker,
+    partition: Partition,
+    words: Words,
+    asked: ListOffsetsPartition,
+    limit: int,
+    behind: ErrorCode,
 ) -> Deferred:
-    """The offset of a timestamp, out of the log."""
+    """The offset of a timestamp below a limit, out of the log."""
     index, timestamp = asked.partition_index, asked.timestamp
-    words = broker.slots.group(partition.slot)
     start = int(words[layout.SLOT_LOG_START])
-    limit = _limit(words, consumer, committed)
     end = (int(words[layout.SLOT_HW_BASE]), int(words[layout.SLOT_HW_POSITION]))
     version = int(words[layout.SLOT_SEGMENTS_VERSION])
     answer = Deferred()
@@ -153,7 +172,7 @@ def _search(
         if isinstance(found, KafkaError):
             answer.complete(ListOffsetsPartitionResponse(index, found.code))
         elif found is None or found.offset >= limit:
-            answer.complete(_part(index, Found()))
+            answer.complete(_part(index, Found(), behind))
         else:
             answer.complete(_part(index, Found(found.timestamp, found.offset, found.leader_epoch)))
 

@@ -57,9 +57,9 @@ def _end(ctx: RequestContext, name: str, asked: OffsetForLeaderPartition) -> Epo
     try:
         partition = online(broker, name, asked.partition)
         check_leader_epoch(broker, partition, asked.current_leader_epoch)
+        words = broker.slots.group(partition.slot)
     except KafkaError as error:
         return EpochEndOffset(error.code, asked.partition)
-    words = broker.slots.group(partition.slot)
     if asked.leader_epoch == words[layout.SLOT_LEADER_EPOCH]:
         return EpochEndOffset(0, asked.partition, asked.leader_epoch, int(words[layout.SLOT_LOG_END]))
 

@@ -15,6 +15,7 @@ from kbroker.control.catalogue import Replica
 from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
+TRIES = 10_000  # of reading what is being written: some milliseconds, its writer needs a microsecond
 CODECS = {"producer": -1, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -128,10 +129,12 @@ class Slots:
         return int(self._words[slot, index])
 
     def group(self, slot: int) -> NDArray[np.int64]:
-        """A consistent copy of the words that the IO worker writes (lines 0 and 1)."""
+        """A copy of a slot's words, those of the IO worker consistent. NOT_LEADER_OR_FOLLOWER when that one has died
+        while it wrote them."""
         line = self._words[slot]
-        while True:
+        for _ in range(TRIES):
             before = int(line[layout.SLOT_SEQUENCE])
-            copy = line[:16].copy()
+            copy = line.copy()
             if not before & 1 and int(line[layout.SLOT_SEQUENCE]) == before:
                 return copy
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

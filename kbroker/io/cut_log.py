@@ -7,15 +7,15 @@ import numpy as np
 
 from kbroker.io import active_row, index, transaction_index
 from kbroker.io import append_row as ar
-from kbroker.io.open_log import OpenLog
 from kbroker.io.producer_replay import ProducerReplay
 from kbroker.io.segment import ActiveState, mark_deleted, open_files
 from kbroker.io.segment_scan import Scan, rebuild_indexes, resume
+from kbroker.io.synced_log import SyncedLog
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels import search
 
 
-class CutLog(OpenLog):
+class CutLog(SyncedLog):
     """Runs in: io. Owner: the IO worker."""
 
     def truncate_to(self, offset: int, now_ms: int) -> None:

@@ -1,11 +1,10 @@
-"""The files, append row and slot of one log while it is open: opening, rolling, syncing, closing.
+"""The files, append row and slot of one log while it is open: opening, rolling, closing.
 
-Appending itself is the drain kernel's. On top of this: a log that is cut (cut_log.py), one of several replicas
-(replica_log.py), and what is deleted, moved and asked (partition.py).
+Appending itself is the drain kernel's. On top of this: a log that is synced (synced_log.py), cut (cut_log.py), one of
+several replicas (replica_log.py), and what is deleted, moved and asked (partition.py).
 """
 
 import logging
-import os
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +16,7 @@ from kbroker.io import active_row, checkpoint, closed_logs, producer_snapshot, r
 from kbroker.io import append_row as ar
 from kbroker.io.closed_logs import ClosedLog
 from kbroker.io.deletions import Deletions
-from kbroker.io.flush_job import FlushJob, Unsynced
+from kbroker.io.flush_job import Unsynced
 from kbroker.io.leader_epochs import LeaderEpochs
 from kbroker.io.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.producer_entry import ProducerEntry
@@ -77,6 +76,7 @@ class OpenLog:
         self.first_dirty = -1  # everything below was compacted; -1 when nothing was
         self.replicated = False  # the high watermark is the replication's (io/replication)
         self.leads = True  # False: a follower, whose log only grows by copying
+        self.epoch_start = 0  # see layout.SLOT_EPOCH_START
         self.known_mark: int | None = None  # high watermark that a predecessor of this run published
         self.epochs = LeaderEpochs(self.folder)
         self._producers = producers
@@ -171,6 +171,7 @@ class OpenLog:
         else:
             self.row[ar.ROW_LEADER_EPOCH] = -1  # of no leader yet
         self.let_append()
+        self.epoch_start = self._first_epoch_start()
         self.words[layout.SLOT_MAX_TIMESTAMP] = -1
         self._publish(
             layout.STATE_ONLINE,
@@ -182,6 +183,10 @@ class OpenLog:
     def _first_mark(self, end: int) -> int:
         """High watermark of a log that was just opened."""
         return end
+
+    def _first_epoch_start(self) -> int:
+        """SLOT_EPOCH_START of a log that was just opened."""
+        return 0
 
     def let_append(self) -> None:
         """Open the append row to the drain kernel, or keep it closed in a follower and while it is paused."""
@@ -213,6 +218,11 @@ class OpenLog:
     @property
     def base_offsets(self) -> list[int]:
         return [*(segment.base_offset for segment in self._closed), int(self.row[ar.ROW_BASE_OFFSET])]
+
+    @property
+    def has_rolled(self) -> bool:
+        """Whether a segment was closed since the last sync."""
+        return self._unsynced.first_base is not None
 
     @property
     def size(self) -> int:
@@ -286,67 +296,6 @@ class OpenLog:
             active_row.point(self.row, self._fds)
         return self._fds
 
-    # --- syncing -----------------------------------------------------------------------------------------
-
-    def begin_flush(self, rolled_only: bool = False) -> FlushJob:
-        """A sync of everything appended so far; run it in any thread, then `finish_flush`.
-
-        rolled_only: of the closed segments alone, whose end then is the recovery point (what Kafka does on a roll)."""
-        state = active_row.state_of(self.row)
-        if rolled_only:
-            base = state.base_offset
-            return FlushJob(
-                self.folder, self._unsynced.duplicates(), -1, base, base, 0, names=not self._names_synced
-            )
-        records = int(self.row[ar.ROW_UNFLUSHED_RECORDS])
-        self.row[ar.ROW_UNFLUSHED_RECORDS] = 0
-        return FlushJob(
-            folder=self.folder,
-            closed=self._unsynced.duplicates(),
-            active=os.dup(self._open_fds().log),
-            next_offset=state.next_offset,
-            segment_base=state.base_offset,
-            position=state.position,
-            records=records,
-            names=not self._names_synced,
-        )
-
-    def finish_flush(self, job: FlushJob) -> None:
-        """Publish what a job that has run made durable."""
-        if self.is_open:
-            self._names_synced |= job.names
-            self._unsynced.drop(below=job.segment_base)
-            self.publish_durable(job.next_offset, job.segment_base, job.position)
-
-    def flush(self) -> None:
-        """Sync everything appended so far and publish it."""
-        job = self.begin_flush()
-        job.run()
-        self.finish_flush(job)
-
-    def publish_durable(self, next_offset: int, segment_base: int, position: int) -> None:
-        """The active segment is synced up to a position, the place of next_offset. Counts only as far as older segments
-        are synced, too. With write.caching=false this moves the high watermark."""
-        pending = self._unsynced.first_base
-        if pending is not None and pending < segment_base:
-            self._publish(durable=max(self.recovery_point, min(pending, next_offset)))
-            return
-        mark, place = None, None
-        flags = int(self.words[layout.SLOT_FLAGS]) & layout.ACKS_WAIT
-        if flags == layout.FLAG_DURABLE and next_offset > self.high_watermark:
-            mark, place = next_offset, (segment_base, position)
-        self._publish(high_watermark=mark, place=place, durable=max(self.recovery_point, next_offset))
-
-    @property
-    def has_rolled(self) -> bool:
-        """Whether a segment was closed since the last sync."""
-        return self._unsynced.first_base is not None
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether nothing was appended since the last sync."""
-        return self._unsynced.first_base is None and self.recovery_point >= self.log_end
-
     # --- closing -----------------------------------------------------------------------------------------
 
     def abandon(self, state: int = layout.STATE_OFFLINE) -> None:
@@ -384,6 +333,7 @@ class OpenLog:
             self.log_start,
             self.epochs.at(self.log_start),
             len(self._closed) + 1,
+            self.epoch_start,
             state=state,
             high_watermark=high_watermark,
             high_watermark_place=place,

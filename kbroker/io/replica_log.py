@@ -18,23 +18,32 @@ class ReplicaLog(CutLog):
             return end
         return self.log_start if self.known_mark is None else max(self.log_start, min(self.known_mark, end))
 
+    def _first_epoch_start(self) -> int:
+        if not self.replicated:
+            return 0
+        return self.log_end if self.leads else layout.NOT_LED
+
     def lead(self, leader_epoch: int) -> None:
         """Take appends from now on, with an epoch that begins at the log's end. Raises OSError."""
         self.leads = self.replicated = True
         self._lead(max(leader_epoch, self.epochs.latest))
+        self.epoch_start = self.log_end
         self._publish(high_watermark=self.high_watermark, place=self.place_of(self.high_watermark))
         self.let_append()  # unless it is paused: then when it goes on
 
     def resign(self) -> None:
         """Take no appends; the slot keeps its epoch, so that followers copy the rest."""
         self.leads = False
+        self.epoch_start = layout.NOT_LED
         self.let_append()
+        self._publish()
 
     def follow(self, leader_epoch: int) -> None:
         """Take no appends; -1 until the log agrees with its leader's, then that leader's epoch."""
         self.leads, self.replicated = False, True
         self.let_append()
         self.row[ar.ROW_LEADER_EPOCH] = leader_epoch
+        self.epoch_start = layout.NOT_LED
         self._publish()
 
     def publish_copied(self, mark: int) -> None:

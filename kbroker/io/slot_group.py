@@ -16,6 +16,7 @@ def publish(
     log_start: int,
     start_epoch: int,
     segments: int,
+    epoch_start: int,
     *,
     state: int | None = None,
     high_watermark: int | None = None,
@@ -26,7 +27,8 @@ def publish(
 ) -> None:
     """Write the whole group from an append row.
 
-    start_epoch: leader epoch of the log start offset. state, high_watermark and durable stay when not given.
+    start_epoch: leader epoch of the log start offset. epoch_start: see SLOT_EPOCH_START. state, high_watermark and
+    durable stay when not given.
     high_watermark_place: (segment base, position) of a high watermark below the log's end. changed: the list of segment
     files changed; changing: it is about to, and until then it is neither the old nor the new one (the version is odd).
     """
@@ -39,6 +41,7 @@ def publish(
         layout.SLOT_ACTIVE_END: int(row[ar.ROW_POSITION]),
         layout.SLOT_LOG_BYTES: int(row[ar.ROW_OTHER_BYTES] + row[ar.ROW_POSITION]),
         layout.SLOT_SEGMENT_COUNT: segments,
+        layout.SLOT_EPOCH_START: epoch_start,
         layout.SLOT_LAST_ABORTED: int(row[ar.ROW_LAST_ABORTED]),
         layout.SLOT_MAX_TIMESTAMP: max(int(words[layout.SLOT_MAX_TIMESTAMP]), int(row[ar.ROW_MAX_TIMESTAMP])),
     }

@@ -42,8 +42,13 @@ SLOT_LAST_ABORTED = 25
 SLOT_START_EPOCH = (
     27  # of the IO worker's group, too: leader epoch of the log start offset, -1: of no known one
 )
+# of the IO worker's group, too: where the log ended when its leader's epoch began. A high watermark below it is behind
+# what clients have been told (0: no other replica has a say in it); NOT_LED: it is a follower's
+SLOT_EPOCH_START = 28
 # set by control, as line 2 is, which has no room left
 SLOT_COMPRESSION_LEVEL = 26  # of SLOT_COMPRESSION, as the topic has it
+
+NOT_LED = 1 << 62
 
 STATE_FREE = 0
 STATE_RECOVERING = 1

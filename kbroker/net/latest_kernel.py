@@ -97,6 +97,8 @@ def _find(cx: int, slot: int, asked: int, version: int, committed: bool, later: 
         found[FOUND_OFFSET] = get(snap, sm.SLOT_LOG_START)
         found[FOUND_EPOCH] = get(snap, sm.SLOT_START_EPOCH)
         return 1
+    if get(snap, sm.SLOT_HIGH_WATERMARK) < get(snap, sm.SLOT_EPOCH_START):
+        return -1  # an end that is behind what was told: control refuses
     if asked == LATEST:
         found[FOUND_OFFSET] = limit
         found[FOUND_EPOCH] = get(snap, sm.SLOT_LEADER_EPOCH)

@@ -95,6 +95,32 @@ def test_consumers_end_at_the_high_watermark_others_at_the_log_end(made: World) 
     assert offset(made, LATEST, replica=-2).offset == 4
 
 
+@pytest.mark.parametrize(
+    ("epoch_start", "version", "code"),
+    [
+        (4, 11, ErrorCode.OFFSET_NOT_AVAILABLE),
+        (4, 5, ErrorCode.OFFSET_NOT_AVAILABLE),
+        (4, 4, ErrorCode.LEADER_NOT_AVAILABLE),
+        (layout.NOT_LED, 11, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_an_end_that_may_be_behind_what_was_told_is_refused(
+    made: World, epoch_start: int, version: int, code: ErrorCode
+) -> None:
+    """Until a new leader's high watermark has reached the start of its epoch (KIP-207)."""
+    slot = made.broker.catalogue.topics["a"].partitions[0].slot
+    made.shared.slots[slot, layout.SLOT_HIGH_WATERMARK] = 3
+    made.shared.slots[slot, layout.SLOT_EPOCH_START] = epoch_start
+    assert offset(made, LATEST, version).error_code == code
+    assert offset(made, 3001, version).error_code == code
+    assert offset(made, 3000, version).offset == 1
+    assert offset(made, EARLIEST, version).offset == 0
+    assert offset(made, LATEST, version, replica=-2).offset == 4
+    made.shared.slots[slot, layout.SLOT_HIGH_WATERMARK] = 4
+    if epoch_start == 4:
+        assert offset(made, LATEST, version).offset == 4
+
+
 def test_an_empty_partition_has_its_epoch_and_no_record(made: World) -> None:
     assert (offset(made, LATEST, index=1).offset, offset(made, LATEST, index=1).leader_epoch) == (0, 0)
     assert offset(made, MAX_TIMESTAMP, index=1).offset == -1

@@ -88,3 +88,12 @@ def test_a_group_is_only_read_between_two_writes() -> None:
     table[2, layout.SLOT_SEQUENCE] = 4
     table[2, layout.SLOT_LOG_END] = 9
     assert Slots(table, 1).group(2)[layout.SLOT_LOG_END] == 9
+
+
+@pytest.mark.timeout(10)
+def test_a_group_whose_writer_died_within_it_holds_nobody_up() -> None:
+    """Only the worker's successor ends it, and that one needs control to begin."""
+    table = words()
+    table[2, layout.SLOT_SEQUENCE] = 5
+    with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
+        Slots(table, 1).group(2)

@@ -140,6 +140,18 @@ def test_a_log_that_is_not_open_is_controls(node: NetNode, state: int) -> None:
     assert told(node.connect(), 11, {"t": [(0, -1, -1), (1, -1, -1)]}) == {}
 
 
+@pytest.mark.parametrize("epoch_start", [102, sm.NOT_LED])
+def test_an_end_that_may_be_behind_what_was_told_is_controls(node: NetNode, epoch_start: int) -> None:
+    """The high watermark of a new leader, or of a follower, as long as it has not reached the epoch's start."""
+    link = node.connect()
+    node.shared.slots[1, sm.SLOT_EPOCH_START] = epoch_start
+    for timestamp in (-1, 1000, -3):
+        assert told(link, 11, {"t": [(1, -1, timestamp)]}) == {}
+    assert told(link, 11, {"t": [(1, -1, -2), (0, -1, -1)]})["t"][0][3] == 11
+    node.shared.slots[1, sm.SLOT_EPOCH_START] = 101
+    assert told(link, 11, {"t": [(1, -1, -1)]})["t"][0][3] == 101
+
+
 def test_a_slot_that_another_partition_has_taken_is_controls(node: NetNode) -> None:
     node.shared.slots[1, sm.SLOT_GENERATION] += 1
     assert told(node.connect(), 11, {"t": [(1, -1, -1)]}) == {}
