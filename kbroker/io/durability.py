@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 FLUSH_SECONDS = bind("kbroker_flush_seconds")
 FLUSH_ERRORS = bind("kbroker_flush_errors_total")
 ALL = -1  # acks
+NOBODY = -1  # no generation of a slot
 DELAYED = bind("kbroker_purgatory_delayed", operation="Produce")
 WATCHED = bind("kbroker_purgatory_watched", operation="Produce")
 EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")
@@ -48,11 +49,14 @@ class Durability:
         self._notify_again = notify_again
         self._commit = GroupCommit(time.monotonic_ns)
         drain.env[dl.ENV_SYNC_RESULTS] = self._commit.fileno()
+        self._left: dict[int, str] = {}
+        """By slot, the folder that a sync under way is of, when the log has moved to another log dir since."""
         self._unanswered: list[tuple[HeldAppend, int]] = []
         self.synced_listeners: list[
             Callable[[int], None]
         ] = []  # told slots whose closed segments are on disk
         logs.offline_listeners.append(self.went_offline)
+        logs.moved_listeners.append(self.moved)
 
     def fileno(self) -> int:
         """Readable when ``take_flushed`` has something to do."""
@@ -140,17 +144,17 @@ class Durability:
         sync = self._drain.syncs[slot]
         sync[dl.SYNC_STATE] = dl.SYNC_IDLE
         self._drain.metrics.observe(FLUSH_SECONDS, nanoseconds)
+        if (left := self._left.pop(slot, None)) is not None:
+            if error not in (0, errno.ENOENT):  # the folder may be gone, and the copy was synced
+                self._failed(left, error)
+            return slot
         partition = self._logs.get(slot)
         generation = committed.commit.generation if committed else sync[dl.SYNC_GENERATION]
         again = slot if sync[dl.SYNC_AGAIN] else -1
         if partition is None or self._shared.slots[slot, layout.SLOT_GENERATION] != generation:
             return again  # for its successor
-        if committed and committed.commit.job.folder != partition.folder:
-            return slot  # the log has moved to another log dir meanwhile: its old folder may be gone, whatever was said
         if error:
-            log.error("slot %d: a sync failed: %s", slot, errno.errorcode.get(error, os.strerror(error)))
-            self._drain.metrics.words[FLUSH_ERRORS] += 1
-            self._logs.sync_failed(slot, error)
+            self._failed(partition.folder, error)
             return -1
         if self._drain.rows[slot, ar.ROW_CUTS] != sync[dl.SYNC_CUTS]:
             return slot  # it was of records that are gone
@@ -167,6 +171,11 @@ class Durability:
             self._notify_again(slot)
         self._drain.release(slot)
         return again
+
+    def _failed(self, folder: str, error: int) -> None:
+        log.error("sync of %s failed: %s", folder, os.strerror(error))
+        self._drain.metrics.words[FLUSH_ERRORS] += 1
+        self._logs.sync_failed(folder, error)
 
     def _answer(self, held: HeldAppend, error: int) -> None:
         """The worker wakes the clients once for all answers: a wake-up each would be a turn of theirs each."""
@@ -185,6 +194,13 @@ class Durability:
     def forget(self, slot: int, error: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
         """The slot is closed: what waits for it gets an error, as after a change of leader."""
         self._drain.fail(slot, error)
+
+    def moved(self, slot: int, left: str) -> None:
+        """The slot's log goes on in another log dir: a sync that is under way says nothing of it there."""
+        sync = self._drain.syncs[slot]
+        if sync[dl.SYNC_STATE] != dl.SYNC_IDLE:
+            self._left.setdefault(slot, left)
+            sync[dl.SYNC_GENERATION] = NOBODY  # so that the kernel leaves its end to `_ended`
 
     def went_offline(self, slot: int) -> None:
         """The slot's log dir failed: what waits for it will never be on disk."""

@@ -35,7 +35,8 @@ def process_limit() -> int:
 class FileHandles:
     """Runs in: io. Owner: the IO worker.
 
-    rows[max_partitions, ROW_WORDS]; sync has slots synced by a thread; failed is told of a slot whose sync failed here.
+    rows[max_partitions, ROW_WORDS]; sync has slots synced by a thread; failed is told of the folder of a log whose sync
+    failed here.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class FileHandles:
         rows: Words,
         limit: int,
         sync: Callable[[Iterable[int]], None],
-        failed: Callable[[int, OSError], None],
+        failed: Callable[[str, OSError], None],
     ) -> None:
         self._rows = rows
         self._limit = limit
@@ -91,7 +92,7 @@ class FileHandles:
             try:
                 partition.flush()
             except OSError as error:
-                self._failed(partition.slot, error)
+                self._failed(partition.folder, error)
             else:
                 synced.append(partition)
         return synced

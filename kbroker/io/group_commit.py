@@ -8,7 +8,6 @@ other syncs.
 """
 
 import errno
-import logging
 import os
 import select
 import struct
@@ -22,8 +21,6 @@ import numpy as np
 
 from kbroker.io.flush_job import FlushJob
 from kbroker.io.sync_kernel import END, serve_syncs
-
-log = logging.getLogger(__name__)
 
 THREADS = 8
 WHOLE_THREADS = 4
@@ -105,8 +102,6 @@ class GroupCommit:
         """What a record of the pipe says of a commit."""
         commit = self._under_way.pop(token)
         commit.job.close()
-        if error:
-            log.error("sync of %s failed: %s", commit.job.folder, os.strerror(error))
         self._send()
         return Committed(commit, error, nanoseconds)
 

@@ -3,7 +3,7 @@
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +57,8 @@ class Logs:
         self._errors = LogDirErrors(context.config.log_dirs, context.shared)
         self.offline_listeners: list[Callable[[int], None]] = []
         """Told the slot of each partition that went offline with its log dir."""
+        self.moved_listeners: list[Callable[[int, str], None]] = []
+        """Told the slot of each partition that goes on in another log dir, and the folder that it has left."""
         self._checkpoints = OffsetCheckpoints(self._dirs, self._not_written)
         self._openings = Openings(context, self._checkpoints, notify)
         self._full: set[int] = set()
@@ -273,13 +275,9 @@ class Logs:
             except OSError as error:
                 self._dir_failed(path, error)
 
-    def sync_failed(self, slot: int, number: int) -> None:
+    def sync_failed(self, folder: str, number: int) -> None:
         """After a failed sync the kernel may have dropped dirty pages: the log dir can not be trusted any more."""
-        partition = self._partitions.get(slot)
-        if partition is not None:
-            self._dir_failed(
-                files.log_dir_of(partition.folder), OSError(number, "sync failed", partition.folder)
-            )
+        self._dir_failed(files.log_dir_of(folder), OSError(number, "sync failed", folder))
 
     def segment_file(self, slot: int, base_offset: int) -> Path | None:
         """A segment's .log, None when it is gone."""
@@ -305,7 +303,10 @@ class Logs:
         partition = self._partitions[slot]
         self._checkpoints.forget([partition])
         partition.reserve_most = self.reservations.most(files.log_dir_of(folder))
+        left = partition.folder
         partition.relocate(folder, now)
+        for listener in self.moved_listeners:
+            listener(slot, left)
         if slot in self._full:  # what could not be written there is not known here
             self._full.discard(slot)
             partition.repair(now)
@@ -322,7 +323,24 @@ class Logs:
 
     def checkpoint_start(self, slot: int) -> None:
         """Write one log's start, that of deleted records."""
-        self._checkpoints.write_start(self._partitions[slot])
+        partition = self._partitions[slot]
+        self._checkpoints.write_starts([(partition, partition.log_start)])
+
+    def advance_log_starts(self, starts: Mapping[int, int]) -> None:
+        """Follow leaders' logs in where they start, as far as the high watermarks here go; starts: by slot.
+
+        On disk before others see it: a deletion of records is answered when every replica's slot says so, and they must
+        not be back when one of them leads after a crash."""
+        here = [(self._partitions[slot], start) for slot, start in starts.items() if slot in self._partitions]
+        known = [(partition, min(start, partition.high_watermark)) for partition, start in here]
+        self._checkpoints.write_starts(known)
+        for partition, start in known:
+            if partition.slot not in self._partitions:
+                continue  # its log dir has failed just now
+            try:
+                partition.advance_log_start(start)
+            except OSError as error:
+                self.failed(partition.slot, error)
 
     def _not_written(self, log_dir: str, error: OSError) -> None:
         if error.errno in NO_ROOM:

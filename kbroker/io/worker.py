@@ -279,8 +279,8 @@ class Worker:
             return True
         return taken > 0
 
-    def _sync_failed(self, slot: int, error: OSError) -> None:
-        self.logs.sync_failed(slot, error.errno or errno.EIO)
+    def _sync_failed(self, folder: str, error: OSError) -> None:
+        self.logs.sync_failed(folder, error.errno or errno.EIO)
 
     def _appended_with_wishes(self, wishes: int) -> None:
         touched = self.drain.touched_slots()

@@ -1,6 +1,7 @@
 """acks=all of a durable topic is answered after the sync, once, and one sync serves all that waited."""
 
 import errno
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -9,9 +10,11 @@ from typing import ClassVar
 
 import pytest
 
+from kbroker.io import drain_layout as dl
 from kbroker.io.drain import HeldAppend
 from kbroker.io.durability import Durability
 from kbroker.io.flush_job import FlushJob
+from kbroker.io.group_commit import RECORD
 from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode
 from tests.io.drain_case import DrainCase, batch
@@ -29,7 +32,7 @@ class SlowDisk(FlushJob):
         FakeLogs.synced.append(self.next_offset)
         self.close()
         if FakeLogs.gone == self.folder:
-            raise FileNotFoundError(errno.ENOENT, "sync", self.folder)
+            raise OSError(FakeLogs.number, "sync", self.folder)
 
 
 class FakeLogs:
@@ -38,14 +41,15 @@ class FakeLogs:
     started = threading.Event()
     gate = threading.Event()
     synced: ClassVar[list[int]] = []
-    gone = ""
+    gone, number = "", errno.ENOENT
 
     def __init__(self, case: DrainCase) -> None:
         self._case = case
         self.folder = "folder"
-        FakeLogs.gone = ""
+        FakeLogs.gone, FakeLogs.number = "", errno.ENOENT
         self.offline_listeners: list[Callable[[int], None]] = []
-        self.failed: list[tuple[int, int]] = []
+        self.moved_listeners: list[Callable[[int, str], None]] = []
+        self.failed: list[tuple[str, int]] = []
         FakeLogs.started, FakeLogs.gate, FakeLogs.synced = threading.Event(), threading.Event(), []
 
     def get(self, slot: int) -> "FakeLogs | None":
@@ -59,8 +63,14 @@ class FakeLogs:
         self._case.words[layout.SLOT_DURABLE] = job.next_offset
         self._case.words[layout.SLOT_HIGH_WATERMARK] = job.next_offset
 
-    def sync_failed(self, slot: int, number: int) -> None:
-        self.failed.append((slot, number))
+    def sync_failed(self, folder: str, number: int) -> None:
+        self.failed.append((folder, number))
+
+    def move(self) -> None:
+        """To another log dir."""
+        left, self.folder = self.folder, "elsewhere"
+        for listener in self.moved_listeners:
+            listener(self._case.slot, left)
 
 
 class Scene:
@@ -157,14 +167,36 @@ def test_append_that_needs_no_flush_is_answered_at_once(scene: Scene) -> None:
     assert scene.case.outcomes() == [(5, 0, 3)]
 
 
-def test_a_sync_of_a_log_that_has_moved_is_done_again_whatever_it_said(scene: Scene) -> None:
-    """Its folder is gone with the move, which is no error of the log dir that it is in now."""
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.EIO])
+def test_a_sync_of_a_log_that_has_moved_is_done_again_whatever_it_said(
+    scene: Scene, number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its folder is gone with the move, which is no error at all; one of the disk is of the log dir that was left."""
     token = scene.append()
     assert scene.logs.started.wait(10)
-    scene.logs.folder, FakeLogs.gone = "elsewhere", "folder"
+    FakeLogs.gone, FakeLogs.number = "folder", number
+    scene.logs.move()
     scene.finish_sync()
-    assert scene.logs.failed == []
+    assert scene.logs.failed == ([] if number == errno.ENOENT else [("folder", errno.EIO)])
+    assert bool(caplog.records) == (number != errno.ENOENT)
     assert scene.case.outcomes() == []
     scene.durability.wait()
     scene.durability.take_flushed()
     assert scene.case.outcomes() == [(token, 0, 0)]
+
+
+@pytest.mark.parametrize("number", [0, errno.EIO])
+def test_a_plain_sync_that_a_move_overtakes_is_not_the_new_log_dirs(scene: Scene, number: int) -> None:
+    """The kernel begins and ends these; what its end says is of the folder that was left."""
+    token = scene.append()
+    scene.finish_sync()
+    assert scene.case.outcomes() == [(token, 0, 0)]
+    sync = scene.case.drain.syncs[scene.case.slot]
+    sync[dl.SYNC_STATE], sync[dl.SYNC_NEXT_OFFSET], sync[dl.SYNC_FD] = dl.SYNC_PLAIN, 99, os.dup(0)
+    scene.logs.move()
+    os.write(scene.durability._commit._results_write, RECORD.pack(-1 - scene.case.slot, number, 1000))
+    scene.durability.take_flushed()
+    assert scene.logs.failed == ([("folder", number)] if number else [])
+    assert scene.case.words[layout.SLOT_DURABLE] == 1
+    scene.finish_sync()
+    assert scene.logs.synced == [1, 1]
