@@ -20,7 +20,7 @@ class OffsetCheckpoints:
         self._failed = failed
         self._at_start: dict[str, tuple[Offsets, Offsets, Offsets]] = {}
         self._written_starts: dict[str, int] = {}
-        """Log starts by folder that are on disk, as far as `write_start` put them there."""
+        """Log starts by folder that are on disk, as far as `write_starts` put them there."""
 
     def at_start(self, log_dir: str) -> tuple[Offsets, Offsets, Offsets]:
         """Recovery points, log starts and first dirty offsets of a log dir as they were when this process began."""
@@ -68,17 +68,22 @@ class OffsetCheckpoints:
         starts, plain = ({}, (key,)) if start is None else ({key: start}, ())
         self._dirs[log_dir].update_log_start_offsets(starts, plain)
 
-    def write_start(self, partition: Partition) -> None:
-        """Write the log start of one partition, on disk when this returns."""
-        start = partition.checkpointed_log_start
-        if start is None or self._written_starts.get(partition.folder) == start:
-            return
-        folder = self._dirs[files.log_dir_of(partition.folder)]
-        try:
-            folder.update_log_start_offsets({(partition.topic, partition.partition): start})
-            self._written_starts[partition.folder] = start
-        except OSError as error:
-            self._failed(folder.path, error)
+    def write_starts(self, starts: Iterable[tuple[Partition, int]]) -> None:
+        """Write where logs start, or are about to, on disk when this returns."""
+        by_dir: dict[str, dict[tuple[str, int], int]] = {}
+        for partition, start in starts:
+            said_by_name = start <= partition.base_offsets[0]
+            if not said_by_name and self._written_starts.get(partition.folder) != start:
+                of_dir = by_dir.setdefault(files.log_dir_of(partition.folder), {})
+                of_dir[partition.topic, partition.partition] = start
+        for path, changed in by_dir.items():
+            try:
+                self._dirs[path].update_log_start_offsets(changed)
+            except OSError as error:
+                self._failed(path, error)
+                continue
+            for key, start in changed.items():
+                self._written_starts[f"{path}/{files.folder_name(*key)}"] = start
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Drop deleted partitions."""

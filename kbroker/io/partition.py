@@ -107,7 +107,7 @@ class Partition(ReplicaLog):
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset}, the high watermark is {self.high_watermark}"
             )
-        self._advance_log_start(target)
+        self.advance_log_start(target)
         crash_point("delete records: log start advanced")
         return self.log_start
 
@@ -139,7 +139,7 @@ class Partition(ReplicaLog):
             self.roll(now_ms)
         gone, self._closed = self._closed[:count], self._closed[count:]
         # the log start goes ahead of the files, so that no reader is sent to a segment that is being renamed
-        self._advance_log_start(self.base_offsets[0])
+        self.advance_log_start(self.base_offsets[0])
         crash_point("retention: log start advanced")
         self._unsynced.drop(below=self.base_offsets[0])
         paths = [path for segment in gone for path in mark_deleted(self.folder, segment.base_offset)]

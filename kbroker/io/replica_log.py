@@ -66,10 +66,7 @@ class ReplicaLog(CutLog):
         return end if place is None else (place.segment_base, place.position)
 
     def advance_log_start(self, offset: int) -> None:
-        """The leader's log starts there; never beyond the own high watermark."""
-        self._advance_log_start(min(offset, self.high_watermark))
-
-    def _advance_log_start(self, offset: int) -> None:
+        """The log starts there, if not later."""
         if offset > self.log_start:
             self.log_start = offset
             if self.epochs.truncate_from_start(offset):

@@ -160,3 +160,28 @@ def test_deleted_records_stay_deleted_under_the_next_leader(
         assert consumer.get_watermark_offsets(place, timeout=30) == (offset, 20)
     consumer.close()
     broker.stop()
+
+
+def test_deleted_records_stay_deleted_when_all_is_killed_and_the_leaders_site_is_lost(
+    broker_factory: Callable[..., KBroker], tmp_path: Path
+) -> None:
+    """At the moment of the answer both replicas have it on disk."""
+    broker, dirs = start_sites(broker_factory, tmp_path, 2)
+    create(broker, "cut", 1, 2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(20):
+        producer.produce("cut", str(number), partition=0)
+    assert producer.flush(30) == 0
+    wait_for_in_sync(broker, "cut", 2)
+    admin, place = AdminClient({"bootstrap.servers": broker.bootstrap}), TopicPartition("cut", 0, 9)
+    deleted = admin.delete_records([place])[place]
+    leader, _, _ = described(broker, "cut")[0]
+    assert deleted.result(30).low_watermark == 9
+    broker.kill9()
+    dirs[leader - 1].rename(tmp_path / "lost")
+    broker.start()
+    eventually(lambda: described(broker, "cut")[0][0] not in (leader, -1))
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "looks"})
+    assert consumer.get_watermark_offsets(place, timeout=30) == (9, 20)
+    consumer.close()
+    broker.stop()

@@ -28,10 +28,10 @@ def test_a_log_start_is_written_before_the_answer_and_not_again(
     monkeypatch.setattr(checkpoint, "write_offsets", counted)
     for offset in (1, 1, 2, 1):
         log.partition.delete_records(offset)
-        checkpoints.write_start(log.partition)
+        checkpoints.write_starts([(log.partition, log.partition.log_start)])
         assert LogDir(str(tmp_path)).log_start_offsets() == {("t", 0): log.partition.log_start}
     assert writes == [{("t", 0): 1}, {("t", 0): 2}]
     checkpoints.forget([log.partition])
     assert LogDir(str(tmp_path)).log_start_offsets() == {}
-    checkpoints.write_start(log.partition)
+    checkpoints.write_starts([(log.partition, log.partition.log_start)])
     assert LogDir(str(tmp_path)).log_start_offsets() == {("t", 0): 2}

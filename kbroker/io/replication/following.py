@@ -69,6 +69,7 @@ class Following:
         self._files = OpenFiles(256)
         self._copier = Copier(drain)
         self._followed: dict[int, Followed] = {}
+        self._starts: dict[int, int] = {}  # of leaders, above those of the logs here
         self._pairs: NDArray[np.int64] = np.zeros((0, 2), np.int64)
 
     def __len__(self) -> int:
@@ -120,6 +121,7 @@ class Following:
         ends = words[:, layout.SLOT_LOG_END]
         late = self._pairs[ends[self._pairs[:, 1]] > ends[self._pairs[:, 0]], 0].tolist()
         copied = [self._pull(slot) for slot in late]
+        self._advance_starts()
         return any(copied)
 
     def look(self) -> None:
@@ -128,6 +130,12 @@ class Following:
         for slot, followed in list(self._followed.items()):
             if now_ns >= followed.paused_until_ns:
                 self._pull(slot)
+        self._advance_starts()
+
+    def _advance_starts(self) -> None:
+        starts, self._starts = self._starts, {}
+        if starts:
+            self._logs.advance_log_starts(starts)
 
     @property
     def waiting(self) -> bool:
@@ -237,7 +245,7 @@ class Following:
                 self._durability.flush((partition.slot,))
             self._tell(followed)
         if words[layout.SLOT_LOG_START] > partition.log_start:
-            _own(partition.advance_log_start, words[layout.SLOT_LOG_START])
+            self._starts[partition.slot] = words[layout.SLOT_LOG_START]
         return copied
 
     def _copy_some(
