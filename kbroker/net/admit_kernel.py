@@ -1,31 +1,32 @@
-"""A Produce request, v3 to v13, in the arena: scan its structure, check each batch, push append entries.
-
-The scan comes first and changes nothing: a malformed request closes the connection, one that does not fit into the
-rings and tables now is left where it is and tried again.
-"""
+"""A Produce request, v3 to v13, in the arena, which was scanned: check each batch, push append entries."""
 
 from kbroker.ipc import layout as sm
 from kbroker.ipc.ring import HEAD, ring_entry, ring_free
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64, store_i64, store_release
+from kbroker.kernels.memory import (
+    load_i8,
+    load_i32_be,
+    load_i64,
+    load_i64_be,
+    store_i64,
+    store_release,
+)
 from kbroker.kernels.rows import get, link_free, next_free, put
 from kbroker.kernels.wire import read_length, skip_tags
 from kbroker.metrics.histogram_kernel import add
 from kbroker.metrics.layout import REJECTED_BYTES
 from kbroker.net.check_kernel import (
-    CORRUPT_MESSAGE,
     DEEP,
     INVALID_REQUIRED_ACKS,
     INVALID_TOPIC_EXCEPTION,
     MESSAGE_TOO_LARGE,
     NONE,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    REFUSED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     check_batch,
     check_single,
     check_slot,
-    whole_batch,
 )
 from kbroker.net.layout import (
     CX_ARENA,
@@ -40,12 +41,7 @@ from kbroker.net.layout import (
     CX_REQUESTS,
     CX_RESULTS,
     CX_RING_ENTRIES,
-    CX_SCAN_ACKS,
-    CX_SCAN_BOUND,
-    CX_SCAN_COUNT,
     CX_SCAN_REFUSED,
-    CX_SCAN_TIMEOUT,
-    CX_SCAN_TOPICS,
     CX_SLOTS,
     CX_TOKEN_EPOCH,
     CX_WORKER_COUNT,
@@ -97,85 +93,9 @@ from kbroker.net.layout import (
     WK_PUSHED,
     WORKER_WORDS,
 )
+from kbroker.net.produce_scan_kernel import FLEXIBLE, TOPIC_IDS
 from kbroker.net.topic_kernel import topic_by_id, topic_by_name
 from kbroker.protocol import batch_layout as rb
-
-FLEXIBLE = 9  # first version with compact lengths and tags
-TOPIC_IDS = 13
-MALFORMED = 0
-READY = 1
-BYTES_PER_RESULT = 48
-BYTES_PER_TOPIC = 24
-
-
-@inlined
-def scan(cx: int, position: int, end: int, version: int) -> int:
-    """Read a body's structure into the CX_SCAN words; MALFORMED unless every length fits."""
-    compact = version >= FLEXIBLE
-    length, position = read_length(position, end, compact, False)
-    if position < 0 or length > end - position:
-        return MALFORMED
-    transactional_id = length >= 0
-    position += max(length, 0)
-    if end - position < 6:
-        return MALFORMED
-    put(cx, CX_SCAN_ACKS, load_i16_be(position))
-    put(cx, CX_SCAN_TIMEOUT, load_i32_be(position + 2))
-    position += 6
-    put(cx, CX_SCAN_TOPICS, position)
-    topics, position = read_length(position, end, compact, True)
-    if position < 0 or topics < 0 or topics > end - position:
-        return MALFORMED
-    count = 0
-    bound = 32
-    transactional = False
-    corrupt = (
-        False  # Kafka looks for transactions first, and a batch it can not step over fails the whole request
-    )
-    for _ in range(topics):
-        if version >= TOPIC_IDS:
-            length = 16
-        else:
-            length, position = read_length(position, end, compact, False)
-        if position < 0 or length < 0 or length > end - position:
-            return MALFORMED
-        position += length
-        partitions, position = read_length(position, end, compact, True)
-        if position < 0 or partitions < 0 or partitions > end - position:
-            return MALFORMED
-        count += partitions
-        bound += BYTES_PER_TOPIC + length + partitions * BYTES_PER_RESULT
-        for _ in range(partitions):
-            if end - position < 4:
-                return MALFORMED
-            length, position = read_length(position + 4, end, compact, True)
-            if position < 0 or length < -1 or length > end - position:
-                return MALFORMED
-            if length >= 0 and not transactional and not corrupt:
-                size = whole_batch(position, length)
-                corrupt = size < 0
-                if size >= rb.HEADER_BYTES:
-                    transactional = load_i8(position + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_TRANSACTIONAL != 0
-            position += max(length, 0)
-            if compact:
-                position = skip_tags(position, end)
-                if position < 0:
-                    return MALFORMED
-        if compact:
-            position = skip_tags(position, end)
-            if position < 0:
-                return MALFORMED
-    if compact:
-        position = skip_tags(position, end)
-    if position < 0:  # bytes behind the end are legal, some clients send them
-        return MALFORMED
-    refused = CORRUPT_MESSAGE if corrupt else NONE
-    if transactional and not transactional_id:
-        refused = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    put(cx, CX_SCAN_REFUSED, refused)
-    put(cx, CX_SCAN_COUNT, count)
-    put(cx, CX_SCAN_BOUND, bound)
-    return READY
 
 
 @inlined
@@ -265,7 +185,7 @@ def _partition(cx: int, topic: int, index: int) -> int:
 def _admit_partition(
     cx: int, request: int, topic: int, partition: int, address: int, length: int, result: int
 ) -> int:
-    """Check one partition's records and push them: NONE, an error, or DEEP."""
+    """Check one partition's records: NONE, an error, DEEP or REFUSED."""
     version = get(request, RQ_VERSION)
     acks = get(request, RQ_ACKS)
     row = get(cx, CX_RESULTS) + result * RESULT_WORDS * 8
@@ -288,7 +208,22 @@ def _admit_partition(
     put(row, RS_ADDRESS, address - get(cx, CX_ARENA))
     put(row, RS_LENGTH, size)
     put(row, RS_LOG_START, get(slot, sm.SLOT_LOG_START))
-    return check_batch(cx, slot, address, size)
+    error = check_batch(cx, slot, address, size)
+    if error == MESSAGE_TOO_LARGE:
+        add(get(cx, CX_METRICS) + 8 * REJECTED_BYTES, length)
+    if error == NONE or error == DEEP or not _is_in_transaction(address, size):
+        return error
+    put(row, RS_ERROR, error)  # as Kafka, which looks at a batch once its partition has joined
+    return REFUSED
+
+
+@inlined
+def _is_in_transaction(address: int, size: int) -> bool:
+    return (
+        size >= rb.HEADER_BYTES
+        and load_i8(address + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_TRANSACTIONAL != 0
+        and load_i64_be(address + rb.PRODUCER_ID) >= 0
+    )
 
 
 @inlined
@@ -347,7 +282,7 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
             if error == NONE and ring_has_room(cx, get(row, RS_WORKER)):
                 push_append(cx, result)
                 pending += 1
-            elif error == NONE or error == DEEP:
+            elif error == NONE or error == DEEP or error == REFUSED:
                 put(row, RS_STATE, RESULT_DEEP)
                 _ask_python(cx, connection, result, error)
                 pending += 1
@@ -357,8 +292,6 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
                 put(request, RQ_FAILED, 1)
                 if _without_log_start(error):
                     put(row, RS_LOG_START, -1)
-                if error == MESSAGE_TOO_LARGE:
-                    add(get(cx, CX_METRICS) + 8 * REJECTED_BYTES, length)
                 if partition != 0:
                     _note_failure(cx, get(partition, PT_SLOT))
             position += max(length, 0)

@@ -4,7 +4,6 @@ from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import copy, load_i32_be, store_i16_be, store_i32_be, store_i64_be, store_u8
 from kbroker.kernels.rows import get
 from kbroker.kernels.wire import read_length, skip_tags, write_count
-from kbroker.net.admit_kernel import FLEXIBLE, TOPIC_IDS
 from kbroker.net.layout import (
     CX_REQUESTS,
     CX_RESULTS,
@@ -21,6 +20,7 @@ from kbroker.net.layout import (
     RS_LOG_START,
     RS_NEXT,
 )
+from kbroker.net.produce_scan_kernel import FLEXIBLE, TOPIC_IDS
 
 LOG_START_OFFSET = 5  # first versions of fields
 RECORD_ERRORS = 8

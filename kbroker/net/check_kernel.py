@@ -40,6 +40,9 @@ UNSUPPORTED_COMPRESSION_TYPE = 76
 INVALID_RECORD = 87
 UNKNOWN_TOPIC_ID = 100
 
+REFUSED = (
+    1 << 21
+)  # not an error: Python asks control about the transaction first, and then refuses with RS_ERROR
 DEEP = 1 << 20  # not an error: Python must decompress and look at the records, or rewrite the batch
 
 ANY_CODEC = -1  # SLOT_COMPRESSION of a topic that keeps what producers chose

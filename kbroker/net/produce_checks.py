@@ -14,7 +14,7 @@ from functools import partial
 from kbroker.ipc import layout as sm
 from kbroker.net import layout as nl
 from kbroker.net.admit_kernel import push_checked
-from kbroker.net.check_kernel import MIN_LEGACY_RECORD
+from kbroker.net.check_kernel import MIN_LEGACY_RECORD, REFUSED
 from kbroker.net.chunk_kernel import reserve_bytes
 from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.pump_kernel import wake_workers
@@ -71,6 +71,9 @@ class ProduceChecks:
             self._waiting.append(result)
             return
         words = self._context.results[result]
+        if reason == REFUSED:
+            self._checked(result, Verdict(ErrorCode(int(words[nl.RS_ERROR]))))
+            return
         address, length, slot = (int(words[i]) for i in (nl.RS_ADDRESS, nl.RS_LENGTH, nl.RS_SLOT))
         data = bytes(self._context.arena_bytes[address : address + length])
         known = self._topics.by_slot.get(slot)
@@ -98,7 +101,7 @@ class ProduceChecks:
 
     def _checked(self, result: int, verdict: Verdict) -> None:
         if verdict.error:
-            if self._is_transactional(
+            if self._is_in_transaction(
                 result
             ):  # as Kafka, which looks at records once their partition has joined
                 self.consent(result, partial(self._asked, result, verdict))
@@ -109,9 +112,10 @@ class ProduceChecks:
             self._rewritten[result] = verdict.data
         self._waiting.append(result)
 
-    def _is_transactional(self, result: int) -> bool:
-        start = int(self._context.results[result, nl.RS_ADDRESS]) + rb.ATTRIBUTES
-        return bool(self._context.arena_bytes[start + 1] & rb.ATTRIBUTE_TRANSACTIONAL)
+    def _is_in_transaction(self, result: int) -> bool:
+        start, arena = int(self._context.results[result, nl.RS_ADDRESS]), self._context.arena_bytes
+        without_id = arena[start + rb.PRODUCER_ID] & 0x80
+        return bool(arena[start + rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_TRANSACTIONAL and not without_id)
 
     def _asked(self, result: int, verdict: Verdict, code: int, text: str | None) -> None:
         if not code:
@@ -162,7 +166,7 @@ class ProduceChecks:
             self._verdicts[result] = verdict
             self._context.requests[request, nl.RQ_PYTHON] = 1
         slot = int(words[nl.RS_SLOT])
-        known = verdict.error is not ErrorCode.MESSAGE_TOO_LARGE
+        known = verdict.error not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE)
         log_start = int(self._context.shared.slots[slot, sm.SLOT_LOG_START]) if known else -1
         settle_checked(self._context.address, result, int(verdict.error), log_start)
         self._decided(request)

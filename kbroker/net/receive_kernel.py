@@ -10,7 +10,7 @@ from kbroker.kernels.libc import EAGAIN, EINTR, MSG_DONTWAIT, errno, recv
 from kbroker.kernels.memory import copy, load_i16_be, load_i32_be
 from kbroker.kernels.rows import get, next_free, put
 from kbroker.kernels.wire import skip_request_header
-from kbroker.net.admit_kernel import FLEXIBLE, MALFORMED, admit, rings_have, scan
+from kbroker.net.admit_kernel import admit, rings_have
 from kbroker.net.check_kernel import CORRUPT_MESSAGE
 from kbroker.net.chunk_kernel import ensure_room, hold, release, reserve
 from kbroker.net.connection_kernel import arm, connection_row, events_left, mark_stalled, tell
@@ -89,6 +89,7 @@ from kbroker.net.layout import (
     RQ_TOPICS,
     RQ_VERSION,
 )
+from kbroker.net.produce_scan_kernel import FLEXIBLE, MALFORMED, scan
 from kbroker.net.queue_kernel import request_done
 
 MIN_ROOM = 16384  # of the current chunk, to receive into it

@@ -16,8 +16,9 @@ from kbroker.ipc import layout as sm
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import VerifyTransaction
 from kbroker.net import layout as nl
-from kbroker.net.admit_kernel import FLEXIBLE, push_checked
+from kbroker.net.admit_kernel import push_checked
 from kbroker.net.context import Context
+from kbroker.net.produce_scan_kernel import FLEXIBLE
 from kbroker.net.pump_kernel import wake_workers
 from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
@@ -116,7 +117,7 @@ class TransactionChecks:
         question.later.append(held)
 
     def consent(self, result: int, then: Callable[[int, str | None], None]) -> None:
-        """Ask about a batch whose records are refused: its partition joins nevertheless, as in Kafka."""
+        """Ask about a batch that is refused: its partition joins nevertheless, as in Kafka."""
         known = self._topics.by_slot.get(int(self._context.results[result, nl.RS_SLOT]))
         try:
             claim = self._claim(result)

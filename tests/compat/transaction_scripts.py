@@ -185,6 +185,27 @@ def refused_records(talk: TransactionTalk) -> None:
         talk.end(f"commit v{version}", 5, after, True, name)
 
 
+def refused_batches(talk: TransactionTalk) -> None:
+    """Batches that are too large or damaged: they, too, after control was asked, and their partition joins."""
+    talk.create_topic("l", 3, max_message_bytes="200")
+    large = b"v" * 200
+    for version in (11, 12, 13):
+        name = f"v{version}"
+        producer = talk.init(f"init v{version}", name=name)
+        for label, more in {"large": {"value": large}, "damaged": {"damaged": True}}.items():
+            talk.produce(f"{label} of a stranger v{version}", version, STRANGER, "l", 0, 0, name=name, **more)
+            talk.produce(f"{label} v{version}", version, producer, "l", 0, 0, name=name, **more)
+            talk.describe(f"after {label} v{version}", name)
+        talk.add(f"add v{version}", 3, producer, {"l": [1]}, name)
+        talk.produce(f"first v{version}", version, producer, "l", 1, 0, name=name)
+        talk.produce(f"large within v{version}", version, producer, "l", 1, 1, name=name, value=large)
+        talk.describe(f"described v{version}", name)
+        after = talk.end(f"commit v{version}", 5, producer, True, name)
+        talk.produce(f"large, late v{version}", version, producer, "l", 2, 0, name=name, value=large)
+        talk.produce(f"large, no id v{version}", version, after, "l", 2, 0, name="", value=large)
+        talk.describe(f"at the end v{version}", name)
+
+
 def reading(talk: TransactionTalk) -> None:
     """Last stable offset and aborted transactions, to both isolation levels."""
     talk.create_topic("a", 1)
@@ -349,6 +370,7 @@ SCRIPTS: dict[str, Callable[[TransactionTalk], None]] = {
     "mixed": mixed_versions,
     "produce": produce,
     "refused-records": refused_records,
+    "refused-batches": refused_batches,
     "reading": reading,
     "offsets": offsets,
     "listing": listing,

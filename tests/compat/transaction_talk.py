@@ -178,10 +178,12 @@ class TransactionTalk(Talk):
     ) -> Any:
         """One transactional record."""
         batch = build_batch(
-            [(more.get("key", b"k"), b"v", (), 1_700_000_000_000)],
+            [(more.get("key", b"k"), more.get("value", b"v"), (), 1_700_000_000_000)],
             producer=(*producer, sequence),
             transactional=more.get("transactional", True),
         )
+        if more.get("damaged"):
+            batch = batch[:-1] + bytes([batch[-1] ^ 1])
         name = more.get("name", "t")
         full = f"{self.prefix}-{topic}"
         request = ProduceRequest(

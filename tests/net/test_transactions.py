@@ -188,6 +188,28 @@ def test_control_is_asked_about_records_that_are_refused(scene: Scene, version: 
     assert len(scene.worker.entries) == 2, "the refused batch reaches no worker"
 
 
+@pytest.mark.parametrize("version", [11, 12])
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE])
+@pytest.mark.parametrize("why", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE])
+def test_control_is_asked_about_a_batch_that_is_refused(
+    scene: Scene, version: int, code: ErrorCode, why: ErrorCode
+) -> None:
+    """Too large, damaged: its partition joins the transaction nevertheless, and what control refuses is told first."""
+    scene.control.codes[0] = (int(code), None)
+    request = frame(version, 0)
+    if why is ErrorCode.MESSAGE_TOO_LARGE:
+        scene.node.shared.slots[0, sm.SLOT_MAX_MESSAGE_BYTES] = 60
+    else:
+        request = request.replace(b"value", b"other")
+    with closing(scene.node.connect()) as link:
+        (answer,) = answers(ask(link, request), version)
+        (next_one,) = answers(ask(link, frame(version, 0, partition=1)), version)
+    assert scene.control.asked[0] == VerifyTransaction("payments", *PRODUCER, (("t", 0),), version)
+    assert (answer.error_code, answer.log_start_offset) == (code or why, -1)
+    assert next_one.error_code == ErrorCode.NONE
+    assert len(scene.worker.entries) == 2, "the refused batch reaches no worker"
+
+
 def test_worker_that_never_agrees_is_asked_a_few_times_only(scene: Scene) -> None:
     scene.worker.stubborn = True
     with closing(scene.node.connect()) as link:
