@@ -10,6 +10,7 @@ from typing import Any
 from kbroker.control.appender import Appender, Done, told
 from kbroker.control.broker import Broker
 from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
+from kbroker.control.transactions.offset_commits import OffsetCommitsUnderWay
 from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -22,8 +23,6 @@ NEWER_KNOWN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINAT
 
 Ended = Callable[[int, int, bool], None]
 """Told of a marker in the offsets topic: partition, producer id, commit."""
-OffsetsWait = Callable[[int, int], Coroutine[Any, Any, None] | None]
-"""Of a partition of the offsets topic and a producer id: what a marker there has to wait for."""
 Complete = Callable[[MarkerOrder, Callable[[ErrorCode], None]], None]
 """Stores that an order is carried out, and tells NONE, or why it could not."""
 
@@ -32,7 +31,7 @@ class MarkerWriter:
     """Writes single markers. Runs in: control. Owner: the TransactionService.
 
     offsets_topic: the topic whose markers the group coordinator wants to know of, once it has loaded the partition.
-    offsets_wait: None when a marker may go there now, else what to wait for.
+    commits: a marker there has to wait until they are settled.
     """
 
     def __init__(
@@ -40,13 +39,13 @@ class MarkerWriter:
         broker: Broker,
         appender: Appender,
         offsets_topic: str,
-        offsets_wait: OffsetsWait,
+        commits: OffsetCommitsUnderWay,
         offsets_ended: Ended,
     ) -> None:
         self._broker = broker
         self._appender = appender
         self._offsets_topic = offsets_topic
-        self._offsets_wait = offsets_wait
+        self._commits = commits
         self._offsets_ended = offsets_ended
 
     async def write(
@@ -70,21 +69,20 @@ class MarkerWriter:
 
     async def write_order(self, order: MarkerOrder, where: TopicPartition) -> None:
         """Append one marker of an order. Raises KafkaError."""
-        if (wait := self._wait(order, where)) is not None:
-            await wait
+        if not self._is_ready(order, where):
+            await self._commits.settled(where[1], order.producer_id)
         await told(partial(self._append, order, where))
 
     def submit(self, order: MarkerOrder, where: TopicPartition, done: Done) -> bool:
         """As `write_order`, without a task; False when there is something to wait for first."""
-        if (wait := self._wait(order, where)) is not None:
-            wait.close()
+        if not self._is_ready(order, where):
             return False
         self._append(order, where, done)
         return True
 
-    def _wait(self, order: MarkerOrder, where: TopicPartition) -> Coroutine[Any, Any, None] | None:
+    def _is_ready(self, order: MarkerOrder, where: TopicPartition) -> bool:
         topic, index = where
-        return self._offsets_wait(index, order.producer_id) if topic == self._offsets_topic else None
+        return topic != self._offsets_topic or self._commits.are_settled(index, order.producer_id)
 
     def _append(self, order: MarkerOrder, where: TopicPartition, done: Done) -> None:
         topic, index = where

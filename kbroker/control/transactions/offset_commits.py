@@ -1,17 +1,22 @@
 """Offsets committed in a transaction: those under way, which the transaction's marker has to wait for."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+POLL_S = 0.01
 
 
 class OffsetCommitsUnderWay:
     """TxnOffsetCommits between their verification and the end of their append. Runs in: control.
 
     Owner: the TransactionService. A marker must not overtake a commit that was verified before the transaction's end.
+
+    is_loaded: whether the group coordinator has a partition of its topic.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_loaded: Callable[[int], bool]) -> None:
+        self._is_loaded = is_loaded
         self._under_way: dict[int, set[asyncio.Future[None]]] = {}
 
     @contextmanager
@@ -28,12 +33,15 @@ class OffsetCommitsUnderWay:
             if not mine and self._under_way.get(producer_id) is mine:
                 del self._under_way[producer_id]
 
-    def any(self, producer_id: int) -> bool:
-        """Whether one of the producer is under way."""
-        return producer_id in self._under_way
+    def are_settled(self, partition: int, producer_id: int) -> bool:
+        """Whether a marker of the producer may go to a partition of the offsets topic: the group coordinator has loaded
+        it, and no commit is under way."""
+        return self._is_loaded(partition) and producer_id not in self._under_way
 
-    async def ended(self, producer_id: int) -> None:
-        """Wait until those that are under way now have ended; later ones are refused by the transaction's state."""
-        pending = self._under_way.get(producer_id)
-        if pending:
+    async def settled(self, partition: int, producer_id: int) -> None:
+        """Wait until the partition is loaded, and those that are under way then have ended; later ones are refused by
+        the transaction's state."""
+        while not self._is_loaded(partition):
+            await asyncio.sleep(POLL_S)
+        if pending := self._under_way.get(producer_id):
             await asyncio.wait(tuple(pending))

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kbroker.control.appender import Appender
@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 COORDINATOR_TYPE = 1
 """FindCoordinator's key type."""
 VERSION_FEATURE = "transaction.version"
-POLL_S = 0.01
 
 
 class TransactionService:
@@ -35,12 +34,12 @@ class TransactionService:
 
     def __init__(self, broker: Broker, runtime: Runtime, appender: Appender, groups: GroupService) -> None:
         self.runtime = runtime
-        self.commits = OffsetCommitsUnderWay()
+        self.commits = OffsetCommitsUnderWay(lambda partition: partition in groups.runtime.loaded)
         self.writer = MarkerWriter(
             broker,
             appender,
             groups.runtime.topic,
-            self._offsets_wait,
+            self.commits,
             groups.shard.replay_end_of_transaction,
         )
         self._sender = MarkerSender(self.writer, self._written, self._complete)
@@ -216,17 +215,6 @@ class TransactionService:
             order.transactional_id,
             lambda now_ms: self.shard.complete(order, now_ms),
         )
-
-    def _offsets_wait(self, partition: int, producer_id: int) -> Coroutine[Any, Any, None] | None:
-        """Before the marker: the group coordinator has loaded the partition, and no commit is under way."""
-        if partition in self._groups.runtime.loaded and not self.commits.any(producer_id):
-            return None
-        return self._offsets_ready(partition, producer_id)
-
-    async def _offsets_ready(self, partition: int, producer_id: int) -> None:
-        while partition not in self._groups.runtime.loaded:
-            await asyncio.sleep(POLL_S)
-        await self.commits.ended(producer_id)
 
     # --- by the clock
 
