@@ -48,11 +48,14 @@ def scan(log_dirs: Iterable[str], known: Collection[str] = ()) -> list[FoundPart
 
 @dataclass(frozen=True, slots=True)
 class FutureCopy:
-    """A ``-future`` folder: a copy of a partition that was being moved to a log dir."""
+    """A ``-future`` folder: a copy of a partition that was being moved to a log dir. topic: a long name is cut.
+    topic_id: None when it has none yet."""
 
     topic: str
     index: int
     log_dir: str
+    folder: str
+    topic_id: bytes | None
 
 
 def futures(log_dirs: Iterable[str]) -> list[FutureCopy]:
@@ -63,7 +66,8 @@ def futures(log_dirs: Iterable[str]) -> list[FutureCopy]:
             for path in Path(log_dir).iterdir():
                 folder = files.parse_folder(path.name)
                 if folder is not None and folder.suffix == files.FUTURE_FOLDER:
-                    found.append(FutureCopy(folder.topic, folder.partition, log_dir))
+                    here = f"{log_dir}/{path.name}"
+                    found.append(FutureCopy(folder.topic, folder.partition, log_dir, here, topic_id_of(here)))
     return found
 
 

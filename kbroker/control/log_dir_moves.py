@@ -10,6 +10,7 @@ itself, within its site; the others and the in-sync set go on.
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -131,6 +132,14 @@ class LogDirMoves:
     def remember(self, replica: Replica, log_dir: str) -> None:
         """A ``-future`` folder was found at start."""
         self._targets[_key(replica)] = log_dir
+
+    def forget(self, replicas: Iterable[Replica]) -> dict[str, set[str]]:
+        """Logs are no more, and so are their moves: from which log dir to which ones."""
+        found: dict[str, set[str]] = {}
+        for replica in replicas:
+            if (target := self._targets.pop(_key(replica), None)) is not None:
+                found.setdefault(replica.log_dir, set()).add(target)
+        return found
 
     def failed(self, told: MoveFailed) -> None:
         """A worker gives up."""

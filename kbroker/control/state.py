@@ -22,12 +22,13 @@ from kbroker.control.kafka_metadata import KafkaMetadata
 from kbroker.control.log_dir_moves import LogDirMoves
 from kbroker.control.placement import place
 from kbroker.control.replication.election import choose_leaders
-from kbroker.control.retirement import retire_all
+from kbroker.control.retirement import put_aside, retire_all
 from kbroker.control.store.choice import open_newest
 from kbroker.control.store.store import Change, Deletion, Store, Stored
 from kbroker.ipc import layout
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.shared import Shared
+from kbroker.log import files
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ def build(
         whole = [p for p in broker.catalogue.partitions() if any(r in moved for r in p.replicas)]
         store.apply(Change(moved_partitions=whole))
     _adopt(broker, store)
-    _resume_moves(broker)
+    _resume_moves(broker, new_run)
     if new_run:
         _retire_moved(broker)
     for replica in broker.catalogue.replicas():
@@ -160,7 +161,10 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
             broker.assign_worker(one.partition)
             broker.orphans.append(one)
     reachable = [one for one in pending if not broker.dir_errors.of(one.partition.log_dir)]
-    store.finish_deletions(retire_all([one for one in reachable if one not in broker.orphans]))
+    closed = [one for one in reachable if one not in broker.orphans]
+    store.finish_deletions(
+        retire_all(closed, {path: site.log_dirs for site in broker.sites for path in site.log_dirs})
+    )
 
 
 def _adopt(broker: Broker, store: Store) -> None:
@@ -217,13 +221,25 @@ def _configs(broker: Broker, topic: Topic, kafka: KafkaMetadata | None) -> dict[
     return usable
 
 
-def _resume_moves(broker: Broker) -> None:
-    """Copies for other log dirs that are being made, or that the last run did not finish, go on."""
+def _resume_moves(broker: Broker, new_run: bool) -> None:
+    """Copies for other log dirs that are being made, or that the last run did not finish, go on. One of a log that is
+    no more has another name from now on: nobody takes it for a log's, nor removes it (LogManager.loadLog)."""
     for one in adoption.futures(broker.online_dirs):
-        partition = broker.catalogue.partition(one.topic, one.index)
-        replica = _replica_beside(broker, partition, one.log_dir) if partition is not None else None
-        if replica is not None and replica.log_dir != one.log_dir:
+        replica = _copied(broker, one)
+        if replica is None and new_run:
+            log.warning("%s is the copy of a log that is not here any more: put aside as stray", one.folder)
+            put_aside(one, files.STRAY_FOLDER)
+        elif replica is not None and replica.log_dir != one.log_dir:
             LogDirMoves.of(broker).remember(replica, one.log_dir)
+
+
+def _copied(broker: Broker, copy: adoption.FutureCopy) -> Replica | None:
+    """What a copy is of. Its topic's id is the first thing that is written into it."""
+    catalogue = broker.catalogue
+    topic = catalogue.get(copy.topic) if copy.topic_id is None else catalogue.by_id(copy.topic_id)
+    if topic is None or copy.index >= len(topic.partitions):
+        return None
+    return _replica_beside(broker, topic.partitions[copy.index], copy.log_dir)
 
 
 def _retire_moved(broker: Broker) -> None:

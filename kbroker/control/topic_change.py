@@ -15,6 +15,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.catalogue import Partition, Replica, Topic
 from kbroker.control.config_resource import TOPIC
 from kbroker.control.links import bounded
+from kbroker.control.log_dir_moves import LogDirMoves
 from kbroker.control.placement import place_assigned, place_replicas
 from kbroker.control.retirement import retire_all
 from kbroker.control.store.store import Change, Deletion
@@ -235,7 +236,8 @@ async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: Asy
         else:
             closed.append(one)
     reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
-    finished = await asyncio.to_thread(retire_all, reachable)
+    targets = LogDirMoves.of(broker).forget([one.partition for one in closed])
+    finished = await asyncio.to_thread(retire_all, reachable, targets)
     if finished:
         await broker.in_store(lambda store: store.finish_deletions(finished))
         await broker.logs.forget([one.partition.folder for one in finished])

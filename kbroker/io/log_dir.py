@@ -165,16 +165,23 @@ class LogDir:
             os.close(fd)
 
 
-def finish_future(log_dir: str, topic: str, partition: int) -> None:
+def finish_future(log_dir: str, topic: str, partition: int, topic_id: bytes) -> None:
     """Give a complete copy its name: a move to this log dir was stored, but not finished."""
     folder = Path(log_dir, files.folder_name(topic, partition))
     if not folder.exists():
-        for future in futures_of(log_dir, topic, partition)[:1]:
+        for future in futures_of(log_dir, topic, partition, topic_id)[:1]:
             Path(future).rename(folder)
 
 
-def futures_of(log_dir: str, topic: str, partition: int) -> list[str]:
-    """The ``-future`` folders of a partition in a log dir: one, where everything went well."""
-    wanted = files.PartitionFolder(topic, partition, files.FUTURE_FOLDER)
+def futures_of(log_dir: str, topic: str, partition: int, topic_id: bytes) -> list[str]:
+    """The ``-future`` folders of a partition in a log dir: one, where everything went well. None of an older topic of
+    the name."""
     with os.scandir(log_dir) as entries:
-        return [entry.path for entry in entries if files.parse_folder(entry.name) == wanted]
+        named = [e.path for e in entries if files.is_dated(e.name, topic, partition, files.FUTURE_FOLDER)]
+    return [path for path in named if _topic_id_of(path) in (None, topic_id)]
+
+
+def _topic_id_of(folder: str) -> bytes | None:
+    with suppress(CorruptCheckpoint):
+        return checkpoint.read_topic_id(folder)
+    return None

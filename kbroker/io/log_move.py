@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from kbroker.io import checkpoint
 from kbroker.io.log_dir import futures_of
 from kbroker.io.open_log import NO_CUT
 from kbroker.io.partition import Partition
@@ -74,7 +75,7 @@ class LogMove:
     def start(self) -> None:
         """Make the folder, or empty one that is there, and begin to copy. Raises OSError."""
         _retire_remainder(self.target, self.log)
-        left = futures_of(self.target, self.log.topic, self.log.partition)
+        left = futures_of(self.target, self.log.topic, self.log.partition, self.log.topic_id)
         for other in left[1:]:
             shutil.rmtree(other)
         if left:
@@ -84,6 +85,7 @@ class LogMove:
         else:
             Path(self.folder).mkdir()
             files.sync_folder(self.target)
+        checkpoint.write_topic_id(self.folder, self.log.topic_id)  # whose it is, should the topic be deleted
         crash_point("move: folder made")
         self._thread.start()
 

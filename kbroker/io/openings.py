@@ -93,7 +93,7 @@ class Openings:
             Path(message.log_dir).stat()  # one that is gone has failed: it is not made anew
             points, starts, first_dirty = self._checkpoints.at_start(message.log_dir)
             if not message.new:  # the search reads the whole log dir
-                finish_future(message.log_dir, *key)
+                finish_future(message.log_dir, *key, message.topic_id)
             new = opening.partition.create_folder(message.topic_id)
             opening.partition.first_dirty = -1 if new else first_dirty.get(key, -1)
             opening.loaded = opening.partition.recover(

@@ -76,6 +76,12 @@ def dated_folder_name(topic: str, partition: int, unique: str, suffix: str) -> s
     return topic[: MAX_NAME_BYTES - len(tail)] + tail
 
 
+def is_dated(name: str, topic: str, partition: int, suffix: str) -> bool:
+    """Whether `dated_folder_name` makes this name of the partition. Of long topics with the same beginning, too."""
+    found = _DATED.match(name)
+    return found is not None and name == dated_folder_name(topic, partition, found[3], suffix)
+
+
 def parse_folder(name: str) -> PartitionFolder | None:
     """Topic and partition of a folder name, None when it is no partition's."""
     if found := _DATED.match(name):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.control.catalogue import Partition, Replica
+from kbroker.control.log_dir_moves import LogDirMoves
 from kbroker.control.retirement import retire_all
 from kbroker.control.store.store import Change, Deletion
 from kbroker.control.topic_change import close_deleted, create_topics, delete_topics
@@ -118,3 +119,76 @@ def test_the_state_of_a_closed_slot_is_not_mistaken_for_an_open_log(tmp_path: Pa
         made.start()
         assert made.broker.orphans == []
         assert [name.endswith("-delete") for name in folders(made)] == [True]
+
+
+def begun_copy(log_dir: str, topic: str, topic_id: bytes) -> Path:
+    """What a move of the first partition to a log dir has begun."""
+    made = Path(log_dir, files.dated_folder_name(topic, 0, "0" * 32, files.FUTURE_FOLDER))
+    made.mkdir()
+    text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    (made / files.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {text}")
+    return made
+
+
+def suffixes(made: World, topic: str) -> list[str]:
+    """Of a topic's dated folders."""
+    dated = (path.name for log_dir in made.dirs for path in Path(log_dir).glob(f"{topic}-0.*"))
+    return sorted(name.rpartition("-")[2] for name in dated)
+
+
+def test_the_copy_of_a_topic_that_is_deleted_goes_with_it(tmp_path: Path) -> None:
+    """Its IO worker may have died before it could remove it."""
+    with world(tmp_path, dirs=2) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a"), NewTopic("b")]))
+        a, b = (made.broker.catalogue.topics[name] for name in "ab")
+        for topic in (a, b):
+            replica = topic.partitions[0].leader
+            (target,) = set(made.dirs) - {replica.log_dir}
+            LogDirMoves.of(made.broker).remember(replica, target)
+            begun_copy(target, topic.name, topic.topic_id)
+        made.worker.opened.clear()
+        asyncio.run(delete_topics(made.broker, [a]))
+        assert "future" not in suffixes(made, "a")
+        assert suffixes(made, "b") == ["future"]
+
+
+def test_the_copy_of_a_topic_whose_deletion_a_crash_interrupted_goes_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    with world(tmp_path, dirs=2) as made:
+        one = begin_deletion(made)
+        begun_copy(made.dirs[1], "a", one.topic_id)
+        made.reboot()
+        assert set(suffixes(made, "a")) == {"delete"}
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_copy_of_nobodys_log_is_put_aside_at_the_next_start(tmp_path: Path, again: bool) -> None:
+    """As Apache Kafka does: it is no beginning of a move of another topic of that name, and not removed either."""
+    with world(tmp_path, dirs=2) as made:
+        if again:
+            asyncio.run(create_topics(made.broker, [NewTopic("a")]))
+        for log_dir in made.dirs:
+            begun_copy(log_dir, "a", b"an older topic's")
+        made.reboot()
+        assert suffixes(made, "a") == ["stray", "stray"]
+        assert asyncio.run(LogDirMoves.of(made.broker).future_replicas()) == []
+
+
+def test_a_control_that_takes_over_leaves_copies_to_the_workers(tmp_path: Path) -> None:
+    """One of them may be about to remove it."""
+    with world(tmp_path, dirs=2) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("b")]))
+        copy = begun_copy(made.dirs[1], "a", b"an older topic's")
+        made.broker.close()
+        made.start()
+        assert copy.is_dir()
+
+
+def test_the_copy_of_a_topic_with_a_long_name_is_known_by_its_id(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        asyncio.run(create_topics(made.broker, [NewTopic("a" * 249)]))
+        (topic,) = made.broker.catalogue.topics.values()
+        copy = begun_copy(made.dirs[1], topic.name, topic.topic_id)
+        made.reboot()
+        assert copy.is_dir()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io import meta_properties
-from kbroker.io.log_dir import LogDir, LogDirInUse, finish_future
+from kbroker.io import checkpoint, meta_properties
+from kbroker.io.log_dir import LogDir, LogDirInUse, finish_future, futures_of
 from kbroker.io.meta_properties import MetaProperties, MetaPropertiesError
 from kbroker.log import files
 
@@ -17,6 +17,8 @@ import fcntl, sys
 file = open(sys.argv[1] + "/.lock", "r+")
 (fcntl.lockf if sys.argv[2] == "posix" else fcntl.flock)(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 """
+
+TOPIC_ID = b"\1" * 16
 
 
 def other_process_locks(folder: Path, kind: str) -> bool:
@@ -163,10 +165,24 @@ def test_a_folder_that_another_one_has_taken_the_place_of_is_noticed(tmp_path: P
 def test_a_finished_copy_gets_its_name_unless_the_log_is_there(tmp_path: Path) -> None:
     copy = tmp_path / files.dated_folder_name("a", 1, "0" * 32, files.FUTURE_FOLDER)
     copy.mkdir()
-    finish_future(str(tmp_path), "a", 0)
+    finish_future(str(tmp_path), "a", 0, TOPIC_ID)
     assert copy.exists()
-    finish_future(str(tmp_path), "a", 1)
+    finish_future(str(tmp_path), "a", 1, TOPIC_ID)
     assert (tmp_path / "a-1").exists()
     copy.mkdir()
-    finish_future(str(tmp_path), "a", 1)
+    finish_future(str(tmp_path), "a", 1, TOPIC_ID)
     assert copy.exists()
+
+
+@pytest.mark.parametrize("topic", ["a", "a" * 249])
+def test_the_copy_of_an_older_topic_of_the_name_is_not_taken_for_the_logs(tmp_path: Path, topic: str) -> None:
+    """Its records would be there again. A long name is cut in the copy's."""
+    copies = [tmp_path / files.dated_folder_name(topic, 1, digit * 32, files.FUTURE_FOLDER) for digit in "01"]
+    for copy, topic_id in zip(copies, (b"\2" * 16, TOPIC_ID), strict=True):
+        copy.mkdir()
+        checkpoint.write_topic_id(str(copy), topic_id)
+    assert futures_of(str(tmp_path), topic, 1, TOPIC_ID) == [str(copies[1])]
+    if len(topic) < 100:
+        finish_future(str(tmp_path), topic, 1, TOPIC_ID)
+        assert (copies[0].exists(), copies[1].exists()) == (True, False)
+        assert checkpoint.read_topic_id(str(tmp_path / f"{topic}-1")) == TOPIC_ID

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.io import checkpoint
 from kbroker.io.log_dir import LogDir, finish_future
 from kbroker.io.moves import Moves
 from kbroker.io.offset_checkpoints import OffsetCheckpoints
@@ -157,7 +158,7 @@ def test_the_copy_is_left_to_the_next_start(complete: bool, how: str, case: Case
     (left,) = case.futures()
     if complete:
         assert logs(left) == logs(case.folder)
-        finish_future(case.there, "t", 0)
+        finish_future(case.there, "t", 0, b"\1" * 16)
         assert logs(Path(case.there, "t-0")) == logs(case.folder)
 
 
@@ -198,6 +199,13 @@ def test_what_an_older_move_left_behind_does_not_stop_a_move_back(case: Case) ->
     case.moves.finish(FinishMove(SLOT, case.there))
     assert case.folder == str(remainder)
     assert not (remainder / "old").exists()
+
+
+def test_a_copy_says_from_its_beginning_of_which_topic_it_is(case: Case) -> None:
+    """Should that be deleted while nobody is there to remove the copy."""
+    case.begin()
+    (copy,) = case.futures()
+    assert checkpoint.read_topic_id(str(copy)) == case.logs.partition.topic_id == b"\1" * 16
 
 
 def test_a_move_elsewhere_replaces_one_that_is_not_decided(case: Case) -> None:
