@@ -56,12 +56,10 @@ def chunks(folder: str, pieces: tuple[Piece, ...], check_crc: bool) -> Iterator[
                 got = os.preadv(fd, [buffer.data[:want]], position)
                 count = dk.headers(buffer.ctypes.data, got, position, check_crc, rows, state)
                 if count:
+                    # What stopped it is looked at from its own start: a batch may end just where a chunk does.
                     yield Chunk(piece, buffer, position, rows[:count])
                     position += int(state[dk.CONSUMED])
-                    if state[dk.STOP] in (bt.MORE, bt.TORN) and position < piece.end:
-                        continue
-                if position >= piece.end:
-                    break
+                    continue
                 size = batch_size(buffer, got) if state[dk.STOP] == bt.TORN else 0
                 if buffer.size < size <= piece.end - position:
                     buffer = np.empty(size, np.uint8)

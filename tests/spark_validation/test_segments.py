@@ -5,9 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from kbroker.kernels.batches import END
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import build_batch, read_batches, read_records
-from spark_validation.segments import decode, index_check, schemas, tail
+from spark_validation.segments import decode, index_check, schemas, tail, walk
 from spark_validation.segments.ranges import Range, bundled, plan
 from spark_validation.segments.walk import ABORTED, CONTROL, OPEN, VISIBLE
 from tests.spark_validation.world import RUN, Topic, clean, write_log
@@ -112,6 +113,39 @@ def test_small_ranges_read_the_same_as_one(tmp_path: Path) -> None:
     parts = plan([str(tmp_path)], [], split_bytes=1)
     assert len(parts) == 12  # six segments, each cut once by its index
     assert rows_of(parts, COLUMNS) == whole
+
+
+@pytest.mark.parametrize("batches", [1, 2, 5])
+def test_a_batch_that_ends_with_the_chunk_ends_no_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: int
+) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    batch = [build_batch([(b"k", b"v", (), 1)], base_offset=offset) for offset in range(10)]
+    monkeypatch.setattr(walk, "CHUNK_BYTES", batches * len(batch[0]))
+    for segment in (0, 5):
+        (folder / f"{segment:020d}.log").write_bytes(b"".join(batch[segment : segment + 5]))
+    works = plan([str(tmp_path)], [])
+    assert [row["offset"] for row in rows_of(works, ["offset"])] == [*range(10)]
+    headers = pa.Table.from_batches(
+        [found for work in works for found in decode.read_headers(work, ["fault"], True)]
+    )
+    assert set(headers["fault"].to_pylist()) == {END}
+
+
+def test_what_is_no_batch_is_damage_behind_whole_ones_of_the_newest_segment_too(tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    log = build_batch([(b"k", b"v", (), 1)], base_offset=0)
+    for behind, damaged in ((b"\xff" * 100, True), (bytes(100), False)):
+        (folder / f"{0:020d}.log").write_bytes(log + behind)
+        works = plan([str(tmp_path)], [])
+        found = pa.Table.from_batches(
+            [found for work in works for found in decode.read_headers(work, ["fault"], True)]
+        )
+        assert [fault != END for fault in found["fault"].to_pylist()] == (
+            [False, True] if damaged else [False]
+        )
 
 
 def test_a_torn_end_is_damage_only_before_the_newest_segment(tmp_path: Path) -> None:
