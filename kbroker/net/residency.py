@@ -4,11 +4,11 @@ Runs in: network. A fetch of cold bytes would block the event loop, so they are 
 """
 
 import ctypes
-import errno
 import mmap
 import os
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterable
+
+from kbroker.log import files
 
 CACHESTAT = 451  # system call number, the same on all architectures
 PAGE = mmap.PAGESIZE
@@ -54,30 +54,25 @@ def always(_fd: int, _position: int, _length: int) -> bool:
     return True
 
 
-def choose(folder: str) -> Probe:
-    """The best probe that works for files in a folder."""
-    name = os.path.join(folder, ".kbroker-residency")
-    try:
-        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return always
-    try:
-        os.write(fd, b"x")
-        for probe in (by_cachestat, by_nowait):
-            try:
-                probe(fd, 0, 1)
-            except OSError as error:
-                if error.errno not in (
-                    errno.ENOSYS,
-                    errno.EPERM,
-                    errno.EOPNOTSUPP,
-                    errno.EINVAL,
-                    errno.EACCES,
-                ):
-                    raise
-                continue
-            return probe
-        return always
-    finally:
-        os.close(fd)
-        Path(name).unlink(missing_ok=True)  # another network process may start, too
+def choose(log_dirs: Iterable[str]) -> Probe:
+    """The best probe that works in the first log dir that can be asked.
+
+    Tried on a file that each log dir has: a disk may be full when a network process starts.
+    """
+    for folder in log_dirs:
+        try:
+            fd = os.open(os.path.join(folder, files.META_PROPERTIES), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue  # this log dir has failed
+        try:
+            for probe in (by_cachestat, by_nowait):
+                try:
+                    probe(fd, 0, 1)
+                except (
+                    OSError
+                ):  # the kernel has no such call, the file system no such flag, or a sandbox refuses it
+                    continue
+                return probe
+        finally:
+            os.close(fd)
+    return always

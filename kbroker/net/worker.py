@@ -57,7 +57,7 @@ async def _serve(
     upkeep = Upkeep(process)
     while upkeep.old_entries():
         await asyncio.sleep(OLD_ENTRIES_SECONDS)
-    probe = residency.choose(context.config.log_dirs[0])
+    probe = residency.choose(context.config.log_dirs)
     fetches = Fetches(
         process.context,
         context.config,

@@ -5,19 +5,42 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.log import files
 from kbroker.net import residency
 
 
-def test_network_processes_that_start_at_once_do_not_stumble_over_each_other(
+def log_dir(path: Path) -> str:
+    path.mkdir()
+    (path / files.META_PROPERTIES).write_text("version=1\n")
+    return str(path)
+
+
+def test_a_probe_of_the_kernel_is_found_where_nothing_can_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They try the probes on the same file, which the first one to be done removes."""
-    write = os.write
+    """A disk may be full, or read-only, when a network process starts."""
 
-    def slow(fd: int, data: bytes) -> int:
-        (tmp_path / ".kbroker-residency").unlink()
-        return write(fd, data)
+    def full(_fd: int, _data: bytes) -> int:
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "write", slow)
-    assert callable(residency.choose(str(tmp_path)))
-    assert list(tmp_path.iterdir()) == []
+    folder = log_dir(tmp_path / "full")
+    monkeypatch.setattr(os, "write", full)
+    assert residency.choose([folder]) in (residency.by_cachestat, residency.by_nowait)
+    assert [path.name for path in Path(folder).iterdir()] == [files.META_PROPERTIES]
+
+
+def test_a_failed_log_dir_does_not_decide_for_the_others(tmp_path: Path) -> None:
+    good = log_dir(tmp_path / "good")
+    assert residency.choose([str(tmp_path / "failed"), good]) is not residency.always
+    assert residency.choose([str(tmp_path / "failed")]) is residency.always
+
+
+def test_what_the_kernel_refuses_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_fd: int, _position: int, _length: int) -> bool:
+        raise OSError(1, "Operation not permitted")
+
+    folder = log_dir(tmp_path / "a")
+    monkeypatch.setattr(residency, "by_cachestat", refused)
+    assert residency.choose([folder]) is residency.by_nowait
+    monkeypatch.setattr(residency, "by_nowait", refused)
+    assert residency.choose([folder]) is residency.always
