@@ -118,9 +118,10 @@ class OwnBroker:
             raise LookupError(f"no process {role!r}")
         victim = found[int(which * len(found))]
         began = time.monotonic()
-        title = " ".join(victim.cmdline()).strip()[:40]
+        whole = role in ("acceptor", "broker")
+        title = f"{self.kind}: {role}" if whole else " ".join(victim.cmdline()).strip()[:40]
         victim.send_signal(signal.SIGKILL)
-        if role in ("acceptor", "broker"):
+        if whole:
             self.revive()
         else:
             until = began + PATIENCE_S
