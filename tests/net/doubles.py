@@ -194,9 +194,8 @@ class NetNode:
         internal: tuple[str, ...] = (),
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kbroker-net-"))
-        (
-            self.folder / files.META_PROPERTIES
-        ).touch()  # as in every log dir: what is cached is tried out on it
+        # as in every log dir: what tells what is cached is tried out on it
+        (self.folder / files.META_PROPERTIES).touch()
         self.config = BrokerConfig(
             {"log.dirs": str(self.folder), "listeners": "PLAINTEXT://127.0.0.1:0", **(settings or {})}
         )
