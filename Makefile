@@ -86,7 +86,7 @@ venv-bench: venv ## adds what the benchmarks' plots and profiles need
 bench: venv-bench peer kernels ## kbroker beside Apache Kafka, three rounds; writes docs/benchmarks.md (needs cc)
 	@$(BIN)/python -m bench $(BENCH)
 
-bench-quick: venv-bench peer kernels ## the same work in two minutes, as a guard while working
+bench-quick: venv-bench peer kernels ## the same work in some six minutes, as a guard while working
 	@$(BIN)/python -m bench --quick $(BENCH)
 
 bench-metrics: venv-bench ## what metrics cost: pairs of kbrokers with and without them
