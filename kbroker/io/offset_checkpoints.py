@@ -72,8 +72,7 @@ class OffsetCheckpoints:
         """Write where logs start, or are about to, on disk when this returns."""
         by_dir: dict[str, dict[tuple[str, int], int]] = {}
         for partition, start in starts:
-            said_by_name = start <= partition.base_offsets[0]
-            if not said_by_name and self._written_starts.get(partition.folder) != start:
+            if not partition.is_said_by_name(start) and self._written_starts.get(partition.folder) != start:
                 of_dir = by_dir.setdefault(files.log_dir_of(partition.folder), {})
                 of_dir[partition.topic, partition.partition] = start
         for path, changed in by_dir.items():

@@ -56,7 +56,11 @@ class Partition(ReplicaLog):
     @property
     def checkpointed_log_start(self) -> int | None:
         """What log-start-offset-checkpoint is to hold; None when the first segment's name says it."""
-        return self.log_start if self.log_start > self.base_offsets[0] else None
+        return None if self.is_said_by_name(self.log_start) else self.log_start
+
+    def is_said_by_name(self, log_start: int) -> bool:
+        """Whether the first segment's name says that the log starts there."""
+        return log_start <= self.base_offsets[0]
 
     def describe(self) -> Description:
         """A snapshot of the log's numbers."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tests.compat.group_talk import Talk
-from tests.compat.share_scripts import configure, produce, wake
+from tests.compat.share_scripts import begin, produce
 from tests.compat.share_talk import ShareMember
 
 ACCEPT, RELEASE = 1, 2
@@ -28,10 +28,7 @@ def member(talk: Talk, group: str, topic_id: bytes, partitions: Sequence[int] = 
 
 def portions(talk: Talk) -> None:
     """New records in portions of about the batch size, those that came back as they went."""
-    group, topic = talk.group(), f"{talk.prefix}-t"
-    topic_id = talk.create_topic("t", 1)
-    wake(talk, topic)
-    configure(talk, group, share_auto_offset_reset="earliest")
+    group, _, topic_id = begin(talk)
     a = member(talk, group, topic_id)
     produce(talk, "t", 1, 1, 1, 4, 1, 3, 2, 7)
     a.fetch("portions of 3", topic_id, (), max_records=20, batch_size=3)
@@ -47,10 +44,7 @@ def portions(talk: Talk) -> None:
 
 def throttled(talk: Talk) -> None:
     """Records that come back often go out in smaller and smaller portions, the last time one by one."""
-    group, topic = talk.group(), f"{talk.prefix}-t"
-    topic_id = talk.create_topic("t", 1)
-    wake(talk, topic)
-    configure(talk, group, share_auto_offset_reset="earliest")
+    group, _, topic_id = begin(talk)
     a = member(talk, group, topic_id)
     produce(talk, "t", 8, 8)
     for number in range(14):
@@ -66,10 +60,7 @@ def throttled(talk: Talk) -> None:
 
 def silence(talk: Talk) -> None:
     """A member hears once of each partition, with or without records, and does not wait when it does not want to."""
-    group, topic = talk.group(), f"{talk.prefix}-t"
-    topic_id = talk.create_topic("t", 3)
-    wake(talk, topic)
-    configure(talk, group, share_auto_offset_reset="earliest")
+    group, _, topic_id = begin(talk, 3)
     a = member(talk, group, topic_id, (0, 1))
     began = time.monotonic()
     a.fetch("nothing", topic_id, (), wait_ms=5000, min_bytes=0)

@@ -63,6 +63,15 @@ def wake(talk: Talk, topic: str) -> None:
     early.close()
 
 
+def begin(talk: Talk, partitions: int = 1, **settings: str) -> tuple[str, str, bytes]:
+    """A group that begins with the earliest records, and a topic for it: (group, topic, its id)."""
+    group, topic = talk.group(), f"{talk.prefix}-t"
+    topic_id = talk.create_topic("t", partitions)
+    wake(talk, topic)
+    configure(talk, group, share_auto_offset_reset="earliest", **settings)
+    return group, topic, topic_id
+
+
 def produce(talk: Talk, topic: str, *counts: int, partition: int = 0) -> None:
     """One batch of each count."""
     for count in counts:
@@ -138,10 +147,7 @@ def membership(talk: Talk) -> None:
 
 def work(talk: Talk) -> None:
     """Acquire, accept, release, reject, renew; what is refused."""
-    group, topic = talk.group(), f"{talk.prefix}-t"
-    topic_id = talk.create_topic("t", 1)
-    wake(talk, topic)
-    configure(talk, group, share_auto_offset_reset="earliest")
+    group, topic, topic_id = begin(talk)
     a, b = ShareMember(talk, group, "a"), ShareMember(talk, group, "b")
     a.heartbeat("joins", [topic])
     time.sleep(1)
@@ -204,13 +210,9 @@ def _opening(member: ShareMember, topic_id: bytes):  # type: ignore[no-untyped-d
 
 def strict(talk: Talk) -> None:
     """v2: never more records than asked for; released by a closed connection; given up after too many deliveries."""
-    group, topic = talk.group(), f"{talk.prefix}-t"
-    topic_id = talk.create_topic("t", 1)
-    wake(talk, topic)
-    configure(
-        talk, group, share_auto_offset_reset="earliest", share_delivery_count_limit="2",
-        share_record_lock_duration_ms="15000",
-    )  # fmt: skip
+    group, topic, topic_id = begin(
+        talk, share_delivery_count_limit="2", share_record_lock_duration_ms="15000"
+    )
     a, b = ShareMember(talk, group, "a"), ShareMember(talk, group, "b")
     a.heartbeat("joins", [topic])
     time.sleep(1)
@@ -232,10 +234,7 @@ def strict(talk: Talk) -> None:
 
 def loading(talk: Talk) -> None:
     """What the first partition to be loaded holds does not wait for the others; the next answer holds the rest."""
-    group, topic = talk.group(), f"{talk.prefix}-t"
-    topic_id = talk.create_topic("t", 3)
-    wake(talk, topic)
-    configure(talk, group, share_auto_offset_reset="earliest")
+    group, topic, topic_id = begin(talk, 3)
     for partition in range(3):
         produce(talk, "t", 2, partition=partition)
     a = ShareMember(talk, group, "a")
@@ -253,10 +252,7 @@ def loading(talk: Talk) -> None:
 
 def patience(talk: Talk) -> None:
     """A fetch waits for enough bytes, but not for ever."""
-    group, topic = talk.group(), f"{talk.prefix}-t"
-    topic_id = talk.create_topic("t", 1)
-    wake(talk, topic)
-    configure(talk, group, share_auto_offset_reset="earliest")
+    group, topic, topic_id = begin(talk)
     a = ShareMember(talk, group, "a")
     a.heartbeat("joins", [topic])
     time.sleep(1)

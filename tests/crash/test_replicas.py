@@ -139,15 +139,20 @@ def test_a_site_whose_disk_vanishes_is_led_for_and_catches_up_when_it_is_back(
     broker.stop()
 
 
+def make_twenty_records(broker: KBroker, topic: str) -> None:
+    """In the only partition of a new topic, of two replicas."""
+    create(broker, topic, 1, 2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(20):
+        producer.produce(topic, str(number), partition=0)
+    assert producer.flush(30) == 0
+
+
 def test_deleted_records_stay_deleted_under_the_next_leader(
     broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
     broker, _ = start_sites(broker_factory, tmp_path, 2)
-    create(broker, "cut", 1, 2)
-    producer = Producer({"bootstrap.servers": broker.bootstrap})
-    for number in range(20):
-        producer.produce("cut", str(number), partition=0)
-    assert producer.flush(30) == 0
+    make_twenty_records(broker, "cut")
     admin, place = AdminClient({"bootstrap.servers": broker.bootstrap}), TopicPartition("cut", 0)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "looks"})
     for offset in (4, 9, 13):
@@ -167,11 +172,7 @@ def test_deleted_records_stay_deleted_when_all_is_killed_and_the_leaders_site_is
 ) -> None:
     """At the moment of the answer both replicas have it on disk."""
     broker, dirs = start_sites(broker_factory, tmp_path, 2)
-    create(broker, "cut", 1, 2)
-    producer = Producer({"bootstrap.servers": broker.bootstrap})
-    for number in range(20):
-        producer.produce("cut", str(number), partition=0)
-    assert producer.flush(30) == 0
+    make_twenty_records(broker, "cut")
     wait_for_in_sync(broker, "cut", 2)
     admin, place = AdminClient({"bootstrap.servers": broker.bootstrap}), TopicPartition("cut", 0, 9)
     deleted = admin.delete_records([place])[place]

@@ -1,6 +1,5 @@
 """ConsumerGroupDescribe."""
 
-from kbroker.config.java_hash import string_hash, timeline_order
 from kbroker.control.groups.consumer_group.member import ConsumerMember
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
 from kbroker.control.groups.consumer_group.target import preferred_assignor
@@ -29,10 +28,7 @@ def describe_consumer_group(table: GroupTable, group_id: str) -> DescribedGroup:
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=preferred_assignor(table, group.members),
-        members=[
-            _member(table, group, group.members[member_id])
-            for member_id in timeline_order(group.members, string_hash)
-        ],
+        members=[_member(table, group, member) for member in group.members_in_order()],
     )
 
 

@@ -2,6 +2,7 @@
 
 from typing import ClassVar, Final, Generic, TypeVar
 
+from kbroker.config.java_hash import string_hash, timeline_order
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.modern_group.member import ModernMember
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -49,6 +50,10 @@ class ModernGroup(Group, Generic[M, A]):
                 ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
             )
         return member
+
+    def members_in_order(self) -> list[M]:
+        """The members as Kafka's map of them iterates: descriptions show them so."""
+        return [self.members[member_id] for member_id in timeline_order(self.members, string_hash)]
 
     def assignment_is_due(self, interval_ms: int, now_ms: int) -> bool:
         """Whether the last target assignment is old enough: a burst of joining members is assigned together."""

@@ -1,6 +1,5 @@
 """ShareGroupDescribe."""
 
-from kbroker.config.java_hash import string_hash, timeline_order
 from kbroker.control.groups.share_group.state import ShareGroup
 from kbroker.control.groups.table import GroupTable
 from kbroker.protocol.errors import KafkaError
@@ -42,6 +41,6 @@ def describe_share_group(table: GroupTable, group_id: str) -> DescribedGroup:
                     ]
                 ),
             )
-            for member in map(group.members.__getitem__, timeline_order(group.members, string_hash))
+            for member in group.members_in_order()
         ],
     )

@@ -1,6 +1,5 @@
 """StreamsGroupDescribe."""
 
-from kbroker.config.java_hash import string_hash, timeline_order
 from kbroker.control.groups.streams_group.member import StreamsMember
 from kbroker.control.groups.streams_group.state import StreamsGroup
 from kbroker.control.groups.streams_group.tasks import Tasks, TaskSet
@@ -33,10 +32,7 @@ def describe_streams_group(table: GroupTable, group_id: str) -> DescribedGroup:
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
         topology=topology,
-        members=[
-            _member(group, group.members[member_id])
-            for member_id in timeline_order(group.members, string_hash)
-        ],
+        members=[_member(group, member) for member in group.members_in_order()],
     )
 
 
