@@ -7,7 +7,7 @@ users and client ids, connection_creation_rate (KIP-612) for addresses. In force
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.config.client_quotas import Entity, entity_of
-from kbroker.control.client_quota_change import QuotaAlteration, alter_client_quotas
+from kbroker.control.changes.client_quota_change import QuotaAlteration, alter_client_quotas
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_client_quotas import (

@@ -8,8 +8,8 @@ from collections.abc import Awaitable
 from kbroker.api.alter_each import alter_each, refuse_each
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.config_change import replace
-from kbroker.control.config_resource import BROKER_LOGGER, NAMES
+from kbroker.control.changes.config_change import replace
+from kbroker.control.metadata.config_resource import BROKER_LOGGER, NAMES
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_configs import (

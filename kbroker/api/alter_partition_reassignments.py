@@ -6,8 +6,8 @@ alone changes nothing and succeeds, any other is INVALID_REPLICA_ASSIGNMENT.
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.control.metadata.topic_plan import check_replicas
 from kbroker.control.replication.reassignment import reassign
-from kbroker.control.topic_plan import check_replicas
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_partition_reassignments import (

@@ -7,7 +7,7 @@ begins. The node that is asked moves its own replicas; a partition that has none
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.log_dir_moves import LogDirMoves
+from kbroker.control.changes.log_dir_moves import LogDirMoves
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_replica_log_dirs import (

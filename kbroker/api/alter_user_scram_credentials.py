@@ -5,7 +5,7 @@ Flexible from the start. Users are told apart: one that is refused keeps nobody 
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.scram_change import alter_scram_credentials
+from kbroker.control.changes.scram_change import alter_scram_credentials
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_user_scram_credentials import (

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.row import SERVED, Api
-from kbroker.control.features import finalized, offered
+from kbroker.control.metadata.features import finalized, offered
 from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode

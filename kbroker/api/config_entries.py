@@ -13,9 +13,9 @@ from kbroker.config.describe import (
 )
 from kbroker.config.setting import Type
 from kbroker.control.broker import Broker
-from kbroker.control.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from kbroker.control.loggers import levels
-from kbroker.control.topic_name import validate
+from kbroker.control.changes.loggers import levels
+from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from kbroker.control.metadata.topic_name import validate
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)

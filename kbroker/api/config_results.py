@@ -3,7 +3,7 @@
 from kbroker.api.config_entries import entries_of
 from kbroker.config.describe import Entry
 from kbroker.control.broker import Broker
-from kbroker.control.config_resource import BROKER
+from kbroker.control.metadata.config_resource import BROKER
 from kbroker.protocol.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 
 Listed = list[DescribeConfigsResourceResult]

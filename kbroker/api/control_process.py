@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from kbroker.api.registry import dispatch
 from kbroker.control import worker
-from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinators import make_coordinators
+from kbroker.control.links.appender import Appender
 from kbroker.ipc.child import ChildContext
-from kbroker.net.slot_kernel import announce_waiter
+from kbroker.net.rows.slot_kernel import announce_waiter
 
 
 def main(context: ChildContext) -> None:

@@ -7,8 +7,8 @@ from collections import Counter
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.mutation_quotas import quota_of
-from kbroker.control.topic_change import grow_topic
+from kbroker.control.changes.mutation_quotas import quota_of
+from kbroker.control.changes.topic_change import grow_topic
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_partitions import (

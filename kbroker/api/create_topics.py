@@ -12,10 +12,10 @@ from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.config.describe import describe_topic
 from kbroker.control.broker import Broker
-from kbroker.control.mutation_quotas import quota_of
-from kbroker.control.topic_change import create_topics, new_topic_id
-from kbroker.control.topic_name import CLUSTER_METADATA
-from kbroker.control.topic_plan import NewTopic, TopicPlan
+from kbroker.control.changes.mutation_quotas import quota_of
+from kbroker.control.changes.topic_change import create_topics, new_topic_id
+from kbroker.control.metadata.topic_name import CLUSTER_METADATA
+from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_topics import (

@@ -10,8 +10,8 @@ from kbroker.api.later import by_topic
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.metadata.topic_name import CLUSTER_METADATA, INTERNAL
 from kbroker.control.replication.low_watermark import deleted_everywhere
-from kbroker.control.topic_name import CLUSTER_METADATA, INTERNAL
 from kbroker.ipc.messages import DeleteRecords
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError

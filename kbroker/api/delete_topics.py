@@ -8,9 +8,9 @@ from collections import Counter
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.catalogue import Topic
-from kbroker.control.mutation_quotas import quota_of
-from kbroker.control.topic_change import delete_topics
+from kbroker.control.changes.mutation_quotas import quota_of
+from kbroker.control.changes.topic_change import delete_topics
+from kbroker.control.metadata.catalogue import Topic
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.delete_topics import (

@@ -10,7 +10,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.api.standing import standing
 from kbroker.config.setting import ConfigError
-from kbroker.control.config_resource import BROKER_LOGGER, NAMES
+from kbroker.control.metadata.config_resource import BROKER_LOGGER, NAMES
 from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -10,8 +10,8 @@ import os
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Replica
-from kbroker.control.log_dir_moves import FutureReplica, LogDirMoves
+from kbroker.control.changes.log_dir_moves import FutureReplica, LogDirMoves
+from kbroker.control.metadata.catalogue import Replica
 from kbroker.ipc import layout
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError

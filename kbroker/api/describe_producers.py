@@ -8,7 +8,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
-from kbroker.control.topic_name import validate
+from kbroker.control.metadata.topic_name import validate
 from kbroker.ipc import layout
 from kbroker.ipc.messages import DescribeProducers
 from kbroker.protocol.api_keys import ApiKey

@@ -6,7 +6,7 @@ the topic catalogue, which stands where Kafka has the metadata log.
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.topic_name import CLUSTER_METADATA
+from kbroker.control.metadata.topic_name import CLUSTER_METADATA
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_quorum import (

@@ -3,9 +3,9 @@
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
-from kbroker.control.catalogue import Topic
 from kbroker.control.groups.service import GroupService, each
 from kbroker.control.groups.share_group.state import ShareGroup
+from kbroker.control.metadata.catalogue import Topic
 from kbroker.control.share.service import ShareService
 from kbroker.control.share.state_shard import ShareKey
 from kbroker.protocol.api_keys import ApiKey

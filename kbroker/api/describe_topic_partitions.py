@@ -12,8 +12,8 @@ from kbroker.api.row import Api
 from kbroker.api.standing import standing, standing_by_topic
 from kbroker.api.topic_parts import TopicParts
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition, Topic
-from kbroker.control.topic_name import INTERNAL, is_valid
+from kbroker.control.metadata.catalogue import Partition, Topic
+from kbroker.control.metadata.topic_name import INTERNAL, is_valid
 from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -9,7 +9,7 @@ from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.api.standing import standing
 from kbroker.control.broker import Broker
-from kbroker.control.scram_change import HASHES
+from kbroker.control.changes.scram_change import HASHES
 from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -1,7 +1,7 @@
 """Which of the newer group protocols are on: by the features in force and group.coordinator.rebalance.protocols."""
 
 from kbroker.control.broker import Broker
-from kbroker.control.features import FEATURES
+from kbroker.control.metadata.features import FEATURES
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 _FEATURE_OF = {"consumer": "group.version", "share": "share.version", "streams": "streams.version"}

@@ -10,9 +10,9 @@ from kbroker.api.alter_each import alter_each, refuse_each
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.config.alter import Alteration
-from kbroker.control import loggers
-from kbroker.control.config_change import alter
-from kbroker.control.config_resource import BROKER_LOGGER, NAMES
+from kbroker.control.changes import loggers
+from kbroker.control.changes.config_change import alter
+from kbroker.control.metadata.config_resource import BROKER_LOGGER, NAMES
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.incremental_alter_configs import (

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.schema import Struct
 

@@ -7,7 +7,14 @@ from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.api.standing import standing
 from kbroker.control.broker import Broker
-from kbroker.control.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, NAMES, TOPIC
+from kbroker.control.metadata.config_resource import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    GROUP,
+    NAMES,
+    TOPIC,
+)
 from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -18,8 +18,8 @@ from kbroker.api.later import by_topic
 from kbroker.api.partition_check import check_leader_epoch, online
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc import layout
 from kbroker.log.reader import LogReader
 from kbroker.log.timestamps import TimestampOffset, locate_timestamp, max_timestamp

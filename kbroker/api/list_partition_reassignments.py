@@ -2,7 +2,7 @@
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.control.catalogue import Partition
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.list_partition_reassignments import (

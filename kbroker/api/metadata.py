@@ -19,10 +19,10 @@ from kbroker.api.row import Api
 from kbroker.api.standing import standing, standing_by_topic
 from kbroker.api.topic_parts import TopicParts
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition, Topic
-from kbroker.control.internal_topic import wish_for
-from kbroker.control.topic_change import create_topics
-from kbroker.control.topic_name import INTERNAL, is_valid
+from kbroker.control.changes.internal_topic import wish_for
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.catalogue import Partition, Topic
+from kbroker.control.metadata.topic_name import INTERNAL, is_valid
 from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError

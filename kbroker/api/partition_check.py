@@ -1,7 +1,7 @@
 """What must hold before a partition's log is asked: it exists, is open, and the client knows its leader."""
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError
 

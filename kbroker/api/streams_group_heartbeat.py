@@ -11,12 +11,12 @@ from kbroker.api.group_caller import caller
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.control.broker import Broker
+from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.groups.service import GroupService
 from kbroker.control.groups.streams_group.configured_topology import Status
 from kbroker.control.groups.streams_group.heartbeat import HeartbeatResult
 from kbroker.control.groups.streams_group.topology import InternalTopic
-from kbroker.control.topic_change import create_topics
-from kbroker.control.topic_plan import NewTopic
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.streams_group_heartbeat import (

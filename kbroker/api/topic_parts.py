@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from kbroker.api.error_counts import error_codes
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Topic
+from kbroker.control.metadata.catalogue import Topic
 from kbroker.protocol.schema import Struct
 
 Part = TypeVar("Part", bound=Struct)

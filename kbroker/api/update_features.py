@@ -7,9 +7,9 @@ from collections import Counter
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import SERVED, Api
-from kbroker.control.config_change import share_min_isr
-from kbroker.control.eligible_leaders import FEATURE as ELIGIBLE_LEADERS
-from kbroker.control.features import SAFE_DOWNGRADE, UPGRADE, check_update, finalized
+from kbroker.control.changes.config_change import share_min_isr
+from kbroker.control.metadata.eligible_leaders import FEATURE as ELIGIBLE_LEADERS
+from kbroker.control.metadata.features import SAFE_DOWNGRADE, UPGRADE, check_update, finalized
 from kbroker.control.store.store import Change
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kbroker.cli.segment_dump import Item, problem, view_of
-from kbroker.io import producer_snapshot
-from kbroker.io.index import OFFSET, TIME
+from kbroker.io.files import producer_snapshot
+from kbroker.io.files.index import OFFSET, TIME
 from kbroker.log.aborted_transactions import parse_entries
 from kbroker.log.errors import CorruptLog
 from kbroker.log.files import LOG, base_offset_of

@@ -14,15 +14,15 @@ from kbroker.config.listeners import Endpoint
 from kbroker.config.sites import Site, port_key, sites_of
 from kbroker.config.topic import TopicConfig
 from kbroker.control import crash_point
-from kbroker.control.catalogue import Catalogue, Partition, Replica, Topic
-from kbroker.control.config_resource import BROKER, TOPIC
 from kbroker.control.coordinator.machine import Coordinator, Transactions
-from kbroker.control.links import Links, bounded
-from kbroker.control.log_reading import LogReading
-from kbroker.control.placement import least_loaded, workers_of_sites
-from kbroker.control.producer_ids import ProducerIds
+from kbroker.control.links.links import Links, bounded
+from kbroker.control.links.log_reading import LogReading
+from kbroker.control.metadata.catalogue import Catalogue, Partition, Replica, Topic
+from kbroker.control.metadata.config_resource import BROKER, TOPIC
+from kbroker.control.metadata.placement import least_loaded, workers_of_sites
+from kbroker.control.metadata.producer_ids import ProducerIds
+from kbroker.control.metadata.slots import Slots as PartitionSlots
 from kbroker.control.replication.roles import role_of
-from kbroker.control.slots import Slots as PartitionSlots
 from kbroker.control.store.choice import copy_dirs
 from kbroker.control.store.copies import StoreCopies
 from kbroker.control.store.store import ConfigKey, Deletion, ScramKey, Store, Stored

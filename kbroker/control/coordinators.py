@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups import shard
 from kbroker.control.groups.service import GroupService
+from kbroker.control.links.appender import Appender
 from kbroker.control.share import state_shard as share_state
 from kbroker.control.share.service import ShareService
 from kbroker.control.transactions.service import TransactionService

@@ -12,17 +12,17 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
-from kbroker.control import adoption, kafka_metadata
 from kbroker.control.broker import Broker, absolute
-from kbroker.control.catalogue import Partition, Replica, Topic
-from kbroker.control.config_resource import TOPIC
-from kbroker.control.eligible_leaders import are_on, one_min_isr
-from kbroker.control.internal_topic import wish_for
-from kbroker.control.kafka_metadata import KafkaMetadata
-from kbroker.control.log_dir_moves import LogDirMoves
-from kbroker.control.placement import place
+from kbroker.control.changes.internal_topic import wish_for
+from kbroker.control.changes.log_dir_moves import LogDirMoves
+from kbroker.control.changes.retirement import put_aside, retire_all
+from kbroker.control.metadata import adoption, kafka_metadata
+from kbroker.control.metadata.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.config_resource import TOPIC
+from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
+from kbroker.control.metadata.kafka_metadata import KafkaMetadata
+from kbroker.control.metadata.placement import place
 from kbroker.control.replication.election import choose_leaders
-from kbroker.control.retirement import put_aside, retire_all
 from kbroker.control.store.choice import open_newest
 from kbroker.control.store.store import Change, Deletion, Store, Stored
 from kbroker.ipc import layout

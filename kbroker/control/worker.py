@@ -18,20 +18,20 @@ import uvloop
 from kbroker.config.listeners import Endpoint
 from kbroker.config.sites import port_key, sites_of
 from kbroker.control import crash_point, state
-from kbroker.control.appender import Appender
 from kbroker.control.broker import OPENS_AT_ONCE, Broker
-from kbroker.control.catalogue import Partition, Replica, Topic
+from kbroker.control.changes.log_dir_moves import LogDirMoves
+from kbroker.control.changes.topic_change import close_deleted
 from kbroker.control.cleaner_calls import pass_on
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.endpoint import advertised_endpoint
 from kbroker.control.groups.summary import summaries
-from kbroker.control.links import bounded
-from kbroker.control.log_dir_moves import LogDirMoves
+from kbroker.control.links.appender import Appender
+from kbroker.control.links.links import bounded
+from kbroker.control.metadata.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.endpoint import advertised_endpoint
 from kbroker.control.replication.reassignment import finish_all
 from kbroker.control.replication.service import Replication
 from kbroker.control.request_time import RequestTime
-from kbroker.control.topic_change import close_deleted
 from kbroker.control.transactions.verification import verify
 from kbroker.ipc import layout
 from kbroker.ipc.background import Background

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kbroker.config.topic import TopicConfig
-from kbroker.io.log_dir import LogDir
+from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.files.log_dir import LogDir
+from kbroker.io.files.segment import Segment, largest_timestamp
 from kbroker.io.logs import Logs
-from kbroker.io.partition import Partition
-from kbroker.io.producer_table import ProducerTable
-from kbroker.io.segment import Segment, largest_timestamp
-from kbroker.io.segment_scan import first_timestamp
+from kbroker.io.partition.partition import Partition
+from kbroker.io.recovery.segment_scan import first_timestamp
 from kbroker.ipc import layout
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.messages import (

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from pathlib import Path
 
-from kbroker.io.drain import ReadAhead
+from kbroker.io.append.drain import ReadAhead
 
 PIECE_BYTES = 1 << 20
 FIRST_WINDOW_BYTES = 4 << 20

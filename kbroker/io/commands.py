@@ -4,12 +4,12 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.durability import Durability
 from kbroker.io.housekeeping import Housekeeping
+from kbroker.io.log_dirs.moves import Moves
 from kbroker.io.logs import Logs
-from kbroker.io.moves import Moves
-from kbroker.io.producer_table import ProducerTable
 from kbroker.io.replication.replicas import Replicas
 from kbroker.ipc.messages import (
     BeginCleaning,

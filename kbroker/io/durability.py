@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from kbroker.io import append_row as ar
-from kbroker.io import drain_layout as dl
-from kbroker.io.drain import Drain, HeldAppend
+from kbroker.io.append import append_row as ar
+from kbroker.io.append import drain_layout as dl
+from kbroker.io.append.drain import Drain, HeldAppend
 from kbroker.io.group_commit import Commit, GroupCommit
 from kbroker.io.logs import Logs
 from kbroker.ipc import layout

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbroker.io.flush_job import FlushJob
-from kbroker.io.sync_kernel import END, serve_syncs
+from kbroker.io.append.sync_kernel import END, serve_syncs
+from kbroker.io.partition.flush_job import FlushJob
 
 THREADS = 8
 WHOLE_THREADS = 4

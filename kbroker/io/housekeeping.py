@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.io import append_row as ar
+from kbroker.io.append import append_row as ar
+from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
-from kbroker.io.producer_table import ProducerTable
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.metrics.slots import Slots, bind
 

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io import append_row as ar
-from kbroker.io import closed_logs
-from kbroker.io.closed_logs import ClosedLog
-from kbroker.io.deletions import Deletions
-from kbroker.io.drain import Drain
-from kbroker.io.loaded_log import TrustedEnd
-from kbroker.io.log_dir import LogDir
-from kbroker.io.offset_checkpoints import OffsetCheckpoints
+from kbroker.io.append import append_row as ar
+from kbroker.io.append.drain import Drain
+from kbroker.io.files.log_dir import LogDir
+from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
+from kbroker.io.log_dirs.reservations import Reservations
 from kbroker.io.openings import Opening, Openings
-from kbroker.io.partition import Partition
-from kbroker.io.reservations import Reservations
+from kbroker.io.partition.deletions import Deletions
+from kbroker.io.partition.partition import Partition
+from kbroker.io.recovery import closed_logs
+from kbroker.io.recovery.closed_logs import ClosedLog
+from kbroker.io.recovery.loaded_log import TrustedEnd
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms

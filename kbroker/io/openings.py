@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbroker.io import closed_logs
-from kbroker.io.checkpoint import TopicPartition
-from kbroker.io.closed_logs import ClosedLog
-from kbroker.io.loaded_log import LoadedLog, TrustedEnd
-from kbroker.io.log_dir import finish_future
-from kbroker.io.offset_checkpoints import OffsetCheckpoints
-from kbroker.io.partition import Partition
-from kbroker.io.recovery_progress import RecoveryProgress
+from kbroker.io.files.checkpoint import TopicPartition
+from kbroker.io.files.log_dir import finish_future
+from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
+from kbroker.io.partition.partition import Partition
+from kbroker.io.recovery import closed_logs
+from kbroker.io.recovery.closed_logs import ClosedLog
+from kbroker.io.recovery.loaded_log import LoadedLog, TrustedEnd
+from kbroker.io.recovery.progress import RecoveryProgress
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.messages import OpenPartition

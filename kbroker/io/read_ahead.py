@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kbroker.io.append.drain import ReadAhead
 from kbroker.io.cold_stream import PIECE_BYTES, ColdStream, grown
-from kbroker.io.drain import ReadAhead
 from kbroker.ipc.scheduling import ask_for_slice
 
 log = logging.getLogger(__name__)

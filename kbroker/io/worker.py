@@ -13,20 +13,20 @@ import time
 from collections.abc import Callable
 
 from kbroker.config.sites import sites_of
-from kbroker.io import drain_layout as dl
+from kbroker.io.append import drain_layout as dl
+from kbroker.io.append.drain import Drain, Marker
+from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands
-from kbroker.io.drain import Drain, Marker
 from kbroker.io.durability import Durability
-from kbroker.io.file_handles import FileHandles, process_limit
 from kbroker.io.housekeeping import Housekeeping
+from kbroker.io.log_dirs.file_handles import FileHandles, process_limit
+from kbroker.io.log_dirs.moves import Moves
 from kbroker.io.logs import Logs
-from kbroker.io.moves import Moves
-from kbroker.io.producer_table import ProducerTable
+from kbroker.io.partition.transactions import finish_transaction
 from kbroker.io.read_ahead import ReadAheadPool
 from kbroker.io.replication.replicas import Replicas
 from kbroker.io.replication.throttle import Throttle
-from kbroker.io.transactions import finish_transaction
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.crash_point import crash_point, is_armed

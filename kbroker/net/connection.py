@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kbroker.config.listeners import Endpoint
 from kbroker.ipc.fds import Accepted
-from kbroker.net.login import Login
+from kbroker.net.security.login import Login
 
 GATHER = 64  # buffers of one writev
 

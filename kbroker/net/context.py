@@ -16,10 +16,10 @@ from kbroker.ipc.shared import Shared
 from kbroker.kernels.codec_libraries import CodecLibraries
 from kbroker.kernels.lz4 import SLACK_BYTES
 from kbroker.metrics.slots import Slots
-from kbroker.net import fetch_layout as fl
-from kbroker.net import layout as nl
-from kbroker.net.compressed_kernel import PLAIN_BYTES
-from kbroker.net.partial_record_kernel import PARTIAL_WORDS
+from kbroker.net.produce.compressed_kernel import PLAIN_BYTES
+from kbroker.net.produce.partial_record_kernel import PARTIAL_WORDS
+from kbroker.net.rows import fetch_layout as fl
+from kbroker.net.rows import layout as nl
 
 Words = NDArray[np.int64]
 

@@ -12,12 +12,12 @@ from functools import partial
 from kbroker.ipc.messages import ClientRequest, Reply
 from kbroker.log.open_files import OpenFile
 from kbroker.net.connection import Connection, State
-from kbroker.net.control_link import ControlLink
-from kbroker.net.fetches import Fetches
-from kbroker.net.logins import Logins
+from kbroker.net.fetch.fetches import Fetches
+from kbroker.net.fetch.waiting_fetches import WaitingFetches
+from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.process import NetworkProcess
 from kbroker.net.request_counts import PURGATORY_SECONDS
-from kbroker.net.waiting_fetches import WaitingFetches
+from kbroker.net.security.logins import Logins
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import RequestHeader, parse_request
 from kbroker.protocol.schema import ProtocolError

@@ -17,24 +17,24 @@ from kbroker.ipc import layout as sm
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.fds import RESTARTED, Accepted, receive_connection, send_closed
 from kbroker.ipc.shared import Shared
-from kbroker.net import layout as nl
-from kbroker.net.chunk_kernel import release_chunk
-from kbroker.net.complaints import Complaints, bad_size
 from kbroker.net.connection import Connection, FilePart, Part, State
 from kbroker.net.context import Context
-from kbroker.net.hand_on import HandOn
-from kbroker.net.login import Login
-from kbroker.net.produce_answers import ProduceAnswers
-from kbroker.net.produce_checks import ProduceChecks
+from kbroker.net.fetch.senders import Senders
+from kbroker.net.forward.forwarding import HandOn
+from kbroker.net.produce.answers import ProduceAnswers
+from kbroker.net.produce.checks import ProduceChecks
+from kbroker.net.produce.queue_kernel import pop_answered
+from kbroker.net.produce.transaction_checks import TransactionChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, SENDERS, arm_row, close_row, pump, register, resume
-from kbroker.net.queue_kernel import pop_answered
 from kbroker.net.quotas import Quotas
+from kbroker.net.rate_limited_log import Complaints, bad_size
 from kbroker.net.request_counts import RequestCounts
-from kbroker.net.senders import Senders
+from kbroker.net.rows import layout as nl
+from kbroker.net.rows.chunk_kernel import release_chunk
+from kbroker.net.security.login import Login
+from kbroker.net.security.tls_listeners import TlsListeners
 from kbroker.net.server import Server
-from kbroker.net.tls_listeners import TlsListeners
 from kbroker.net.topics import Topics
-from kbroker.net.transaction_checks import TransactionChecks
 from kbroker.protocol.schema import ProtocolError
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,15 @@ from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import clock_gettime, epoll_ctl, epoll_wait
 from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64
 from kbroker.kernels.rows import get, put
-from kbroker.net.connection_kernel import (
+from kbroker.net.fetch.send_kernel import forget_box, go_on_sending, take_back
+from kbroker.net.produce.queue_kernel import answer_dirty, take_completions
+from kbroker.net.receive_kernel import (
+    drop_region,
+    forget_requests,
+    handle_region,
+    receive,
+)
+from kbroker.net.rows.connection_kernel import (
     EPOLL_DATA,
     EPOLL_STRIDE,
     arm,
@@ -16,9 +24,8 @@ from kbroker.net.connection_kernel import (
     mark_stalled,
     tell,
 )
-from kbroker.net.count_kernel import end_runs
-from kbroker.net.fetch_send_kernel import forget_box, go_on_sending, take_back
-from kbroker.net.layout import (
+from kbroker.net.rows.count_kernel import end_runs
+from kbroker.net.rows.layout import (
     CN_CALL,
     CN_CHUNK,
     CN_FLAGS,
@@ -59,13 +66,6 @@ from kbroker.net.layout import (
     WK_LINE,
     WK_PUSHED,
     WORKER_WORDS,
-)
-from kbroker.net.queue_kernel import answer_dirty, take_completions
-from kbroker.net.receive_kernel import (
-    drop_region,
-    forget_requests,
-    handle_region,
-    receive,
 )
 
 ROUNDS = 4  # of one call, before Python gets its turn

@@ -23,9 +23,9 @@ from kbroker.config.client_quotas import (
 )
 from kbroker.ipc.sensors import Sensor, Sensors, sensor_of
 from kbroker.metrics.slots import bind
-from kbroker.net import layout as nl
 from kbroker.net.connection import Connection, FilePart, Part, State
 from kbroker.net.context import Context
+from kbroker.net.rows import layout as nl
 from kbroker.net.throttled_answer import throttle_time_ms, with_throttle_time
 from kbroker.protocol.api_keys import ApiKey
 

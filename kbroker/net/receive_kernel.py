@@ -10,15 +10,17 @@ from kbroker.kernels.libc import EAGAIN, EINTR, MSG_DONTWAIT, errno, recv
 from kbroker.kernels.memory import copy, load_i16_be, load_i32_be
 from kbroker.kernels.rows import get, next_free, put
 from kbroker.kernels.wire import skip_request_header
-from kbroker.net.admit_kernel import admit, rings_have
-from kbroker.net.check_kernel import CORRUPT_MESSAGE
-from kbroker.net.chunk_kernel import ensure_room, hold, release, reserve
-from kbroker.net.connection_kernel import arm, connection_row, events_left, mark_stalled, tell
-from kbroker.net.count_kernel import PRODUCE, count_queued, parse_begins, parse_ends
-from kbroker.net.fetch_kernel import serve
-from kbroker.net.fetch_layout import SERVED, WAITING
-from kbroker.net.hand_on_kernel import ANSWERED, HANDED, hand_on
-from kbroker.net.layout import (
+from kbroker.net.fetch.fetch_kernel import serve
+from kbroker.net.forward.forward_kernel import ANSWERED, HANDED, hand_on
+from kbroker.net.produce.admit_kernel import admit, rings_have
+from kbroker.net.produce.check_kernel import CORRUPT_MESSAGE
+from kbroker.net.produce.queue_kernel import request_done
+from kbroker.net.produce.scan_kernel import FLEXIBLE, MALFORMED, scan
+from kbroker.net.rows.chunk_kernel import ensure_room, hold, release, reserve
+from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, tell
+from kbroker.net.rows.count_kernel import PRODUCE, count_queued, parse_begins, parse_ends
+from kbroker.net.rows.fetch_layout import SERVED, WAITING
+from kbroker.net.rows.layout import (
     CN_ARMED,
     CN_BYTES_IN,
     CN_CHUNK,
@@ -89,8 +91,6 @@ from kbroker.net.layout import (
     RQ_TOPICS,
     RQ_VERSION,
 )
-from kbroker.net.produce_scan_kernel import FLEXIBLE, MALFORMED, scan
-from kbroker.net.queue_kernel import request_done
 
 MIN_ROOM = 16384  # of the current chunk, to receive into it
 UNKNOWN_SIZE_ROOM = 4096  # reserved for a frame whose size has not arrived

@@ -7,11 +7,11 @@ from kbroker.ipc import layout as sm
 from kbroker.metrics import layout as slot
 from kbroker.metrics.labels import VALUES
 from kbroker.metrics.slots import bind
-from kbroker.net import layout as nl
-from kbroker.net import outbox_layout as ol
 from kbroker.net.connection import Connection, FilePart, Part
 from kbroker.net.context import CHUNK_BYTES, Context
-from kbroker.net.count_kernel import count_answer
+from kbroker.net.rows import layout as nl
+from kbroker.net.rows import outbox_layout as ol
+from kbroker.net.rows.count_kernel import count_answer
 
 FETCH = 1
 CONNECTIONS = bind("kbroker_connections")  # + number of the listener

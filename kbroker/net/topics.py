@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.kernels.crc32c import crc32c
-from kbroker.net import layout as nl
 from kbroker.net.context import Context
-from kbroker.net.fetch_layout import CX_TOPICS_VERSION
+from kbroker.net.rows import layout as nl
+from kbroker.net.rows.fetch_layout import CX_TOPICS_VERSION
 
 Words = NDArray[np.int64]
 DELETED = -1

@@ -8,10 +8,10 @@ import time
 import numpy as np
 
 from kbroker.ipc.ring import ring_length
-from kbroker.net import layout as nl
-from kbroker.net.lost_kernel import settle_lost
 from kbroker.net.process import NetworkProcess
+from kbroker.net.produce.lost_kernel import settle_lost
 from kbroker.net.pump_kernel import pump
+from kbroker.net.rows import layout as nl
 
 STALLED_NS = 5_000_000_000
 

@@ -10,12 +10,12 @@ import uvloop
 from kbroker.ipc import layout as sm
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.messages import Hello, Image
-from kbroker.net import residency
-from kbroker.net.acceptor_settings import AcceptorSettings
-from kbroker.net.control_link import ControlLink
+from kbroker.net.accept.ip_rates import IpRates
+from kbroker.net.accept.settings import AcceptorSettings
 from kbroker.net.dispatch import Dispatch, LocalHandler, Versions
-from kbroker.net.fetches import Fetches
-from kbroker.net.ip_rates import IpRates
+from kbroker.net.fetch import residency
+from kbroker.net.fetch.fetches import Fetches
+from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.process import NetworkProcess
 from kbroker.net.upkeep import Upkeep
 

@@ -6,9 +6,9 @@ Runs in: acceptor. Owner: the supervisor. The locks live as long as any process 
 import logging
 from collections.abc import Sequence
 
-from kbroker.io import meta_properties
-from kbroker.io.log_dir import LogDir, LogDirInUse
-from kbroker.io.meta_properties import MetaPropertiesError
+from kbroker.io.files import meta_properties
+from kbroker.io.files.log_dir import LogDir, LogDirInUse
+from kbroker.io.files.meta_properties import MetaPropertiesError
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
-from kbroker.control.config_resource import BROKER
+from kbroker.control.metadata.config_resource import BROKER
 from kbroker.control.store.store import FILE_NAME, Standing, standing_of
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from kbroker.ipc.child import ChildContext
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots, bind
-from kbroker.net.acceptor import Acceptor
+from kbroker.net.accept.acceptor import Acceptor
 from kbroker.supervisor import http_listener
 from kbroker.supervisor.child import Child, monotonic_ms
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable

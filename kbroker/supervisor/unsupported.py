@@ -9,8 +9,8 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.jaas import PLAIN_MODULE, plain_users
 from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
-from kbroker.net.sasl_exchange import PLAIN, SUPPORTED
-from kbroker.net.tls_context import TlsError, context_of
+from kbroker.net.security.sasl_exchange import PLAIN, SUPPORTED
+from kbroker.net.security.tls_context import TlsError, context_of
 
 
 def unsupported(config: BrokerConfig) -> list[str]:

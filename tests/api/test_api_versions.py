@@ -8,7 +8,7 @@ import pytest
 from kbroker.api.api_versions import LocalAnswers
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.registry import APIS
-from kbroker.control.features import FEATURES, check_update, finalized, offered
+from kbroker.control.metadata.features import FEATURES, check_update, finalized, offered
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact, encode
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kbroker.control.topic_change import create_topics
-from kbroker.control.topic_plan import NewTopic
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages import alter_configs as ac
@@ -130,7 +130,7 @@ def test_a_read_only_setting_is_refused(made: World) -> None:
 
 
 def test_levels_of_loggers_are_changed_and_shown(made: World) -> None:
-    name = "kbroker.control.topic_change"
+    name = "kbroker.control.changes.topic_change"
     logger = logging.getLogger(name)
     try:
         assert alter(made, LOGGER, "1", (name, SET, "DEBUG")) == 0

@@ -10,10 +10,10 @@ import pytest
 
 from kbroker.config.alter import Alteration
 from kbroker.config.listeners import Endpoint, SecurityProtocol
-from kbroker.control.config_change import alter
-from kbroker.control.config_resource import BROKER
-from kbroker.control.topic_change import create_topics
-from kbroker.control.topic_plan import NewTopic
+from kbroker.control.changes.config_change import alter
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.config_resource import BROKER
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc import layout
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode

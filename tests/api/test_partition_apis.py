@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kbroker.control.topic_change import create_topics
-from kbroker.control.topic_plan import NewTopic
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc import layout
 from kbroker.ipc import messages as m
 from kbroker.protocol.api_keys import ApiKey

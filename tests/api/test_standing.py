@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from kbroker.control.topic_change import create_topics
-from kbroker.control.topic_plan import NewTopic
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages import alter_client_quotas as quotas

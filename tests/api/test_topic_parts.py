@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kbroker.api.topic_parts import MOST_PARTITIONS, MOST_PARTS, TopicParts
-from kbroker.control.topic_change import create_topics
-from kbroker.control.topic_plan import NewTopic
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc import layout
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode

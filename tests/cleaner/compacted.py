@@ -10,11 +10,11 @@ from kbroker.cleaner.cleaned_segment import CleanedSegment
 from kbroker.cleaner.log_cleaner import Cleaned, LogCleaner
 from kbroker.cleaner.offset_map import OffsetMap
 from kbroker.cleaner.throttle import Throttle
-from kbroker.io import append_row as ar
-from kbroker.io import partition as partition_module
-from kbroker.io import segment_swap
+from kbroker.io.append import append_row as ar
 from kbroker.io.cleaning import Cleaning
-from kbroker.io.partition import Partition
+from kbroker.io.partition import partition as partition_module
+from kbroker.io.partition import segment_swap
+from kbroker.io.partition.partition import Partition
 from kbroker.ipc import layout
 from kbroker.ipc.messages import BeginCleaning, CleanableLog, CleanableLogs, EndCleaning
 from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
@@ -30,7 +30,7 @@ from kbroker.protocol.records import (
     build_control_batch,
     read_records,
 )
-from tests.io.plain_append import NOW, Log, topic_config
+from tests.io.append.plain_append import NOW, Log, topic_config
 
 Pair = tuple[bytes | None, bytes | None]
 DAY = 86_400_000

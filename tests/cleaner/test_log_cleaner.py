@@ -13,7 +13,7 @@ from kbroker.protocol import batch_layout as b
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import read_records
 from tests.cleaner.compacted import DAY, Compacted
-from tests.io.plain_append import NOW
+from tests.io.append.plain_append import NOW
 
 
 def filled(case: Compacted, rounds: int = 20, keys: int = 7, codec: Codec = Codec.NONE) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kbroker.io import producer_snapshot
-from kbroker.io.producer_entry import BatchMetadata, ProducerEntry
+from kbroker.io.files import producer_snapshot
+from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import ControlType, build_batch, build_control_batch
 from tests.cli.conftest import Shell, Target, offered

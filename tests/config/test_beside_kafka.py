@@ -22,7 +22,7 @@ from kbroker.config.describe import (
     describe_topic,
 )
 from kbroker.config.java_hash import map_order, string_hash
-from kbroker.control.eligible_leaders import one_min_isr
+from kbroker.control.metadata.eligible_leaders import one_min_isr
 from tests.config.differences import OTHER_DEFAULT
 from tests.config.kafka_admin import TOPIC_NAME, ConfigAdmin
 from tests.peer.apache_kafka import ApacheKafka

@@ -11,7 +11,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint, SecurityProtocol
 from kbroker.control import state
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc import layout
 from kbroker.ipc import messages as m
 from kbroker.ipc.background import Background

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.control.changes.topic_change import create_topics, delete_topics
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.choice import open_newest
 from kbroker.control.store.store import FILE_NAME, StoreError
-from kbroker.control.topic_change import create_topics, delete_topics
-from kbroker.control.topic_plan import NewTopic
 from kbroker.ipc import layout
 from kbroker.log import files
 from tests.control.fakes import CLUSTER_ID, World, world
@@ -114,8 +114,8 @@ def test_the_store_is_found_in_whichever_directory_has_it(tmp_path: Path) -> Non
 
 def test_dynamic_broker_settings_are_in_force_again_after_a_restart(tmp_path: Path) -> None:
     from kbroker.config.alter import Alteration
-    from kbroker.control.config_change import alter
-    from kbroker.control.config_resource import BROKER
+    from kbroker.control.changes.config_change import alter
+    from kbroker.control.metadata.config_resource import BROKER
 
     with world(tmp_path) as made:
         asyncio.run(alter(made.broker, BROKER, "", [Alteration("log.retention.ms", 0, "777")], False))

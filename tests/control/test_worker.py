@@ -11,9 +11,9 @@ from typing import Any
 from kbroker.config.broker import BrokerConfig
 from kbroker.control import state
 from kbroker.control.broker import Broker
+from kbroker.control.changes.topic_change import create_topics, grow_topic
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.topic_change import create_topics, grow_topic
-from kbroker.control.topic_plan import NewTopic
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.worker import Control
 from kbroker.ipc import layout
 from kbroker.ipc import messages as m

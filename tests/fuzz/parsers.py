@@ -8,12 +8,12 @@ import numpy as np
 
 from kbroker.ipc.ring import ring_take
 from kbroker.kernels.jit import kernel
-from kbroker.net import fetch_layout as fl
-from kbroker.net import layout as nl
 from kbroker.net.context import Context
-from kbroker.net.fetch_request_kernel import plan_request
+from kbroker.net.fetch.request_kernel import plan_request
+from kbroker.net.fetch.session_table import SessionTable
 from kbroker.net.receive_kernel import _produce
-from kbroker.net.session_table import SessionTable
+from kbroker.net.rows import fetch_layout as fl
+from kbroker.net.rows import layout as nl
 from kbroker.net.topics import Topics
 from tests.net.doubles import NetNode
 

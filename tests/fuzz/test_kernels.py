@@ -32,7 +32,7 @@ REQUESTS_A_ROUND = 40
 
 def parser_rounds() -> Round:
     """A round: requests between unreadable pages, as they are and damaged, given to the parsers alone."""
-    from kbroker.net.fetch_layout import READY
+    from kbroker.net.rows.fetch_layout import READY
     from tests.fuzz.parsers import CLOSE, SMALLEST_FRAME, Parsers
 
     parsers = Parsers(TOPICS)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from kbroker.io.loaded_log import LoadRequest
-from kbroker.io.recovery import load
+from kbroker.io.recovery.loaded_log import LoadRequest
+from kbroker.io.recovery.recovery import load
 from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
 from kbroker.log.epochs import read_epochs
 from kbroker.log.errors import CorruptLog, UnsupportedFormat

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from kbroker.config.topic import TopicConfig
-from kbroker.io import append_row as ar
-from kbroker.io.partition import Partition
-from tests.io.plain_append import Log, topic_config
+from kbroker.io.append import append_row as ar
+from kbroker.io.partition.partition import Partition
+from tests.io.append.plain_append import Log, topic_config
 from tests.log.batch_bytes import batch
 
 

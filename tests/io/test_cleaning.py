@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io import checkpoint
 from kbroker.io.cleaning import Cleaning, cleanable_range
+from kbroker.io.files import checkpoint
 from kbroker.ipc import layout
 from kbroker.ipc.messages import BeginCleaning, CleanableLogs
 from kbroker.log import files
 from kbroker.protocol.errors import KafkaError
 from tests.cleaner.compacted import DAY, Compacted
-from tests.io.plain_append import NOW, topic_config
+from tests.io.append.plain_append import NOW, topic_config
 
 
 def with_segments(case: Compacted, count: int) -> list[int]:

@@ -10,14 +10,14 @@ from typing import ClassVar
 
 import pytest
 
-from kbroker.io import drain_layout as dl
-from kbroker.io.drain import HeldAppend
+from kbroker.io.append import drain_layout as dl
+from kbroker.io.append.drain import HeldAppend
 from kbroker.io.durability import Durability
-from kbroker.io.flush_job import FlushJob
 from kbroker.io.group_commit import RECORD
+from kbroker.io.partition.flush_job import FlushJob
 from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode
-from tests.io.drain_case import DrainCase, batch
+from tests.io.append.drain_case import DrainCase, batch
 
 TIMED_OUT = 7
 NOT_LEADER = 6

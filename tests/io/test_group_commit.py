@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.flush_job import FlushJob
 from kbroker.io.group_commit import RECORD, Commit, Committed, GroupCommit
+from kbroker.io.partition.flush_job import FlushJob
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from typing import Any
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
-from kbroker.io import append_row as ar
-from kbroker.io.deletions import Deletions
+from kbroker.io.append import append_row as ar
 from kbroker.io.housekeeping import ROLLED_MS, SLICE, Housekeeping
-from kbroker.io.partition import Partition
+from kbroker.io.partition.deletions import Deletions
+from kbroker.io.partition.partition import Partition
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.metrics.slots import private
+from tests.io.append.plain_append import topic_config
 from tests.io.node import Node
-from tests.io.plain_append import topic_config
 
 INITIAL_DELAY_MS = 30_000  # log.initial.task.delay.ms
 EXPIRATION_CHECK_MS = 600_000  # producer.id.expiration.check.interval.ms

@@ -13,11 +13,11 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.kernels.wire import read_uvarint, read_varint
-from kbroker.net import layout as nl
-from kbroker.net.chunk_kernel import release_chunk, reserve_bytes
 from kbroker.net.context import CHUNK_BYTES, Context
-from kbroker.net.record_kernel import WALK_BROKEN, WALK_FINE, WALK_REFUSED, walk_records
-from kbroker.net.topic_kernel import topic_by_id, topic_by_name
+from kbroker.net.produce.record_kernel import WALK_BROKEN, WALK_FINE, WALK_REFUSED, walk_records
+from kbroker.net.rows import layout as nl
+from kbroker.net.rows.chunk_kernel import release_chunk, reserve_bytes
+from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
 from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.records import build_batch, read_batches, read_records

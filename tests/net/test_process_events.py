@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from kbroker.ipc import fds
-from kbroker.net import layout as nl
 from kbroker.net.process import NetworkProcess
+from kbroker.net.rows import layout as nl
 
 
 def test_a_failed_event_costs_its_connection_and_not_the_rest_of_the_turn() -> None:

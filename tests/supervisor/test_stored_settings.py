@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.control.config_resource import BROKER
+from kbroker.control.metadata.config_resource import BROKER
 from kbroker.control.store.store import FILE_NAME, Change, Store
 from kbroker.supervisor.stored_settings import with_stored_settings
 

@@ -53,7 +53,7 @@ LIMITS: tuple[Knob[None], ...] = (
         _files,
         "A log that is appended to has three, a connection one; kbroker raises its soft limit to the hard one, and "
         "quiet logs give theirs back.",
-        "kbroker/io/file_handles.py; make bench, scenario many_partitions (6,040 with 10,000 partitions)",
+        "kbroker/io/log_dirs/file_handles.py; make bench, scenario many_partitions (6,040 with 10,000 partitions)",
     ),
     sysctl("fs.file-max", _host_files, "Open files of the whole host.", FS),
     sysctl("fs.nr_open", _ceiling, "The highest limit a process may be given.", FS),

@@ -108,7 +108,7 @@ PROCESSOR: tuple[Knob[None], ...] = (
         lambda situation, _: _word(situation.host.features.cachestat),
         unless("works", _CACHESTAT),
         "Tells whether all of a fetch is in the page cache, before it is sent.",
-        TRIED + "; kbroker/net/residency.py",
+        TRIED + "; kbroker/net/fetch/residency.py",
     ),
     Knob(
         "preadv2 RWF_NOWAIT",

@@ -4,11 +4,11 @@ import asyncio
 import logging
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.coordinator.key_hash import positive_hash
 from kbroker.control.coordinator.machine import Machine
 from kbroker.control.coordinator.replay import load_partition
-from kbroker.control.internal_topic import ensure
+from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError
 

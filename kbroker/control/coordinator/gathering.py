@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from kbroker.control.appender import Appender, Done, told
-from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.machine import Record
+from kbroker.control.links.appender import Appender, Done, told
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.machine import Machine, TransactionalMachine
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc import layout
 from kbroker.log.reader import LogReader
 from kbroker.log.walk import walk

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.append_error import coordinator_error
 from kbroker.control.coordinator.coordinator_topic import CoordinatorTopic
 from kbroker.control.coordinator.gathering import Gathering
@@ -26,6 +24,8 @@ from kbroker.control.coordinator.machine import (
     TransactionalMachine,
 )
 from kbroker.control.coordinator.timers import WheelTimers
+from kbroker.control.links.appender import Appender
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
 

@@ -11,7 +11,7 @@ from kbroker.control.groups.classic_member import ClassicMember
 from kbroker.control.groups.group import Group
 from kbroker.control.groups.offset_expiration import delete_offsets_of_group
 from kbroker.control.groups.table import GroupTable
-from kbroker.control.topic_name import CONSUMER_OFFSETS
+from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.delete_groups import DeletableGroupResult
 from kbroker.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember

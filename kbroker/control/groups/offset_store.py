@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Set
 
+from kbroker.control.groups.commit_lane.offset_rows import OffsetRows
 from kbroker.control.groups.offset_record import (
     KEY_TYPE,
     CommittedOffset,
@@ -9,7 +10,6 @@ from kbroker.control.groups.offset_record import (
     decode_offset_key,
     encode_offset_key,
 )
-from kbroker.control.groups.offset_rows import OffsetRows
 from kbroker.protocol.schema import ProtocolError
 
 Offsets = dict[str, dict[int, CommittedOffset]]

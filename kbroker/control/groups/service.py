@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from kbroker.config.group import within_bounds
-from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Catalogue, Topic
-from kbroker.control.config_resource import GROUP
 from kbroker.control.coordinator.machine import Operation
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.groups.commit_lane import CommitLane
+from kbroker.control.groups.commit_lane.lane import CommitLane
 from kbroker.control.groups.settings import GroupSettings
 from kbroker.control.groups.shard import GroupShard
+from kbroker.control.links.appender import Appender
+from kbroker.control.metadata.catalogue import Catalogue, Topic
+from kbroker.control.metadata.config_resource import GROUP
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.list_groups import ListedGroup

@@ -6,7 +6,7 @@ Source: Kafka's PartitionChangeBuilder.electLeader.
 from collections.abc import Callable
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition, Replica
+from kbroker.control.metadata.catalogue import Partition, Replica
 
 
 def electable(partition: Partition, there: Callable[[Replica], bool], unclean: bool) -> Replica | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.control.catalogue import Partition, Replica
+from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.ipc import layout
 
 Pairs = list[tuple[Partition, Replica]]

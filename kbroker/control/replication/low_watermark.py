@@ -8,8 +8,8 @@ import asyncio
 import time
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.machine import Deferred
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.replication.service import Replication
 from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError

@@ -8,12 +8,12 @@ import logging
 from collections.abc import Sequence
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition, Replica, Topic
-from kbroker.control.placement import place_assigned
+from kbroker.control.changes.topic_change import close_deleted, sites_open
+from kbroker.control.metadata.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.placement import place_assigned
+from kbroker.control.metadata.topic_plan import check_replicas
 from kbroker.control.replication.service import Replication
 from kbroker.control.store.store import Change, Deletion
-from kbroker.control.topic_change import close_deleted, sites_open
-from kbroker.control.topic_plan import check_replicas
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 OPEN_S = 2.0

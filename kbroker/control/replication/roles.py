@@ -1,6 +1,6 @@
 """What each replica of a partition is to do, as its IO worker is told. Pure."""
 
-from kbroker.control.catalogue import Partition, Replica
+from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.ipc.messages import Follow, Lead
 
 

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition, Replica
-from kbroker.control.links import bounded
+from kbroker.control.links.links import bounded
+from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.control.replication.election import electable
 from kbroker.control.replication.lag import Lag
 from kbroker.control.replication.roles import role_of

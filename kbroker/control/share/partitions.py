@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.share.reading import limit_of, log_start_of, offset_at
 from kbroker.control.share.share_partition import Limits, SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard

@@ -4,8 +4,8 @@ import logging
 from functools import partial
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.share.reading import limit_of, log_start_of
 from kbroker.control.share.state_shard import ShareStateShard
 from kbroker.ipc.messages import DeleteRecords

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Partition
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc import layout
 from kbroker.log.aborted_transactions import aborted_transactions
 from kbroker.log.reader import LogReader

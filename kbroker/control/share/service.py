@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kbroker.control.broker import Broker
-from kbroker.control.catalogue import Topic
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
+from kbroker.control.metadata.catalogue import Topic
 from kbroker.control.share.acquiring import Wish
 from kbroker.control.share.partitions import SharePartitions
 from kbroker.control.share.pruning import StatePruning

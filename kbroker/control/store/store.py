@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kbroker.config.client_quotas import Entity
-from kbroker.control.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.store.digest import DamagedStore, RowDigest
 from kbroker.control.store.schema import MIGRATIONS
 from kbroker.ipc.messages import ScramCredential

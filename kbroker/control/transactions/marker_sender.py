@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from kbroker.control.appender import Appender, Done, told
 from kbroker.control.broker import Broker
+from kbroker.control.links.appender import Appender, Done, told
 from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
 from kbroker.control.transactions.offset_commits import OffsetCommitsUnderWay
 from kbroker.control.transactions.ports import MarkerOrder

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kbroker.control.appender import Appender
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred, Operation
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.features import FEATURES
 from kbroker.control.groups.service import GroupService
+from kbroker.control.links.appender import Appender
+from kbroker.control.metadata.features import FEATURES
 from kbroker.control.transactions.marker_sender import MarkerSender, MarkerWriter
 from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
 from kbroker.control.transactions.offset_commits import OffsetCommitsUnderWay

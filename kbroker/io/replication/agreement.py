@@ -3,7 +3,7 @@
 Source: Kafka's AbstractFetcherThread.getOffsetTruncationState.
 """
 
-from kbroker.io.leader_epochs import LeaderEpochs
+from kbroker.io.files.leader_epochs import LeaderEpochs
 
 
 def agreed_end(

@@ -6,12 +6,12 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io import append_row as ar
-from kbroker.io import drain_layout as dl
-from kbroker.io.drain import Drain, HeldAppend, Marker, marker_of
-from kbroker.io.partition import Partition
+from kbroker.io.append import append_row as ar
+from kbroker.io.append import drain_layout as dl
+from kbroker.io.append.drain import Drain, HeldAppend, Marker, marker_of
+from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.transactions import finish_transaction
 from kbroker.io.replication import copy_kernel as ck
-from kbroker.io.transactions import finish_transaction
 from kbroker.ipc import layout
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.protocol import batch_layout

@@ -7,11 +7,11 @@ Rules: Kafka's UnifiedLog.appendAsFollower; what a leader checks (idempotence, s
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io import append_row as ar
-from kbroker.io import drain_layout as ds
-from kbroker.io.append_kernel import must_roll, remember
-from kbroker.io.reserve_kernel import reserve_ahead
-from kbroker.io.write_kernel import index_batches, write_batches
+from kbroker.io.append import append_row as ar
+from kbroker.io.append import drain_layout as ds
+from kbroker.io.append.append_kernel import must_roll, remember
+from kbroker.io.append.reserve_kernel import reserve_ahead
+from kbroker.io.append.write_kernel import index_batches, write_batches
 from kbroker.ipc import layout as sm
 from kbroker.kernels import producers as pr
 from kbroker.kernels.crc32c import crc32c_at

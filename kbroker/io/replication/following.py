@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io import append_row as ar
-from kbroker.io.drain import Drain
+from kbroker.io.append import append_row as ar
+from kbroker.io.append.drain import Drain
 from kbroker.io.durability import Durability
-from kbroker.io.leader_epochs import LeaderEpochs
+from kbroker.io.files.leader_epochs import LeaderEpochs
 from kbroker.io.logs import Logs
-from kbroker.io.partition import Partition
+from kbroker.io.partition.partition import Partition
 from kbroker.io.replication.agreement import agreed_end
 from kbroker.io.replication.copier import Copier, CopyFailed, DamagedBatch
 from kbroker.io.replication.copy_kernel import any_behind

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io import append_row as ar
-from kbroker.io.drain import Drain
+from kbroker.io.append import append_row as ar
+from kbroker.io.append.drain import Drain
 from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
 from kbroker.io.replication.copy_kernel import least_end

@@ -1,6 +1,6 @@
 """What an IO worker does for partitions with replicas: one face for its loop, over leading and following."""
 
-from kbroker.io.drain import Drain
+from kbroker.io.append.drain import Drain
 from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
 from kbroker.io.replication.following import Following

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from kbroker.control.appender import Done
-from kbroker.control.catalogue import Partition
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.links.appender import Done
+from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World, world
 

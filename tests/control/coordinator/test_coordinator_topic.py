@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.topic_change import delete_topics
 from kbroker.ipc import layout
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.coordinator.runtime_scene import TOPIC, Log, Machine, puts, run

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from kbroker.api.registry import dispatch
-from kbroker.control.catalogue import Partition
+from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.service import GroupService
 from kbroker.control.groups.shard import TOPIC
-from kbroker.control.topic_change import create_topics
-from kbroker.control.topic_plan import NewTopic
+from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc.block import Peer, answers, client_request, pack_peer, requests
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.coordinator_records.group_metadata import (

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kbroker.control.config_resource import GROUP as GROUP_CONFIG
+from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.groups.rebalance import heartbeat_timer
-from kbroker.control.topic_change import create_topics
-from kbroker.control.topic_plan import NewTopic
+from kbroker.control.metadata.config_resource import GROUP as GROUP_CONFIG
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from kbroker.control.config_resource import GROUP as GROUP_RESOURCE
+from kbroker.control.metadata.config_resource import GROUP as GROUP_RESOURCE
 from tests.control.fakes import world
 from tests.control.groups.commit_scene import GROUP, Scene
 

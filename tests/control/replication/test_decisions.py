@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.catalogue import Partition
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.control.replication.lag import Lag
 from kbroker.control.replication.service import Replication
-from kbroker.control.topic_change import create_topics
-from kbroker.control.topic_plan import NewTopic, TopicPlan
 from kbroker.ipc import layout
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.protocol.errors import ErrorCode, KafkaError

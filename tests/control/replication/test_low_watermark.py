@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kbroker.control.catalogue import Partition
+from kbroker.control.changes.topic_change import create_topics, delete_topics
+from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.replication.service import Replication
-from kbroker.control.topic_change import create_topics, delete_topics
-from kbroker.control.topic_plan import NewTopic
 from kbroker.ipc import layout
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode

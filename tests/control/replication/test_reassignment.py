@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.control.changes.topic_change import create_topics, delete_topics
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.replication.reassignment import finish, reassign
 from kbroker.control.replication.service import Replication
-from kbroker.control.topic_change import create_topics, delete_topics
-from kbroker.control.topic_plan import NewTopic
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World
 

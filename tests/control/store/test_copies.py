@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.config_resource import TOPIC
+from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.store import copies as store_copies
 from kbroker.control.store.choice import REFUSED, copy_dirs, open_newest
 from kbroker.control.store.copies import StoreCopies

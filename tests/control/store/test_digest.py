@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.catalogue import Partition, Topic
+from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.control.store.store import Change, Deletion, Store, StoreError
 
 

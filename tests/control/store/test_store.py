@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.control.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.store.store import VERSION, Change, Store, StoreError
 from kbroker.ipc.messages import ScramCredential
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.control.appender import Done
+from kbroker.control.links.appender import Done
 from kbroker.control.transactions import marker_sender
 from kbroker.control.transactions.marker_sender import MarkerSender
 from kbroker.control.transactions.metadata import TopicPartition

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from kbroker.control.appender import Done
-from kbroker.control.catalogue import Partition
+from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.service import GroupService
-from kbroker.control.topic_change import create_topics, delete_topics
-from kbroker.control.topic_plan import NewTopic
+from kbroker.control.links.appender import Done
+from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.transactions import marker_sender
 from kbroker.control.transactions.metadata import TV_2
 from kbroker.control.transactions.service import TransactionService

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.io.leader_epochs import LeaderEpochs
+from kbroker.io.files.leader_epochs import LeaderEpochs
 from kbroker.io.replication.agreement import agreed_end
 
 

@@ -1,0 +1,148 @@
+"""Changing dynamic configs: checked, stored, told to whoever works by them, then visible and answered."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from kbroker.config.alter import (
+    Alteration,
+    AlterError,
+    alter_broker,
+    alter_client_metrics,
+    alter_group,
+    alter_topic,
+    replacing,
+)
+from kbroker.control.broker import Broker
+from kbroker.control.links.links import bounded
+from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
+from kbroker.control.metadata.topic_name import validate
+from kbroker.control.store.store import Change, ConfigKey
+from kbroker.ipc.messages import ConfigurePartition, Settings
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+SITE_SETTINGS = ".replication.throttled.rate"
+
+
+async def alter(
+    broker: Broker, kind: int, name: str, alterations: Sequence[Alteration], validate_only: bool
+) -> None:
+    """Apply operations to the configs of one resource. Raises KafkaError."""
+    async with broker.changing:
+        await _alter(broker, kind, name, alterations, validate_only)
+
+
+async def replace(
+    broker: Broker, kind: int, name: str, pairs: Iterable[tuple[str, str | None]], validate_only: bool
+) -> None:
+    """Set the configs of one resource to these and no others (legacy AlterConfigs). Raises KafkaError."""
+    async with broker.changing:
+        alterations = replacing(broker.override(kind, name), pairs)
+        await _alter(broker, kind, name, alterations, validate_only)
+
+
+async def _alter(
+    broker: Broker, kind: int, name: str, alterations: Sequence[Alteration], validate_only: bool
+) -> None:
+    try:
+        changed = _changed(broker, kind, name, alterations)
+    except AlterError as error:
+        raise KafkaError(ErrorCode(error.code), error.message) from None
+    before = broker.override(kind, name)
+    difference: dict[str, str | None] = {
+        key: value for key, value in changed.items() if before.get(key) != value
+    }
+    difference |= dict.fromkeys(key for key in before if key not in changed)
+    if validate_only or not difference:
+        return
+    await _apply(broker, {(kind, name): difference})
+
+
+async def share_min_isr(broker: Broker) -> None:
+    """Eligible leader replicas are on now. The caller holds `broker.changing`."""
+    if changes := one_min_isr(broker.overrides, broker.config.static):
+        await _apply(broker, changes)
+
+
+async def _apply(broker: Broker, differences: dict[ConfigKey, dict[str, str | None]]) -> None:
+    await broker.in_store(lambda store: store.apply(Change(configs=differences)))
+    for (kind, name), difference in differences.items():
+        merged = {**broker.override(kind, name), **difference}
+        if left := {key: value for key, value in merged.items() if value is not None}:
+            broker.overrides[kind, name] = left
+        else:
+            broker.overrides.pop((kind, name), None)
+    broker.settings_changed()
+    if any(kind == BROKER for kind, _ in differences):
+        await _broker_changed(broker)
+    await _topics_changed(broker, [name for kind, name in differences if kind == TOPIC])
+    for kind, name in differences:
+        for listener in broker.config_listeners:
+            listener(kind, name)
+
+
+def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alteration]) -> dict[str, str]:
+    """The resource's configs after the operations. Raises AlterError or KafkaError."""
+    if kind == TOPIC:
+        changed = alter_topic(broker.override(kind, name), alterations, broker.config)
+        if broker.catalogue.get(name) is None:
+            validate(name)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        return changed
+    if kind == BROKER:
+        if name in [str(site.node_id) for site in broker.sites[1:]]:
+            return _changed_site(broker, name, alterations)
+        return alter_broker(name, alterations, broker.config, are_on(broker.features))
+    if kind == GROUP:
+        return alter_group(name, broker.override(kind, name), alterations, broker.config)
+    if kind == CLIENT_METRICS:
+        return alter_client_metrics(name, broker.override(kind, name), alterations)
+    assert kind != BROKER_LOGGER, "levels of loggers are not stored"
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def _changed_site(broker: Broker, name: str, alterations: Sequence[Alteration]) -> dict[str, str]:
+    """Of the node of a further site: the sites are one broker, so only what is counted by node can be its own."""
+    config = broker.config.with_dynamic(
+        cluster=broker.override(BROKER, ""), own=broker.override(BROKER, name)
+    )
+    changed = alter_broker(str(broker.node_id), alterations, config)
+    if common := sorted(key for key in changed if not key.endswith(SITE_SETTINGS)):
+        why = f"Node {name} is a replica site of broker {broker.node_id}: set {', '.join(common)} there"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+    return changed
+
+
+async def _broker_changed(broker: Broker) -> None:
+    """Dynamic broker settings are other ones: for control itself, all other processes, and topics that inherit them."""
+    before = {name: broker.topic_config(name) for name in broker.catalogue.topics}
+    config = broker.config.with_dynamic(
+        cluster=broker.override(BROKER, ""), own=broker.override(BROKER, str(broker.node_id))
+    )
+    broker.settings_changed(config)
+    broker.publish_throttles()
+    settings = Settings(broker.dynamic_settings())
+    workers = range(broker.shared.sizes.workers)
+    await bounded(64, [partial(broker.links.call_worker, worker, settings) for worker in workers])
+    await _topics_changed(broker, [name for name, old in before.items() if broker.topic_config(name) != old])
+    await broker.links.announce(broker.next_image())
+
+
+async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:
+    """Effective configs of topics are other ones: for appends (the slots) and for the logs (IO workers)."""
+    calls = []
+    changed = list(names)
+    broker.settings_changed(topics=changed)
+    for name in changed:
+        topic = broker.catalogue.topics[name]
+        config = broker.topic_config(name)
+        for replica, replicated in [(r, p.replicated) for p in topic.partitions for r in p.replicas]:
+            broker.slots.configure(replica.slot, config, topic.internal, replicated)
+            call = ConfigurePartition(replica.slot, config)
+            calls.append(partial(broker.links.call_worker, replica.worker, call))
+    for result in await bounded(64, calls):
+        if isinstance(result, KafkaError):
+            log.warning("a partition did not take its new config: %s", result)

@@ -1,0 +1,70 @@
+"""The topics of coordinators: made when first needed, with the settings Kafka gives them (AutoTopicCreationManager)."""
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.control.broker import Broker
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.catalogue import Topic
+from kbroker.control.metadata.topic_name import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+
+def wish_for(name: str, config: BrokerConfig) -> NewTopic:
+    """What an automatically created topic looks like: an internal one by its own settings, others by default."""
+    if name == CONSUMER_OFFSETS:
+        return NewTopic(
+            name,
+            config.get_int("offsets.topic.num.partitions"),
+            config.get_int("offsets.topic.replication.factor"),
+            configs={
+                "cleanup.policy": "compact",
+                "segment.bytes": str(config.get_int("offsets.topic.segment.bytes")),
+                "compression.type": "producer",
+            },
+        )
+    if name == TRANSACTION_STATE:
+        return NewTopic(
+            name,
+            config.get_int("transaction.state.log.num.partitions"),
+            config.get_int("transaction.state.log.replication.factor"),
+            configs={
+                "unclean.leader.election.enable": "false",
+                "compression.type": "uncompressed",
+                "cleanup.policy": "compact",
+                "min.insync.replicas": _min_isr(config, "transaction.state.log"),
+                "segment.bytes": str(config.get_int("transaction.state.log.segment.bytes")),
+            },
+        )
+    if name == SHARE_GROUP_STATE:
+        return NewTopic(
+            name,
+            config.get_int("share.coordinator.state.topic.num.partitions"),
+            config.get_int("share.coordinator.state.topic.replication.factor"),
+            configs={
+                "compression.type": "producer",
+                "cleanup.policy": "delete",
+                "retention.ms": "-1",
+                "min.insync.replicas": _min_isr(config, "share.coordinator.state.topic"),
+                "segment.bytes": str(config.get_int("share.coordinator.state.topic.segment.bytes")),
+            },
+        )
+    return NewTopic(name)
+
+
+def _min_isr(config: BrokerConfig, prefix: str) -> str:
+    """Never more than the replicas that one host has, when their number is clamped as well."""
+    wanted = config.get_int(f"{prefix}.min.isr")
+    return str(min(wanted, 1) if config.get_bool("kbroker.clamp.replication.factor") else wanted)
+
+
+async def ensure(broker: Broker, name: str) -> Topic:
+    """The internal topic; created if there is none. Raises KafkaError when it can not be."""
+    if (topic := broker.catalogue.get(name)) is not None:
+        return topic
+    result = (await create_topics(broker, [wish_for(name, broker.config)]))[name]
+    if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+        raise result
+    topic = broker.catalogue.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return topic

@@ -1,0 +1,246 @@
+"""Moves of partitions between log dirs (KIP-113), as control leads them.
+
+An IO worker copies the log to a ``-future`` folder while it goes on. When little is left: the worker holds appends off
+and completes the copy; the new log dir is stored, which decides; the network processes are told; the worker goes on
+there. What dies in between is found at the next start, of control as of the broker: the stored log dir is the truth,
+and a ``-future`` folder elsewhere is a move that goes on. Of a partition with several replicas each one moves for
+itself, within its site; the others and the in-sync set go on.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from kbroker.control import crash_point
+from kbroker.control.broker import Broker
+from kbroker.control.changes.retirement import retire_all
+from kbroker.control.metadata.catalogue import Partition, Replica
+from kbroker.control.replication.service import Replication
+from kbroker.control.store.store import Change, Deletion
+from kbroker.ipc import layout
+from kbroker.ipc.link import AsyncLink, LinkClosed
+from kbroker.ipc.move_messages import (
+    BeginMove,
+    CancelMove,
+    FinishMove,
+    MoveCaughtUp,
+    MoveFailed,
+    MoveProgress,
+    MovesUnderWay,
+    SwitchMove,
+)
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FutureReplica:
+    """A copy that is being made. lag: records that it lacks."""
+
+    replica: Replica
+    log_dir: str
+    bytes: int
+    lag: int
+
+
+class LogDirMoves:
+    """Runs in: control. Kept by the Broker. At most one move a replica."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._targets: dict[tuple[int, int], str] = {}  # by slot and generation
+        self._greetings: Counter[int] = Counter()  # by worker
+        self._storing: dict[int, asyncio.Event] = {}  # by slot
+
+    @classmethod
+    def of(cls, broker: Broker) -> "LogDirMoves":
+        """The broker's."""
+        found = broker.attachments.get(cls)
+        if found is None:
+            found = broker.attachments[cls] = cls(broker)
+        assert isinstance(found, cls)
+        return found
+
+    async def alter(self, name: str, index: int, log_dir: str, site: int) -> None:
+        """Begin to move a site's replica of a partition; to where it is: end a move. Raises KafkaError."""
+        async with self._broker.changing:  # no replica switches meanwhile
+            await self._alter(name, index, log_dir, site)
+
+    async def _alter(self, name: str, index: int, log_dir: str, site: int) -> None:
+        broker = self._broker
+        if log_dir not in broker.sites[site].log_dirs:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{log_dir} is none of this node's log.dirs")
+        if broker.dir_errors.of(log_dir):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log_dir} is offline")
+        replica = self._replica_of(name, index, site)
+        key = _key(replica)
+        if broker.slots.state(replica.slot) == layout.STATE_OFFLINE:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{replica.folder} is offline")
+        if log_dir == replica.log_dir:
+            if self._targets.pop(key, None) is not None:
+                await broker.links.call_worker(replica.worker, CancelMove(replica.slot))
+            return
+        if self._targets.get(key) == log_dir:
+            return
+        if any(broker.dir_errors.of(one) for one in broker.sites[site].log_dirs):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no log is moved while a log dir is offline")
+        self._targets[key] = log_dir
+        try:
+            await broker.links.call_worker(replica.worker, _begin(replica, log_dir))
+        except BaseException:
+            self._targets.pop(key, None)
+            raise
+
+    def _replica_of(self, name: str, index: int, site: int) -> Replica:
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, REPLICA_NOT_AVAILABLE."""
+        broker = self._broker
+        partition = broker.catalogue.partition(name, index)
+        if partition is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        here = (one for one in partition.replicas if broker.site_of(one.log_dir) is broker.sites[site])
+        replica = next(here, None)
+        if replica is None:
+            raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, "the partition has no replica on this node")
+        return replica
+
+    def greeted(self, worker: int) -> None:
+        """A worker has said hello: its predecessor, whatever it has replied, holds no log any more."""
+        self._greetings[worker] += 1
+
+    async def decided(self, replica: Replica) -> None:
+        """Until it is known in which log dir a worker that starts finds the replica."""
+        while (storing := self._storing.get(replica.slot)) is not None:
+            await storing.wait()
+
+    async def begin_again(self, worker: int, link: AsyncLink) -> None:
+        """A worker has opened its logs: what its predecessor was copying, or the last run of the broker."""
+        for replica in list(self._broker.catalogue.replicas()):
+            target = self._targets.get(_key(replica))
+            if replica.worker == worker and target is not None and target != replica.log_dir:
+                try:
+                    await link.call(_begin(replica, target))
+                except LinkClosed:
+                    return
+                except KafkaError as error:
+                    log.error("%s is not moved to %s: %s", replica.folder, target, error)
+                    self._targets.pop(_key(replica), None)
+
+    def remember(self, replica: Replica, log_dir: str) -> None:
+        """A ``-future`` folder was found at start."""
+        self._targets[_key(replica)] = log_dir
+
+    def forget(self, replicas: Iterable[Replica]) -> dict[str, set[str]]:
+        """Logs are no more, and so are their moves: from which log dir to which ones."""
+        found: dict[str, set[str]] = {}
+        for replica in replicas:
+            if (target := self._targets.pop(_key(replica), None)) is not None:
+                found.setdefault(replica.log_dir, set()).add(target)
+        return found
+
+    def failed(self, told: MoveFailed) -> None:
+        """A worker gives up."""
+        key = told.slot, told.generation
+        if self._targets.get(key) == told.log_dir:
+            del self._targets[key]
+
+    async def caught_up(self, told: MoveCaughtUp) -> None:
+        """A worker's copy lacks little: switch."""
+        found = self._find(told.slot, told.generation)
+        switching = self._broker.switching
+        if found is None or told.slot in switching:
+            return
+        key = told.slot, told.generation
+        switching.add(told.slot)
+        try:
+            async with self._broker.changing:
+                if self._targets.get(key) == told.log_dir:  # or else it was ended or replaced just now
+                    await self._switch(*found, told.log_dir)
+        except KafkaError as error:
+            log.error("%s is not moved to %s: %s", found[1].folder, told.log_dir, error)
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._targets.pop(key, None)
+        finally:
+            switching.discard(told.slot)
+
+    async def _switch(self, partition: Partition, replica: Replica, log_dir: str) -> None:
+        broker = self._broker
+        topic = broker.catalogue.get(partition.topic)
+        if topic is None or self._find(*_key(replica)) is None:
+            return
+        greeting, link = self._greetings[replica.worker], broker.links.worker(replica.worker)
+        try:
+            if link is None or not await link.call(SwitchMove(replica.slot, replica.generation)):
+                return
+        except LinkClosed:
+            return
+        crash_point.reach("switched")
+        old = replace(replica)
+        try:
+            store = partial(self._store, replica, log_dir, greeting)
+            if not await Replication.of(broker).move_log(partition, replica, log_dir, store):
+                return
+        except KafkaError:
+            await broker.links.call_worker(replica.worker, CancelMove(replica.slot))
+            raise
+        self._targets.pop(_key(replica), None)
+        broker.catalogue.put(topic)
+        await broker.links.announce(broker.next_image((topic.image(),)))
+        await broker.links.call_worker(replica.worker, FinishMove(replica.slot, log_dir))
+        await broker.logs.forget([old.folder])
+        # usually the worker has put it out of the way, unless it died just now
+        await asyncio.to_thread(retire_all, [Deletion(topic.topic_id, old)])
+        log.info("%s was moved from %s", replica.folder, old.log_dir)
+
+    async def _store(self, replica: Replica, log_dir: str, greeting: int, change: Change) -> bool:
+        """Decide that a replica lies in another log dir; False, and it stays, when the worker that holds it is gone.
+
+        Its successor may have opened the log by now and append where it was. One that comes while this is being stored
+        waits for the end of it."""
+        if self._greetings[replica.worker] != greeting:
+            return False
+        storing = self._storing[replica.slot] = asyncio.Event()
+        try:
+            await self._broker.in_store(lambda store: store.apply(change))
+            replica.log_dir = log_dir
+        finally:
+            del self._storing[replica.slot]
+            storing.set()
+        return True
+
+    def _find(self, slot: int, generation: int) -> tuple[Partition, Replica] | None:
+        for partition in self._broker.catalogue.partitions():
+            for replica in partition.replicas:
+                if _key(replica) == (slot, generation):
+                    return partition, replica
+        return None
+
+    async def future_replicas(self) -> list[FutureReplica]:
+        """Copies under way."""
+        broker = self._broker
+        if not self._targets:
+            return []
+        mine = [one for one in broker.catalogue.replicas() if _key(one) in self._targets]
+        progress: dict[int, MoveProgress] = {}
+        for worker in {replica.worker for replica in mine}:
+            told: tuple[MoveProgress, ...] = await broker.links.call_worker(worker, MovesUnderWay())
+            progress |= {one.slot: one for one in told}
+        found = []
+        for replica in mine:
+            end = broker.slots.word(replica.slot, layout.SLOT_LOG_END)
+            one = progress.get(replica.slot, MoveProgress(replica.slot, 0, 0))
+            target = self._targets.get(_key(replica))
+            if target is not None:
+                found.append(FutureReplica(replica, target, one.bytes, max(0, end - one.next_offset)))
+        return found
+
+
+def _begin(replica: Replica, log_dir: str) -> BeginMove:
+    return BeginMove(replica.slot, replica.generation, log_dir)
+
+
+def _key(replica: Replica) -> tuple[int, int]:
+    return replica.slot, replica.generation

@@ -1,0 +1,66 @@
+"""Folders of deleted partitions that nobody has open: renamed as IO workers do it, so that they are removed later.
+
+Usually there is nothing to do, because the IO worker has renamed the folder when it closed the log. A worker or a
+control process that died in between leaves it behind, and a folder with a topic id would be adopted at the next start.
+"""
+
+import logging
+import os
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from kbroker.control.metadata import adoption
+from kbroker.control.store.store import Deletion
+from kbroker.log import files
+
+log = logging.getLogger(__name__)
+
+
+NOWHERE: Mapping[str, Collection[str]] = MappingProxyType({})
+
+
+def retire_all(
+    deletions: Iterable[Deletion], targets: Mapping[str, Collection[str]] = NOWHERE
+) -> list[Deletion]:
+    """Put the folders out of the way; those for which this is done, or there was nothing to do. Blocks.
+
+    targets: by log dir, those to which logs in it may have been on their way; what was copied goes, too."""
+    done = [one for one in deletions if _retire(one)]
+    gone = {
+        (one.topic_id, one.partition.index, target)
+        for one in done
+        for target in targets.get(one.partition.log_dir, ())
+    }
+    for copy in adoption.futures({target for _, _, target in gone}):
+        if (copy.topic_id, copy.index, copy.log_dir) in gone:
+            put_aside(copy, files.DELETE_FOLDER)
+    return done
+
+
+def put_aside(copy: adoption.FutureCopy, suffix: str) -> None:
+    """Rename the copy of a log that is no more: DELETE_FOLDER has it removed, STRAY_FOLDER is for people to look at."""
+    try:
+        name = files.dated_folder_name(copy.topic, copy.index, uuid.uuid4().hex, suffix)
+        os.rename(copy.folder, Path(copy.log_dir, name))  # noqa: PTH104 as short as it gets
+    except OSError as error:
+        log.error("%s could not be put out of the way: %s", copy.folder, error)
+
+
+def _retire(one: Deletion) -> bool:
+    partition = one.partition
+    folder = Path(partition.folder)
+    try:
+        if not folder.is_dir() or adoption.topic_id_of(str(folder)) != one.topic_id:
+            return Path(
+                partition.log_dir
+            ).is_dir()  # or else the directory is offline and the folder may come back
+        unique = uuid.uuid4().hex
+        name = files.dated_folder_name(partition.topic, partition.index, unique, files.DELETE_FOLDER)
+        os.rename(folder, Path(partition.log_dir, name))  # noqa: PTH104 as short as it gets
+    except OSError as error:
+        log.error("%s could not be put out of the way: %s", folder, error)
+        return False
+    log.info("%s: an interrupted deletion is finished", folder)
+    return True

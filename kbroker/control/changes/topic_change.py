@@ -1,0 +1,277 @@
+"""Creating, deleting and growing topics: stored, then opened by the IO workers, then known to every network process.
+
+Only then is the change visible and answered, so no client sees two truths. One change at a time; a change names
+as many topics as its request.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from kbroker.control.broker import Broker
+from kbroker.control.changes.log_dir_moves import LogDirMoves
+from kbroker.control.changes.retirement import retire_all
+from kbroker.control.links.links import bounded
+from kbroker.control.metadata.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.config_resource import TOPIC
+from kbroker.control.metadata.placement import place_assigned, place_replicas
+from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan, plan_growth, plan_topic
+from kbroker.control.store.store import Change, Deletion
+from kbroker.ipc.link import AsyncLink
+from kbroker.ipc.messages import ClosePartition
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+
+def _uncounted(_: int) -> None:
+    """Partitions that no quota counts."""
+
+
+async def create_topics(
+    broker: Broker,
+    wishes: Sequence[NewTopic],
+    validate_only: bool = False,
+    count: Callable[[int], None] = _uncounted,
+) -> dict[str, TopicPlan | KafkaError]:
+    """Create topics; each one's plan, or why it was refused. With validate_only nothing is made.
+
+    count: told of each topic's partitions before they are made; it may refuse with a KafkaError (quotas)."""
+    async with broker.changing:
+        results: dict[str, TopicPlan | KafkaError] = {}
+        for wish in wishes:
+            try:
+                plan = plan_topic(wish, broker.catalogue, broker.config, sites_open(broker))
+                count(plan.num_partitions)
+                results[wish.name] = plan
+            except KafkaError as error:
+                results[wish.name] = error
+        plans = [plan for plan in results.values() if isinstance(plan, TopicPlan)]
+        if plans and not validate_only:
+            results.update(await _create(broker, plans))
+        return results
+
+
+async def _create(broker: Broker, plans: list[TopicPlan]) -> dict[str, KafkaError]:
+    """Make planned topics; errors by name."""
+    errors: dict[str, KafkaError] = {}
+    topics: list[Topic] = []
+    change = Change()
+    for plan in plans:
+        topic = Topic(plan.name, new_topic_id())
+        try:
+            others = [r for t in topics for p in t.partitions for r in p.replicas]
+            add_partitions(
+                broker, topic, plan.num_partitions, plan.replication_factor, plan.assignments, others
+            )
+        except KafkaError as refused:
+            errors[plan.name] = refused
+            continue
+        topics.append(topic)
+        change.new_topics.append(topic)
+        if plan.configs:
+            change.configs[TOPIC, plan.name] = dict(plan.configs)
+    if not topics:
+        return errors
+    try:
+        await broker.in_store(lambda store: store.apply(change))
+    except BaseException:
+        for topic in topics:
+            broker.unassign(r for p in topic.partitions for r in p.replicas)
+        raise
+    for plan in plans:
+        if plan.configs:
+            broker.overrides[TOPIC, plan.name] = dict(plan.configs)
+    broker.settings_changed(topics=[plan.name for plan in plans])
+    for topic in topics:
+        broker.opening[topic.name] = (topic, topic.partitions)
+    for topic in topics:
+        if (error := await broker.open_partitions(topic, topic.partitions, new=True)) is not None:
+            errors[topic.name] = error
+    made = [topic for topic in topics if topic.name not in errors]
+    await _publish(broker, made)
+    failed = [topic for topic in topics if topic.name in errors]
+    if failed:
+        await _undo(broker, failed)
+    return errors
+
+
+async def _publish(broker: Broker, topics: list[Topic]) -> None:
+    """Tell the network processes, then show the topics to clients."""
+    broker.announcing.update({topic.name: topic for topic in topics})
+    for topic in topics:
+        broker.opening.pop(topic.name, None)
+    await broker.links.announce(broker.next_image(tuple(topic.image() for topic in topics)))
+    for topic in topics:
+        del broker.announcing[topic.name]
+        broker.catalogue.put(topic)
+        for listener in broker.partition_listeners:
+            listener(topic)
+
+
+async def _undo(broker: Broker, topics: list[Topic]) -> None:
+    """Topics whose logs could not be opened: nobody has seen them."""
+    for topic in topics:
+        broker.opening.pop(topic.name, None)
+        broker.overrides.pop((TOPIC, topic.name), None)
+    await _store_deletion(broker, topics)
+    await close_deleted(broker, _deletions(topics))
+
+
+def new_topic_id() -> bytes:
+    """A random id that neither Kafka nor its text form reserves: not zero or one, no leading '-' (Uuid.randomUuid)."""
+    while True:
+        made = uuid.uuid4().bytes
+        if made[0] >> 2 != 62:  # base64url digit 62 is '-'
+            return made
+
+
+def sites_open(broker: Broker) -> dict[int, list[str]]:
+    """By node id: the directories of each site that take new replicas."""
+    usable = set(broker.dirs_for_new_partitions())
+    return {site.node_id: [path for path in site.log_dirs if path in usable] for site in broker.sites}
+
+
+def add_partitions(
+    broker: Broker,
+    topic: Topic,
+    count: int,
+    factor: int = 1,
+    assignments: Sequence[Sequence[int]] = (),
+    others: Iterable[Replica] = (),
+) -> list[Partition]:
+    """Append `count` partitions to a topic that nobody knows yet: directories, slots, IO workers. KafkaError: no room.
+
+    assignments: node ids for each partition, or empty. others: logs that are being made along with them and are
+    not in the catalogue.
+    """
+    occupied = [r.log_dir for r in broker.catalogue.replicas()]
+    occupied += [r.log_dir for r in others]
+    sites = sites_open(broker)
+    if not any(sites.values()):
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory can take a new partition")
+    if assignments:
+        places = place_assigned(assignments, sites, occupied)
+    else:
+        places = place_replicas(count, factor, list(sites.values()), occupied)
+    taken = iter(broker.slots.take(sum(map(len, places))))
+    added = []
+    for log_dirs in places:
+        index = len(topic.partitions)
+        partition = Partition(topic.name, index, log_dirs[0], *next(taken))
+        partition.replicas += [Replica(topic.name, index, log_dir, *next(taken)) for log_dir in log_dirs[1:]]
+        for replica in partition.replicas:
+            broker.assign_worker(replica)
+        topic.partitions.append(partition)
+        added.append(partition)
+    return added
+
+
+async def delete_topics(
+    broker: Broker, topics: Sequence[Topic], count: Callable[[int], None] = _uncounted
+) -> list[KafkaError | None]:
+    """Delete topics: first clients lose sight of them, then the network processes, then the IO workers close.
+
+    count: as of `create_topics`."""
+    async with broker.changing:
+        gone = []
+        refused: dict[bytes, KafkaError] = {}
+        for named in topics:
+            topic = broker.catalogue.by_id(named.topic_id)  # it may have grown since
+            if topic is None:
+                continue
+            try:
+                count(len(topic.partitions))
+                gone.append(topic)
+            except KafkaError as error:
+                refused[topic.topic_id] = error
+        if gone:
+            await _store_deletion(broker, gone)
+            for topic in gone:
+                broker.catalogue.remove(topic.name)
+                broker.overrides.pop((TOPIC, topic.name), None)
+            broker.settings_changed(topics=[topic.name for topic in gone])
+            await broker.links.announce(broker.next_image(deleted=tuple(topic.name for topic in gone)))
+            await close_deleted(broker, _deletions(gone))
+            for listener in broker.deletion_listeners:
+                for topic in gone:
+                    listener(topic)
+        unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        deleted = {topic.topic_id for topic in gone}
+        return [None if t.topic_id in deleted else refused.get(t.topic_id, unknown) for t in topics]
+
+
+async def _store_deletion(broker: Broker, topics: list[Topic]) -> None:
+    change = Change(deleted_topics=[topic.name for topic in topics], deletions=_deletions(topics))
+    for topic in topics:
+        if overrides := broker.override(TOPIC, topic.name):
+            change.configs[TOPIC, topic.name] = dict.fromkeys(overrides)
+    await broker.in_store(lambda store: store.apply(change))
+
+
+def _deletions(topics: list[Topic]) -> list[Deletion]:
+    return [Deletion(topic.topic_id, r) for topic in topics for p in topic.partitions for r in p.replicas]
+
+
+async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: AsyncLink | None = None) -> None:
+    """Have logs closed and their folders put out of the way, then free their slots.
+
+    What fails is logged, keeps its slot, and is tried again at the next start. link: of the one IO worker that has
+    them all, when it has only just said Hello. Raises LinkClosed when that one dies.
+    """
+
+    def close(one: Deletion) -> Awaitable[Any]:
+        call = ClosePartition(one.partition.slot, True)
+        return link.call(call) if link else broker.links.call_worker(one.partition.worker, call)
+
+    closed = []
+    for one, result in zip(
+        deletions, await bounded(64, [partial(close, one) for one in deletions]), strict=True
+    ):
+        if isinstance(result, KafkaError):
+            log.error("%s could not be deleted: %s", one.partition.folder, result)
+        else:
+            closed.append(one)
+    reachable = [one for one in closed if not broker.dir_errors.of(one.partition.log_dir)]
+    targets = LogDirMoves.of(broker).forget([one.partition for one in closed])
+    finished = await asyncio.to_thread(retire_all, reachable, targets)
+    if finished:
+        await broker.in_store(lambda store: store.finish_deletions(finished))
+        await broker.logs.forget([one.partition.folder for one in finished])
+        broker.unassign(one.partition for one in finished)
+
+
+async def grow_topic(
+    broker: Broker,
+    name: str,
+    count: int,
+    assignments: Sequence[Sequence[int]] | None = None,
+    validate_only: bool = False,
+    count_added: Callable[[int], None] = _uncounted,
+) -> None:
+    """Give a topic more partitions, `count` in all. Raises KafkaError. count_added: as count of `create_topics`."""
+    async with broker.changing:
+        topic = broker.catalogue.get(name)
+        additional = plan_growth(topic, count, assignments, sites_open(broker))
+        count_added(additional)
+        if validate_only:
+            return
+        assert topic is not None
+        grown = Topic(topic.name, topic.topic_id, list(topic.partitions))
+        factor = len(topic.partitions[0].replicas)
+        added = add_partitions(broker, grown, additional, factor, assignments or ())
+        try:
+            await broker.in_store(lambda store: store.apply(Change(new_partitions=added)))
+        except BaseException:
+            broker.unassign(r for p in added for r in p.replicas)
+            raise
+        broker.opening[name] = (grown, added)
+        error = await broker.open_partitions(grown, added, new=True)
+        if error is not None:
+            log.error(
+                "new partitions of %s: %s", name, error
+            )  # they exist, offline, like those of a failed directory
+        await _publish(broker, [grown])

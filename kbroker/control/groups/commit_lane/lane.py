@@ -1,0 +1,306 @@
+"""The commit lane: OffsetCommit and heartbeats of members whose last one was in order, served by compiled code.
+
+Runs in: control. Owner: the GroupService. What the shard has once decided holds as long as nothing else happens to the
+group, its topics and its offsets: the lane keeps that as a *pass* and answers the next commits by it. Every other
+operation of a group first has its passes forgotten and waits for the commits that are under way (`Runtime.lane`), so
+the machine sees one history. A commit is answered when its record is in the log, and from then on is the offset's row.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.control import crash_point
+from kbroker.control.broker import Broker
+from kbroker.control.coordinator.append_error import coordinator_error
+from kbroker.control.coordinator.runtime import Runtime
+from kbroker.control.groups.commit_lane import layout as cl
+from kbroker.control.groups.commit_lane.commit_kernel import (
+    apply_entries,
+    end_commits,
+    list_batch,
+    take_commits,
+)
+from kbroker.control.groups.commit_lane.passes import CommitPasses, Entitled
+from kbroker.control.groups.offset_commit import refused
+from kbroker.control.groups.offset_record import encode_offset_key
+from kbroker.control.groups.shard import GroupShard
+from kbroker.control.links.appender import Appender
+from kbroker.ipc.block import answers, client_request, pack_answer, pack_peer, peer_of, request_at
+from kbroker.ipc.link import AsyncLink
+from kbroker.ipc.messages import ClientRequest
+from kbroker.metrics.slots import bind
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import decode
+from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.frame import client_id_bytes, encode_response
+from kbroker.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
+from kbroker.protocol.records import read_all
+from kbroker.protocol.schema import ZERO_UUID, Struct
+
+log = logging.getLogger(__name__)
+
+Words = NDArray[np.int64]
+
+COMMITS: Final = 1 << 14
+ENTRIES: Final = 1 << 16
+ANSWER_BYTES: Final = 4 << 20
+RECORD_BYTES: Final = 16 << 20
+PLAIN_BYTES: Final = 1 << 20
+NO_ERROR: Final = bind("kbroker_request_errors_total", api=int(ApiKey.OFFSET_COMMIT), error="NONE")
+ANSWERING: Final = f"answering-{int(ApiKey.OFFSET_COMMIT)}"
+BEATS: Final = tuple(
+    (count, bind("kbroker_request_errors_total", api=int(api), error="NONE"), f"answering-{int(api)}")
+    for count, api in (
+        (cl.CM_PLAIN_COUNT, ApiKey.HEARTBEAT),
+        (cl.CM_PLAIN_CONSUMER_COUNT, ApiKey.CONSUMER_GROUP_HEARTBEAT),
+    )
+)
+"""Heartbeats: where they are counted in a block and in all, and their crash point."""
+NO_TAGS: Final = b"\0"
+
+
+@dataclass(slots=True)
+class Batch:
+    """Commits that are being written. entries: (row, value position, value bytes); commits: (group, message position)
+    in the order of the answers."""
+
+    link: AsyncLink
+    partition: int
+    now_ms: int
+    content: bytes
+    answers: bytes
+    entries: Words
+    commits: Words
+    block: bytearray
+
+
+class CommitLane:
+    """See above. `take` is given every block of requests; `learn` every commit that the machine has decided."""
+
+    def __init__(self, broker: Broker, runtime: Runtime, shard: GroupShard, appender: Appender) -> None:
+        self._broker = broker
+        self._runtime = runtime
+        self._shard = shard
+        self._appender = appender
+        self._rows = shard.table.offsets.rows
+        self._passes = CommitPasses(self._rows.words, self._rows.address, runtime.put_off)
+        self._waiting: dict[str, list[Callable[[], None]]] = {}
+        self._under_way = 0
+        self._version = (-1, -1)
+        self._commits: Words = np.zeros((COMMITS, cl.COMMIT_WORDS), np.int64)
+        self._batches: Words = np.zeros((COMMITS, cl.BATCH_WORDS), np.int64)
+        self._entries: Words = np.zeros((ENTRIES, cl.ENTRY_WORDS), np.int64)
+        self._answers: NDArray[np.uint8] = np.zeros(ANSWER_BYTES, np.uint8)
+        # each answer again, behind the head of a message and up to a multiple of 8
+        self._ready: NDArray[np.uint8] = np.zeros(ANSWER_BYTES + COMMITS * 32, np.uint8)
+        self._plain: NDArray[np.uint8] = np.zeros(PLAIN_BYTES, np.uint8)
+        self._records: NDArray[np.uint8] = np.zeros(RECORD_BYTES, np.uint8)
+        self._heads: Words = np.zeros((0, 2), np.int64)
+        words = self._rows.words
+        words[cl.CM_METADATA_LIMIT] = shard.table.settings.offset_metadata_max_bytes
+        words[cl.CM_COMMITS], words[cl.CM_COMMIT_ROOM] = self._commits.ctypes.data, COMMITS
+        words[cl.CM_ENTRIES], words[cl.CM_ENTRY_ROOM] = self._entries.ctypes.data, ENTRIES
+        words[cl.CM_ANSWERS], words[cl.CM_ANSWER_ROOM] = self._answers.ctypes.data, ANSWER_BYTES
+        words[cl.CM_RECORDS], words[cl.CM_RECORD_ROOM] = self._records.ctypes.data, RECORD_BYTES
+        words[cl.CM_PLAIN], words[cl.CM_PLAIN_ROOM] = self._plain.ctypes.data, PLAIN_BYTES
+        words[cl.CM_READY] = self._ready.ctypes.data
+        words[cl.CM_BATCHES] = self._batches.ctypes.data
+        runtime.before_timers(self._passes.settle_touched)
+        shard.table.offsets.on_change = broker.standing.group_changed
+
+    # --- what may pass --------------------------------------------------------------------------------
+
+    def learn(self, body: bytes, version: int, request: OffsetCommitRequest) -> None:
+        """A commit has been decided by the machine, with no other operation of its group under way.
+
+        From the second commit of an offset on there is one to replace, and the next request of its kind may pass.
+        """
+        if request.retention_time_ms != -1:
+            return
+        entitled = self._shard.commits_alike(request)
+        if entitled is None:
+            return
+        self._look_at_topics()
+        store = self._shard.table.offsets
+        for topic in request.topics:
+            for part in topic.partitions:
+                key = encode_offset_key(request.group_id, topic.name, part.partition_index)
+                commit = store.commit_of(key)
+                if commit is None:
+                    return
+                if commit.row >= 0 and self._rows.topic_id(commit.row) != topic.topic_id:
+                    commit.leave()
+                if commit.row < 0:
+                    commit.row = self._rows.enter(key, topic.topic_id or ZERO_UUID, not self._under_way)
+                if commit.row < 0:
+                    return
+        partition = self._runtime.partition_for(request.group_id)
+        self._passes.enter(request.group_id, version, body, partition, entitled)
+
+    def learn_heartbeat(
+        self, client: ClientRequest, request: HeartbeatRequest, answer: HeartbeatResponse
+    ) -> None:
+        """A heartbeat has been answered by the machine, with no other operation of its group under way."""
+        entitled = self._shard.heartbeats_alike(request, answer)
+        if entitled is not None:
+            self._enter_heartbeat(client, request.group_id, client.body, entitled, answer)
+
+    def learn_consumer_heartbeat(
+        self,
+        client: ClientRequest,
+        request: ConsumerGroupHeartbeatRequest,
+        answer: ConsumerGroupHeartbeatResponse,
+    ) -> None:
+        """As `learn_heartbeat`. A member's client id and host are the group's to know, so it is this client's alone."""
+        entitled = self._shard.consumer_heartbeats_alike(request, answer)
+        if entitled is not None:
+            asked = client_id_bytes(client.client_id) + NO_TAGS + client.body
+            self._enter_heartbeat(
+                client, request.group_id, asked, entitled, answer, pack_peer(peer_of(client))
+            )
+
+    def _enter_heartbeat(
+        self,
+        client: ClientRequest,
+        group_id: str,
+        asked: bytes,
+        entitled: Entitled,
+        answer: Struct,
+        peer: bytes = b"",
+    ) -> None:
+        self._look_at_topics()
+        frame = encode_response(client.api_key, client.api_version, 0, answer)
+        kind = client.api_key << 8 | client.api_version
+        self._passes.enter_heartbeat(group_id, kind, asked, entitled, frame[8:], peer)
+
+    def _look_at_topics(self) -> None:
+        """Topics that are new, gone or of another size may change any verdict, and so may features."""
+        catalogue = self._broker.catalogue
+        version = catalogue.version, self._broker.features_epoch
+        if self._version == version:
+            return
+        self._version = version
+        self._passes.forget_all()
+        topic = catalogue.get(self._shard.topic)
+        count = 0 if topic is None else len(topic.partitions)
+        if count != len(self._heads):
+            self._heads = np.full((count, 2), -1, np.int64)
+            self._rows.words[cl.CM_HEADS] = self._heads.ctypes.data
+            self._rows.words[cl.CM_TOPIC_COUNT] = count
+
+    def forget(self, key: str) -> None:
+        """Another operation of the group begins."""
+        self._broker.standing.group_changed(key)
+        self._passes.forget(key)
+
+    def forget_all(self) -> None:
+        """As `forget`, for all groups."""
+        self._broker.standing.groups_changed()
+        self._passes.forget_all()
+
+    # --- commits --------------------------------------------------------------------------------------
+
+    def take(self, link: AsyncLink, block: bytearray) -> None:
+        """Take what may pass of a block; that has no call any more."""
+        self._look_at_topics()
+        if not self._passes.count:
+            return
+        words = self._rows.words
+        now_ms = self._broker.now_ms()
+        words[cl.CM_NOW] = now_ms
+        words[cl.CM_NOW_MONOTONIC] = time.monotonic_ns() // 1_000_000
+        words[cl.CM_MAX_BATCH] = self._broker.topic_config(self._shard.topic).max_message_bytes
+        address = int(np.frombuffer(block, np.uint8).ctypes.data)
+        count = take_commits(self._rows.address, address, len(block))
+        if used := int(words[cl.CM_PLAIN_USED]):
+            for counted, beaten, beating in BEATS:
+                if words[counted]:
+                    crash_point.reach(beating)
+                    self._broker.metrics.words[beaten] += int(words[counted])
+            link.answer(self._plain[:used].tobytes())
+        for number, row in enumerate(self._batches[:count].tolist()):
+            self._write(link, block, number, row, now_ms)
+
+    def _write(self, link: AsyncLink, block: bytearray, number: int, row: list[int], now_ms: int) -> None:
+        entries: Words = np.empty((row[cl.BA_CODES], 3), np.int64)
+        commits: Words = np.empty((row[cl.BA_COMMITS], 2), np.int64)
+        list_batch(self._rows.address, number, entries.ctypes.data, commits.ctypes.data)
+        start, ready = row[cl.BA_BYTES_AT], row[cl.BA_ANSWERS_AT]
+        batch = Batch(
+            link,
+            row[cl.BA_PARTITION],
+            now_ms,
+            self._records[start : start + row[cl.BA_BYTES]].tobytes(),
+            self._ready[ready : ready + row[cl.BA_ANSWERS_BYTES]].tobytes(),
+            entries,
+            commits,
+            block,
+        )
+        self._under_way += 1
+        partition = self._broker.catalogue.topics[self._shard.topic].partitions[batch.partition]
+        self._appender.submit(partition, batch.content, partial(self._written, batch))
+
+    def _written(self, batch: Batch, failure: KafkaError | None) -> None:
+        self._under_way -= 1
+        if failure is None:
+            self._apply(batch)
+            self._broker.standing.words[self._passes.words_of(batch.commits[:, 0])] += 1
+        end_commits(self._rows.address, batch.commits.ctypes.data, len(batch.commits))
+        if self._waiting:
+            self._tell_idle()
+        if failure is not None:
+            log.warning("%s-%d: append failed: %s", self._shard.topic, batch.partition, failure)
+            self._refuse(batch, failure)
+            return
+        crash_point.reach(ANSWERING)
+        self._broker.metrics.words[NO_ERROR] += len(batch.entries)
+        if not batch.link.closed:
+            batch.link.answer(batch.answers)
+
+    def _apply(self, batch: Batch) -> None:
+        address = int(np.frombuffer(batch.content, np.uint8).ctypes.data)
+        if apply_entries(self._rows.address, batch.entries.ctypes.data, len(batch.entries), address):
+            for record in read_all(batch.content):  # an offset went meanwhile: the machine sees them all
+                self._shard.replay(batch.partition, record.key or b"", record.value, batch.now_ms)
+
+    def _refuse(self, batch: Batch, failure: KafkaError) -> None:
+        code = coordinator_error(failure.code)
+        calls = [call for call, _, _ in answers(bytearray(batch.answers))]
+        for call, (_, position) in zip(calls, batch.commits.tolist(), strict=True):
+            client = client_request(*request_at(batch.block, position))
+            request, _ = decode(OffsetCommitRequest, client.api_version, client.body)
+            answer = encode_response(
+                client.api_key, client.api_version, client.correlation_id, refused(request, code)
+            )
+            self._broker.metrics.words[NO_ERROR + code] += sum(
+                len(each.partitions) for each in request.topics
+            )
+            if not batch.link.closed:
+                batch.link.answer(pack_answer(call, answer))
+
+    # --- others wait ----------------------------------------------------------------------------------
+
+    def in_flight(self, key: str) -> bool:
+        """Whether commits of the group are being written."""
+        return self._passes.in_flight(key)
+
+    def when_idle(self, key: str, then: Callable[[], None]) -> None:
+        """Call once when they are not any more."""
+        self._waiting.setdefault(key, []).append(then)
+
+    def _tell_idle(self) -> None:
+        for key in [each for each in self._waiting if not self.in_flight(each)]:
+            for then in self._waiting.pop(key):
+                then()

@@ -1,0 +1,193 @@
+"""Which requests may commit without being looked at by the machine: the passes of the commit lane, and its groups.
+
+Runs in: control. Owner: the CommitLane.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.control.groups.commit_lane import layout as cl
+from kbroker.control.groups.commit_lane.find_kernel import enter_pass
+from kbroker.control.groups.commit_lane.parse_kernel import prefix_bytes
+from kbroker.ipc.standing import word_of
+
+Words = NDArray[np.int64]
+
+FIRST_PASSES: Final = 256
+MOST_PASSES: Final = 1 << 16
+INDEX_SHARE: Final = 2
+MOST_ANSWER_BYTES: Final = 64
+
+
+class Entitled(NamedTuple):
+    """Who may commit, as the shard says. timer: of the member's session, empty when a commit prolongs none."""
+
+    timer: str
+    timeout_ms: int
+
+
+class CommitPasses:
+    """words, address: the context of the lane's kernels. put_off(timer, due_ms): prolongs a session.
+
+    A commit puts off its member's session only when somebody might look at the timer: before timers fire
+    (`settle_touched`), and before another operation of the group.
+    """
+
+    def __init__(self, words: Words, address: int, put_off: Callable[[str, int], None]) -> None:
+        self._words = words
+        self._address = address
+        self._put_off = put_off
+        self._of_group: dict[str, list[int]] = {}
+        self._entitled: dict[int, Entitled] = {}
+        self._contents: dict[int, NDArray[np.uint8]] = {}
+        self._numbers: dict[tuple[int, bytes], int] = {}
+        self._keys: dict[int, tuple[int, bytes]] = {}
+        self._free: list[int] = []
+        self._groups: dict[str, int] = {}
+        self._free_groups: list[int] = []
+        self._in_flight: Words = np.zeros(0, np.int64)
+        self._standing: Words = np.zeros(0, np.int64)
+        self._table: Words = np.zeros((0, cl.PASS_WORDS), np.int64)
+        self._index: Words = np.zeros(0, np.int64)
+        self._touched: Words = np.zeros(0, np.int64)
+        self._indexed = 0
+
+    @property
+    def count(self) -> int:
+        """Live passes."""
+        return len(self._keys)
+
+    def enter(self, group_id: str, version: int, body: bytes, partition: int, entitled: Entitled) -> None:
+        """From now on requests of this version that begin as `body` does may commit to the group's offsets."""
+        length = prefix_bytes(version, np.frombuffer(body, np.uint8).ctypes.data, len(body))
+        if length >= 0:
+            self._enter(group_id, cl.OFFSET_COMMIT << 8 | version, body[:length], entitled, partition)
+
+    def enter_heartbeat(
+        self, group_id: str, kind: int, asked: bytes, entitled: Entitled, answer: bytes, peer: bytes = b""
+    ) -> None:
+        """From now on this heartbeat (of this peer, if one is given) has this answer; it begins behind the correlation
+        id."""
+        if len(answer) > MOST_ANSWER_BYTES:
+            return
+        if (kind, asked) in self._numbers:  # somebody else's: it came to the machine
+            self.forget(group_id)
+        self._enter(group_id, kind, asked, entitled, 0, answer, peer)
+
+    def _enter(
+        self,
+        group_id: str,
+        kind: int,
+        prefix: bytes,
+        entitled: Entitled,
+        partition: int,
+        answer: bytes = b"",
+        peer: bytes = b"",
+    ) -> None:
+        key = (kind, prefix)
+        if key in self._numbers:
+            return
+        if (not self._free or self._indexed >= len(self._table)) and not self._make_room():
+            return
+        number = self._free.pop()
+        content = np.frombuffer(prefix + answer + peer, np.uint8)
+        row = self._table[number]
+        row[:] = 0
+        row[cl.PA_KIND] = kind
+        row[cl.PA_PREFIX] = content.ctypes.data
+        row[cl.PA_PREFIX_BYTES] = len(prefix)
+        row[cl.PA_GROUP] = self._group(group_id)
+        row[cl.PA_PARTITION] = partition
+        row[cl.PA_ANSWER] = content.ctypes.data + len(prefix)
+        row[cl.PA_ANSWER_BYTES] = len(answer)
+        row[cl.PA_PEER] = content.ctypes.data + len(prefix) + len(answer)
+        row[cl.PA_PEER_BYTES] = len(peer)
+        enter_pass(self._address, number)
+        self._indexed += 1
+        self._contents[number] = content
+        self._entitled[number] = entitled
+        self._numbers[key] = number
+        self._keys[number] = key
+        self._of_group.setdefault(group_id, []).append(number)
+
+    def _group(self, group_id: str) -> int:
+        number = self._groups.get(group_id)
+        if number is None:
+            if not self._free_groups:
+                old = len(self._in_flight)
+                grown: Words = np.zeros(max(FIRST_PASSES, 2 * old), np.int64)
+                grown[:old] = self._in_flight
+                self._in_flight = grown
+                self._words[cl.CM_IN_FLIGHT] = grown.ctypes.data
+                self._standing = np.resize(self._standing, len(grown))
+                self._free_groups += range(len(grown) - 1, old - 1, -1)
+            number = self._groups[group_id] = self._free_groups.pop()
+            self._standing[number] = word_of(group_id)
+        return number
+
+    def _make_room(self) -> bool:
+        """Make the index anew, without dead passes; grow when most are alive."""
+        self.settle_touched()
+        count = len(self._table)
+        if 2 * self.count >= count:
+            count = max(FIRST_PASSES, 2 * count)
+            if count > MOST_PASSES:
+                self.forget_all()
+                count = MOST_PASSES
+        table: Words = np.zeros((count, cl.PASS_WORDS), np.int64)
+        table[: len(self._table)] = self._table
+        self._table = table
+        self._index = np.zeros(INDEX_SHARE * count, np.int64)
+        self._touched = np.zeros(count, np.int64)
+        words = self._words
+        words[cl.CM_PASSES] = table.ctypes.data
+        words[cl.CM_PASS_INDEX] = self._index.ctypes.data
+        words[cl.CM_PASS_MASK] = len(self._index) - 1
+        words[cl.CM_TOUCHED] = self._touched.ctypes.data
+        for number in self._keys:
+            enter_pass(self._address, number)
+        self._indexed = len(self._keys)
+        self._free = [number for number in range(count - 1, -1, -1) if number not in self._keys]
+        return True
+
+    # --- forgetting -----------------------------------------------------------------------------------
+
+    def forget(self, group_id: str) -> None:
+        """No commit to the group passes any more."""
+        numbers = self._of_group.pop(group_id, None)
+        if numbers is not None:
+            self.settle_touched()
+            for number in numbers:
+                self._table[number, cl.PA_LIVE] = 0
+                del self._numbers[self._keys.pop(number)], self._entitled[number], self._contents[number]
+                self._free.append(number)
+        if group_id in self._groups and not self.in_flight(group_id):
+            self._free_groups.append(self._groups.pop(group_id))
+
+    def forget_all(self) -> None:
+        """No commit passes any more."""
+        for group_id in list(self._of_group):
+            self.forget(group_id)
+
+    def in_flight(self, group_id: str) -> bool:
+        """Whether commits of the group are being written."""
+        number = self._groups.get(group_id)
+        return number is not None and bool(self._in_flight[number])
+
+    def words_of(self, numbers: Words) -> Words:
+        """The words of standing answers of groups, by their numbers."""
+        return self._standing[numbers]
+
+    def settle_touched(self) -> None:
+        """Put off the sessions of those who have committed since this was last done."""
+        count = int(self._words[cl.CM_TOUCHED_COUNT])
+        self._words[cl.CM_TOUCHED_COUNT] = 0
+        for number in self._touched[:count].tolist():
+            touched_ms = int(self._table[number, cl.PA_TOUCHED_MS])
+            self._table[number, cl.PA_TOUCHED_MS] = 0
+            timer, timeout_ms = self._entitled[number]
+            if timer:
+                self._put_off(timer, touched_ms + timeout_ms)

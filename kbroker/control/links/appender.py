@@ -1,0 +1,260 @@
+"""Appends to internal topics: control's own arena and rings, like a network process's, with futures at the end."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from kbroker.control import crash_point
+from kbroker.control.links.arena_queue import ArenaQueue, Space
+from kbroker.control.metadata.catalogue import Partition
+from kbroker.ipc import layout
+from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_process
+from kbroker.ipc.shared import Shared
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+TAKEN_AT_ONCE = 256
+RETRY_S = 0.01
+FULL_S = 0.001
+TOKEN_MASK = (1 << layout.TOKEN_EPOCH_SHIFT) - 1
+DEFAULT_TIMEOUT_MS = 30_000
+SLOT_ADVANCED = -1
+"""The token of a completion that tells of a slot whose waiter bit was set."""
+
+
+Settled = Callable[[int, int], None]
+"""Told the error of an append, 0 for none, and its base offset."""
+Done = Callable[[KafkaError | None], None]
+"""Told that something is in the log, or why it is not."""
+
+
+@dataclass(slots=True)
+class Pending:
+    """A batch that an IO worker has been given. number: how many entries its ring had been given before."""
+
+    settled: Settled
+    space: Space
+    worker: int
+    number: int = -1
+
+
+class Appender:
+    """Runs in: control. Owner: the process's main. One loop; nothing here blocks.
+
+    An append that an IO worker refuses because it does not have the partition (it restarts) is made again until its
+    timeout; one that a worker took before it died may thus be in the log twice, which replaying records bears.
+    slot_listeners: told each slot that has advanced since this process set its waiter bit.
+    """
+
+    def __init__(self, shared: Shared, epoch: int) -> None:
+        self._shared = shared
+        self._client = shared.control_client
+        self._region = shared.arenas[self._client]
+        self._arena = memoryview(self._region.map)
+        self._space = ArenaQueue(self._region.size)
+        self._sleeper = Sleeper(shared, self._client)
+        self._epoch = (epoch & 0xFFFF) << layout.TOKEN_EPOCH_SHIFT
+        self._next_token = 0
+        self._pending: dict[int, Pending] = {}
+        self._futures: set[asyncio.Future[int]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pushed = [0] * shared.sizes.workers
+        self._to_wake: set[int] = set()
+        self.slot_listeners: list[Callable[[int], None]] = []
+        self._out = np.zeros((TAKEN_AT_ONCE, layout.ENTRY_WORDS), np.int64)
+        self._entry = np.zeros(layout.ENTRY_WORDS, np.int64)
+
+    async def start(self) -> None:
+        """Take over from a dead predecessor, whose batches may still be read from the arena, then listen."""
+        while any(self._unread(worker) for worker in range(self._shared.sizes.workers)):
+            self._drain()
+            await asyncio.sleep(FULL_S)
+        asyncio.get_running_loop().add_reader(self._sleeper.event_fd, self._on_event)
+        self._on_event()
+
+    def _unread(self, worker: int) -> bool:
+        return bool(ring_length(self._shared.append_ring(self._client, worker)))
+
+    def stop(self) -> None:
+        """Stop listening; appends under way fail."""
+        asyncio.get_running_loop().remove_reader(self._sleeper.event_fd)
+        self._pending.clear()
+        for future in self._futures:
+            future.cancel()
+        for task in self._tasks:
+            task.cancel()
+
+    async def append(
+        self, partition: Partition, batch: bytes, acks: int = -1, timeout_ms: int = DEFAULT_TIMEOUT_MS
+    ) -> int:
+        """Append one batch; its base offset. Raises KafkaError, NOT_LEADER_OR_FOLLOWER only after the timeout."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            left_ms = int((deadline - time.monotonic()) * 1000)
+            try:
+                offset = await self._append_once(partition, batch, acks, max(1, left_ms))
+                crash_point.reach("appended")
+                return offset
+            except KafkaError as error:
+                if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER or left_ms <= 0:
+                    raise
+            await asyncio.sleep(RETRY_S)
+
+    def submit(self, partition: Partition, batch: bytes, done: Done) -> None:
+        """As `append`, but `done` is told the end of it, and there is no task while all goes well."""
+
+        def settled(error: int, _: int) -> None:
+            if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                self._start(self._submit_again(partition, batch, done))
+                return
+            if not error:
+                crash_point.reach("appended")
+            done(KafkaError(ErrorCode(error)) if error else None)
+
+        space = self._space.take(len(batch))
+        if space is None:
+            self._start(self._submit_again(partition, batch, done))
+            return
+        self._arena[space.start : space.start + len(batch)] = batch
+        if not self._push(partition, space, len(batch), -1, DEFAULT_TIMEOUT_MS, settled):
+            self._space.give(space)
+            self._start(self._submit_again(partition, batch, done))
+
+    async def _submit_again(self, partition: Partition, batch: bytes, done: Done) -> None:
+        await asyncio.sleep(RETRY_S)
+        try:
+            await self.append(partition, batch)
+        except KafkaError as error:
+            done(error)
+        else:
+            done(None)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _append_once(self, partition: Partition, batch: bytes, acks: int, timeout_ms: int) -> int:
+        while (space := self._space.take(len(batch))) is None:
+            await asyncio.sleep(FULL_S)
+        self._arena[space.start : space.start + len(batch)] = batch
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        settled = partial(_settle_future, future)
+        while not self._push(partition, space, len(batch), acks, timeout_ms, settled):
+            await asyncio.sleep(FULL_S)
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        return await future
+
+    def _push(
+        self, partition: Partition, space: Space, length: int, acks: int, timeout_ms: int, settled: Settled
+    ) -> bool:
+        """Give a batch to its IO worker; False while the ring is full."""
+        token = _signed(self._epoch | self._next_token)
+        entry = self._entry
+        entry[layout.REQUEST_OPERATION] = layout.OPERATION_APPEND
+        entry[layout.REQUEST_SLOT] = partition.slot
+        entry[layout.REQUEST_GENERATION] = partition.generation
+        entry[layout.REQUEST_ADDRESS] = space.start
+        entry[layout.REQUEST_LENGTH] = length
+        entry[layout.REQUEST_TOKEN] = token
+        entry[layout.REQUEST_ACKS] = (acks & 0xFFFF) | (timeout_ms << 16)
+        entry[layout.REQUEST_NANOSECONDS] = time.monotonic_ns()
+        ring = self._shared.append_ring(self._client, partition.worker)
+        if not ring_push(ring, self._shared.sizes.ring_entries, entry):
+            return False
+        self._next_token = (self._next_token + 1) & TOKEN_MASK
+        number = self._pushed[partition.worker]
+        self._pending[token] = Pending(settled, space, partition.worker, number)
+        self._pushed[partition.worker] += 1
+        self._wake_soon(partition.worker)
+        crash_point.reach("pushed")
+        return True
+
+    def _wake_soon(self, worker: int) -> None:
+        """Waking costs more than appending: once for all that the loop has at hand."""
+        if not self._to_wake:
+            asyncio.get_running_loop().call_soon(self._wake)
+        self._to_wake.add(worker)
+
+    def _wake(self) -> None:
+        for worker in self._to_wake:
+            wake_process(self._shared, self._shared.worker_process(worker))
+        self._to_wake.clear()
+
+    def worker_restarted(self, worker: int) -> None:
+        """An IO worker says Hello: what its predecessor took and did not answer is lost.
+
+        To be called before the successor is told to open a partition: until then it refuses what it takes without
+        looking at it, so no space that is given back here is still being read.
+        """
+        unread = int(ring_length(self._shared.append_ring(self._client, worker)))
+        taken = self._pushed[worker] - unread
+        self._drain()
+        for token, pending in list(self._pending.items()):
+            if pending.worker == worker and 0 <= pending.number < taken:
+                self._settle(token, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+    def _on_event(self) -> None:
+        self._sleeper.clear()
+        self._drain()
+        self._sleeper.announce()
+        self._drain()
+
+    def _drain(self) -> None:
+        for worker in range(self._shared.sizes.workers):
+            ring = self._shared.completion_ring(self._client, worker)
+            while count := ring_take(ring, self._shared.sizes.ring_entries, self._out):
+                for row in self._out[:count].tolist():
+                    if row[layout.COMPLETION_TOKEN] == SLOT_ADVANCED:
+                        for listener in self.slot_listeners:
+                            listener(row[layout.COMPLETION_SLOT])
+                        continue
+                    self._settle(
+                        row[layout.COMPLETION_TOKEN],
+                        row[layout.COMPLETION_ERROR],
+                        row[layout.COMPLETION_BASE_OFFSET],
+                    )
+
+    def _settle(self, token: int, error: int, base_offset: int) -> None:
+        pending = self._pending.pop(token, None)
+        if pending is None:
+            return  # of a predecessor, or answered already
+        self._space.give(pending.space)
+        pending.settled(error, base_offset)
+
+
+async def told(begin: Callable[[Done], None]) -> None:
+    """Begin something and wait until its Done is told. Raises KafkaError."""
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def done(failure: KafkaError | None) -> None:
+        if future.done():
+            return
+        if failure is None:
+            future.set_result(None)
+        else:
+            future.set_exception(failure)
+
+    begin(done)
+    await future
+
+
+def _settle_future(future: "asyncio.Future[int]", error: int, base_offset: int) -> None:
+    if future.done():
+        return
+    if error:
+        future.set_exception(KafkaError(ErrorCode(error)))
+    else:
+        future.set_result(base_offset)
+
+
+def _signed(token: int) -> int:
+    return token - (1 << 64) if token >= 1 << 63 else token

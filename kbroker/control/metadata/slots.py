@@ -1,0 +1,140 @@
+"""Slot numbers and generations of partitions, and the slot line that control writes.
+
+A slot number is reused after its partition is gone; the generation, which never repeats (it is stored), tells the users
+of the old partition that theirs is no more.
+"""
+
+import heapq
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.config.topic import TopicConfig
+from kbroker.control.metadata.catalogue import Replica
+from kbroker.ipc import layout
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+TRIES = 10_000  # of reading what is being written: some milliseconds, its writer needs a microsecond
+CODECS = {"producer": -1, "uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+
+def _level(config: TopicConfig) -> int:
+    """compression.{gzip,lz4,zstd}.level of the topic's codec, 0 where it has none."""
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return levels.get(config.compression_type, 0)
+
+
+def slot_flags(config: TopicConfig, internal: bool, replicated: bool) -> int:
+    """The FLAG_* word of a partition."""
+    return (
+        layout.FLAG_REPLICATED * replicated
+        | layout.FLAG_COMPACTED * config.compact
+        | layout.FLAG_LOG_APPEND_TIME * (config.message_timestamp_type == "LogAppendTime")
+        | layout.FLAG_DURABLE * (not config.write_caching)
+        | layout.FLAG_INTERNAL * internal
+    )
+
+
+class Slots:
+    """Allocates slots and writes their third line. Runs in: control. Owner: the Broker.
+
+    words: shared.slots, int64[max_partitions, SLOT_WORDS].
+    """
+
+    def __init__(self, words: NDArray[np.int64], next_generation: int) -> None:
+        self._words = words
+        self._free = list(range(len(words)))
+        self._taken: set[int] = set()
+        self._next_generation = next_generation
+
+    @property
+    def in_use(self) -> bool:
+        """Whether a control process of this run has handed out slots before (shared memory starts as zeros)."""
+        return bool(self._words[:, layout.SLOT_GENERATION].any())
+
+    def claim(self, replicas: Iterable[Replica], reserved: Iterable[int] = ()) -> list[Replica]:
+        """Take the stored slots of the replicas; returns those that needed new ones (the table became smaller).
+
+        reserved: slots that somebody still works with.
+        """
+        homeless = []
+        self._taken.update(reserved)
+        for replica in replicas:
+            if replica.slot < len(self._words) and replica.slot not in self._taken:
+                self._taken.add(replica.slot)
+            else:
+                homeless.append(replica)
+        self._free = [slot for slot in range(len(self._words)) if slot not in self._taken]
+        for replica in homeless:
+            replica.slot, replica.generation = self.take(1)[0]
+        return homeless
+
+    def take(self, count: int) -> list[tuple[int, int]]:
+        """(slot, generation) of `count` new partitions; all or KafkaError."""
+        if count > len(self._free):
+            raise KafkaError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The broker has room for {len(self._free)} more partitions (kbroker.max.partitions)",
+            )
+        taken = []
+        for _ in range(count):
+            slot = heapq.heappop(self._free)
+            self._taken.add(slot)
+            taken.append((slot, self._next_generation))
+            self._next_generation += 1
+        return taken
+
+    def release(self, slots: Iterable[int]) -> None:
+        """Give slots back: their partitions are closed everywhere, or never came to be."""
+        for slot in slots:
+            self._taken.discard(slot)
+            heapq.heappush(self._free, slot)
+
+    def owner(self, replica: Replica) -> int | None:
+        """The IO worker that this run's slot names, if the replica has been assigned in this run."""
+        line = self._words[replica.slot]
+        if int(line[layout.SLOT_GENERATION]) != replica.generation:
+            return None
+        return int(line[layout.SLOT_OWNER])
+
+    def write(self, replica: Replica, config: TopicConfig, internal: bool, replicated: bool = False) -> None:
+        """Publish a replica's assignment and the settings that appends are checked against."""
+        line = self._words[replica.slot]
+        self.configure(replica.slot, config, internal, replicated)
+        line[layout.SLOT_OWNER] = replica.worker
+        line[layout.SLOT_GENERATION] = replica.generation
+
+    def configure(self, slot: int, config: TopicConfig, internal: bool, replicated: bool = False) -> None:
+        """Publish changed settings of a replica. replicated: its partition has others."""
+        line = self._words[slot]
+        line[layout.SLOT_FLAGS] = slot_flags(config, internal, replicated)
+        line[layout.SLOT_MAX_MESSAGE_BYTES] = config.max_message_bytes
+        line[layout.SLOT_TIMESTAMP_BEFORE_MAX_MS] = config.message_timestamp_before_max_ms
+        line[layout.SLOT_TIMESTAMP_AFTER_MAX_MS] = config.message_timestamp_after_max_ms
+        line[layout.SLOT_COMPRESSION] = CODECS[config.compression_type]
+        line[layout.SLOT_COMPRESSION_LEVEL] = _level(config)
+        line[layout.SLOT_MIN_IN_SYNC_REPLICAS] = config.min_insync_replicas
+
+    def state(self, slot: int) -> int:
+        """STATE_* of a slot."""
+        return int(self._words[slot, layout.SLOT_STATE])
+
+    def word(self, slot: int, index: int) -> int:
+        """One word of a slot (not part of a consistent group)."""
+        return int(self._words[slot, index])
+
+    def group(self, slot: int) -> NDArray[np.int64]:
+        """A copy of a slot's words, those of the IO worker consistent. NOT_LEADER_OR_FOLLOWER when that one has died
+        while it wrote them."""
+        line = self._words[slot]
+        for _ in range(TRIES):
+            before = int(line[layout.SLOT_SEQUENCE])
+            copy = line.copy()
+            if not before & 1 and int(line[layout.SLOT_SEQUENCE]) == before:
+                return copy
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -1,0 +1,184 @@
+"""What a wish for a new topic or more partitions comes to: checks and defaults of Kafka's controller. Pure.
+
+Source: ReplicationControlManager (createTopic, createPartitions, validateManualPartitionAssignment) and
+StripedReplicaPlacer, for a cluster whose brokers are this host's replica sites.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.setting import ConfigError
+from kbroker.config.topic import TopicConfig
+from kbroker.control.metadata.catalogue import Catalogue, Topic
+from kbroker.control.metadata.placement import too_few_sites
+from kbroker.control.metadata.topic_name import CLUSTER_METADATA, INTERNAL, validate
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+
+@dataclass(slots=True)
+class NewTopic:
+    """A wish for a topic. num_partitions and replication_factor: -1 is the broker's default. assignments: replicas
+    by partition index, or empty. configs: a None value is refused."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class TopicPlan:
+    """A topic that may be created: checked name, number of partitions and config overrides.
+
+    assignments: node ids of the replicas of each partition when the wish named them."""
+
+    name: str
+    num_partitions: int
+    configs: dict[str, str]
+    replication_factor: int = 1
+    assignments: Sequence[Sequence[int]] = ()
+
+
+Sites = Mapping[int, Sequence[str]]
+"""By node id: the log directories of a site that take new replicas."""
+
+
+def plan_topic(wish: NewTopic, catalogue: Catalogue, config: BrokerConfig, sites: Sites) -> TopicPlan:
+    """Check one wish, in the order in which Kafka does. Raises KafkaError."""
+    if wish.name == CLUSTER_METADATA:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {wish.name} is prohibited.")
+    validate(wish.name)
+    collision = catalogue.colliding(wish.name)
+    if collision is not None and collision != wish.name:
+        raise KafkaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic '{wish.name}' collides with existing topic: {collision}",
+        )
+    if wish.name in catalogue.topics:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wish.name}' already exists.")
+    configs = plan_configs(wish.configs, config)
+    if wish.assignments:
+        replicas = _assigned(wish, sites)
+        return TopicPlan(wish.name, len(replicas), configs, len(replicas[0]), replicas)
+    return TopicPlan(wish.name, _count(wish, config), configs, _factor(wish, config, sites))
+
+
+def plan_configs(wished: Mapping[str, str | None], config: BrokerConfig) -> dict[str, str]:
+    """Check a new topic's config overrides. Raises INVALID_CONFIG."""
+    without_value = [name for name, value in wished.items() if value is None]
+    if without_value:
+        names = ",".join(without_value)
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {names}")
+    configs = {name: value for name, value in wished.items() if value is not None}
+    try:
+        TopicConfig.resolve(configs, config)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    return configs
+
+
+def _count(wish: NewTopic, config: BrokerConfig) -> int:
+    if wish.replication_factor < -1 or wish.replication_factor == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if wish.num_partitions < -1 or wish.num_partitions == 0:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+        )
+    return config.get_int("num.partitions") if wish.num_partitions == -1 else wish.num_partitions
+
+
+def _factor(wish: NewTopic, config: BrokerConfig, sites: Sites) -> int:
+    default = config.get_int("default.replication.factor")
+    factor = default if wish.replication_factor == -1 else wish.replication_factor
+    usable = sum(1 for log_dirs in sites.values() if log_dirs)
+    if factor > max(1, usable):
+        if wish.name in INTERNAL and config.get_bool("kbroker.clamp.replication.factor"):
+            return max(1, usable)
+        raise too_few_sites(factor, usable)
+    return factor
+
+
+def _assigned(wish: NewTopic, sites: Sites) -> list[Sequence[int]]:
+    """Node ids by partition index."""
+    for given, what in (
+        (wish.replication_factor, "replication factor"),
+        (wish.num_partitions, "numPartitions"),
+    ):
+        if given != -1:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    seen: dict[int, Sequence[int]] = {}
+    factor: int | None = None
+    for index, replicas in wish.assignments:
+        if index in seen:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Found multiple manual partition assignments for partition {index}",
+            )
+        check_replicas(replicas, sites, factor)
+        factor = len(replicas)
+        seen[index] = replicas
+    if set(seen) != set(range(len(seen))):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return [seen[index] for index in range(len(seen))]
+
+
+def check_replicas(replicas: Sequence[int], nodes: Collection[int], factor: int | None) -> None:
+    """A replica list may name each node once and nobody else. Raises INVALID_REPLICA_ASSIGNMENT."""
+
+    def refuse(why: str) -> KafkaError:
+        return KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment includes {why}"
+        )
+
+    if not replicas:
+        raise refuse("an empty replica list.")
+    previous: int | None = None
+    for broker in sorted(replicas):
+        if broker not in nodes:
+            raise refuse(f"broker {broker}, but no such broker is registered.")
+        if broker == previous:
+            raise refuse(f"the broker {broker} more than once.")
+        previous = broker
+    if factor is not None and len(replicas) != factor:
+        raise refuse(
+            f"a partition with {len(replicas)} replica(s), but this is not consistent with previous partitions, which "
+            f"have {factor} replica(s)."
+        )
+
+
+def plan_growth(
+    topic: Topic | None, count: int, assignments: Sequence[Sequence[int]] | None, nodes: Collection[int]
+) -> int:
+    """How many partitions to add so that there are `count`. Raises KafkaError."""
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    now = len(topic.partitions)
+    if count == now:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {now} partition(s).")
+    if count < now:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"The topic {topic.name} currently has {now} partition(s); {count} would not be an increase.",
+        )
+    additional = count - now
+    if assignments is not None:
+        if len(assignments) != additional:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {additional} additional partition(s), but only {len(assignments)} "
+                "assignment(s) were specified.",
+            )
+        for replicas in assignments:
+            check_replicas(replicas, nodes, len(topic.partitions[0].replicas))
+    return additional

@@ -1,0 +1,255 @@
+"""What happens to one append: refused, recognised as a retry, or given offsets. Part of the drain kernel.
+
+Rules: Kafka's UnifiedLog.analyzeAndValidateProducerState, LogSegment.shouldRoll and ProducerAppendInfo.
+"""
+# mypy: disable-error-code="no-untyped-call"
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.append import drain_layout as ds
+from kbroker.ipc import layout as sm
+from kbroker.kernels import producers as pr
+from kbroker.kernels.crc32c import crc32c_at
+from kbroker.kernels.jit import inlined
+from kbroker.kernels.memory import (
+    load_i16_be,
+    load_i32_be,
+    load_i64_be,
+    store_i16_be,
+    store_i32_be,
+    store_i64_be,
+)
+from kbroker.protocol import batch_layout as rb
+
+Words = NDArray[np.int64]
+Table = NDArray[np.int64]
+
+NOT_LEADER_OR_FOLLOWER = 6
+RECORD_LIST_TOO_LARGE = 18
+NOT_ENOUGH_REPLICAS = 19
+KAFKA_STORAGE_ERROR = 56
+# Where a marker's coordinator epoch lies: control builds these batches, so every varint before it is one byte: length,
+# attributes, two deltas, key length, key (2 int16), value length, value's version (int16).
+MARKER_COORDINATOR_EPOCH = rb.RECORDS + 4 + 1 + 4 + 1 + 2
+INT32_MAX = (1 << 31) - 1
+
+
+@inlined
+def must_roll(row: Words, position: int, next_offset: int, batch: int, length: int, now_ms: int) -> bool:
+    """LogSegment.shouldRoll for a batch at address ``batch``."""
+    if position == 0:
+        return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[ar.ROW_BASE_OFFSET] > INT32_MAX
+    if length > row[ar.ROW_SEGMENT_BYTES] - position:
+        return True
+    if row[ar.ROW_FIRST_TIMESTAMP] >= 0:
+        waited = load_i64_be(batch + rb.MAX_TIMESTAMP) - row[ar.ROW_FIRST_TIMESTAMP]
+        if waited > row[ar.ROW_SEGMENT_MS]:
+            return True
+    elif now_ms > row[ar.ROW_ROLL_AT_MS]:
+        return True
+    if row[ar.ROW_INDEX_BYTES] + 8 > row[ar.ROW_INDEX_LIMIT]:
+        return True
+    if row[ar.ROW_TIME_INDEX_BYTES] + 24 > row[ar.ROW_INDEX_LIMIT]:
+        return True
+    return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[ar.ROW_BASE_OFFSET] > INT32_MAX
+
+
+@inlined
+def last_end(producers: Table, known: int) -> int:
+    """A number that is another one after each end of a transaction of this producer's. known: its row, or -1."""
+    return producers[known, pr.TXN_FIRST_OFFSET] if known >= 0 else -1
+
+
+@inlined
+def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
+    """Idempotence of a batch with a producer id: IN_SEQUENCE, DUPLICATE (offsets filled in), UNVERIFIED or an error.
+
+    Leaves the producer's row, -1 when unknown, in BATCH_PRODUCER_ROW. A transactional batch goes into an open
+    transaction of its producer and epoch without further ado; the one that begins it wants control's consent
+    (KIP-890), which the log alone can not tell from a late batch of a transaction that is over. Consent is stale after
+    an end of this producer's; one of others' does not count, or later batches of this one would overtake it."""
+    address = batch[ds.BATCH_ADDRESS]
+    operation = batch[ds.BATCH_OPERATION]
+    by_control = operation == ds.OPERATION_APPEND_BY_CONTROL
+    consent = (
+        operation == sm.OPERATION_APPEND_VERIFIED or operation == sm.OPERATION_APPEND_ADDED or by_control
+    )
+    known = pr.find_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
+    batch[ds.BATCH_PRODUCER_ROW] = known
+    epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
+    first = load_i32_be(address + rb.BASE_SEQUENCE)
+    open_since = -1
+    if known >= 0:
+        last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
+        same = -1 if by_control else pr.duplicate_of(producers, known, epoch, first, last)
+        if same >= 0:
+            base = pr.BATCHES + same * pr.BATCH_WORDS
+            batch[ds.BATCH_BASE_OFFSET] = producers[known, base + pr.BATCH_BASE_OFFSET]
+            batch[ds.BATCH_LAST_OFFSET] = producers[known, base + pr.BATCH_LAST_OFFSET]
+            # Kafka tells it for retries, whatever message.timestamp.type is
+            batch[ds.BATCH_APPEND_TIME] = producers[known, base + pr.BATCH_TIMESTAMP]
+            return pr.DUPLICATE
+        if epoch < producers[known, pr.EPOCH]:
+            # as in Kafka it is the coordinator that tells a producer with a transaction so
+            return pr.INVALID_PRODUCER_EPOCH if consent or not transactional else sm.UNVERIFIED
+        open_since = producers[known, pr.TXN_FIRST_OFFSET]
+        if open_since >= 0 and not transactional:
+            return pr.INVALID_TXN_STATE
+        if epoch > producers[known, pr.EPOCH]:
+            open_since = -1
+    if by_control:
+        return pr.IN_SEQUENCE
+    if transactional and open_since < 0:
+        verified_at = load_i64_be(address + rb.BASE_OFFSET)
+        if not consent or (verified_at != last_end(producers, known) and verified_at != sm.ANY_TRANSACTION):
+            return sm.UNVERIFIED
+    if known < 0:
+        strict = operation == sm.OPERATION_APPEND_ADDED and first != 0
+        return pr.OUT_OF_ORDER_SEQUENCE_NUMBER if strict else pr.IN_SEQUENCE
+    return pr.check_sequence(producers, known, epoch, first)
+
+
+@inlined
+def check_marker(producers: Table, batch: Words) -> int:
+    """Whether a transaction marker may be appended: 0, or an error (ProducerAppendInfo.appendEndTxnMarker)."""
+    address = batch[ds.BATCH_ADDRESS]
+    known = pr.find_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
+    if known < 0:
+        return 0
+    epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
+    bumps = load_i64_be(address + rb.BASE_OFFSET) == sm.MARKER_WITH_NEW_EPOCH
+    if epoch < producers[known, pr.EPOCH] or (bumps and epoch == producers[known, pr.EPOCH]):
+        return pr.INVALID_PRODUCER_EPOCH
+    if load_i32_be(address + MARKER_COORDINATOR_EPOCH) < producers[known, pr.COORDINATOR_EPOCH]:
+        return pr.TRANSACTION_COORDINATOR_FENCED
+    return 0
+
+
+@inlined
+def stamp(row: Words, batch: Words, flags: int, now_ms: int) -> None:
+    """Patch base offset and leader epoch (outside the CRC), and for LogAppendTime the times and the CRC."""
+    address = batch[ds.BATCH_ADDRESS]
+    store_i64_be(address + rb.BASE_OFFSET, batch[ds.BATCH_BASE_OFFSET])
+    store_i32_be(address + rb.PARTITION_LEADER_EPOCH, row[ar.ROW_LEADER_EPOCH])
+    if flags & sm.FLAG_LOG_APPEND_TIME:
+        attributes = load_i16_be(address + rb.ATTRIBUTES) | rb.ATTRIBUTE_LOG_APPEND_TIME
+        store_i16_be(address + rb.ATTRIBUTES, attributes)
+        store_i64_be(address + rb.MAX_TIMESTAMP, now_ms)
+        crc = crc32c_at(address + rb.ATTRIBUTES, batch[ds.BATCH_LENGTH] - rb.ATTRIBUTES)
+        store_i32_be(address + rb.CRC, crc)
+        batch[ds.BATCH_APPEND_TIME] = now_ms
+    batch[ds.BATCH_MAX_TIMESTAMP] = load_i64_be(address + rb.MAX_TIMESTAMP)
+
+
+@inlined
+def remember(producers: Table, batch: Words, row: Words, transactional: bool) -> int:
+    """Enter an accepted batch into the producer table; 1 when its producer is new there."""
+    address = batch[ds.BATCH_ADDRESS]
+    producer = batch[ds.BATCH_PRODUCER_ROW]
+    epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
+    added = 0
+    if producer < 0:
+        added = 1
+        producer = pr.claim_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
+        producers[producer, pr.EPOCH] = epoch
+    first = load_i32_be(address + rb.BASE_SEQUENCE)
+    last = pr.NO_SEQUENCE
+    if first != pr.NO_SEQUENCE:
+        last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
+    base_offset = batch[ds.BATCH_BASE_OFFSET]
+    pr.remember_batch(
+        producers,
+        producer,
+        epoch,
+        first,
+        last,
+        base_offset,
+        batch[ds.BATCH_LAST_OFFSET],
+        batch[ds.BATCH_MAX_TIMESTAMP],
+    )
+    if transactional and producers[producer, pr.TXN_FIRST_OFFSET] < 0:
+        producers[producer, pr.TXN_FIRST_OFFSET] = base_offset
+        if row[ar.ROW_FIRST_UNSTABLE] < 0:
+            row[ar.ROW_FIRST_UNSTABLE] = base_offset
+    return added
+
+
+@inlined
+def kept_below(slots: Table, row: Words, slot: int) -> int:
+    """The offset below which records are where acks=all wants them."""
+    durable = slots[slot, sm.SLOT_DURABLE]
+    if not slots[slot, sm.SLOT_FLAGS] & sm.FLAG_REPLICATED:
+        return durable
+    if row[ar.ROW_FLUSH_RECORDS] < ar.NEVER:
+        return min(slots[slot, sm.SLOT_HIGH_WATERMARK], durable)
+    return slots[slot, sm.SLOT_HIGH_WATERMARK]
+
+
+@inlined
+def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batch: Words, out: Words) -> int:
+    """Decide one append: STOP_NONE with error or offsets in ``batch``, or why Python must act first."""
+    now_ms = out[ds.OUT_NOW_MS]
+    slot = batch[ds.BATCH_SLOT]
+    address = batch[ds.BATCH_ADDRESS]
+    length = batch[ds.BATCH_LENGTH]
+    row = rows[slot]
+    if slots[slot, sm.SLOT_GENERATION] != batch[ds.BATCH_GENERATION] or row[ar.ROW_OPEN] != ar.OPEN:
+        offline = slots[slot, sm.SLOT_STATE] == sm.STATE_OFFLINE or row[ar.ROW_OPEN] == ar.DISK_FULL
+        batch[ds.BATCH_ERROR] = KAFKA_STORAGE_ERROR if offline else NOT_LEADER_OR_FOLLOWER
+        return ds.STOP_NONE
+    attributes = load_i16_be(address + rb.ATTRIBUTES)
+    control = (attributes & rb.ATTRIBUTE_CONTROL) != 0
+    if length > row[ar.ROW_SEGMENT_BYTES]:
+        batch[ds.BATCH_ERROR] = RECORD_LIST_TOO_LARGE
+        return ds.STOP_NONE
+    flags = slots[slot, sm.SLOT_FLAGS]
+    acks = (batch[ds.BATCH_ACKS] << 48) >> 48
+    if flags & sm.ACKS_WAIT and acks == -1:
+        if row[ar.ROW_TOO_FEW]:
+            batch[ds.BATCH_ERROR] = NOT_ENOUGH_REPLICAS
+            return ds.STOP_NONE
+        batch[ds.BATCH_HELD] = ds.HELD_APPEND
+    idempotent = load_i64_be(address + rb.PRODUCER_ID) >= 0 and not control
+    transactional = (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0
+    if control:  # only the control process sends these; Python ends the transaction after the write
+        batch[ds.BATCH_HELD] = ds.HELD_CONTROL
+        batch[ds.BATCH_ERROR] = check_marker(producers, batch)
+        if batch[ds.BATCH_ERROR] != 0:
+            batch[ds.BATCH_HELD] = 0
+            return ds.STOP_NONE
+    if idempotent:
+        outcome = check_producer(producers, batch, transactional)
+        if outcome == pr.DUPLICATE:
+            if batch[ds.BATCH_HELD] != 0 and batch[ds.BATCH_LAST_OFFSET] < kept_below(slots, row, slot):
+                batch[ds.BATCH_HELD] = 0  # nothing more may happen to this log that would answer it
+            return ds.STOP_NONE
+        if outcome != pr.IN_SEQUENCE:
+            batch[ds.BATCH_ERROR] = outcome
+            batch[ds.BATCH_HELD] = 0
+            if outcome == sm.UNVERIFIED:
+                batch[ds.BATCH_LAST_OFFSET] = last_end(producers, batch[ds.BATCH_PRODUCER_ROW])
+            return ds.STOP_NONE
+    chain = chains[slot]
+    touched = chain[ds.CHAIN_HEAD] >= 0
+    position = chain[ds.CHAIN_POSITION] if touched else row[ar.ROW_POSITION]
+    next_offset = chain[ds.CHAIN_NEXT_OFFSET] if touched else row[ar.ROW_NEXT_OFFSET]
+    if must_roll(row, position, next_offset, address, length, now_ms):
+        return ds.STOP_ROLL
+    if row[ar.ROW_LOG_FD] == ar.NO_FD:
+        return ds.STOP_FILES
+    batch[ds.BATCH_BASE_OFFSET] = next_offset
+    batch[ds.BATCH_LAST_OFFSET] = next_offset + load_i32_be(address + rb.LAST_OFFSET_DELTA)
+    batch[ds.BATCH_RECORDS] = load_i32_be(address + rb.RECORD_COUNT)
+    stamp(row, batch, flags, now_ms)
+    if position == 0:
+        row[ar.ROW_FIRST_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
+    if idempotent:
+        out[ds.OUT_PRODUCERS] += remember(producers, batch, row, transactional)
+    row[ar.ROW_UNFLUSHED_RECORDS] += batch[ds.BATCH_RECORDS]
+    if row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS] and acks != 0 and not control:
+        batch[ds.BATCH_HELD] = ds.HELD_APPEND
+    chain[ds.CHAIN_POSITION] = position + length
+    chain[ds.CHAIN_NEXT_OFFSET] = batch[ds.BATCH_LAST_OFFSET] + 1
+    return ds.STOP_NONE

@@ -1,0 +1,203 @@
+"""Delayed produces: written appends whose answer waits for the disk or for replicas (Kafka's DelayedProduce), as rows.
+
+A slot's rows form a list in the order of offsets, so what a sync has reached is at its front. In Python each of them
+cost 16 microseconds.
+Layout: ``purgatory/delayed_produce_layout.py``. Private memory of one IO worker.
+"""
+# mypy: disable-error-code="no-untyped-call"
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.append import drain_layout as ds
+from kbroker.io.append.completion_kernel import CLOCK_MONOTONIC, clock_ns, push_completion
+from kbroker.ipc import layout as sm
+from kbroker.ipc.ring import ring_free
+from kbroker.kernels.jit import inlined, kernel
+from kbroker.metrics.histogram_kernel import observe
+from kbroker.metrics.layout import HISTOGRAM_WORDS, PHASE_FLUSH, PHASE_SECONDS
+from kbroker.purgatory import delayed_produce_layout as dp
+from kbroker.purgatory.watch_list_kernel import unwatch, watch
+
+Words = NDArray[np.int64]
+Table = NDArray[np.int64]
+
+REQUEST_TIMED_OUT = 7
+NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+ALL = -1  # acks
+WAITED_FOR_FLUSH = PHASE_SECONDS + PHASE_FLUSH * HISTOGRAM_WORDS  # of Produce, API key 0
+
+
+@inlined
+def acks_of(packed: int) -> int:
+    """acks of a ring entry's word."""
+    return (packed << 48) >> 48
+
+
+@inlined
+def hold(env: Words, delayed: Table, lists: Table, batch: Words, now_ns: int) -> None:
+    """A delayed produce for a written batch. The caller knows that there is a free row."""
+    number = env[ds.ENV_DELAYED_FREE]
+    row = delayed[number]
+    env[ds.ENV_DELAYED_FREE] = row[dp.DELAYED_NEXT]
+    env[ds.ENV_DELAYED_COUNT] += 1
+    row[dp.DELAYED_SLOT] = batch[ds.BATCH_SLOT]
+    row[dp.DELAYED_CLIENT] = batch[ds.BATCH_CLIENT]
+    row[dp.DELAYED_TOKEN] = batch[ds.BATCH_TOKEN]
+    row[dp.DELAYED_BASE_OFFSET] = batch[ds.BATCH_BASE_OFFSET]
+    row[dp.DELAYED_LAST_OFFSET] = batch[ds.BATCH_LAST_OFFSET]
+    row[dp.DELAYED_APPEND_TIME] = batch[ds.BATCH_APPEND_TIME]
+    row[dp.DELAYED_ACKS] = acks_of(batch[ds.BATCH_ACKS])
+    row[dp.DELAYED_ENQUEUED_NS] = batch[ds.BATCH_ENQUEUED_NS]
+    expiry = now_ns // 1_000_000 + (batch[ds.BATCH_ACKS] >> 16)
+    row[dp.DELAYED_EXPIRY_MS] = expiry
+    env[ds.ENV_DELAYED_DUE_MS] = min(env[ds.ENV_DELAYED_DUE_MS], expiry)
+    watch(delayed, lists, batch[ds.BATCH_SLOT], number)
+
+
+@inlined
+def finish(
+    env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, number: int, error: int, now_ns: int
+) -> None:  # fmt: skip
+    """Answer a row that is in no list any more and free it; a client without room gets its answer later."""
+    row = delayed[number]
+    client = clients[row[dp.DELAYED_CLIENT]]
+    if ring_free(client[ds.CLIENT_COMPLETION_RING], env[ds.ENV_CAPACITY]) <= 0:
+        row[dp.DELAYED_ERROR] = error
+        row[dp.DELAYED_EXPIRY_MS] = dp.NEVER
+        watch(delayed, lists, lists.shape[0] - 1, number)
+        return
+    base_offset = row[dp.DELAYED_BASE_OFFSET]
+    last_offset = row[dp.DELAYED_LAST_OFFSET]
+    if error != 0:
+        base_offset = -1
+        last_offset = -1
+    push_completion(
+        env, client, slots, row[dp.DELAYED_TOKEN], error, base_offset, last_offset, row[dp.DELAYED_APPEND_TIME],
+        row[dp.DELAYED_SLOT], now_ns,
+    )  # fmt: skip
+    row[dp.DELAYED_SLOT] = -1
+    row[dp.DELAYED_NEXT] = env[ds.ENV_DELAYED_FREE]
+    env[ds.ENV_DELAYED_FREE] = number
+    env[ds.ENV_DELAYED_COUNT] -= 1
+    if env[ds.ENV_DELAYED_COUNT] == 0:
+        env[ds.ENV_DELAYED_DUE_MS] = dp.NEVER
+
+
+@inlined
+def release(
+    env: Words, clients: Table, slots: Table, rows: Table, delayed: Table, lists: Table, slot: int, now_ns: int
+) -> int:  # fmt: skip
+    """Answer what a slot's durable offset or high watermark has reached; how many. ``wake_clients`` afterwards."""
+    durable = slots[slot, sm.SLOT_DURABLE]
+    replicated = slots[slot, sm.SLOT_HIGH_WATERMARK]
+    farthest = max(durable, replicated)
+    if not slots[slot, sm.SLOT_FLAGS] & sm.FLAG_REPLICATED:
+        replicated = durable
+        farthest = durable
+    elif rows[slot, ar.ROW_FLUSH_RECORDS] < ar.NEVER:  # flush.messages: on the leader's disk, too
+        replicated = min(replicated, durable)
+    count = 0
+    previous = 0
+    number = lists[slot, dp.LIST_HEAD]
+    while number > 0:
+        row = delayed[number]
+        last = row[dp.DELAYED_LAST_OFFSET]
+        if last >= farthest:
+            break
+        everywhere = row[dp.DELAYED_ACKS] == ALL
+        if last >= (replicated if everywhere else durable):
+            previous = number
+            number = row[dp.DELAYED_NEXT]
+            continue
+        following = unwatch(delayed, lists, slot, previous, number)
+        observe(env[ds.ENV_METRICS] + 8 * WAITED_FOR_FLUSH, now_ns - row[dp.DELAYED_ENQUEUED_NS])
+        # the records are where they should be; but the in-sync set may have shrunk below what the topic asks
+        too_few = everywhere and rows[slot, ar.ROW_TOO_FEW] != 0
+        error = NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else 0
+        finish(env, clients, slots, delayed, lists, number, error, now_ns)
+        count += 1
+        number = following
+    return count
+
+
+@kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64)")
+def release_slot(
+    env: Words, clients: Table, slots: Table, rows: Table, delayed: Table, lists: Table, slot: int
+) -> int:
+    """``release`` from Python."""
+    now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
+    return release(env, clients, slots, rows, delayed, lists, slot, now_ns)
+
+
+@kernel("void(int64[::1], int64[:, ::1], int64[:, ::1], int64[::1], int64)")
+def hold_one(env: Words, delayed: Table, lists: Table, batch: Words, now_ns: int) -> None:
+    """``hold`` from Python."""
+    hold(env, delayed, lists, batch, now_ns)
+
+
+@kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64, int64)")
+def fail_slot(
+    env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, slot: int, error: int
+) -> int:
+    """Answer all of a slot with an error; how many."""
+    now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
+    count = 0
+    number = lists[slot, dp.LIST_HEAD]
+    while number > 0:
+        following = unwatch(delayed, lists, slot, 0, number)
+        finish(env, clients, slots, delayed, lists, number, error, now_ns)
+        count += 1
+        number = following
+    return count
+
+
+@kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64)")
+def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, now_ms: int) -> int:
+    """Answer what has waited too long (CLOCK_MONOTONIC); how many. Looks at every row: once in a shortest timeout."""
+    now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
+    count = 0
+    due = dp.NEVER
+    for wanted in range(1, delayed.shape[0]):
+        slot = delayed[wanted, dp.DELAYED_SLOT]
+        if slot < 0:
+            continue
+        if delayed[wanted, dp.DELAYED_EXPIRY_MS] > now_ms:
+            due = min(due, delayed[wanted, dp.DELAYED_EXPIRY_MS])
+            continue
+        previous = 0
+        number = lists[slot, dp.LIST_HEAD]
+        while number > 0:
+            if delayed[number, dp.DELAYED_EXPIRY_MS] > now_ms:
+                previous = number
+                number = delayed[number, dp.DELAYED_NEXT]
+                continue
+            following = unwatch(delayed, lists, slot, previous, number)
+            observe(
+                env[ds.ENV_METRICS] + 8 * WAITED_FOR_FLUSH, now_ns - delayed[number, dp.DELAYED_ENQUEUED_NS]
+            )
+            finish(env, clients, slots, delayed, lists, number, REQUEST_TIMED_OUT, now_ns)
+            count += 1
+            number = following
+    env[ds.ENV_DELAYED_DUE_MS] = due
+    return count
+
+
+@kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1])")
+def answer_late(env: Words, clients: Table, slots: Table, delayed: Table, lists: Table) -> int:
+    """Try again to answer those whose client had no room; how many still wait."""
+    now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
+    which = lists.shape[0] - 1
+    last = lists[which, dp.LIST_TAIL]
+    number = lists[which, dp.LIST_HEAD]
+    left = 0
+    while number > 0:
+        following = unwatch(delayed, lists, which, 0, number)
+        finish(env, clients, slots, delayed, lists, number, delayed[number, dp.DELAYED_ERROR], now_ns)
+        if delayed[number, dp.DELAYED_SLOT] >= 0:
+            left += 1
+        if number == last:
+            break
+        number = following
+    return left

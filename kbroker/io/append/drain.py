@@ -1,0 +1,324 @@
+"""The arrays around the drain kernel, and its results as Python values.
+
+Runs in: io. Owner: the IO worker. Not thread-safe.
+"""
+
+import struct
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.append import append_row, completion_kernel, drain_kernel, group_commit_kernel
+from kbroker.io.append import delayed_produce_kernel as delayed_kernel
+from kbroker.io.append import drain_layout as dl
+from kbroker.io.append.producer_table import ProducerTable
+from kbroker.ipc.shared import Shared
+from kbroker.metrics.slots import Slots
+from kbroker.protocol import batch_layout
+from kbroker.purgatory import delayed_produce_layout as dp
+
+Words = NDArray[np.int64]
+NEVER = append_row.NEVER
+INDEX_ENTRY_BYTES = 8
+TIME_INDEX_ENTRY_BYTES = 12
+PRODUCER = struct.Struct(">qh")
+TIMESTAMP = struct.Struct(">q")
+MARKER_KEY = struct.Struct(">hh")
+MARKER_VALUE = struct.Struct(">hi")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAppend:
+    """A written append that Python answers, or holds until its records are safe. acks and timeout_ms are the request's;
+    enqueued_ns: CLOCK_MONOTONIC of its entry in the ring."""
+
+    client: int
+    token: int
+    slot: int
+    base_offset: int
+    last_offset: int
+    append_time_ms: int
+    acks: int
+    timeout_ms: int
+    enqueued_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A written transaction marker (control batch); the transaction ends in memory after it."""
+
+    append: HeldAppend
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAhead:
+    """A network process wants [position, position + length) of a segment in the page cache."""
+
+    client: int
+    token: int
+    slot: int
+    segment_base: int
+    position: int
+    length: int
+
+
+class Drain:
+    """Owns rows[max_partitions, ROW_WORDS], the producer table and the scratch of the drain kernel (env)."""
+
+    def __init__(self, shared: Shared, worker: int, producers: ProducerTable) -> None:
+        partitions = shared.sizes.max_partitions
+        self.shared = shared
+        self.producers = producers
+        self.rows: Words = np.zeros((partitions, append_row.ROW_WORDS), np.int64)
+        self.counters = shared.counters[shared.worker_process(worker)]
+        self.metrics = Slots(shared.metrics[shared.worker_process(worker)])
+        self.out: Words = np.zeros(dl.OUT_WORDS, np.int64)
+        self._batches: Words = np.zeros((dl.MAX_BATCHES, dl.BATCH_WORDS), np.int64)
+        self._chains: Words = np.full((partitions, dl.CHAIN_WORDS), -1, np.int64)
+        self._touched: Words = np.zeros(dl.MAX_BATCHES, np.int64)
+        self._failed: Words = np.zeros((dl.MAX_BATCHES, 2), np.int64)
+        self._one: Words = np.ones(1, np.int64)
+        self._scratch: NDArray[np.uint8] = np.zeros(
+            16 * dl.MAX_IOV + (INDEX_ENTRY_BYTES + TIME_INDEX_ENTRY_BYTES) * dl.MAX_BATCHES + 16, np.uint8
+        )
+        self._syncs_scratch: NDArray[np.uint8] = np.zeros(dl.SYNC_SCRATCH_BYTES, np.uint8)
+        self._sync_results: Words = np.zeros((3 * dl.SYNC_RECORDS, 3), np.int64)
+        self.syncs: Words = np.zeros((partitions, dl.SYNC_WORDS), np.int64)
+        self._delayed: Words = np.zeros((1, dp.DELAYED_WORDS), np.int64)
+        self._lists: Words = np.zeros((partitions + 1, dp.LIST_WORDS), np.int64)
+        self.env = self._environment()
+        self._grow()
+        self._clients: Words = np.zeros((shared.sizes.clients, dl.CLIENT_WORDS), np.int64)
+        for client in range(shared.sizes.clients):
+            row = self._clients[client]
+            row[dl.CLIENT_APPEND_RING] = shared.append_ring(client, worker)
+            row[dl.CLIENT_COMPLETION_RING] = shared.completion_ring(client, worker)
+            row[dl.CLIENT_ARENA] = shared.arenas[client].address
+            row[dl.CLIENT_ARENA_BYTES] = shared.arenas[client].size
+            row[dl.CLIENT_PROCESS_LINE] = shared.processes[client].ctypes.data
+            row[dl.CLIENT_EVENT_FD] = shared.event_fds[client]
+
+    def _environment(self) -> Words:
+        env: Words = np.zeros(dl.ENV_WORDS, np.int64)
+        scratch = int(self._scratch.ctypes.data)
+        env[dl.ENV_CAPACITY] = self.shared.sizes.ring_entries
+        env[dl.ENV_ONE] = self._one.ctypes.data
+        env[dl.ENV_CLOCK] = scratch
+        env[dl.ENV_METRICS] = self.metrics.address
+        env[dl.ENV_IOV] = scratch + 16
+        env[dl.ENV_INDEX_BYTES] = env[dl.ENV_IOV] + 16 * dl.MAX_IOV
+        env[dl.ENV_TIME_INDEX_BYTES] = env[dl.ENV_INDEX_BYTES] + INDEX_ENTRY_BYTES * dl.MAX_BATCHES
+        env[dl.ENV_DELAYED_DUE_MS] = NEVER
+        env[dl.ENV_SYNC_JOBS] = env[dl.ENV_SYNC_RESULTS] = -1
+        env[dl.ENV_SYNC_SCRATCH] = self._syncs_scratch.ctypes.data
+        return env
+
+    def _grow(self) -> None:
+        """Room for as many delayed produces again, and for those of a call at least."""
+        old = self._delayed
+        first = max(len(old), 1)  # row 0 is nobody's
+        count = first + max(first, 2 * dl.MAX_BATCHES)
+        self._delayed = np.zeros((count, dp.DELAYED_WORDS), np.int64)
+        self._delayed[: len(old)] = old
+        self._delayed[first if len(old) > 1 else 0 :, dp.DELAYED_SLOT] = -1
+        free = np.arange(first + 1, count + 1)
+        free[-1] = self.env[dl.ENV_DELAYED_FREE]
+        self._delayed[first:, dp.DELAYED_NEXT] = free
+        self.env[dl.ENV_DELAYED_FREE] = first
+        self._delayed_room = count - dl.MAX_BATCHES - 1
+
+    def run(self) -> int:
+        """One kernel call; returns how many entries it took. ``out`` holds the rest."""
+        producers = self.producers
+        if producers.room <= 0:
+            producers.make_room(dl.MAX_BATCHES)
+        if self.env[dl.ENV_DELAYED_COUNT] > self._delayed_room:
+            self._grow()
+        drain_kernel.drain(
+            self.env, self._clients, self.shared.slots, self.rows, producers.rows, producers.room, self._batches,
+            self._chains, self._touched, self._failed, self._delayed, self._lists, self.syncs, self.counters,
+            self.out,
+        )  # fmt: skip
+        producers.claimed(int(self.out[dl.OUT_PRODUCERS]))
+        return int(self.out[dl.OUT_COUNT])
+
+    @property
+    def waiting(self) -> int:
+        """Entries in the append rings now."""
+        return int(drain_kernel.waiting_entries(self._clients))
+
+    def touched_slots(self) -> list[int]:
+        """Slots that the last run appended to."""
+        touched = self._touched[: self.out[dl.OUT_TOUCHED]]
+        return [slot for slot in touched.tolist() if slot >= 0]
+
+    def failures(self) -> list[tuple[int, int]]:
+        """(slot, errno) of the last run's failed writes; their rows are closed."""
+        return [(slot, error) for slot, error in self._failed[: self.out[dl.OUT_FAILED]].tolist()]
+
+    def held(self) -> list[Marker | ReadAhead]:
+        """Entries of the last run that Python has to complete, in order."""
+        batches = self._batches[: self.out[dl.OUT_COUNT]]
+        held: list[Marker | ReadAhead] = []
+        for row in batches[batches[:, dl.BATCH_HELD] > dl.HELD_APPEND].tolist():
+            held.append(_read_ahead(row) if row[dl.BATCH_HELD] == dl.HELD_READ_AHEAD else self._marker(row))
+        return held
+
+    def _marker(self, row: list[int]) -> Marker:
+        arena = self.shared.arenas[row[dl.BATCH_CLIENT]]
+        start = row[dl.BATCH_ADDRESS] - arena.address
+        data = arena.bytes[start : start + row[dl.BATCH_LENGTH]].tobytes()
+        return marker_of(data, _held_append(row))
+
+    def complete(self, held: HeldAppend, error: int) -> bool:
+        """Answer a held append; False when the client's ring is full (try again). Then ``wake``."""
+        failed = error != 0
+        return bool(
+            completion_kernel.complete_one(
+                self.env, self._clients, self.shared.slots, held.client, held.token, error,
+                -1 if failed else held.base_offset, -1 if failed else held.last_offset,
+                held.append_time_ms, held.slot,
+            )
+        )  # fmt: skip
+
+    def complete_token(self, client: int, token: int, slot: int, error: int, base_offset: int = -1) -> bool:
+        """Answer any other entry; False when the client's ring is full."""
+        return bool(
+            completion_kernel.complete_one(
+                self.env, self._clients, self.shared.slots, client, token, error, base_offset, base_offset, -1, slot
+            )
+        )  # fmt: skip
+
+    def wake(self) -> None:
+        """Wake the clients that were answered from Python."""
+        completion_kernel.wake_all(self.env, self._clients)
+
+    def notify(self, slot: int) -> int:
+        """Tell waiting network processes that a slot advanced; bits that found a full ring."""
+        return int(completion_kernel.notify_slot(self.env, self._clients, self.shared.slots, slot))
+
+    # --- delayed produces and syncs: called by Durability ----------------------------------------------
+
+    @property
+    def delayed(self) -> int:
+        """Delayed produces: appends that wait for the disk or for replicas."""
+        return int(self.env[dl.ENV_DELAYED_COUNT])
+
+    @property
+    def next_expiry_ms(self) -> int:
+        """No delayed produce expires before (CLOCK_MONOTONIC)."""
+        return int(self.env[dl.ENV_DELAYED_DUE_MS])
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether delayed produces have their answer, but no room for it in their client's ring."""
+        return bool(self._lists[-1, dp.LIST_HEAD])
+
+    def hold(self, held: HeldAppend) -> None:
+        """A delayed produce for an append that came to Python."""
+        if self.env[dl.ENV_DELAYED_COUNT] > self._delayed_room:
+            self._grow()
+        batch: Words = np.zeros(dl.BATCH_WORDS, np.int64)
+        batch[dl.BATCH_CLIENT], batch[dl.BATCH_TOKEN], batch[dl.BATCH_SLOT] = (
+            held.client,
+            held.token,
+            held.slot,
+        )
+        batch[dl.BATCH_BASE_OFFSET], batch[dl.BATCH_LAST_OFFSET] = held.base_offset, held.last_offset
+        batch[dl.BATCH_APPEND_TIME], batch[dl.BATCH_ENQUEUED_NS] = held.append_time_ms, held.enqueued_ns
+        batch[dl.BATCH_ACKS] = held.timeout_ms << 16 | held.acks & 0xFFFF
+        delayed_kernel.hold_one(self.env, self._delayed, self._lists, batch, time.monotonic_ns())
+
+    def release(self, slot: int) -> int:
+        """Answer what a slot's durable offset or high watermark has reached; how many. Then ``wake``."""
+        return int(
+            delayed_kernel.release_slot(
+                self.env, self._clients, self.shared.slots, self.rows, self._delayed, self._lists, slot
+            )
+        )
+
+    def fail(self, slot: int, error: int) -> int:
+        """Answer everything that waits on a slot with an error; how many. Then ``wake``."""
+        return int(
+            delayed_kernel.fail_slot(
+                self.env, self._clients, self.shared.slots, self._delayed, self._lists, slot, error
+            )
+        )
+
+    def expire(self, now_ms: int) -> int:
+        """Answer what has waited too long with REQUEST_TIMED_OUT; how many. Then ``wake``."""
+        return int(
+            delayed_kernel.expire_due(
+                self.env, self._clients, self.shared.slots, self._delayed, self._lists, now_ms
+            )
+        )
+
+    def answer_late(self) -> None:
+        """Try again where a client's ring was full. Then ``wake``."""
+        delayed_kernel.answer_late(self.env, self._clients, self.shared.slots, self._delayed, self._lists)
+
+    def take_synced(self, flush_seconds: int) -> list[tuple[int, int, int]]:
+        """Publish and answer what the threads have synced; what is left to Python (``take_synced``).
+
+        flush_seconds: slot of the metric of a sync's time."""
+        count = group_commit_kernel.take_synced(
+            self.env, self._clients, self.shared.slots, self.rows, self._delayed, self._lists, self.syncs,
+            self.counters, self._sync_results, flush_seconds,
+        )  # fmt: skip
+        return [(token, error, time_ns) for token, error, time_ns in self._sync_results[:count].tolist()]
+
+
+def marker_of(batch: bytes, append: HeldAppend) -> Marker:
+    """The transaction marker in a control batch."""
+    producer_id, producer_epoch = PRODUCER.unpack_from(batch, batch_layout.PRODUCER_ID)
+    (timestamp_ms,) = TIMESTAMP.unpack_from(batch, batch_layout.MAX_TIMESTAMP)
+    commit, coordinator_epoch = control_record(batch)
+    return Marker(append, producer_id, producer_epoch, commit, coordinator_epoch, timestamp_ms)
+
+
+def control_record(batch: bytes) -> tuple[bool, int]:
+    """(commit, coordinator epoch) of a transaction marker: a batch of one uncompressed record whose key is
+    (version int16, type int16: 0 abort, 1 commit) and whose value is (version int16, coordinator epoch int32)."""
+    position = batch_layout.RECORDS
+    for _ in range(4):  # length, attributes, timestamp delta, offset delta: each one varint or byte
+        while batch[position] & 0x80:
+            position += 1
+        position += 1
+    key = position + 1  # key length 4 and value length 6 are varints of one byte
+    _, kind = MARKER_KEY.unpack_from(batch, key)
+    _, coordinator_epoch = MARKER_VALUE.unpack_from(batch, key + MARKER_KEY.size + 1)
+    return kind == 1, coordinator_epoch
+
+
+def _held_append(row: list[int]) -> HeldAppend:
+    packed = row[dl.BATCH_ACKS]
+    acks = (packed & 0xFFFF) - (0x10000 if packed & 0x8000 else 0)
+    return HeldAppend(
+        client=row[dl.BATCH_CLIENT],
+        token=row[dl.BATCH_TOKEN],
+        slot=row[dl.BATCH_SLOT],
+        base_offset=row[dl.BATCH_BASE_OFFSET],
+        last_offset=row[dl.BATCH_LAST_OFFSET],
+        append_time_ms=row[dl.BATCH_APPEND_TIME],
+        acks=acks,
+        timeout_ms=packed >> 16,
+        enqueued_ns=row[dl.BATCH_ENQUEUED_NS],
+    )
+
+
+def _read_ahead(row: list[int]) -> ReadAhead:
+    return ReadAhead(
+        client=row[dl.BATCH_CLIENT],
+        token=row[dl.BATCH_TOKEN],
+        slot=row[dl.BATCH_SLOT],
+        segment_base=row[dl.BATCH_GENERATION],
+        position=row[dl.BATCH_ADDRESS],
+        length=row[dl.BATCH_LENGTH],
+    )

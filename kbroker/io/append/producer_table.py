@@ -1,0 +1,193 @@
+"""The producers of all partitions of one IO worker: a growing table that the drain kernel uses directly.
+
+Runs in: io. Owner: the IO worker. Not thread-safe.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry
+from kbroker.ipc.messages import ProducerState
+from kbroker.kernels import producers as kernel
+
+
+class ProducerTable:
+    """Entries keyed by (slot, producer id). ``rows`` changes identity when the table grows."""
+
+    def __init__(self, capacity: int = 1024) -> None:
+        self.rows: NDArray[np.int64] = np.zeros((capacity, kernel.PRODUCER_WORDS), np.int64)
+        self._claimed = (
+            0  # rows that are not empty, or more: deleted ones that were claimed again count twice
+        )
+        # keys and their rows, and whether they were asked for since a row came or went: see `states`
+        self._by_slot: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+        self._asked = False
+
+    @property
+    def room(self) -> int:
+        """Producers that may be added before ``make_room`` is due; the table stays at most half full."""
+        return self.rows.shape[0] // 2 - self._claimed
+
+    def claimed(self, count: int) -> None:
+        """The drain kernel added this many producers."""
+        self._claimed += count
+        if count:
+            self._moved()
+
+    @property
+    def count(self) -> int:
+        """Producers remembered."""
+        return int(np.count_nonzero(self.rows[:, kernel.KEY] > 0))
+
+    def make_room(self, wanted: int) -> None:
+        """Grow (or sweep deleted rows) until ``wanted`` more producers have room."""
+        if self.room >= wanted:
+            return
+        live = int(np.count_nonzero(self.rows[:, kernel.KEY] > 0))
+        capacity = self.rows.shape[0]
+        while 2 * (live + wanted) > capacity:
+            capacity *= 2
+        grown = np.zeros((capacity, kernel.PRODUCER_WORDS), np.int64)
+        kernel.rehash(self.rows, grown)
+        self.rows = grown
+        self._claimed = live
+        self._moved()
+
+    def entries(self, slot: int) -> list[ProducerEntry]:
+        """Every producer of a partition, ordered by producer id."""
+        return [_entry(self.rows[row]) for row in self._rows_of(slot)]
+
+    def states(self, slot: int) -> tuple[ProducerState, ...]:
+        """What DescribeProducers tells of a partition, by producer id. From the second question on without a look at
+        every row, until a row comes or goes."""
+        if self._by_slot is None and self._asked:
+            keys = self.rows[:, kernel.KEY]
+            live = np.flatnonzero(keys > 0)
+            live = live[np.lexsort((self.rows[live, kernel.PRODUCER_ID], keys[live]))]
+            self._by_slot = keys[live], live
+        self._asked = True
+        return tuple(_state(self.rows[row].tolist()) for row in self._rows_of(slot).tolist())
+
+    def _rows_of(self, slot: int) -> NDArray[np.int64]:
+        if self._by_slot is not None:
+            keys, rows = self._by_slot
+            return rows[np.searchsorted(keys, slot + 1) : np.searchsorted(keys, slot + 2)]
+        rows = np.flatnonzero(self.rows[:, kernel.KEY] == slot + 1)
+        return rows[np.argsort(self.rows[rows, kernel.PRODUCER_ID])]
+
+    def _moved(self) -> None:
+        """A row has come or gone."""
+        self._by_slot = None
+        self._asked = False
+
+    def get(self, slot: int, producer_id: int) -> ProducerEntry | None:
+        """One producer's entry."""
+        row = kernel.find(self.rows, slot, producer_id)
+        return None if row < 0 else _entry(self.rows[row])
+
+    def put(self, slot: int, entry: ProducerEntry) -> None:
+        """Add or replace an entry."""
+        self.make_room(1)
+        self._claimed += 1
+        self._moved()
+        row = self.rows[kernel.claim(self.rows, slot, entry.producer_id)]
+        row[kernel.EPOCH] = entry.producer_epoch
+        row[kernel.COORDINATOR_EPOCH] = entry.coordinator_epoch
+        row[kernel.LAST_TIMESTAMP] = entry.last_timestamp
+        row[kernel.TXN_FIRST_OFFSET] = entry.current_txn_first_offset
+        row[kernel.BATCH_COUNT] = len(entry.batches)
+        for n, batch in enumerate(entry.batches):
+            base = kernel.BATCHES + n * kernel.BATCH_WORDS
+            row[base : base + kernel.BATCH_WORDS] = (
+                batch.base_sequence,
+                batch.last_sequence,
+                batch.base_offset,
+                batch.last_offset,
+                batch.timestamp,
+            )
+
+    def end_transaction(
+        self, slot: int, producer_id: int, epoch: int, coordinator_epoch: int, timestamp_ms: int, end: int
+    ) -> int:
+        """A marker of this epoch is in the log at `end`: first offset of the transaction that it ends, -1 for none.
+
+        The producer keeps its batches unless the epoch is a newer one, which starts its sequences anew."""
+        self.make_room(1)
+        found = kernel.find(self.rows, slot, producer_id)
+        if found < 0:
+            found = kernel.claim(self.rows, slot, producer_id)
+            self._claimed += 1
+            self._moved()
+        row = self.rows[found]
+        first_offset = _open_since(int(row[kernel.TXN_FIRST_OFFSET]))
+        if epoch != row[kernel.EPOCH]:
+            row[kernel.EPOCH] = epoch
+            row[kernel.BATCH_COUNT] = 0
+        row[kernel.COORDINATOR_EPOCH] = coordinator_epoch
+        row[kernel.LAST_TIMESTAMP] = timestamp_ms
+        row[kernel.TXN_FIRST_OFFSET] = kernel.ENDED - end
+        return first_offset
+
+    def first_open_transaction(self, slot: int) -> int:
+        """First offset of the partition's earliest open transaction, -1 when none is open."""
+        first = self.rows[self.rows[:, kernel.KEY] == slot + 1, kernel.TXN_FIRST_OFFSET]
+        first = first[first >= 0]
+        return int(first.min()) if len(first) else -1
+
+    def remove(self, slot: int, producer_id: int) -> None:
+        """Forget one producer; nothing happens when it is unknown."""
+        row = kernel.find(self.rows, slot, producer_id)
+        if row >= 0:
+            self.rows[row, kernel.KEY] = -1
+            self._moved()
+
+    def drop(self, slot: int) -> None:
+        """Forget every producer of a partition."""
+        self.rows[self.rows[:, kernel.KEY] == slot + 1, kernel.KEY] = -1
+        self._moved()
+
+    def expire(self, before_ms: int) -> int:
+        """Forget producers idle since before ``before_ms`` and outside a transaction; returns how many."""
+        keys = self.rows[:, kernel.KEY]
+        idle = (
+            (keys > 0)
+            & (self.rows[:, kernel.LAST_TIMESTAMP] < before_ms)
+            & (self.rows[:, kernel.TXN_FIRST_OFFSET] < 0)
+        )
+        self.rows[idle, kernel.KEY] = -1
+        self._moved()
+        return int(np.count_nonzero(idle))
+
+
+def _open_since(word: int) -> int:
+    """First offset of the open transaction, as everyone else is told it: -1 for none, however the last one ended."""
+    return max(word, -1)
+
+
+def _entry(row: NDArray[np.int64]) -> ProducerEntry:
+    words = row.tolist()
+    batches = []
+    for n in range(words[kernel.BATCH_COUNT]):
+        base = kernel.BATCHES + n * kernel.BATCH_WORDS
+        batches.append(BatchMetadata(*words[base : base + kernel.BATCH_WORDS]))
+    return ProducerEntry(
+        producer_id=words[kernel.PRODUCER_ID],
+        producer_epoch=words[kernel.EPOCH],
+        coordinator_epoch=words[kernel.COORDINATOR_EPOCH],
+        last_timestamp=words[kernel.LAST_TIMESTAMP],
+        current_txn_first_offset=_open_since(words[kernel.TXN_FIRST_OFFSET]),
+        batches=tuple(batches),
+    )
+
+
+def _state(words: list[int]) -> ProducerState:
+    batches = words[kernel.BATCH_COUNT]
+    last = kernel.BATCHES + (batches - 1) * kernel.BATCH_WORDS + kernel.BATCH_LAST_SEQUENCE
+    return ProducerState(
+        words[kernel.PRODUCER_ID],
+        words[kernel.EPOCH],
+        words[last] if batches else kernel.NO_SEQUENCE,
+        words[kernel.LAST_TIMESTAMP],
+        words[kernel.COORDINATOR_EPOCH],
+        _open_since(words[kernel.TXN_FIRST_OFFSET]),
+    )

@@ -1,0 +1,45 @@
+"""Reserving blocks ahead of the end of a log that grows fast. Part of the drain kernel; docs/adr/0019.
+
+A log is looked at each time it has grown by a stretch. If that took no longer than KEEP_MS the next chunk is reserved,
+without making the file longer; so what is reserved is bounded by what was appended lately, and a quiet log has nothing.
+Giving back is the business of `reservations.py`.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.append import append_row as ar
+from kbroker.kernels.jit import inlined
+from kbroker.kernels.libc import FALLOC_FL_KEEP_SIZE, fallocate, ftruncate
+
+Words = NDArray[np.int64]
+
+KEEP_MS = 30_000  # blocks that are not used for so long are given back
+LEAST_CHUNK = 2 << 20
+BLOCK = 4096
+
+
+@inlined
+def reserve_ahead(row: Words, now_ms: int) -> None:
+    """Reserve a log's next chunk if it is time for it. A chunk that can not be had (a full disk, a file system without
+    fallocate) is done without until the next segment: writing needs none."""
+    position = row[ar.ROW_POSITION]
+    if position < row[ar.ROW_RESERVE_AT]:
+        return
+    chunk = min(max(position >> 1, LEAST_CHUNK), row[ar.ROW_RESERVE_MOST])
+    slow = now_ms - row[ar.ROW_RESERVED_MS] > KEEP_MS
+    row[ar.ROW_RESERVED_MS] = now_ms
+    if slow:
+        row[ar.ROW_RESERVE_AT] = position + chunk
+        return
+    end = min(position + chunk, row[ar.ROW_SEGMENT_BYTES])
+    start = max((position + BLOCK - 1) & ~(BLOCK - 1), row[ar.ROW_RESERVED])
+    row[ar.ROW_RESERVE_AT] = (position + end) >> 1 if position + chunk == end else ar.NEVER
+    if end <= start:
+        return
+    if fallocate(row[ar.ROW_LOG_FD], FALLOC_FL_KEEP_SIZE, start, end - start) == 0:
+        row[ar.ROW_RESERVED] = end
+    else:
+        ftruncate(row[ar.ROW_LOG_FD], position)  # it may have got a part
+        row[ar.ROW_RESERVED] = 0
+        row[ar.ROW_RESERVE_AT] = ar.NEVER

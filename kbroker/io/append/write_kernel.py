@@ -1,0 +1,110 @@
+"""Writing a partition's accepted batches and their index entries. Part of the drain kernel.
+
+Rules: Kafka's LogSegment.append, OffsetIndex.append and TimeIndex.maybeAppend.
+"""
+# mypy: disable-error-code="no-untyped-call"
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.append import drain_layout as ds
+from kbroker.ipc import layout as sm
+from kbroker.kernels.jit import inlined
+from kbroker.kernels.libc import EINTR, errno, pwrite, pwritev
+from kbroker.kernels.memory import load_i64, store_i32_be, store_i64, store_i64_be
+
+Words = NDArray[np.int64]
+Table = NDArray[np.int64]
+
+
+@inlined
+def write_all(fd: int, iov: int, pieces: int, position: int, total: int) -> int:
+    """pwritev that goes on after short writes and signals; 0, or the errno."""
+    written = 0
+    while written < total:
+        done = pwritev(fd, iov, pieces, position + written)
+        if done < 0:
+            error = errno()
+            if error == EINTR:
+                continue
+            return error
+        written += done
+        while pieces > 0 and done >= load_i64(iov + 8):
+            done -= load_i64(iov + 8)
+            iov += 16
+            pieces -= 1
+        if pieces > 0:
+            store_i64(iov, load_i64(iov) + done)
+            store_i64(iov + 8, load_i64(iov + 8) - done)
+    return 0
+
+
+@inlined
+def write_batches(env: Words, row: Words, batches: Table, head: int) -> int:
+    """Write one slot's chain at the end of its active segment; 0, or the errno."""
+    iov = env[ds.ENV_IOV]
+    position = row[ar.ROW_POSITION]
+    pieces = 0
+    total = 0
+    n = head
+    while n >= 0:
+        address = batches[n, ds.BATCH_ADDRESS]
+        length = batches[n, ds.BATCH_LENGTH]
+        last = iov + 16 * (pieces - 1)
+        if pieces > 0 and load_i64(last) + load_i64(last + 8) == address:
+            store_i64(last + 8, load_i64(last + 8) + length)
+        else:
+            if pieces == ds.MAX_IOV:
+                error = write_all(row[ar.ROW_LOG_FD], iov, pieces, position, total)
+                if error != 0:
+                    return error
+                position += total
+                pieces = 0
+                total = 0
+            store_i64(iov + 16 * pieces, address)
+            store_i64(iov + 16 * pieces + 8, length)
+            pieces += 1
+        total += length
+        n = batches[n, ds.BATCH_NEXT]
+    return write_all(row[ar.ROW_LOG_FD], iov, pieces, position, total)
+
+
+@inlined
+def index_batches(env: Words, row: Words, batches: Table, head: int, counters: Words) -> None:
+    """LogSegment.append's bookkeeping for a written chain: index entries, times, position, next offset."""
+    entries = env[ds.ENV_INDEX_BYTES]
+    times = env[ds.ENV_TIME_INDEX_BYTES]
+    index_bytes = 0
+    time_bytes = 0
+    base = row[ar.ROW_BASE_OFFSET]
+    n = head
+    while n >= 0:
+        batch = batches[n]
+        if batch[ds.BATCH_MAX_TIMESTAMP] > row[ar.ROW_MAX_TIMESTAMP]:
+            row[ar.ROW_MAX_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
+            row[ar.ROW_MAX_TIMESTAMP_OFFSET] = batch[ds.BATCH_LAST_OFFSET]
+        if row[ar.ROW_SINCE_INDEX] > row[ar.ROW_INDEX_INTERVAL]:
+            store_i32_be(entries + index_bytes, batch[ds.BATCH_LAST_OFFSET] - base)
+            store_i32_be(entries + index_bytes + 4, row[ar.ROW_POSITION])
+            index_bytes += 8
+            if row[ar.ROW_MAX_TIMESTAMP] > row[ar.ROW_LAST_INDEXED_TIMESTAMP]:
+                store_i64_be(times + time_bytes, row[ar.ROW_MAX_TIMESTAMP])
+                store_i32_be(times + time_bytes + 8, row[ar.ROW_MAX_TIMESTAMP_OFFSET] - base)
+                time_bytes += 12
+                row[ar.ROW_LAST_INDEXED_TIMESTAMP] = row[ar.ROW_MAX_TIMESTAMP]
+            row[ar.ROW_SINCE_INDEX] = 0
+        row[ar.ROW_SINCE_INDEX] += batch[ds.BATCH_LENGTH]
+        row[ar.ROW_POSITION] += batch[ds.BATCH_LENGTH]
+        row[ar.ROW_NEXT_OFFSET] = batch[ds.BATCH_LAST_OFFSET] + 1
+        counters[sm.COUNTER_BYTES_IN] += batch[ds.BATCH_LENGTH]
+        counters[sm.COUNTER_RECORDS_IN] += batch[ds.BATCH_RECORDS]
+        counters[sm.COUNTER_BATCHES_IN] += 1
+        n = batch[ds.BATCH_NEXT]
+    # an index is only a hint and can be rebuilt: entries that could not be written are left out
+    if index_bytes > 0:
+        if pwrite(row[ar.ROW_INDEX_FD], entries, index_bytes, row[ar.ROW_INDEX_BYTES]) == index_bytes:
+            row[ar.ROW_INDEX_BYTES] += index_bytes
+    if time_bytes > 0:
+        if pwrite(row[ar.ROW_TIME_INDEX_FD], times, time_bytes, row[ar.ROW_TIME_INDEX_BYTES]) == time_bytes:
+            row[ar.ROW_TIME_INDEX_BYTES] += time_bytes

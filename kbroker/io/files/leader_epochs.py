@@ -1,0 +1,118 @@
+"""Leader epochs of one partition and where each began: Kafka's LeaderEpochFileCache over its checkpoint."""
+
+from bisect import bisect_left, bisect_right
+
+from kbroker.io.files.checkpoint import CorruptCheckpoint, read_leader_epochs, write_leader_epochs
+
+UNDEFINED = (-1, -1)
+
+
+class LeaderEpochs:
+    """Entries (epoch, start offset), both rising. Runs in: io. Owner: the partition. Not thread-safe.
+
+    Additions are written at once; removals are left to the next write, because loading a log repeats them.
+    """
+
+    def __init__(self, folder: str, entries: list[tuple[int, int]] | None = None) -> None:
+        self.folder = folder
+        self._entries: list[tuple[int, int]] = []
+        self._on_disk: list[tuple[int, int]] | None = None  # entries of the file, where that is known
+        for epoch, start in entries or []:
+            self._add(epoch, start)
+
+    @classmethod
+    def load(cls, folder: str) -> "LeaderEpochs":
+        """From the folder's checkpoint; one that does not parse counts as empty (recovery fills it from batches)."""
+        try:
+            read = read_leader_epochs(folder)
+            loaded = cls(folder, read)
+            loaded._on_disk = read
+            return loaded
+        except (CorruptCheckpoint, ValueError):
+            return cls(folder)
+
+    @property
+    def entries(self) -> tuple[tuple[int, int], ...]:
+        return tuple(self._entries)
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, -1 when there is none."""
+        return self._entries[-1][0] if self._entries else -1
+
+    def assign(self, epoch: int, start_offset: int, sync: bool = True) -> bool:
+        """Note that an epoch begins at an offset; True when that was new, and then it is on disk (if sync).
+
+        An entry that contradicts later ones removes them (they were never committed)."""
+        if not self._add(epoch, start_offset):
+            return False
+        self.write(sync)
+        return True
+
+    def note(self, epoch: int, start_offset: int) -> None:
+        """As assign, for recovery: an epoch not above the latest is no news, and nothing is written yet."""
+        if epoch >= 0 and epoch > self.latest:
+            self._add(epoch, start_offset)
+
+    def write(self, sync: bool = True) -> None:
+        """Write the checkpoint; without a sync, only where the file holds something else."""
+        if sync or self._on_disk != self._entries:
+            write_leader_epochs(self.folder, self._entries, sync)
+            self._on_disk = list(self._entries)
+
+    def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int]:
+        """OffsetForLeaderEpoch's answer: (epoch, end offset) of the largest known epoch <= the one asked for."""
+        if epoch < 0 or not self._entries:
+            return UNDEFINED
+        if epoch == self.latest:
+            return epoch, log_end
+        following = bisect_right(self._entries, epoch, key=_epoch)
+        if following == len(self._entries):
+            return UNDEFINED
+        end = self._entries[following][1]
+        return (epoch if following == 0 else self._entries[following - 1][0]), end
+
+    def at(self, offset: int) -> int:
+        """The epoch that an offset belongs to, -1 when it is older than all that are known."""
+        following = bisect_right(self._entries, offset, key=_start)
+        return self._entries[following - 1][0] if following else -1
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Forget epochs that begin at or after the log's end; True when there were some."""
+        kept = bisect_left(self._entries, end_offset, key=_start)
+        removed = kept < len(self._entries)
+        del self._entries[kept:]
+        return removed
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Let the epoch of the log start begin there, and forget older ones; True when something changed."""
+        covered = bisect_right(self._entries, start_offset, key=_start)
+        if covered == 0 or self._entries[covered - 1] == (self._entries[0][0], start_offset):
+            return False
+        self._entries[:covered] = [(self._entries[covered - 1][0], start_offset)]
+        return True
+
+    def clear(self) -> None:
+        """Forget everything, on disk too."""
+        self._entries.clear()
+        self.write()
+
+    def _add(self, epoch: int, start_offset: int) -> bool:
+        if epoch < 0 or start_offset < 0:
+            raise ValueError(f"leader epoch {epoch} from offset {start_offset}")
+        if self._entries:
+            latest, start = self._entries[-1]
+            if latest == epoch and start_offset >= start:
+                return False
+        while self._entries and (self._entries[-1][0] >= epoch or self._entries[-1][1] >= start_offset):
+            self._entries.pop()
+        self._entries.append((epoch, start_offset))
+        return True
+
+
+def _epoch(entry: tuple[int, int]) -> int:
+    return entry[0]
+
+
+def _start(entry: tuple[int, int]) -> int:
+    return entry[1]

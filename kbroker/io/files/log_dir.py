@@ -1,0 +1,188 @@
+"""One log dir: its lock, identity, clean shutdown marker, checkpoints and free space."""
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from kbroker.io.files import checkpoint, meta_properties
+from kbroker.io.files.checkpoint import CorruptCheckpoint, TopicPartition
+from kbroker.io.files.meta_properties import MetaProperties
+from kbroker.io.recovery import closed_logs
+from kbroker.log import files
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class LogDirInUse(Exception):
+    """Another broker (kbroker or Apache Kafka) has this log dir open."""
+
+
+class LogDir:
+    """One entry of log.dirs. Runs in: the supervisor (lock, identity), io workers, control. Owner: its maker.
+
+    failed: what took it offline in this process, None while it is in use. closed_logs: what IO workers left at a clean
+    stop (`closed_logs.take`), taken along with the marker.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)  # noqa: PTH100 Path.resolve would follow links
+        self.failed: OSError | None = None
+        self.closed_logs: list[bytes] = []
+        self._identity: tuple[int, int] | None = None
+        self._lock_fd = -1
+
+    def lock(self) -> None:
+        """Create the folder if needed and take it for this broker until `unlock` or the death of all its processes.
+
+        Two locks on ``.lock``: flock, which forked children share, and a POSIX record lock, which is what Apache
+        Kafka takes. Raises LogDirInUse, OSError."""
+        Path(self.path).mkdir(parents=True, exist_ok=True)
+        fd = os.open(f"{self.path}/{files.LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(fd)
+            raise LogDirInUse(f"{self.path} is in use by another broker") from error
+        except BaseException:
+            os.close(fd)
+            raise
+        self._lock_fd = fd
+
+    def unlock(self) -> None:
+        """Give the log dir back."""
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def identify(self, cluster_id: str, node_id: int) -> MetaProperties:
+        """Check meta.properties, or write it into a new log dir. Raises MetaPropertiesError, OSError."""
+        return meta_properties.verify_or_create(self.path, cluster_id, node_id)
+
+    def fail(self, error: OSError) -> None:
+        """Take the log dir offline after an I/O error; the first one is kept."""
+        if self.failed is None:
+            self.failed = error
+
+    def check(self) -> None:
+        """Raise OSError when the folder is not the one that it was at the first call: its mount is gone."""
+        status = Path(self.path).stat()
+        identity = (status.st_dev, status.st_ino)
+        if self._identity is None:
+            self._identity = identity
+        elif identity != self._identity:
+            raise OSError(errno.ENODEV, "another folder is in its place, its file system is gone", self.path)
+
+    # --- clean shutdown --------------------------------------------------------------------------------
+
+    def take_clean_marker(self) -> bool:
+        """Whether the last stop was clean. The marker is removed at once, so that a crash while starting is
+        seen as one (KAFKA-10471)."""
+        try:
+            Path(self._marker).unlink()
+        except FileNotFoundError:
+            closed_logs.take(self.path)  # of an older stop: nothing is to be believed of them
+            return False
+        files.sync_folder(self.path)
+        self.closed_logs = closed_logs.take(self.path)
+        return True
+
+    def write_clean_marker(self, broker_epoch: int = -1) -> None:
+        """Say that every log was closed clean; the last thing an orderly stop writes."""
+        body = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        checkpoint.replace_file(self._marker, body.encode())
+
+    @property
+    def _marker(self) -> str:
+        return f"{self.path}/{files.CLEAN_SHUTDOWN}"
+
+    # --- checkpoints -----------------------------------------------------------------------------------
+
+    def recovery_points(self) -> dict[TopicPartition, int]:
+        """Recovery points by partition; a damaged checkpoint counts as empty: more is scanned, nothing is lost."""
+        return self._offsets(files.RECOVERY_POINTS)
+
+    def log_start_offsets(self) -> dict[TopicPartition, int]:
+        """Log start offsets that lie above the first segment's base; a damaged checkpoint counts as empty."""
+        return self._offsets(files.LOG_START_OFFSETS)
+
+    def update_recovery_points(
+        self, changed: dict[TopicPartition, int], dropped: tuple[TopicPartition, ...] = ()
+    ) -> None:
+        """Write changed recovery points into the checkpoint that all workers of this log dir share."""
+        checkpoint.update_offsets(f"{self.path}/{files.RECOVERY_POINTS}", changed, dropped)
+
+    def update_log_start_offsets(
+        self, changed: dict[TopicPartition, int], dropped: tuple[TopicPartition, ...] = ()
+    ) -> None:
+        """Write changed log start offsets; drop those that the first segment's name says by itself."""
+        checkpoint.update_offsets(f"{self.path}/{files.LOG_START_OFFSETS}", changed, dropped)
+
+    def cleaner_offsets(self) -> dict[TopicPartition, int]:
+        """First dirty offsets of compacted logs; a damaged checkpoint counts as empty: more is cleaned again."""
+        return self._offsets(files.CLEANER_OFFSETS)
+
+    def update_cleaner_offsets(
+        self,
+        changed: dict[TopicPartition, int],
+        dropped: tuple[TopicPartition, ...] = (),
+        sync: bool = True,
+    ) -> None:
+        """Write changed first dirty offsets into the checkpoint that all workers of this log dir share."""
+        path = f"{self.path}/{files.CLEANER_OFFSETS}"
+        if changed or Path(path).exists():
+            checkpoint.update_offsets(path, changed, dropped, sync)
+
+    def sync_cleaner_offsets(self) -> None:
+        """Have what `update_cleaner_offsets` wrote without a sync on disk. Raises OSError."""
+        with suppress(FileNotFoundError):
+            checkpoint.sync_file(f"{self.path}/{files.CLEANER_OFFSETS}")
+            files.sync_folder(self.path)
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        with suppress(CorruptCheckpoint):
+            return checkpoint.read_offsets(f"{self.path}/{name}")
+        return {}
+
+    # --- disk ------------------------------------------------------------------------------------------
+
+    def space(self) -> tuple[int, int]:
+        """(total, usable) bytes of the file system, as DescribeLogDirs reports them. Raises OSError."""
+        found = os.statvfs(self.path)
+        return found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+
+    def sync(self) -> None:
+        """Have everything of the file system on disk: for many logs at once, as at a stop. Raises OSError."""
+        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _libc.syncfs(fd) != 0:
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number), self.path)
+        finally:
+            os.close(fd)
+
+
+def finish_future(log_dir: str, topic: str, partition: int, topic_id: bytes) -> None:
+    """Give a complete copy its name: a move to this log dir was stored, but not finished."""
+    folder = Path(log_dir, files.folder_name(topic, partition))
+    if not folder.exists():
+        for future in futures_of(log_dir, topic, partition, topic_id)[:1]:
+            Path(future).rename(folder)
+
+
+def futures_of(log_dir: str, topic: str, partition: int, topic_id: bytes) -> list[str]:
+    """The ``-future`` folders of a partition in a log dir: one, where everything went well. None of an older topic of
+    the name."""
+    with os.scandir(log_dir) as entries:
+        named = [e.path for e in entries if files.is_dated(e.name, topic, partition, files.FUTURE_FOLDER)]
+    return [path for path in named if _topic_id_of(path) in (None, topic_id)]
+
+
+def _topic_id_of(folder: str) -> bytes | None:
+    with suppress(CorruptCheckpoint):
+        return checkpoint.read_topic_id(folder)
+    return None

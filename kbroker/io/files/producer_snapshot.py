@@ -1,0 +1,144 @@
+"""Producer snapshots: the producers of a partition at an offset, Kafka's ProducerSnapshot message version 1.
+
+``<offset>.snapshot``: version int16, CRC-32C uint32 of all that follows it, array (int32 count) of producer id int64,
+epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp int64, coordinator epoch int32,
+current transaction's first offset int64; big-endian.
+
+That holds only the last batch of a producer, but one with several requests in flight may repeat any of the last
+five. Behind Kafka's message follow, when some producer has more than one, the batches before the last: MAGIC, then
+to the end of the file producer id int64, base sequence int32, last sequence int32, base offset int64, last offset
+int64, timestamp int64, a producer's oldest first. The CRC covers them; Apache Kafka reads its own fields and leaves
+the rest (ProducerStateManager.readSnapshot), and its snapshots have nothing there.
+"""
+
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from kbroker.io.files.producer_entry import MAX_BATCHES, BatchMetadata, ProducerEntry, decrement_sequence
+from kbroker.ipc.crash_point import crash_point, is_armed
+from kbroker.kernels.crc32c import crc32c
+from kbroker.log import files
+
+VERSION = 1
+HEADER = struct.Struct(">hI")
+COUNT = struct.Struct(">i")
+ENTRY = struct.Struct(">qhiqiqiq")
+MAGIC = b"batches\1"
+EARLIER = struct.Struct(">qiiqqq")
+
+
+class CorruptSnapshot(Exception):
+    """A snapshot of an unknown version, a wrong length or a wrong CRC."""
+
+
+def encode(entries: Iterable[ProducerEntry]) -> bytes:
+    """The bytes of a snapshot file."""
+    known = list(entries)
+    earlier = b"".join(_pack_earlier(known))
+    body = COUNT.pack(len(known)) + b"".join(map(_pack, known)) + (MAGIC + earlier if earlier else b"")
+    return HEADER.pack(VERSION, crc32c(body)) + body
+
+
+def decode(data: bytes) -> list[ProducerEntry]:
+    """The producers of a snapshot file. Raises CorruptSnapshot."""
+    if len(data) < HEADER.size + COUNT.size:
+        raise CorruptSnapshot(f"{len(data)} bytes are too few")
+    version, crc = HEADER.unpack_from(data)
+    if version != VERSION:
+        raise CorruptSnapshot(f"version {version}, only {VERSION} is known")
+    if crc != crc32c(data[HEADER.size :]):
+        raise CorruptSnapshot("the CRC does not match")
+    count = COUNT.unpack_from(data, HEADER.size)[0]
+    body = memoryview(data)[HEADER.size + COUNT.size :]
+    if count < 0 or len(body) < count * ENTRY.size:
+        raise CorruptSnapshot(f"{count} producers in {len(body)} bytes")
+    entries = [_unpack(fields) for fields in ENTRY.iter_unpack(body[: count * ENTRY.size])]
+    return _with_earlier(entries, body[count * ENTRY.size :])
+
+
+def write(folder: str, offset: int, entries: Iterable[ProducerEntry], sync: bool) -> str:
+    """Write ``<offset>.snapshot``; returns its path. Without sync the caller has it synced with the segment."""
+    path = files.path(folder, offset, files.SNAPSHOT)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        data = encode(entries)
+        if is_armed("snapshot: half written"):
+            os.write(fd, data[: len(data) // 2])
+            crash_point("snapshot: half written")
+            os.lseek(fd, 0, os.SEEK_SET)
+        os.write(fd, data)
+        if sync:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    return path
+
+
+def read(folder: str, offset: int) -> list[ProducerEntry]:
+    """The producers of ``<offset>.snapshot``. Raises CorruptSnapshot, FileNotFoundError."""
+    with open(files.path(folder, offset, files.SNAPSHOT), "rb", buffering=0) as source:
+        return decode(source.readall())
+
+
+def strays(snapshots: list[int], segment_bases: Iterable[int]) -> list[int]:
+    """Snapshots to remove: those at no segment's base, but for the newest one behind the last segment's base
+    (ProducerStateManager.removeStraySnapshots)."""
+    bases = set(segment_bases)
+    stray = [offset for offset in sorted(snapshots) if offset not in bases]
+    if stray and bases and stray[-1] > max(bases):
+        stray.pop()
+    return stray
+
+
+def _pack(entry: ProducerEntry) -> bytes:
+    last = entry.batches[-1] if entry.batches else None
+    return ENTRY.pack(
+        entry.producer_id,
+        entry.producer_epoch,
+        entry.last_sequence,
+        entry.last_offset,
+        last.offset_delta if last else 0,
+        entry.last_timestamp,
+        entry.coordinator_epoch,
+        entry.current_txn_first_offset,
+    )
+
+
+def _unpack(fields: tuple[int, ...]) -> ProducerEntry:
+    producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn_first = fields
+    batches: tuple[BatchMetadata, ...] = ()
+    if offset >= 0:
+        first = decrement_sequence(sequence, delta)
+        batches = (BatchMetadata(first, sequence, offset - delta, offset, timestamp),)
+    return ProducerEntry(producer_id, epoch, coordinator_epoch, timestamp, txn_first, batches)
+
+
+def _pack_earlier(entries: list[ProducerEntry]) -> Iterator[bytes]:
+    for entry in entries:
+        for batch in entry.batches[:-1]:
+            yield EARLIER.pack(
+                entry.producer_id,
+                batch.base_sequence,
+                batch.last_sequence,
+                batch.base_offset,
+                batch.last_offset,
+                batch.timestamp,
+            )
+
+
+def _with_earlier(entries: list[ProducerEntry], trailer: memoryview) -> list[ProducerEntry]:
+    """The entries with the batches of a trailer before their last ones."""
+    if not trailer:
+        return entries
+    packed = trailer[len(MAGIC) :]
+    if trailer[: len(MAGIC)] != MAGIC or len(packed) % EARLIER.size:
+        raise CorruptSnapshot(f"{len(trailer)} bytes behind the producers say nothing known")
+    earlier: dict[int, list[BatchMetadata]] = {}
+    for producer_id, *fields in EARLIER.iter_unpack(packed):
+        earlier.setdefault(producer_id, []).append(BatchMetadata(*fields))
+    return [
+        replace(entry, batches=(*earlier.get(entry.producer_id, ())[1 - MAX_BATCHES :], *entry.batches))
+        for entry in entries
+    ]

@@ -1,0 +1,98 @@
+"""How many logs may hold their active segment's files open, and which of them rest.
+
+A log opens its files when something is appended to it, so a node with thousands of quiet partitions holds few. Above
+the limit the logs with the oldest appends rest; one with unsynced records is synced by a thread first, because an error
+of writing back a closed file is told to nobody.
+"""
+
+import resource
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.partition.partition import Partition
+
+Words = NDArray[np.int64]
+FILES_OF_A_LOG = 3
+SPARE = 1024  # descriptors for everything else: loading, syncing, cleaning, links
+SHARE = 8  # one in so many rests at a time, so that the search is rare
+MOST_SYNCS = 64  # asked for at a time: each has a descriptor of its own
+MARGIN = 64  # logs above the limit for which no sync is waited for
+
+
+def logs_within(limit: int) -> int:
+    """Logs that may be open under a limit of descriptors of the process."""
+    return max((limit - SPARE) // FILES_OF_A_LOG, 16)
+
+
+def process_limit() -> int:
+    """Logs that this process may have open."""
+    return logs_within(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+class FileHandles:
+    """Runs in: io. Owner: the IO worker.
+
+    rows[max_partitions, ROW_WORDS]; sync has slots synced by a thread; failed is told of the folder of a log whose sync
+    failed here.
+    """
+
+    def __init__(
+        self,
+        rows: Words,
+        limit: int,
+        sync: Callable[[Iterable[int]], None],
+        failed: Callable[[str, OSError], None],
+    ) -> None:
+        self._rows = rows
+        self._limit = limit
+        self._sync = sync
+        self._failed = failed
+        self._opened = 0  # since the last count, at least as many as are open
+
+    def opened(self, get: Callable[[int], Partition | None]) -> int:
+        """A log has opened its files; lets others rest when there are too many. Gives the number of open ones as it is
+        reckoned here."""
+        self._opened += 1
+        if self._opened > self._limit:
+            self.rest(get)
+        return self._opened
+
+    def rest(self, get: Callable[[int], Partition | None]) -> int:
+        """Let the longest quiet logs rest; gives how many do now. Those with unsynced records are synced for the next
+        time."""
+        slots = np.flatnonzero(
+            (self._rows[:, ar.ROW_OPEN] != ar.CLOSED) & (self._rows[:, ar.ROW_LOG_FD] >= 0)
+        )
+        wanted = min(max(len(slots) // SHARE, 1), len(slots) - 1)  # the newest has just been opened
+        by_age = np.argsort(self._rows[slots, ar.ROW_LAST_APPEND_MS], kind="stable")
+        oldest = [
+            partition for slot in slots[by_age[:wanted]].tolist() if (partition := get(slot)) is not None
+        ]
+        synced = [partition for partition in oldest if partition.is_synced]
+        unsynced = [partition for partition in oldest if not partition.is_synced][:MOST_SYNCS]
+        if len(slots) - len(synced) > self._limit + MARGIN:  # syncs lag behind the openings
+            synced += self._synced_now(unsynced)
+        else:
+            self._sync([partition.slot for partition in unsynced])
+        for partition in synced:
+            partition.rest()
+        self._opened = len(slots) - len(synced)
+        if (
+            self._opened >= self._limit
+        ):  # the syncs need time before it is worth to look again; MARGIN is for that
+            self._opened = self._limit - MARGIN // 4
+        return len(synced)
+
+    def _synced_now(self, partitions: list[Partition]) -> list[Partition]:
+        synced = []
+        for partition in partitions:
+            try:
+                partition.flush()
+            except OSError as error:
+                self._failed(partition.folder, error)
+            else:
+                synced.append(partition)
+        return synced

@@ -1,0 +1,276 @@
+"""Moving one open log to another log dir: its files are copied to a ``-future`` folder, in rounds.
+
+The log goes on meanwhile: each round compares the copy with the segments as they are now (sizes, inodes) and copies
+what differs, so rolls, retention, deletions and compaction need no care; after a truncation, as of a follower whose
+leader changes, what lay behind the cut is copied again. What the active segment lacks at the end is copied while
+appends are held off, at most LAST_BYTES of it.
+
+The folder is what is known of a move when processes die: from the first answer to the end of the move there is one.
+"""
+
+import os
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbroker.io.files import checkpoint
+from kbroker.io.files.log_dir import futures_of
+from kbroker.io.partition.open_log import NO_CUT
+from kbroker.io.partition.partition import Partition
+from kbroker.ipc import layout
+from kbroker.ipc.crash_point import crash_point
+from kbroker.log import files
+
+LAST_BYTES = 8 << 20
+PIECE = 4 << 20
+LEAST_PIECE = 4096
+PAUSE_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One segment as it is now. bytes: of its .log. closed: nothing is appended any more."""
+
+    base: int
+    bytes: int
+    closed: bool
+
+
+class MoveEnded(Exception):
+    """The move was cancelled."""
+
+
+class LogMove:
+    """Owner: Moves of the IO worker. `copy` runs in a thread; the rest in the worker.
+
+    folder: the future one. target: the log dir. next_offset: what the copy holds ends there, as of the last round.
+    error: what ended the thread. bytes_per_second: limit of the copying, inf for none.
+    """
+
+    def __init__(self, log: Partition, target: str, bytes_per_second: Callable[[], float]) -> None:
+        self.log = log
+        self.target = target
+        name = files.dated_folder_name(log.topic, log.partition, uuid.uuid4().hex, files.FUTURE_FOLDER)
+        self.folder = f"{target}/{name}"  # or that of a move that was interrupted
+        self.bytes = 0
+        self.next_offset = 0
+        self.error: Exception | None = None
+        self.caught_up = False
+        self._ended = threading.Event()
+        self.switched = False
+        self._plan: tuple[list[Wanted], int] = ([], 0)
+        self._have: dict[int, tuple[int, int, bool]] = {}  # base: (inode, bytes, closed)
+        self._cuts = log.cuts
+        self._bytes_per_second = bytes_per_second
+        self._thread = self._new_thread()
+
+    def _new_thread(self) -> threading.Thread:
+        return threading.Thread(target=self._run, name="log-move", daemon=True)
+
+    def start(self) -> None:
+        """Make the folder, or empty one that is there, and begin to copy. Raises OSError."""
+        _retire_remainder(self.target, self.log)
+        left = futures_of(self.target, self.log.topic, self.log.partition, self.log.topic_id)
+        for other in left[1:]:
+            shutil.rmtree(other)
+        if left:
+            self.folder = left[0]
+            for path in Path(self.folder).iterdir():
+                path.unlink()
+        else:
+            Path(self.folder).mkdir()
+            files.sync_folder(self.target)
+        checkpoint.write_topic_id(self.folder, self.log.topic_id)  # whose it is, should the topic be deleted
+        crash_point("move: folder made")
+        self._thread.start()
+
+    @property
+    def generation(self) -> int:
+        """Of the log's slot."""
+        return int(self.log.words[layout.SLOT_GENERATION])
+
+    def look(self) -> None:
+        """Take down what the log is now. In the thread this may meet a roll half way; the next round sees it done."""
+        log = self.log
+        closed = [Wanted(segment.base_offset, segment.size, True) for segment in log.closed_segments]
+        self._plan = ([*closed, Wanted(log.base_offsets[-1], log.active_bytes, False)], log.log_end)
+
+    def cancel(self) -> None:
+        """End the thread and remove the copy."""
+        self.leave()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def leave(self) -> None:
+        """End the thread; the copy stays for whoever goes on with the move."""
+        self._ended.set()
+        self._thread.join()
+
+    def go_on(self) -> None:
+        """Copy on after `complete`: the log stays where it is for now, and grows again."""
+        self.switched = self.caught_up = False
+        self._ended.clear()
+        self._thread = self._new_thread()
+        self._thread.start()
+
+    # --- in the thread -----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self._ended.is_set():
+                self.look()
+                plan, end = self._plan
+                before = self._missing(plan)
+                self._round(plan, throttled=True)
+                self.next_offset = end
+                self.caught_up = before <= LAST_BYTES
+                self._ended.wait(PAUSE_S)
+        except MoveEnded:
+            return
+        except Exception as error:
+            self.error = error
+
+    def _missing(self, plan: list[Wanted]) -> int:
+        missing = 0
+        for wanted in plan:
+            have = self._have.get(wanted.base)
+            missing += wanted.bytes - (have[1] if have is not None else 0)
+        return missing
+
+    def _forget_cut(self) -> None:
+        """Drop what was copied of records that a truncation has taken: others may have their place by now."""
+        cuts = self.log.cuts
+        if cuts == self._cuts:
+            return
+        bases = sorted(self._have)
+        for base, following in zip(bases, [*bases[1:], NO_CUT], strict=True):
+            if following > self.log.lowest_cut:
+                self._drop(base)
+        self._cuts = cuts
+
+    def _round(self, plan: list[Wanted], throttled: bool) -> None:
+        self._forget_cut()
+        for base in set(self._have) - {wanted.base for wanted in plan}:
+            self._drop(base)
+        for wanted in plan:
+            with suppress(FileNotFoundError):  # deleted or compacted meanwhile; the next round knows
+                self._segment(wanted, throttled)
+        if any(wanted.base not in self._have for wanted in plan):
+            self.caught_up = False
+        self.bytes = sum(size for _, size, _ in self._have.values())
+
+    def _segment(self, wanted: Wanted, throttled: bool) -> None:
+        source = files.path(self.log.folder, wanted.base, files.LOG)
+        with open(source, "rb", buffering=0) as log:
+            inode = os.fstat(log.fileno()).st_ino
+            have = self._have.get(wanted.base)
+            if have == (inode, wanted.bytes, wanted.closed):
+                return
+            if have is not None and (have[0] != inode or have[1] > wanted.bytes):
+                self._drop(wanted.base)
+                have = None
+            self._append(log.fileno(), wanted, have[1] if have is not None else 0, throttled)
+            status = os.fstat(log.fileno())
+        if wanted.closed:
+            for suffix in (*files.SEGMENT_SUFFIXES[1:], files.SNAPSHOT):
+                self._whole(wanted.base, suffix)
+            times = (status.st_atime_ns, status.st_mtime_ns)
+            os.utime(files.path(self.folder, wanted.base, files.LOG), ns=times)
+        self._have[wanted.base] = (inode, wanted.bytes, wanted.closed)
+
+    def _append(self, source: int, wanted: Wanted, position: int, throttled: bool) -> None:
+        out = os.open(
+            files.path(self.folder, wanted.base, files.LOG), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644
+        )
+        try:
+            os.lseek(out, position, os.SEEK_SET)
+            while position < wanted.bytes:
+                if throttled and self._ended.is_set():
+                    raise MoveEnded
+                began = time.monotonic()
+                rate = self._bytes_per_second()
+                piece = PIECE if rate > 10 * PIECE else max(LEAST_PIECE, int(rate) // 10)
+                sent = os.sendfile(out, source, position, min(piece, wanted.bytes - position))
+                if sent == 0:
+                    raise FileNotFoundError(f"segment {wanted.base} became shorter")
+                position += sent
+                if throttled:
+                    self._ended.wait(max(0.0, sent / rate - (time.monotonic() - began)))
+            os.fdatasync(out)
+        finally:
+            os.close(out)
+
+    def _whole(self, base: int, suffix: str) -> None:
+        source, target = files.path(self.log.folder, base, suffix), files.path(self.folder, base, suffix)
+        with suppress(FileNotFoundError):
+            shutil.copy2(source, target)
+            _sync(target)
+
+    def _drop(self, base: int) -> None:
+        self._have.pop(base, None)
+        for suffix in (*files.SEGMENT_SUFFIXES, files.SNAPSHOT):
+            Path(files.path(self.folder, base, suffix)).unlink(missing_ok=True)
+
+    # --- the end, in the worker, with appends held off -----------------------------------------------------
+
+    def complete(self) -> bool:
+        """Copy what is left and have all of it on disk; False when that is too much. Raises OSError.
+
+        After True the thread has ended, and the copy is the log."""
+        self.look()
+        if self.error is not None or self._missing(self._plan[0]) > LAST_BYTES:
+            return False
+        if self._cuts != self.log.cuts:
+            return False
+        self.leave()
+        plan, end = self._plan
+        self._round(plan, throttled=False)
+        if any(wanted.base not in self._have for wanted in plan):
+            raise OSError(f"{self.log.folder} changed while its last bytes were copied")
+        active = plan[-1].base
+        for suffix in (*files.SEGMENT_SUFFIXES[1:], files.SNAPSHOT):
+            self._whole(active, suffix)
+        self._names_and_rest()
+        self.next_offset = end
+        self.switched = True
+        return True
+
+    def _names_and_rest(self) -> None:
+        for name in (files.LEADER_EPOCH_CHECKPOINT, files.PARTITION_METADATA):
+            source = Path(self.log.folder, name)
+            if source.exists():
+                shutil.copy2(source, Path(self.folder, name))
+                _sync(f"{self.folder}/{name}")
+        files.sync_folder(self.folder)
+        files.sync_folder(self.target)
+
+    def rename(self) -> str:
+        """Give the copy its name in the target log dir; the path. Raises OSError."""
+        final = f"{self.target}/{files.folder_name(self.log.topic, self.log.partition)}"
+        Path(self.folder).rename(final)
+        files.sync_folder(self.target)
+        crash_point("move: copy renamed")
+        return final
+
+
+def _retire_remainder(log_dir: str, log: Partition) -> None:
+    """What an earlier move away from the log dir did not live to put out of the way has the name that the copy is to
+    have."""
+    folder = Path(log_dir, files.folder_name(log.topic, log.partition))
+    if folder.is_dir():
+        unique = uuid.uuid4().hex
+        folder.rename(
+            folder.with_name(files.dated_folder_name(log.topic, log.partition, unique, files.DELETE_FOLDER))
+        )
+
+
+def _sync(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

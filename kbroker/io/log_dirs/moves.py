@@ -1,0 +1,162 @@
+"""The moves of one IO worker's logs to other log dirs, as control asks for them.
+
+BeginMove starts the copying; when little is left, MoveCaughtUp goes to control again and again until SwitchMove comes,
+which holds appends off and completes the copy. Control then stores and announces the new log dir; FinishMove goes on
+there. A worker that dies in between finds the stored log dir in its OpenPartition call. When control dies, its
+successor's OpenPartition call says what was stored, and a move that is not decided goes on.
+"""
+
+import logging
+from collections.abc import Callable
+from math import inf
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.io.log_dirs.log_move import LogMove
+from kbroker.io.logs import Logs
+from kbroker.ipc import layout
+from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.move_messages import (
+    BeginMove,
+    CancelMove,
+    FinishMove,
+    MoveCaughtUp,
+    MoveFailed,
+    MoveProgress,
+    MovesUnderWay,
+    SwitchMove,
+)
+from kbroker.log import files
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+THROTTLE = "replica.alter.log.dirs.io.max.bytes.per.second"
+
+
+class Moves:
+    """Runs in: io. Owner: the IO worker."""
+
+    def __init__(
+        self, logs: Logs, config: Callable[[], BrokerConfig], notify: Callable[[int], object]
+    ) -> None:
+        """notify: wakes the fetches that wait at a slot."""
+        self._logs = logs
+        self._config = config
+        self._notify = notify
+        self._moves: dict[int, LogMove] = {}
+        logs.offline_listeners.append(self.leave)
+
+    def begin(self, body: BeginMove) -> None:
+        """Start a move, in the place of one to another log dir. Raises KafkaError, OSError."""
+        partition = self._logs.require(body.slot)
+        if partition.words[layout.SLOT_GENERATION] != body.generation:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        under_way = self._moves.get(body.slot)
+        if under_way is not None and under_way.target == body.log_dir:
+            return
+        self.cancel(CancelMove(body.slot))
+        move = LogMove(partition, body.log_dir, self._bytes_per_second)
+        move.start()
+        self._moves[body.slot] = move
+        log.info("%s: moving to %s", partition.folder, body.log_dir)
+
+    def _bytes_per_second(self) -> float:
+        config = self._config()
+        value = config.own.get(THROTTLE, config.cluster.get(THROTTLE))
+        return inf if value is None else max(1.0, float(value))
+
+    def cancel(self, body: CancelMove) -> None:
+        """Stop a move; what was copied is removed."""
+        move = self._moves.get(body.slot)
+        self.drop(body.slot)
+        if move is not None and move.switched:
+            move.log.resume()
+
+    def drop(self, slot: int) -> None:
+        """The partition is closed, or shall stay where it is."""
+        move = self._moves.pop(slot, None)
+        if move is not None:
+            move.cancel()
+
+    def leave(self, slot: int) -> None:
+        """The partition is offline, or the broker stops: the next start goes on with the move, or with the copy if it
+        is the log by what control has stored."""
+        move = self._moves.pop(slot, None)
+        if move is not None:
+            move.leave()
+
+    def progress(self, _: MovesUnderWay) -> tuple[MoveProgress, ...]:
+        """How far each move is."""
+        return tuple(MoveProgress(slot, move.bytes, move.next_offset) for slot, move in self._moves.items())
+
+    def switch(self, body: SwitchMove) -> bool:
+        """Hold appends off and complete the copy; False when it is not far enough, and then the log goes on."""
+        partition, move = self._logs.require(body.slot), self._moves.get(body.slot)
+        if move is None or partition.words[layout.SLOT_GENERATION] != body.generation:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if move.switched:
+            return True
+        try:
+            partition.pause()
+            done = move.complete()
+            if done:  # it must not begin anew when everything dies before `finish`
+                self._logs.checkpoint_copy(body.slot, move.target)
+                crash_point("move: copy complete")
+        except OSError as error:
+            partition.resume()
+            self._failed(body.slot, error)
+            raise
+        if not done:
+            partition.resume()
+        return done
+
+    def finish(self, body: FinishMove) -> None:
+        """The new log dir is stored and announced: go on there. body.log_dir: which one it is."""
+        partition, move = self._logs.require(body.slot), self._moves.get(body.slot)
+        if files.log_dir_of(partition.folder) == body.log_dir:
+            return  # it went on in the stored log dir already
+        if move is None or not move.switched or move.target != body.log_dir:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.folder} goes on where it is")
+        del self._moves[body.slot]
+        self._logs.relocate(body.slot, move.rename(), wall_clock_ms())
+        crash_point("move: goes on")
+        self._notify(body.slot)
+        log.info("%s: moved here", partition.folder)
+
+    def reopened(self, slot: int, log_dir: str) -> None:
+        """Control has restarted and says where a log lies: finish what its predecessor has decided, go on with what
+        not."""
+        move = self._moves.get(slot)
+        if move is None or not move.switched:
+            return
+        if move.target == log_dir:
+            self.finish(FinishMove(slot, log_dir))
+        else:
+            move.log.resume()
+            move.go_on()
+
+    def look(self, tell: Callable[[object], None]) -> None:
+        """Once a second: what control is to know."""
+        for slot, move in list(self._moves.items()):
+            if move.error is not None:
+                self._failed(slot, move.error)
+                tell(MoveFailed(slot, move.generation, move.target))
+            elif not move.switched and move.caught_up:
+                tell(MoveCaughtUp(slot, move.generation, move.target))
+
+    @property
+    def count(self) -> int:
+        """Moves under way."""
+        return len(self._moves)
+
+    def _failed(self, slot: int, error: Exception) -> None:
+        move = self._moves.get(slot)
+        if move is not None:
+            log.error("%s can not be moved to %s: %s", move.log.folder, move.target, error)
+            self.drop(slot)
+
+    def close(self) -> None:
+        """Leave everything where it is."""
+        for slot in list(self._moves):
+            self.leave(slot)

@@ -1,0 +1,94 @@
+"""Blocks that logs have reserved behind their ends (`reserve_kernel.py`): who may, and when they are given back."""
+
+import ctypes
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.append.reserve_kernel import KEEP_MS
+from kbroker.io.files.log_dir import LogDir
+from kbroker.io.partition.partition import Partition
+from kbroker.log import files
+
+log = logging.getLogger(__name__)
+
+EXT4_SUPER_MAGIC = 0xEF53
+STATFS_BYTES = 256  # more than any struct statfs; f_type is its first word
+LOW_ROOM = 1 << 30  # on a disk with less left nobody reserves anything
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def pays(folder: str) -> bool:
+    """Whether writers of a file system wait for its write-back to allocate blocks: ext4. XFS reserves by itself, tmpfs
+    would fill memory with zeros, and a network would be asked."""
+    found = ctypes.create_string_buffer(STATFS_BYTES)
+    if _libc.statfs(os.fsencode(folder), found) != 0:
+        return False
+    return ctypes.c_long.from_buffer(found).value == EXT4_SUPER_MAGIC
+
+
+class Reservations:
+    """Runs in: io. Owner: Logs. rows[max_partitions, ROW_WORDS]; most: kbroker.log.reserve.bytes; failed: told of a
+    slot whose file could not be cut."""
+
+    def __init__(
+        self,
+        rows: NDArray[np.int64],
+        dirs: Mapping[str, LogDir],
+        most: int,
+        get: Callable[[int], Partition | None],
+        failed: Callable[[int, OSError], None],
+    ) -> None:
+        self._rows = rows
+        self._dirs = dirs
+        self._most = most
+        self._get = get
+        self._failed = failed
+        self._by_dir: dict[str, int] = {}
+
+    def most(self, log_dir: str) -> int:
+        """Bytes that a log of a log dir may reserve at a time, 0 for none."""
+        if log_dir not in self._by_dir:
+            self._by_dir[log_dir] = self._most if self._most and pays(log_dir) else 0
+        return self._by_dir[log_dir]
+
+    def look(self, now_ms: int) -> None:
+        """Give back what was not used for KEEP_MS, and all of a disk that has little room left."""
+        held = list(self._held())
+        log_dirs = {files.log_dir_of(partition.folder) for partition in held}
+        low = {log_dir for log_dir in log_dirs if self._is_low(log_dir)}
+        for partition in held:
+            if files.log_dir_of(partition.folder) in low:
+                self._give_back(partition, most=0)
+            elif now_ms - self._rows[partition.slot, ar.ROW_RESERVED_MS] > KEEP_MS:
+                self._give_back(partition, partition.reserve_most)
+
+    def give_back(self, log_dir: str) -> None:
+        """Somebody needs the room."""
+        for partition in self._held():
+            if files.log_dir_of(partition.folder) == log_dir:
+                self._give_back(partition, most=0)
+
+    def _held(self) -> Iterable[Partition]:
+        rows = self._rows
+        for slot in np.flatnonzero(rows[:, ar.ROW_RESERVED] > rows[:, ar.ROW_POSITION]).tolist():
+            partition = self._get(slot)
+            if partition is not None:
+                yield partition
+
+    def _is_low(self, log_dir: str) -> bool:
+        try:
+            return self._dirs[log_dir].space()[1] < LOW_ROOM
+        except OSError:
+            return False  # whoever looks at the dirs will tell
+
+    def _give_back(self, partition: Partition, most: int) -> None:
+        try:
+            partition.give_back(most)
+        except OSError as error:
+            log.warning("%s: reserved blocks are not given back: %s", partition.folder, error)
+            self._failed(partition.slot, error)

@@ -1,0 +1,60 @@
+"""What loading a log is asked for, and what it gives: the words between a worker and `recovery`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kbroker.io.files.leader_epochs import LeaderEpochs
+from kbroker.io.files.producer_entry import ProducerEntry
+from kbroker.io.files.segment import ActiveState, Segment
+
+
+class TrustedEnd(NamedTuple):
+    """Where a log ended when its last writer published it, in the same run of the machine: every byte before it is
+    whole (in the page cache, if not on disk). From SLOT_ACTIVE_BASE, SLOT_ACTIVE_END, SLOT_LOG_END, SLOT_LOG_START."""
+
+    active_base: int
+    position: int
+    next_offset: int
+    log_start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    """What loading needs to know. index_interval: index.interval.bytes, index_limit: segment.index.bytes.
+
+    clean: the last stop was orderly. recovery_point: everything below is on disk. log_start: checkpointed log start.
+    sync: have everything on disk before anybody sees it (write.caching=false). progress: called with scanned bytes.
+    """
+
+    folder: str
+    clean: bool
+    recovery_point: int
+    log_start: int
+    index_interval: int
+    index_limit: int
+    now_ms: int
+    trusted_end: TrustedEnd | None = None
+    sync: bool = False
+    producer_expiration_ms: int = 86_400_000
+    progress: Callable[[int], None] | None = None
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """A log ready to be served: closed segments by base offset, the active one's state, and what is around them.
+
+    deleted: renamed files that are due for removal after file.delete.delay.ms. truncated_bytes: cut from a torn tail.
+    """
+
+    closed: list[Segment]
+    active: ActiveState
+    log_start: int
+    recovery_point: int
+    epochs: LeaderEpochs
+    producers: list[ProducerEntry] = field(default_factory=list)
+    first_unstable: int = -1
+    deleted: list[str] = field(default_factory=list)
+    truncated_bytes: int = 0
+    scanned_bytes: int = 0
+    has_aborted: bool = False  # whether a segment has a transaction index

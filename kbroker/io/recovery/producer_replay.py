@@ -1,0 +1,163 @@
+"""Producer state of a partition rebuilt from its newest snapshot and the batch headers behind it.
+
+Kafka's ProducerStateManager.truncateAndReload and ProducerAppendInfo with origin REPLICATION: what is in the log has
+been accepted once, so nothing is checked again.
+"""
+
+import logging
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.files import producer_snapshot, transaction_index
+from kbroker.io.files.producer_entry import ProducerEntry
+from kbroker.io.files.producer_snapshot import CorruptSnapshot
+from kbroker.io.recovery.segment_scan import Scan
+from kbroker.kernels import batches as bt
+from kbroker.kernels import producers as pr
+from kbroker.kernels import rebuild
+from kbroker.log import files
+from kbroker.log.aborted_transactions import AbortedTransaction
+from kbroker.log.errors import CorruptLog
+from kbroker.protocol import batch_layout as b
+
+log = logging.getLogger(__name__)
+
+Rows = NDArray[np.int64]
+ABORT, COMMIT = 0, 1
+MORE_PRODUCERS = 1024
+SLOT = 0  # the table is private to one replay
+
+
+class ProducerReplay:
+    """Producers of one partition while its log is loaded. Runs in: io, in any thread. Owner: the loader.
+
+    offset: everything below it is in the state.
+    """
+
+    def __init__(self, folder: str, first_base: int, expired_before_ms: int) -> None:
+        """first_base: of the oldest segment; the log may start behind it."""
+        self.folder = folder
+        self.offset = first_base
+        self._expired_before_ms = expired_before_ms
+        self._table = ProducerTable(64)
+        self._added = np.zeros(1, np.int64)
+
+    def load_snapshot(self, at_most: int, offsets: list[int] | None = None) -> None:
+        """Start from the newest whole snapshot at or below an offset; later ones and damaged ones are removed.
+
+        offsets: those there are, ascending, when that is known.
+
+        Other than in Apache Kafka the one of the oldest segment counts, too: a producer may repeat a batch that was
+        deleted from the log before the producer heard that it had been appended."""
+        for offset in reversed(files.list_snapshots(self.folder) if offsets is None else offsets):
+            if offset > at_most:
+                self._remove(offset)
+                continue
+            try:
+                entries = producer_snapshot.read(self.folder, offset)
+            except CorruptSnapshot as damage:
+                log.warning("%s: snapshot at offset %d left out: %s", self.folder, offset, damage)
+                self._remove(offset)
+                continue
+            for entry in entries:
+                if entry.current_txn_first_offset >= 0 or entry.last_timestamp > self._expired_before_ms:
+                    self._table.put(SLOT, entry)
+            self.offset = offset
+            return
+
+    def replay(self, segment_base: int, rows: Rows, count: int, index_aborted: bool) -> None:
+        """Enter the batches of a chunk of a segment. index_aborted: write aborted transactions to its .txnindex."""
+        start = 0
+        while start < count:
+            table = self._table
+            start = rebuild.replay_producers(
+                rows, start, count, self.offset, table.rows, max(table.room, 0), self._added
+            )
+            table.claimed(int(self._added[0]))
+            if start < count:
+                if rows[start, bt.ATTRIBUTES] & b.ATTRIBUTE_CONTROL:
+                    aborted = self._end_transaction(rows[start].tolist())
+                    if aborted and index_aborted:
+                        transaction_index.append(self.folder, segment_base, aborted)
+                    start += 1
+                else:
+                    table.make_room(MORE_PRODUCERS)
+        self.offset = max(self.offset, int(rows[count - 1, bt.LAST_OFFSET]) + 1)
+
+    def segments(
+        self,
+        segments: Sequence[tuple[int, int]],
+        end_offset: int,
+        aborted_in: Collection[int] = (),
+        snapshot_at: Collection[int] = (),
+    ) -> None:
+        """Replay segments, (base offset, bytes) oldest first, up to the log's end.
+
+        aborted_in: bases of those whose .txnindex is written; snapshot_at: bases at which a snapshot is taken, if
+        the replay began before them. Raises CorruptLog, OSError."""
+        began = self.offset
+        for n, (base, size) in enumerate(segments):
+            following = segments[n + 1][0] if n + 1 < len(segments) else end_offset
+            if following > self.offset:
+                if base in snapshot_at and base > began:
+                    self.snapshot(base)
+                self._segment(base, size, base in aborted_in)
+        self.offset = max(self.offset, end_offset)
+
+    def _segment(self, base: int, size: int, index_aborted: bool) -> None:
+        path = files.path(self.folder, base, files.LOG)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            scan = Scan(fd, size, base, crc_from=None)
+            for rows, count in scan:
+                self.replay(base, rows, count, index_aborted)
+        finally:
+            os.close(fd)
+        if scan.result.fault:
+            raise CorruptLog(f"{path}: byte {scan.result.position}: {scan.result.fault}")
+
+    def snapshot(self, offset: int) -> None:
+        """Write the state as the snapshot at an offset. Not synced: its CRC tells a torn one, which is left out."""
+        producer_snapshot.write(self.folder, offset, self.entries(), sync=False)
+
+    def entries(self) -> list[ProducerEntry]:
+        """The producers, by id."""
+        return self._table.entries(SLOT)
+
+    @property
+    def first_unstable_offset(self) -> int:
+        """First offset of the earliest open transaction, -1 when none is open."""
+        return self._first_open(-1)
+
+    def _first_open(self, other_than: int) -> int:
+        rows = self._table.rows
+        open_ = (rows[:, pr.KEY] == SLOT + 1) & (rows[:, pr.TXN_FIRST_OFFSET] >= 0)
+        open_ &= rows[:, pr.PRODUCER_ID] != other_than
+        return int(rows[open_, pr.TXN_FIRST_OFFSET].min()) if open_.any() else -1
+
+    def _end_transaction(self, row: list[int]) -> AbortedTransaction | None:
+        """Replay an end marker; what it aborted, None for a commit or when nothing was open."""
+        control = row[bt.CONTROL_TYPE]
+        if control not in (ABORT, COMMIT):
+            return None  # another control record, or a marker whose transaction compaction has removed
+        producer_id, epoch, offset = row[bt.PRODUCER_ID], row[bt.PRODUCER_EPOCH], row[bt.BASE_OFFSET]
+        known = self._table.get(SLOT, producer_id)
+        first = known.current_txn_first_offset if known else -1
+        batches = known.batches if known and known.producer_epoch == epoch else ()
+        self._table.put(
+            SLOT,
+            ProducerEntry(producer_id, epoch, row[bt.COORDINATOR_EPOCH], row[bt.MAX_TIMESTAMP], -1, batches),
+        )
+        if control == COMMIT or first < 0:
+            return None
+        open_elsewhere = self._first_open(producer_id)
+        stable = open_elsewhere if open_elsewhere >= 0 else offset + 1
+        return AbortedTransaction(producer_id, first, offset, stable)
+
+    def _remove(self, offset: int) -> None:
+        Path(files.path(self.folder, offset, files.SNAPSHOT)).unlink(missing_ok=True)

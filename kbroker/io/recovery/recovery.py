@@ -1,0 +1,343 @@
+"""Loading a partition's log: by its files alone after a clean stop, by scanning what may be torn after any other.
+
+Kafka's LogLoader. Works on files only (no shared memory, no worker state), so logs load in parallel threads.
+"""
+
+import logging
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.files import index, producer_snapshot, transaction_index
+from kbroker.io.files.leader_epochs import LeaderEpochs
+from kbroker.io.files.segment import (
+    SLACK_BYTES,
+    ActiveState,
+    Segment,
+    SegmentFds,
+    finish,
+    mark_deleted,
+    open_files,
+)
+from kbroker.io.recovery import segment_scan
+from kbroker.io.recovery.leftovers import clear_leftovers, has_leftovers
+from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
+from kbroker.io.recovery.producer_replay import ProducerReplay
+from kbroker.io.recovery.segment_scan import Scan
+from kbroker.ipc.crash_point import crash_point
+from kbroker.kernels import batches as bt
+from kbroker.log import files
+from kbroker.log.aborted_transactions import seal
+from kbroker.log.errors import CorruptLog
+
+log = logging.getLogger(__name__)
+
+Rows = NDArray[np.int64]
+
+
+class LogLoader:
+    """Loads one log, once. Runs in: io, in any thread. Owner: the caller of `load`."""
+
+    def __init__(self, request: LoadRequest) -> None:
+        self.request = request
+        self.folder = request.folder
+        self.epochs = LeaderEpochs.load(self.folder)
+        self._segments: list[Segment] = []
+        self._names: set[str] = set()
+        self._indexed_anew: set[int] = set()  # segments whose .txnindex the replay writes
+        self._deleted: list[str] = []
+        self._truncated = 0
+        self._scanned = 0
+        self._states: dict[int, tuple[SegmentFds, ActiveState]] = {}
+
+    def load(self) -> LoadedLog:
+        """Raises OSError, CorruptLog (a log that is damaged where a clean stop had been, or of an old format)."""
+        try:
+            return self._load()
+        finally:
+            for fds, _ in self._states.values():
+                fds.close()
+
+    def _load(self) -> LoadedLog:
+        request = self.request
+        start = max(request.log_start, request.trusted_end.log_start if request.trusted_end else 0)
+        self._list()
+        if has_leftovers(self._names):
+            for line in clear_leftovers(self.folder):
+                log.info("%s: %s", self.folder, line)
+            self._list()
+        crash_point("recovery: leftovers cleared")
+        before = {epoch for epoch, _ in self.epochs.entries}
+        if self._segments and request.trusted_end is not None:
+            self._trust(request.trusted_end)
+        elif self._segments:
+            self._scan_where_needed()
+        active = self._resume_active(start)
+        if active.next_offset < start:
+            active = self._start_over(start)
+        log_start = max(start, self._segments[0].base_offset)
+        self.epochs.truncate_from_end(active.next_offset)
+        self.epochs.truncate_from_start(log_start)
+        if not before.issuperset(epoch for epoch, _ in self.epochs.entries):
+            self.epochs.write()  # entries that a scan found; what was taken away, the next loading takes again
+        crash_point("recovery: epochs written")
+        replay = self._replay(active.next_offset)
+        crash_point("recovery: producers replayed")
+        recovery_point = (
+            active.next_offset if request.clean else min(request.recovery_point, active.next_offset)
+        )
+        if request.sync:
+            recovery_point = self._sync_all(active)
+        return LoadedLog(
+            closed=self._segments[:-1],
+            active=active,
+            log_start=log_start,
+            recovery_point=recovery_point,
+            epochs=self.epochs,
+            producers=replay.entries(),
+            first_unstable=replay.first_unstable_offset,
+            deleted=self._deleted,
+            truncated_bytes=self._truncated,
+            scanned_bytes=self._scanned,
+            has_aborted=self._has_aborted(),
+        )
+
+    def _has_aborted(self) -> bool:
+        if any(name.endswith(files.TXN_INDEX) for name in self._names):
+            return True
+        return any(
+            Path(files.path(self.folder, base, files.TXN_INDEX)).exists() for base in self._indexed_anew
+        )
+
+    def _list(self) -> None:
+        found: list[Segment] = []
+        on_disk: dict[int, int] = {}
+        self._names.clear()
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                self._names.add(entry.name)
+                if entry.name.endswith(files.LOG) and (base := files.base_offset_of(entry.name)) is not None:
+                    status = entry.stat()
+                    found.append(Segment(base, status.st_size, status.st_mtime_ns // 1_000_000))
+                    on_disk[base] = status.st_blocks * 512
+        self._segments = sorted(found, key=lambda segment: segment.base_offset)
+        if found and on_disk[self._segments[-1].base_offset] > self._segments[-1].size + SLACK_BYTES:
+            active = self._segments[-1]  # a crash left blocks reserved behind its end
+            os.truncate(files.path(self.folder, active.base_offset, files.LOG), active.size)
+
+    # --- which segments are scanned ---------------------------------------------------------------------
+
+    def _scan_where_needed(self) -> None:
+        """After an unclean stop every segment from the recovery point's on; after any, those without an index."""
+        first_dirty = len(self._segments)
+        if not self.request.clean:
+            point = self.request.recovery_point
+            behind = [n for n, segment in enumerate(self._segments) if segment.base_offset <= point]
+            # without any epoch the checkpoint may have been lost by a power cut: the batches know them all
+            first_dirty = behind[-1] if behind and self.epochs.entries else 0
+        for n, segment in enumerate(list(self._segments)):
+            if n >= first_dirty:
+                if self._scan(n, check_crc=True):
+                    self._drop_from(n + 1)
+                    return
+            elif self._index_is_bad(segment.base_offset):
+                log.warning(
+                    "%s: an index of segment %d is bad, rebuilding it", self.folder, segment.base_offset
+                )
+                if self._scan(n, check_crc=not self.request.clean):
+                    self._drop_from(n + 1)
+                    return
+
+    def _index_is_bad(self, base: int) -> bool:
+        """Whether an index is missing, or the transaction index can not be true."""
+        wanted = (files.INDEX, files.TIME_INDEX)
+        if any(files.file_name(base, suffix) not in self._names for suffix in wanted):
+            return True
+        if files.file_name(base, files.TXN_INDEX) not in self._names:
+            return False
+        try:
+            return not transaction_index.is_sane(self.folder, base)
+        except CorruptLog:
+            return True
+
+    def _scan(self, n: int, check_crc: bool) -> bool:
+        """Check the n-th segment, rebuild its indexes, cut it at the first fault; True when something was cut."""
+        segment, request = self._segments[n], self.request
+        base = segment.base_offset
+        is_last = n == len(self._segments) - 1
+        next_base = None if is_last else self._segments[n + 1].base_offset
+        self._forget(base)
+        fds = open_files(self.folder, base)
+        size = os.fstat(fds.log).st_size
+        crc_from = self._flushed_position(fds, base, size) if check_crc else None
+        scan = Scan(fds.log, size, base, next_base=next_base, crc_from=crc_from, progress=self._count)
+        try:
+            active = segment_scan.rebuild_indexes(
+                fds, scan, base, request.index_interval, request.index_limit, self._note_epochs
+            )
+        except BaseException:
+            fds.close()
+            raise
+        self._states[base] = (fds, active)
+        self._indexed_anew.add(base)
+        segment.size = active.position
+        cut = size - active.position
+        if cut:
+            log.warning(
+                "%s: segment %d: %s at byte %d, %d bytes cut, the log ends at offset %d",
+                *(self.folder, base, scan.result.fault, active.position, cut, active.next_offset),
+            )
+            os.ftruncate(fds.log, active.position)
+            self._truncated += cut
+        if not is_last:
+            segment.max_timestamp = active.max_timestamp
+            finish(fds, active)
+            if cut == 0:
+                self._forget(base)
+        crash_point("recovery: segment scanned")
+        return cut > 0
+
+    def _flushed_position(self, fds: SegmentFds, base: int, size: int) -> int:
+        """Byte up to which the recovery point vouches for the contents: their headers are read, their CRC is not."""
+        point = self.request.recovery_point
+        if point <= base:
+            return 0
+        scan = Scan(fds.log, size, base, crc_from=None)
+        position = 0
+        for rows, count in scan:
+            below = int(np.searchsorted(rows[:count, bt.LAST_OFFSET], point))
+            if below < count:
+                return int(rows[below, bt.POSITION])
+            position = scan.result.position
+        return position
+
+    def _note_epochs(self, rows: Rows, count: int) -> None:
+        epochs = rows[:count, bt.LEADER_EPOCH]
+        if int(epochs.max()) > self.epochs.latest:
+            for epoch, offset in zip(epochs.tolist(), rows[:count, bt.BASE_OFFSET].tolist(), strict=True):
+                self.epochs.note(epoch, offset)
+
+    def _count(self, scanned: int) -> None:
+        self._scanned += scanned
+        if self.request.progress:
+            self.request.progress(scanned)
+
+    # --- after the crash of a writer --------------------------------------------------------------------
+
+    def _trust(self, end: TrustedEnd) -> None:
+        """Cut to a published end without looking at what lies before it; scan when the files do not fit it."""
+        bases = [segment.base_offset for segment in self._segments]
+        if end.active_base in bases:
+            n = bases.index(end.active_base)
+            segment = self._segments[n]
+            fds = open_files(self.folder, end.active_base)
+            state = None
+            if os.fstat(fds.log).st_size >= end.position:
+                os.ftruncate(fds.log, end.position)
+                index.cut_behind(fds.index, fds.time_index, end.next_offset - end.active_base)
+                state = segment_scan.resume(fds, end.active_base, end.position)
+            if state is not None and state.next_offset == end.next_offset:
+                segment.size = end.position
+                self._states[end.active_base] = (fds, state)
+                self._indexed_anew.add(end.active_base)  # an end marker's index entry may be missing
+                self._drop_from(n + 1)
+                return
+            fds.close()
+        log.warning("%s: the published end %s does not fit the files, scanning them", self.folder, end)
+        self._scan_where_needed()
+
+    # --- the active segment -----------------------------------------------------------------------------
+
+    def _resume_active(self, log_start: int) -> ActiveState:
+        if not self._segments:
+            return self._create(log_start)
+        segment = self._segments[-1]
+        base = segment.base_offset
+        if base not in self._states:
+            fds = open_files(self.folder, base)
+            size = os.fstat(fds.log).st_size
+            state = segment_scan.resume(fds, base, size)
+            if state is None:
+                fds.close()
+                log.warning(
+                    "%s: the active segment %d does not fit its indexes, scanning it", self.folder, base
+                )
+                self._scan(len(self._segments) - 1, check_crc=True)
+            else:
+                self._states[base] = (fds, state)
+        return self._states[base][1]
+
+    def _create(self, base: int) -> ActiveState:
+        open_files(self.folder, base).close()
+        self._segments.append(Segment(base, 0, self.request.now_ms))
+        return ActiveState(base, 0, base, max_timestamp_offset=base)
+
+    def _start_over(self, log_start: int) -> ActiveState:
+        """The log ends below its start: files were lost, what is left is of no use (Kafka deletes it, too)."""
+        log.warning(
+            "%s: the log ends before its start offset %d, starting over", self.folder, self.request.log_start
+        )
+        self._drop_from(0)
+        self.epochs.clear()
+        return self._create(log_start)
+
+    def _drop_from(self, n: int) -> None:
+        for segment in self._segments[n:]:
+            self._forget(segment.base_offset)
+            self._indexed_anew.discard(segment.base_offset)
+            self._deleted += mark_deleted(self.folder, segment.base_offset)
+        del self._segments[n:]
+
+    def _forget(self, base: int) -> None:
+        if base in self._states:
+            self._states.pop(base)[0].close()
+
+    # --- producers --------------------------------------------------------------------------------------
+
+    def _replay(self, end_offset: int) -> ProducerReplay:
+        request = self.request
+        bases = [segment.base_offset for segment in self._segments]
+        untouched = not self._indexed_anew and not self._deleted
+        snapshots = files.snapshots_among(self._names) if untouched else files.list_snapshots(self.folder)
+        strays = producer_snapshot.strays(snapshots, bases)
+        for offset in strays:
+            Path(files.path(self.folder, offset, files.SNAPSHOT)).unlink(missing_ok=True)
+        left = [offset for offset in snapshots if offset not in strays]
+        replay = ProducerReplay(self.folder, bases[0], request.now_ms - request.producer_expiration_ms)
+        if request.clean and not snapshots and not self._indexed_anew:
+            replay.offset = end_offset  # written before there were snapshots: nobody to remember (as Kafka)
+        else:
+            replay.load_snapshot(
+                min(self._indexed_anew, default=end_offset) if self._indexed_anew else end_offset, left
+            )
+        at_snapshot = replay.offset
+        for base in self._indexed_anew:
+            transaction_index.reset(self.folder, base)
+        shapes = [(segment.base_offset, segment.size) for segment in self._segments]
+        replay.segments(shapes, end_offset, aborted_in=self._indexed_anew, snapshot_at=bases[-2:])
+        for base in self._indexed_anew:
+            seal(files.path(self.folder, base, files.TXN_INDEX))
+        if end_offset > at_snapshot or (end_offset > 0 and request.clean and not snapshots):
+            replay.snapshot(end_offset)
+        return replay
+
+    def _sync_all(self, active: ActiveState) -> int:
+        for segment in self._segments:
+            if segment.base_offset in self._indexed_anew or segment is self._segments[-1]:
+                for suffix in (files.LOG, files.INDEX, files.TIME_INDEX):
+                    fd = os.open(
+                        files.path(self.folder, segment.base_offset, suffix), os.O_RDONLY | os.O_CLOEXEC
+                    )
+                    try:
+                        os.fsync(fd)
+                    finally:
+                        os.close(fd)
+        files.sync_folder(self.folder)
+        return active.next_offset
+
+
+def load(request: LoadRequest) -> LoadedLog:
+    """Load one log. Raises OSError, CorruptLog."""
+    return LogLoader(request).load()

@@ -1,0 +1,208 @@
+"""Scanning one segment: every batch checked, indexes rebuilt, rows handed on; kernels do the work without the GIL."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.files import index
+from kbroker.io.files.segment import ActiveState, SegmentFds
+from kbroker.kernels import batches as bt
+from kbroker.kernels import rebuild
+from kbroker.log.errors import CorruptLog, UnsupportedFormat
+
+Rows = NDArray[np.int64]
+Progress = Callable[[int], None]
+
+BUFFER_BYTES = 1 << 20
+HEADER_BUFFER_BYTES = 1 << 16
+ROWS = 4096
+INT32_MAX = (1 << 31) - 1
+FAULTS = {
+    bt.TORN: "the file ends within a batch",
+    bt.BAD_LENGTH: "an impossible length",
+    bt.BAD_MAGIC: "an unknown magic",
+    bt.BAD_CRC: "a CRC that does not match",
+    bt.BAD_OFFSET: "an offset that goes back, too far ahead or into the next segment",
+    bt.BAD_COUNT: "an impossible record count",
+}
+
+
+@dataclass(slots=True)
+class Scanned:
+    """How far a scan came: bytes of good batches, offset after them, and the fault there (None: none up to the end)."""
+
+    position: int
+    next_offset: int
+    fault: str | None = None
+
+
+class Scan:
+    """Rows of a segment file in chunks. Runs in: io, in any thread. Iterating gives (rows, count); then see `result`.
+
+    start, lowest_offset: first byte to look at, and the least offset its batch may have. next_base: offset that no
+    record may reach, as it begins the next segment. crc_from: byte from which on CRCs are checked (none covers a base
+    offset), None for headers only. progress is called with the bytes of each chunk.
+    """
+
+    def __init__(
+        self,
+        fd: int,
+        end: int,
+        segment_base: int,
+        *,
+        start: int = 0,
+        lowest_offset: int | None = None,
+        next_base: int | None = None,
+        crc_from: int | None = 0,
+        progress: Progress | None = None,
+        chunk_rows: int = ROWS,
+    ) -> None:
+        self._chunk_rows = chunk_rows
+        self._fd = fd
+        self._end = end
+        # the indexes hold offsets relative to the base, as int32
+        self._highest = segment_base + INT32_MAX
+        if next_base is not None:
+            self._highest = min(self._highest, next_base - 1)
+        self._crc_from = crc_from
+        self._progress = progress
+        self.result = Scanned(start, segment_base if lowest_offset is None else lowest_offset)
+
+    def __iter__(self) -> Iterator[tuple[Rows, int]]:
+        """Raises OSError, UnsupportedFormat."""
+        rows = np.empty((self._chunk_rows, bt.COLUMNS), np.int64)
+        state = np.zeros(bt.STATE_WORDS, np.int64)
+        state[bt.NEXT_POSITION], state[bt.NEXT_OFFSET] = self.result.position, self.result.next_offset
+        buffer = np.empty(BUFFER_BYTES if self._crc_from is not None else HEADER_BUFFER_BYTES, np.uint8)
+        while True:
+            position = int(state[bt.NEXT_POSITION])
+            check = self._crc_from is not None and position >= self._crc_from
+            # headers below crc_from are read up to it, so that the check begins at a batch
+            end = self._end if check or self._crc_from is None else min(self._crc_from, self._end)
+            count = bt.scan(self._fd, end, self._highest, self._chunk_rows, check, buffer, rows, state)
+            self.result = Scanned(int(state[bt.NEXT_POSITION]), int(state[bt.NEXT_OFFSET]))
+            if self._progress:
+                self._progress(self.result.position - position)
+            if count:
+                yield rows, count
+            stop = int(state[bt.STOP])
+            if stop == bt.MORE or (stop == bt.END and end < self._end):
+                continue
+            if stop == bt.NEED_BUFFER:
+                buffer = np.empty(int(state[bt.NEXT_SIZE]) + bt.CONTROL_PEEK, np.uint8)
+                continue
+            if stop == bt.TORN and end < self._end:  # crc_from is no batch start after all
+                self._crc_from = self.result.position
+                continue
+            self._stop(stop)
+            return
+
+    def _stop(self, stop: int) -> None:
+        if stop == bt.READ_FAILED:
+            os.pread(self._fd, 1, self.result.position)  # raises the error itself
+            raise OSError(5, "read failed")
+        if stop == bt.OLD_MAGIC:
+            raise UnsupportedFormat(
+                f"byte {self.result.position}: message format 0 or 1; only format 2 is read"
+            )
+        self.result.fault = FAULTS.get(stop)
+
+
+def rebuild_indexes(
+    fds: SegmentFds,
+    scan: Scan,
+    base: int,
+    interval: int,
+    limit: int,
+    on_rows: Callable[[Rows, int], None] | None = None,
+) -> ActiveState:
+    """Run a scan that starts at byte 0 and write both indexes anew (LogSegment.recover). The .log is not cut.
+
+    on_rows is called with each chunk. The closing time index entry is left to `segment.finish`."""
+    carry = np.array((0, -1, base, -1, 0, 0), np.int64)
+    added = np.zeros(2, np.int64)
+    offsets = np.empty(8 * ROWS, np.uint8)
+    times = np.empty(12 * ROWS, np.uint8)
+    first_timestamp = -1
+    for rows, count in scan:
+        if int(rows[0, bt.POSITION]) == 0:
+            first_timestamp = int(rows[0, bt.MAX_TIMESTAMP])
+        at = carry[rebuild.INDEX_BYTES], carry[rebuild.TIME_INDEX_BYTES]
+        rebuild.index_entries(rows, count, base, interval, limit, offsets, times, carry, added)
+        os.pwrite(fds.index, offsets[: added[0]].tobytes(), at[0])
+        os.pwrite(fds.time_index, times[: added[1]].tobytes(), at[1])
+        if on_rows:
+            on_rows(rows, count)
+    since, largest, largest_offset, indexed, index_bytes, time_bytes = carry.tolist()
+    index.set_length(fds.index, index_bytes)
+    index.set_length(fds.time_index, time_bytes)
+    return ActiveState(
+        base_offset=base,
+        position=scan.result.position,
+        next_offset=scan.result.next_offset,
+        index_bytes=index_bytes,
+        time_index_bytes=time_bytes,
+        since_index=since,
+        max_timestamp=largest,
+        max_timestamp_offset=largest_offset,
+        last_indexed_timestamp=indexed,
+        first_timestamp=first_timestamp,
+    )
+
+
+def resume(fds: SegmentFds, base: int, log_bytes: int) -> ActiveState | None:
+    """Where appending goes on in a segment whose indexes and batches are believed: reads only what lies behind the
+    last index entry. None when something does not fit, and the segment must be scanned."""
+    ends = index.read_ends(fds.index, fds.time_index, log_bytes)
+    if ends is None:
+        return None
+    largest, largest_offset = ends.last_timestamp, base + ends.last_timestamp_relative
+    # lowest: the entry's batch ends at the entry's offset, what it begins with is not known
+    scan = Scan(fds.log, log_bytes, base, start=ends.last_position, lowest_offset=base, crc_from=None)
+    first_seen = False
+    for rows, count in scan:
+        if ends.index_bytes and not first_seen and rows[0, bt.LAST_OFFSET] != base + ends.last_relative:
+            return None
+        first_seen = True
+        best = int(np.argmax(rows[:count, bt.MAX_TIMESTAMP]))
+        if rows[best, bt.MAX_TIMESTAMP] > largest:
+            largest, largest_offset = int(rows[best, bt.MAX_TIMESTAMP]), int(rows[best, bt.LAST_OFFSET])
+    if scan.result.fault or scan.result.position != log_bytes:
+        return None
+    return ActiveState(
+        base_offset=base,
+        position=log_bytes,
+        next_offset=scan.result.next_offset,
+        index_bytes=ends.index_bytes,
+        time_index_bytes=ends.time_index_bytes,
+        since_index=log_bytes - ends.last_position,
+        max_timestamp=largest,
+        max_timestamp_offset=largest_offset,
+        last_indexed_timestamp=ends.last_timestamp,
+        first_timestamp=first_timestamp(fds.log, base, log_bytes),
+    )
+
+
+def first_timestamp(log_fd: int, base: int, log_bytes: int) -> int:
+    """Largest timestamp of a segment's first batch, -1 when it is empty."""
+    scan = Scan(log_fd, log_bytes, base, crc_from=None, chunk_rows=1)
+    for rows, _ in scan:
+        return int(rows[0, bt.MAX_TIMESTAMP])
+    return -1
+
+
+def next_offset_of(path: str, base: int) -> int:
+    """Offset after the last batch of a segment file, by headers alone. Raises CorruptLog, OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        scan = Scan(fd, os.fstat(fd).st_size, base, crc_from=None)
+        for _ in scan:
+            pass
+    finally:
+        os.close(fd)
+    if scan.result.fault:
+        raise CorruptLog(f"{path}: byte {scan.result.position}: {scan.result.fault}")
+    return scan.result.next_offset

@@ -1,0 +1,250 @@
+"""The acceptor: listening sockets, connection limits, and each connection's way to a network process.
+
+Runs in: acceptor (the supervisor's own loop, which calls ``on_readable``). Single-threaded, no event loop of its own,
+blocks on nothing.
+"""
+
+import contextlib
+import errno
+import heapq
+import logging
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.listeners import Endpoint
+from kbroker.config.setting import ConfigError
+from kbroker.config.sites import port_key, sites_of
+from kbroker.ipc.fds import RESTARTED, Accepted, Rates, Settings, receive_closed, send_connection
+from kbroker.metrics.slots import Slots, bind, private
+from kbroker.net.accept.connection_limits import ConnectionLimits
+from kbroker.net.accept.connection_rates import ConnectionRates
+from kbroker.net.accept.socket_options import SocketOptions
+from kbroker.net.rate_limited_log import Complaints
+
+log = logging.getLogger(__name__)
+
+ACCEPTS_PER_TURN = 64
+FULL_SECONDS = 0.005
+ACCEPTED = bind("kbroker_connections_accepted_total")  # + number of the listener
+REFUSED = bind("kbroker_connections_refused_total")
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Acceptor:
+    """Owner: the supervisor. handoffs: the acceptor's ends of the pairs, one a network process."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        handoffs: Sequence[socket.socket],
+        clock: Callable[[], float] = time.monotonic,
+        metrics: Slots | None = None,
+    ) -> None:
+        self._metrics = metrics or private()
+        self._config = config
+        self._handoffs = list(handoffs)
+        self._limits = ConnectionLimits(config, clock)
+        self._options = SocketOptions(config)
+        self._clock = clock
+        self._rates = ConnectionRates(
+            config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds") * 1000
+        )
+        self._held: list[tuple[float, int, socket.socket]] = []  # heap: when to close, descriptor, socket
+        self._complain = Complaints(log, clock)
+        self._listening: list[socket.socket] = []
+        self._endpoints: list[Endpoint] = []
+        self._sites: list[int] = []  # of each listening socket
+        self._next_id = 1
+        self._open: dict[int, tuple[int, int, str]] = {}  # id -> network process, listener, host
+        self._load = Counter(dict.fromkeys(range(len(self._handoffs)), 0))
+        for handoff in self._handoffs:
+            handoff.setblocking(False)
+
+    # --- listening ----------------------------------------------------------------------------------
+
+    def bind(self) -> dict[str, int]:
+        """Listen on every listener, for each replica site on its own port; the bound ports by `port_key`. OSError
+        names the address."""
+        backlog = self._config.get_int("socket.listen.backlog.size")
+        ports = {}
+        for site in sites_of(self._config):
+            for endpoint in self._config.listeners:
+                at = replace(endpoint, port=endpoint.port and endpoint.port + site.number)
+                self._listening.append(_listen(at, backlog))
+                self._endpoints.append(endpoint)
+                self._sites.append(site.number)
+                ports[port_key(endpoint.listener, site.number)] = _port(self._listening[-1])
+        return ports
+
+    def addresses(self) -> list[str]:
+        """host:port of each listener, as a client on this host would say it."""
+        found = []
+        for endpoint, listening in zip(self._endpoints, self._listening, strict=True):
+            host = endpoint.host or "localhost"
+            found.append(f"[{host}]:{_port(listening)}" if ":" in host else f"{host}:{_port(listening)}")
+        return found
+
+    def fds(self) -> list[int]:
+        """Descriptors to watch for reading."""
+        return [*self.listening_fds(), *(handoff.fileno() for handoff in self._handoffs)]
+
+    def listening_fds(self) -> list[int]:
+        """The listening sockets: no child may keep them."""
+        return [listening.fileno() for listening in self._listening]
+
+    def close(self) -> None:
+        """Stop listening; connections that were accepted live on."""
+        for listening in self._listening:
+            listening.close()
+        self._listening.clear()
+        for _, _, held in self._held:
+            held.close()
+        self._held.clear()
+
+    # --- connections --------------------------------------------------------------------------------
+
+    def next_close_s(self) -> float | None:
+        """Seconds until `close_held` has something to do; None when nothing is held."""
+        return max(0.0, self._held[0][0] - self._clock()) if self._held else None
+
+    def close_held(self) -> None:
+        """Close connections that came too fast after each other and were held for their time."""
+        while self._held and self._held[0][0] <= self._clock():
+            _, _, held = heapq.heappop(self._held)
+            with held, contextlib.suppress(OSError):
+                held.shutdown(socket.SHUT_RDWR)  # a child forked meanwhile has it open, too
+            if not self._held:
+                self._rates.forget_quiet(int(self._clock() * 1000))
+
+    def on_readable(self, fd: int) -> None:
+        """A descriptor of ``fds`` is readable."""
+        for number, listening in enumerate(self._listening):
+            if listening.fileno() == fd:
+                self._accept(number, listening)
+                return
+        for process, handoff in enumerate(self._handoffs):
+            if handoff.fileno() == fd:
+                self._take_closed(process, handoff)
+                return
+
+    def _accept(self, number: int, listening: socket.socket) -> None:
+        listener = self._endpoints[number].listener
+        place = number % len(self._config.listeners)
+        for _ in range(ACCEPTS_PER_TURN):
+            if not self._limits.may_accept(listener):
+                time.sleep(FULL_SECONDS)  # the backlog holds them, and the loop comes right back
+                return
+            try:
+                client, address = listening.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in OUT_OF_DESCRIPTORS:
+                    raise
+                self._complain("can not accept a connection: %s", error.strerror)
+                return
+            with client:
+                self._admit(place, self._sites[number], listener, client, _plain(address[0]), address[1])
+
+    def _admit(
+        self, number: int, site: int, listener: str, client: socket.socket, host: str, port: int
+    ) -> None:
+        self._metrics.words[ACCEPTED + number] += 1
+        throttle_ms = self._rates.throttle_ms(host, int(self._clock() * 1000))
+        if throttle_ms:
+            self._metrics.words[REFUSED + number] += 1
+            held = client.dup()
+            heapq.heappush(self._held, (self._clock() + throttle_ms / 1000, held.fileno(), held))
+            return
+        refusal = self._limits.refusal(host)
+        if refusal:
+            self._metrics.words[REFUSED + number] += 1
+            self._complain("closing connection from %s:%d on %s: %s", host, port, listener, refusal)
+            return
+        self._options.prepare(client, host)
+        accepted = Accepted(self._next_id, number, host, port, site)
+        for process, _ in sorted(self._load.items(), key=lambda item: item[1]):
+            try:
+                if send_connection(self._handoffs[process], client.fileno(), accepted):
+                    break
+            except OSError as error:
+                self._complain("network process %d takes no connections: %s", process, error)
+        else:
+            self._metrics.words[REFUSED + number] += 1
+            self._complain(
+                "closing connection from %s:%d on %s: no network process takes it", host, port, listener
+            )
+            return
+        self._open[self._next_id] = (process, number, host)
+        self._load[process] += 1
+        self._limits.opened(listener, host)
+        self._next_id += 1
+
+    def _take_closed(self, process: int, handoff: socket.socket) -> None:
+        while True:
+            try:
+                ids = receive_closed(handoff)
+            except EOFError:
+                return
+            if ids is None:
+                return
+            if isinstance(ids, Settings):
+                self._configure(ids.values)
+                continue
+            if isinstance(ids, Rates):
+                self._rates.change(ids.rates, ids.first)
+                continue
+            for connection_id in ids:
+                if connection_id == RESTARTED:
+                    for old in [i for i, (owner, _, _) in self._open.items() if owner == process]:
+                        self._forget(old)
+                else:
+                    self._forget(connection_id)
+
+    def _configure(self, settings: dict[str, str]) -> None:
+        try:
+            self._limits.configure(self._config.with_dynamic(cluster={}, own=settings))
+        except ConfigError as error:  # control has checked them, and the acceptor must not die of them
+            log.error("connection limits stay as they were: %s", error)
+
+    def _forget(self, connection_id: int) -> None:
+        found = self._open.pop(connection_id, None)
+        if found is not None:
+            process, number, host = found
+            self._load[process] -= 1
+            self._limits.closed(self._endpoints[number].listener, host)
+
+
+def _listen(endpoint: Endpoint, backlog: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in endpoint.host else socket.AF_INET
+    if not endpoint.host and socket.has_dualstack_ipv6():
+        family = socket.AF_INET6
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not endpoint.host else 1)
+        host = endpoint.host
+        if host:
+            host = str(socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)[0][4][0])
+        listening.bind((host, endpoint.port))
+        listening.listen(backlog)
+        listening.setblocking(False)
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, f"{endpoint}: {error.strerror or error}") from error
+    return listening
+
+
+def _port(listening: socket.socket) -> int:
+    port: int = listening.getsockname()[1]
+    return port
+
+
+def _plain(host: str) -> str:
+    """An IPv4 address as such, though it came through a socket for both."""
+    return host.removeprefix("::ffff:")

@@ -1,0 +1,33 @@
+"""Tells the acceptor the dynamic settings it keeps to: how many connections there may be.
+
+Runs in: the first network process.
+"""
+
+import socket
+from collections.abc import Mapping
+
+from kbroker.config.broker import base_name
+from kbroker.ipc.fds import send_settings
+from kbroker.net.accept.news import AcceptorNews, until_sent
+
+KEPT_TO = {
+    "max.connections",
+    "max.connections.per.ip",
+    "max.connections.per.ip.overrides",
+    "max.connection.creation.rate",
+}
+
+
+class AcceptorSettings:
+    """Owner: the process's main."""
+
+    def __init__(self, handoff: socket.socket) -> None:
+        self._handoff = handoff
+        self._news: AcceptorNews[dict[str, str]] = AcceptorNews(self._tell)
+
+    def change(self, settings: Mapping[str, str]) -> None:
+        """There are other dynamic settings now, by name and for listeners by prefixed name."""
+        self._news.change({name: value for name, value in settings.items() if base_name(name) in KEPT_TO})
+
+    async def _tell(self, wanted: dict[str, str]) -> None:
+        await until_sent(lambda: send_settings(self._handoff, wanted))

@@ -1,0 +1,101 @@
+"""Fetched bytes that are not in the page cache: an IO worker reads them first, so that no send blocks the event loop.
+
+Runs in: network. Owner: the process.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from kbroker.ipc import layout as sm
+from kbroker.ipc.ring import ring_push, wake_process
+from kbroker.ipc.shared import Shared
+from kbroker.net.fetch.partition_reader import Reading
+from kbroker.net.fetch.residency import Probe
+from kbroker.net.rows import layout as nl
+
+PATIENCE_SECONDS = 10.0  # an IO worker that died took the request with it
+
+
+class Wait:
+    """Ranges of one answer that are being read; ``then`` is called once."""
+
+    __slots__ = ("_left", "_then", "_timer")
+
+    def __init__(self, count: int, then: Callable[[], None]) -> None:
+        self._left = count
+        self._then = then
+        self._timer = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._give_up)
+
+    def one_less(self) -> None:
+        """A range is in memory, or will not be."""
+        self._left -= 1
+        if self._left == 0:
+            self._timer.cancel()
+            self._then()
+
+    def _give_up(self) -> None:
+        if self._left > 0:
+            self._left = 0
+            self._then()
+
+
+class ColdReads:
+    """probe(fd, position, length): whether the range is in the page cache."""
+
+    def __init__(self, shared: Shared, client: int, probe: Probe) -> None:
+        self._shared = shared
+        self._client = client
+        self._probe = probe
+        self._counters = shared.counters[client]
+        self._waits: dict[int, Wait] = {}  # by token
+        self._next_token = 0
+        self._entry = np.zeros(sm.ENTRY_WORDS, np.int64)
+
+    def of(self, readings: Sequence[Reading]) -> list[Reading]:
+        """Those whose bytes are not in memory."""
+        return [
+            reading
+            for reading in readings
+            if reading.range is not None
+            and not self._probe(reading.range.file.fd, reading.range.position, reading.range.length)
+        ]
+
+    def read(self, cold: Sequence[Reading], then: Callable[[], None]) -> None:
+        """Have them read, then go on."""
+        wait = Wait(len(cold), then)
+        for reading in cold:
+            if not self._ask(reading, wait):
+                wait.one_less()
+
+    def _ask(self, reading: Reading, wait: Wait) -> bool:
+        found, place = reading.range, reading.place
+        assert found is not None
+        assert place is not None
+        worker = int(self._shared.slots[reading.slot, sm.SLOT_OWNER])
+        number = self._next_token
+        self._next_token = (number + 1) & 0xFFFFFFFF
+        epoch = int(self._shared.processes[self._client, sm.PROCESS_EPOCH]) & 0xFFFF
+        entry = self._entry
+        entry[sm.REQUEST_OPERATION] = sm.OPERATION_READ_AHEAD
+        entry[sm.REQUEST_SLOT] = reading.slot
+        entry[sm.REQUEST_GENERATION] = place.segment_base
+        entry[sm.REQUEST_ADDRESS] = found.position
+        entry[sm.REQUEST_LENGTH] = found.length
+        entry[sm.REQUEST_TOKEN] = nl.signed(epoch << sm.TOKEN_EPOCH_SHIFT | nl.TOKEN_READ_AHEAD | number)
+        entry[sm.REQUEST_NANOSECONDS] = time.monotonic_ns()
+        ring = self._shared.append_ring(self._client, worker)
+        if not ring_push(ring, self._shared.sizes.ring_entries, entry):
+            return False
+        self._waits[number] = wait
+        self._counters[reading.slot, sm.COUNTER_COLD_BYTES_OUT] += found.length
+        wake_process(self._shared, self._shared.worker_process(worker))
+        return True
+
+    def on_read(self, token: int) -> None:
+        """An IO worker has read a range."""
+        wait = self._waits.pop(token & (nl.TOKEN_READ_AHEAD - 1), None)
+        if wait is not None:
+            wait.one_less()

@@ -1,0 +1,346 @@
+"""Fetch requests that the kernel does not answer itself: sessions, waiting for bytes, cold data.
+
+Runs in: network. Owner: the process. One request of a connection at a time, so a delayed fetch belongs to a connection.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc import layout as sm
+from kbroker.ipc.log_dir_errors import LogDirErrors
+from kbroker.net.connection import Connection, FilePart, Part
+from kbroker.net.context import Context
+from kbroker.net.fetch.answer import FetchAnswer, Selected
+from kbroker.net.fetch.cold_reads import ColdReads
+from kbroker.net.fetch.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    Key,
+    Session,
+    Sessions,
+    Wanted,
+    wanted_partitions,
+)
+from kbroker.net.fetch.partition_reader import Limits, PartitionReader, Reading
+from kbroker.net.fetch.read_table import ReadTable
+from kbroker.net.fetch.residency import Probe, by_cachestat
+from kbroker.net.fetch.senders import Senders
+from kbroker.net.fetch.session_table import SessionTable
+from kbroker.net.local_answers.segment_times import SegmentTimes
+from kbroker.net.quotas import Quotas
+from kbroker.net.request_counts import COLD_READ_SECONDS, PURGATORY_SECONDS, RequestCounts
+from kbroker.net.rows.fetch_layout import CX_PROBE
+from kbroker.net.rows.slot_kernel import announce_waiter
+from kbroker.net.topics import Topics
+from kbroker.protocol.codec import decode
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import RequestHeader
+from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.purgatory.delayed_fetch import DelayedFetch
+from kbroker.purgatory.purgatory import Purgatory
+
+FIRST_SESSION_VERSION = 7
+FIRST_TOPIC_ID_VERSION = 13
+ANSWER_BYTES = 64  # about what an answer and each partition in it take besides records
+Reply = Callable[[Connection, Sequence[Part]], None]
+Close = Callable[[Connection, str], None]
+
+
+@dataclass(slots=True)
+class Fetch:
+    """One request under way. sessionless: the answer names every partition and no session.
+
+    create: make a session of what was read."""
+
+    connection: Connection
+    header: RequestHeader
+    partitions: dict[Key, Wanted]
+    isolation: int
+    min_bytes: int
+    max_bytes: int
+    session: Session | None = None
+    create: bool = False
+
+
+class Fetches:
+    """reply(connection, parts) sends an answer and lets the connection go on; close(connection, why) ends it."""
+
+    def __init__(
+        self,
+        context: Context,
+        config: BrokerConfig,
+        topics: Topics,
+        probe: Probe,
+        reply: Reply,
+        close: Close,
+        counts: RequestCounts,
+        quotas: Quotas,
+        senders: Senders,
+    ) -> None:
+        shared, client = context.shared, context.client
+        self._counts = counts
+        self._quotas = quotas
+        self._shared = shared
+        self._client = client
+        self._reply = reply
+        self._close = close
+        self._node_id = config.node_id
+        self._max_bytes = config.get_int("fetch.max.bytes")
+        self._sendfile_min = config.get_int("kbroker.sendfile.min.bytes")
+        slots = config.get_int("max.incremental.fetch.session.cache.slots")
+        slots = -(-slots // max(1, shared.sizes.clients - 1))
+        self._table = SessionTable(context, topics, slots)
+        self.sessions = Sessions(slots, self._table.new_id, self._table.drop, self._table.used_ms)
+        self.reads = ReadTable(context, senders)
+        self.times = SegmentTimes(shared, topics, self.reads)
+        self.reader = PartitionReader(shared, topics, self.reads, LogDirErrors(config.log_dirs, shared))
+        context.words[CX_PROBE] = probe is by_cachestat
+        self.cold = ColdReads(shared, client, probe)
+        interval = config.get_int("fetch.purgatory.purge.interval.requests")
+        self.purgatory: Purgatory[int] = Purgatory(_now_ms(), interval, self._announce)
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._counters = shared.counters[client]
+
+    # --- requests -----------------------------------------------------------------------------------
+
+    def take(self, connection: Connection, header: RequestHeader, frame: bytes, body: int) -> None:
+        """Serve a request. Raises ProtocolError when it can not be read."""
+        request, _ = decode(FetchRequest, header.api_version, frame, body)
+        found = self._context(connection, header, request)
+        if isinstance(found, ErrorCode):
+            self._counts.fetch_error(found)
+            self._reply(connection, FetchAnswer(header, self._node_id).build([], found))
+            return
+        interesting = [w for w in found.partitions.values() if not isinstance(self.reader.find(w), ErrorCode)]
+        readings = self._read(found, interesting)
+        enough = sum(reading.length for reading in readings) >= found.min_bytes
+        refused = any(reading.error or reading.diverging for reading in readings)
+        if request.max_wait_ms <= 0 or not interesting or enough or refused:
+            self._answer(found, list(zip(interesting, readings, strict=True)))
+        else:
+            self._wait(found, interesting, request.max_wait_ms)
+
+    def _context(
+        self, connection: Connection, header: RequestHeader, request: FetchRequest
+    ) -> Fetch | ErrorCode:
+        max_bytes = min(request.max_bytes, self._max_bytes)
+        if self._quotas.active:
+            max_bytes = int(min(max_bytes, self._quotas.most_to_fetch(connection)))
+        fetch = Fetch(
+            connection, header, {}, request.isolation_level, min(request.min_bytes, max_bytes), max_bytes
+        )
+        with_session = header.api_version >= FIRST_SESSION_VERSION
+        if with_session and request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            known = self.sessions.find(request.session_id)
+            if known is not None:
+                self._table.take_back(known)
+            session = self.sessions.use(request, header.api_version, _now_ms())
+            if isinstance(session, ErrorCode):
+                if known is not None:
+                    self._table.lend(known)
+                return session
+            if session.partitions:
+                fetch.session = session
+                fetch.partitions = session.partitions
+            return fetch
+        if with_session and request.session_id != NO_SESSION:
+            self.sessions.close(request.session_id)
+        fetch.create = with_session and request.session_epoch == INITIAL_EPOCH
+        fetch.partitions = {key: wanted for key, wanted, _ in wanted_partitions(request)}
+        return fetch
+
+    def _read(self, fetch: Fetch, wanted: Sequence[Wanted]) -> list[Reading]:
+        """Read in order; the first partition with bytes gets a whole batch, the limits hold from then on."""
+        left = fetch.max_bytes
+        min_one = True
+        readings = []
+        for each in wanted:
+            reading = self.reader.read(each, Limits(left, min_one, fetch.isolation))
+            if reading.length:
+                min_one = False
+                left = max(0, left - reading.length)
+            readings.append(reading)
+        return readings
+
+    def _answer(self, fetch: Fetch, readings: Selected) -> None:
+        """Select what the session has not been told, build, and send once all of it is in memory."""
+        if self._quotas.active and self._held_back(fetch, readings):
+            return
+        seen = {id(wanted) for wanted, _ in readings}
+        for wanted in fetch.partitions.values():
+            if id(wanted) not in seen:  # unknown topics and partitions come last
+                readings.append((wanted, self.reader.read(wanted, Limits(0, False, fetch.isolation))))
+        session_id = NO_SESSION
+        if fetch.session is not None:
+            session_id = fetch.session.id
+            readings = self._select(fetch.session, readings)
+            self._table.lend(fetch.session)
+        elif fetch.create:
+            uses_ids = fetch.header.api_version >= FIRST_TOPIC_ID_VERSION
+            for wanted, reading in readings:
+                wanted.changed(*_told(reading))
+            made = self.sessions.create(fetch.partitions, uses_ids, _now_ms()) if readings else None
+            if made is not None:
+                session_id = made.id
+                self._table.lend(made)
+        self._count(readings)
+        cold = self.cold.of([reading for _, reading in readings])
+        if cold:
+            began_ns = time.monotonic_ns()
+            self.cold.read(cold, lambda: self._send_late(fetch, readings, session_id, began_ns))
+        else:
+            self._send(
+                fetch.connection, FetchAnswer(fetch.header, self._node_id).build(readings, 0, session_id)
+            )
+
+    def _held_back(self, fetch: Fetch, readings: Selected) -> bool:
+        """Whether a quota is used up: the client is told so, and the session nothing."""
+        size = ANSWER_BYTES + sum(ANSWER_BYTES + reading.length for _, reading in readings if reading.length)
+        throttle_ms = self._quotas.fetched(fetch.connection, size)
+        if not throttle_ms:
+            return False
+        session_id = NO_SESSION
+        if fetch.session is not None:
+            session_id = fetch.session.id
+            self._table.lend(fetch.session)
+        self._counts.fetch_error(0)
+        answer = FetchAnswer(fetch.header, self._node_id)
+        self._reply(fetch.connection, answer.build([], 0, session_id, throttle_ms))
+        return True
+
+    @staticmethod
+    def _select(session: Session, readings: Selected) -> Selected:
+        """What changed since the last answer; partitions with bytes go to the end of the session's order."""
+        selected = [(w, reading) for w, reading in readings if w.changed(*_told(reading))]
+        moved = {id(wanted) for wanted, reading in selected if reading.length}
+        if moved and len(session.partitions) > 1:
+            for key in [key for key, wanted in session.partitions.items() if id(wanted) in moved]:
+                session.partitions[key] = session.partitions.pop(key)
+        return selected
+
+    def _send_late(self, fetch: Fetch, readings: Selected, session_id: int, began_ns: int) -> None:
+        self._counts.waited(fetch.connection, COLD_READ_SECONDS, began_ns)
+        there = [(wanted, self.reader.still(reading)) for wanted, reading in readings]
+        self._send(fetch.connection, FetchAnswer(fetch.header, self._node_id).build(there, 0, session_id))
+
+    def _send(self, connection: Connection, parts: list[Part]) -> None:
+        self._counts.fetched(parts, self._sendfile_min)
+        for i, part in enumerate(parts):
+            if isinstance(part, FilePart) and part.length < self._sendfile_min:
+                try:
+                    data = os.pread(part.source.fd, part.length, part.position)
+                except OSError as error:  # the next fetch has its log dir taken offline, and is told so
+                    self._close(connection, f"a segment file can not be read: {error}")
+                    return
+                if len(data) < part.length:
+                    self._close(connection, "a segment file became shorter while it was read")
+                    return
+                parts[i] = data
+        self._reply(connection, parts)
+
+    def _count(self, readings: Selected) -> None:
+        if not readings:
+            self._counts.fetch_error(0)
+        for _, reading in readings:
+            self._counts.fetch_error(reading.error)
+            if reading.slot >= 0:
+                self._counters[reading.slot, sm.COUNTER_FETCHES] += 1
+                self._counters[reading.slot, sm.COUNTER_BYTES_OUT] += reading.length
+
+    # --- waiting ------------------------------------------------------------------------------------
+
+    def _wait(self, fetch: Fetch, wanted: list[Wanted], max_wait_ms: int) -> None:
+        began_ns = time.monotonic_ns()
+        operation = DelayedFetch(
+            _now_ms() + max_wait_ms,
+            fetch.min_bytes,
+            wanted,
+            lambda each: self.reader.available(each, fetch.isolation),
+            lambda _operation, _expired: self._finish(fetch, wanted, began_ns),
+        )
+        keys = []
+        for each in wanted:
+            found = self.reader.find(each)
+            if not isinstance(found, ErrorCode):
+                keys.append(found[1].slot)
+        if not self.purgatory.watch(operation, keys):
+            fetch.connection.on_close = lambda: self._cancel(operation)
+            self.set_timer()
+
+    def _cancel(self, operation: DelayedFetch[Wanted]) -> None:
+        self.purgatory.cancel(operation)
+
+    def _finish(self, fetch: Fetch, wanted: list[Wanted], began_ns: int) -> None:
+        self._counts.waited(fetch.connection, PURGATORY_SECONDS, began_ns)
+        fetch.connection.on_close = None
+        known = [each for each in wanted if not isinstance(self.reader.find(each), ErrorCode)]
+        self._answer(fetch, list(zip(known, self._read(fetch, known), strict=True)))
+
+    def _announce(self, slot: int) -> None:
+        announce_waiter(self._shared.slots[slot].ctypes.data, self._client)
+
+    def on_advanced(self, slot: int) -> None:
+        """The IO worker took our waiter bit: complete what can be, and wait on for the rest."""
+        self.purgatory.check_and_complete(slot)
+        if self.purgatory.waits_for(slot):
+            self._announce(slot)
+            self.purgatory.check_and_complete(slot)
+
+    def on_gone(self, slots: Sequence[int]) -> None:
+        """Slots that are no topic's any more: their fetches can only answer an error."""
+        for slot in slots:
+            self.purgatory.check_and_complete(slot)
+            self.reader.forget(slot)
+            self.reads.forget(slot)
+
+    def set_timer(self) -> None:
+        """Wake up when the next fetch has waited long enough."""
+        due = self.purgatory.next_expiry_ms()
+        if due is None or (self._timer is not None and self._timer_ms <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay = max(0, due - _now_ms()) / 1000
+        self._timer_ms = due
+        self._timer = asyncio.get_running_loop().call_later(delay, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self._counts.fetch_expired(self.purgatory.expire(_now_ms()))
+        self.set_timer()
+
+    def measure(self) -> None:
+        """Once a second: metrics of what waits and of sessions; files that are no longer read."""
+        self.reads.sweep()
+        sessions = self.sessions
+        self._counts.fetches(
+            self.purgatory.delayed,
+            self.purgatory.watched,
+            len(sessions),
+            sessions.partitions,
+            sessions.evictions,
+        )
+
+    def finish_all(self) -> None:
+        """The broker stops: whoever waits is answered with what there is."""
+        self.purgatory.expire(1 << 62)
+
+
+def _told(reading: Reading) -> tuple[int, int, int, int, bool]:
+    return (
+        reading.error,
+        reading.high_watermark,
+        reading.log_start,
+        reading.length,
+        reading.diverging is not None,
+    )
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,252 @@
+"""Reading one partition for a fetch: which bytes of which file, or which error.
+
+Runs in: network. Rules of Kafka's Partition.readRecords and LocalLog.read.
+"""
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from kbroker.ipc import layout as sm
+from kbroker.ipc.log_dir_errors import LogDirErrors
+from kbroker.ipc.messages import PartitionImage, TopicImage
+from kbroker.ipc.shared import Shared
+from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
+from kbroker.log.errors import CorruptLog
+from kbroker.log.open_files import OpenFiles
+from kbroker.log.reader import FileRange, LogReader, Place
+from kbroker.net.fetch.fetch_session import Wanted
+from kbroker.net.fetch.read_table import ReadTable
+from kbroker.net.rows.slot_kernel import read_slot
+from kbroker.net.topics import Topics
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.schema import ZERO_UUID
+
+log = logging.getLogger(__name__)
+
+READ_COMMITTED = 1
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a fetch gives for one partition. place and range are None when there are no bytes."""
+
+    error: ErrorCode = ErrorCode.NONE
+    high_watermark: int = -1
+    last_stable: int = -1
+    log_start: int = -1
+    leader_epoch: int = -1
+    slot: int = -1
+    place: Place | None = None
+    range: FileRange | None = None
+    aborted: list[AbortedTransaction] | None = field(default=None)
+    diverging: tuple[int, int] | None = None
+
+    @property
+    def length(self) -> int:
+        """Bytes of records."""
+        return self.range.length if self.range is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a read may return. left: bytes of the answer; min_one: a whole first batch, however large."""
+
+    left: int
+    min_one: bool
+    isolation: int
+
+
+class PartitionReader:
+    """Reads any partition the process knows. Owner: the process; keeps a LogReader for each slot in use."""
+
+    def __init__(self, shared: Shared, topics: Topics, reads: ReadTable, dir_errors: LogDirErrors) -> None:
+        self._dir_errors = dir_errors
+        self._reads = reads
+        self._slots = shared.slots
+        self._topics = topics
+        self._files = OpenFiles()
+        self._readers: dict[int, tuple[int, LogReader]] = {}
+        self._words = np.zeros(sm.SLOT_WORDS, np.int64)
+
+    def forget(self, slot: int) -> None:
+        """The slot is no longer any topic's, or another one's."""
+        found = self._readers.pop(slot, None)
+        if found is not None:
+            self._files.forget_folder(found[1].folder)
+
+    def find(self, wanted: Wanted) -> tuple[TopicImage, PartitionImage] | ErrorCode:
+        """The partition a fetch names."""
+        if wanted.topic_id != ZERO_UUID:
+            topic = self._topics.by_id.get(wanted.topic_id)
+            if topic is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            topic = self._topics.by_name.get(wanted.topic)
+        if topic is None or not 0 <= wanted.partition < len(topic.partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return topic, topic.partitions[wanted.partition]
+
+    def read(self, wanted: Wanted, limits: Limits) -> Reading:
+        """Everything but the bytes themselves."""
+        found = self.find(wanted)
+        if isinstance(found, ErrorCode):
+            return Reading(found, aborted=[])
+        part = found[1]
+        words = self._slot(part)
+        error = self._refusal(words, part, wanted)
+        if error is not ErrorCode.NONE:
+            return Reading(error, slot=part.slot, leader_epoch=words[sm.SLOT_LEADER_EPOCH])
+        reading = Reading(
+            ErrorCode.NONE,
+            words[sm.SLOT_HIGH_WATERMARK],
+            words[sm.SLOT_LAST_STABLE],
+            words[sm.SLOT_LOG_START],
+            words[sm.SLOT_LEADER_EPOCH],
+            part.slot,
+        )
+        if limits.isolation == READ_COMMITTED:
+            reading.aborted = []
+        try:
+            if self._diverges(reading, wanted, words, part):
+                return reading
+            self._locate(reading, wanted, words, part, limits)
+        except (CorruptLog, OSError) as failure:
+            log.error("fetch of %s-%d at %d: %s", found[0].name, part.index, wanted.fetch_offset, failure)
+            self._dir_errors.met(part.folder, failure)
+            return Reading(ErrorCode.KAFKA_STORAGE_ERROR, slot=part.slot)
+        return reading
+
+    def available(self, wanted: Wanted, isolation: int) -> int:
+        """About how many bytes a read would return now; negative when it must be answered at once."""
+        found = self.find(wanted)
+        if isinstance(found, ErrorCode):
+            return -1
+        words = self._slot(found[1])
+        if self._refusal(words, found[1], wanted) is not ErrorCode.NONE:
+            return -1
+        committed = isolation == READ_COMMITTED
+        end = words[sm.SLOT_LAST_STABLE] if committed else words[sm.SLOT_HIGH_WATERMARK]
+        if wanted.fetch_offset >= end:
+            return 0
+        reading = self.read(wanted, Limits(wanted.max_bytes, True, isolation))
+        return -1 if reading.error is not ErrorCode.NONE else reading.length
+
+    def still(self, reading: Reading) -> Reading:
+        """What a reading is worth after its bytes were waited for: nothing when its log dir has failed meanwhile."""
+        if reading.length and self._slots[reading.slot, sm.SLOT_STATE] == sm.STATE_OFFLINE:
+            return Reading(ErrorCode.KAFKA_STORAGE_ERROR, slot=reading.slot)
+        return reading
+
+    def _slot(self, part: PartitionImage) -> list[int]:
+        if not read_slot(self._slots[part.slot].ctypes.data, self._words):
+            self._words[:] = self._slots[part.slot]
+            self._words[sm.SLOT_STATE] = sm.STATE_RECOVERING  # its writer died within an update
+        words: list[int] = self._words.tolist()
+        return words
+
+    def _refusal(self, words: list[int], part: PartitionImage, wanted: Wanted) -> ErrorCode:
+        state = words[sm.SLOT_STATE]
+        if words[sm.SLOT_GENERATION] != part.generation or state != sm.STATE_ONLINE:
+            if state == sm.STATE_OFFLINE:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        epoch = words[sm.SLOT_LEADER_EPOCH]
+        if wanted.leader_epoch >= 0 and wanted.leader_epoch != epoch:
+            older = wanted.leader_epoch < epoch
+            return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+        if not words[sm.SLOT_LOG_START] <= wanted.fetch_offset <= words[sm.SLOT_LOG_END]:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        return ErrorCode.NONE
+
+    def _diverges(self, reading: Reading, wanted: Wanted, words: list[int], part: PartitionImage) -> bool:
+        """Whether the epoch the reader last saw ended before its offset (KIP-595)."""
+        if wanted.last_fetched_epoch < 0:
+            return False
+        epoch, end = epoch_end(part.folder, wanted.last_fetched_epoch, words[sm.SLOT_LOG_END])
+        if epoch < 0:
+            reading.error = ErrorCode.OFFSET_OUT_OF_RANGE
+            reading.high_watermark = reading.last_stable = reading.log_start = -1
+            reading.aborted = None
+            return True
+        if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
+            reading.diverging = (epoch, end)
+            return True
+        return False
+
+    def _locate(
+        self, reading: Reading, wanted: Wanted, words: list[int], part: PartitionImage, limits: Limits
+    ) -> None:
+        reader = self._reader(part)
+        version = words[sm.SLOT_SEGMENTS_VERSION]
+        base, position = words[sm.SLOT_HW_BASE], words[sm.SLOT_HW_POSITION]
+        end = reading.high_watermark
+        if limits.isolation == READ_COMMITTED and reading.last_stable < end:
+            end = reading.last_stable
+            if wanted.fetch_offset < end and (stable := reader.locate(end, base, position, version)):
+                base, position = stable.segment_base, stable.position
+        if wanted.fetch_offset >= end:
+            return
+        place = reader.locate(wanted.fetch_offset, base, position, version)
+        if place is None:
+            return
+        most = min(limits.left, wanted.max_bytes)
+        if most < place.size and not limits.min_one:
+            return
+        reading.place = place
+        self._reads.note(part.slot, part.generation, version, reader, place.segment_base)
+        reading.range = reader.range(place, most, base, position, limits.min_one)
+        if reading.range is not None and limits.isolation == READ_COMMITTED:
+            upper = self._upper(reader, reading, place, end, base, position, version)
+            reading.aborted = aborted_transactions(reader, wanted.fetch_offset, upper, version)
+            if version % 2 or self._slots[part.slot, sm.SLOT_SEGMENTS_VERSION] != version:
+                # segments are being replaced: batches and transaction indexes may not belong together. Nothing for
+                # now; the IO worker wakes this fetch when the files are in place
+                reading.place = reading.range = None
+                reading.aborted = []
+
+    @staticmethod
+    def _upper(
+        reader: LogReader, reading: Reading, place: Place, end: int, base: int, position: int, version: int
+    ) -> int:
+        """An offset behind the last fetched batch: exact enough to find every aborted transaction in the range."""
+        assert reading.range is not None
+        last = reading.range.position + reading.range.length
+        if place.segment_base == base and last >= position:
+            return end
+        bases = reader.base_offsets(version)
+        following = next((other for other in bases if other > place.segment_base), end)
+        return min(end, following)
+
+    def _reader(self, part: PartitionImage) -> LogReader:
+        found = self._readers.get(part.slot)
+        if found is not None and found[0] == part.generation and found[1].folder == part.folder:
+            return found[1]
+        self.forget(part.slot)
+        reader = LogReader(part.folder, self._files)
+        self._readers[part.slot] = (part.generation, reader)
+        return reader
+
+
+def epoch_end(folder: str, epoch: int, log_end: int) -> tuple[int, int]:
+    """(epoch, end offset) of the largest known leader epoch <= the one asked for; (-1, -1) when there is none.
+
+    From leader-epoch-checkpoint: version, count, then a line "epoch start-offset" each. Raises OSError, also when the
+    folder is gone: the log has moved."""
+    try:
+        lines = (Path(folder) / "leader-epoch-checkpoint").read_text().split("\n")[2:]
+    except FileNotFoundError:
+        Path(folder).stat()
+        return -1, -1
+    entries = [
+        (int(first), int(second)) for first, second in (line.split() for line in lines if line.strip())
+    ]
+    if not entries or epoch > entries[-1][0]:
+        return -1, -1
+    if epoch == entries[-1][0]:
+        return epoch, log_end
+    later = [entry for entry in entries if entry[0] > epoch]
+    before = [entry for entry in entries if entry[0] <= epoch]
+    return (before[-1][0] if before else epoch), later[0][1]

@@ -1,0 +1,171 @@
+"""The segments of the slots that are read, for the kernel: base offsets, open files, largest timestamps.
+
+Runs in: network. Owner: the process. Filled by Python when a fetch or a question for a time came that the kernel could
+not place; a slot whose list of segments has changed comes again.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.log import files
+from kbroker.log.open_files import OpenFile
+from kbroker.log.reader import LogReader
+from kbroker.net.context import Context
+from kbroker.net.fetch.senders import Senders
+from kbroker.net.rows import fetch_layout as fl
+from kbroker.net.rows import layout as nl
+
+Words = NDArray[np.int64]
+SEGMENTS = 32768
+MOST_OPEN = 1024
+
+
+class OpenSegment(NamedTuple):
+    """A segment's files, as far as they are read."""
+
+    log: OpenFile
+    by_offset: OpenFile | None
+    by_time: OpenFile | None = None
+
+
+class ReadTable:
+    """reads[slot, READ_WORDS] and segments[SEGMENTS, SEGMENT_WORDS]; an open segment keeps its files open."""
+
+    def __init__(self, context: Context, senders: Senders) -> None:
+        slots = context.shared.sizes.max_partitions
+        self.reads: Words = np.zeros((slots, fl.READ_WORDS), np.int64)
+        self.segments: Words = np.zeros((SEGMENTS, fl.SEGMENT_WORDS), np.int64)
+        self._used = 0
+        self._open: OrderedDict[int, OpenSegment] = OrderedDict()
+        self._leaving: list[OpenFile] = []  # closed here, but the kernel may still send from them
+        self._senders = senders
+        context.words[nl.CX_READS] = self.reads.ctypes.data
+        context.words[nl.CX_SEGMENTS] = self.segments.ctypes.data
+
+    def source(self, segment: int) -> OpenFile:
+        """The log file of a segment row that the kernel has just used."""
+        return self._open[segment].log
+
+    def note(self, slot: int, generation: int, version: int, reader: LogReader, base: int) -> None:
+        """A read took place in the segment with this base offset: let the kernel do the next one."""
+        read = self.reads[slot]
+        if not self._is_listed(read, generation, version) and not self._list(
+            read, generation, version, reader.base_offsets(version)
+        ):
+            return
+        at = self._row(read, base)
+        if at >= 0 and self.segments[at, fl.SG_LOG_FD] < 0:
+            self._open_segment(at, reader, base)
+
+    def learn(
+        self, slot: int, generation: int, version: int, times: Words, base: int, files: OpenSegment
+    ) -> bool:
+        """The largest timestamps of the slot's segments, as rows of (base offset, SG_LARGEST, SG_LARGEST_OFFSET,
+        SG_WALKED), and the files of one of them. False: they can not be taken in."""
+        read = self.reads[slot]
+        if not self._is_listed(read, generation, version) and not self._list(
+            read, generation, version, times[:, 0].tolist()
+        ):
+            return False
+        first, count = int(read[fl.RD_FIRST]), int(read[fl.RD_COUNT])
+        rows = self.segments[first : first + count]
+        if not np.array_equal(rows[:, fl.SG_BASE], times[:, 0]):
+            return False
+        newer = rows[:, fl.SG_WALKED] < times[:, 3]  # the kernel may have walked on meanwhile
+        rows[newer, fl.SG_LARGEST : fl.SG_WALKED + 1] = times[newer, 1:]
+        at = self._row(read, base)
+        if at >= 0:
+            self._take_files(at, files)
+        read[fl.RD_ASKED] = 0
+        return True
+
+    def ask_again(self, slot: int) -> None:
+        """Nothing has been learnt of the slot's times: the next question for one may ask."""
+        self.reads[slot, fl.RD_ASKED] = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether a segment that is opened takes another one's place."""
+        return len(self._open) >= MOST_OPEN
+
+    def forget(self, slot: int) -> None:
+        """The slot is another partition's, or no one's."""
+        read = self.reads[slot]
+        self._close_range(int(read[fl.RD_FIRST]), int(read[fl.RD_COUNT]))
+        read[fl.RD_COUNT] = read[fl.RD_ASKED] = 0
+
+    @staticmethod
+    def _is_listed(read: Words, generation: int, version: int) -> bool:
+        return bool(
+            read[fl.RD_COUNT] and read[fl.RD_GENERATION] == generation and read[fl.RD_VERSION] == version
+        )
+
+    def _row(self, read: Words, base: int) -> int:
+        """Number of the row of a segment in a slot's list, -1 when it is not there."""
+        first, count = int(read[fl.RD_FIRST]), int(read[fl.RD_COUNT])
+        bases = self.segments[first : first + count, fl.SG_BASE]
+        at = int(np.searchsorted(bases, base))
+        return first + at if at < count and bases[at] == base else -1
+
+    def _list(self, read: Words, generation: int, version: int, bases: Sequence[int]) -> bool:
+        if len(bases) > SEGMENTS // 4:
+            return False
+        self._close_range(int(read[fl.RD_FIRST]), int(read[fl.RD_COUNT]))
+        if self._used + len(bases) > SEGMENTS:
+            self._clear()
+        rows = self.segments[self._used : self._used + len(bases)]
+        rows[:, fl.SG_BASE] = bases
+        rows[:, fl.SG_LOG_FD : fl.SG_TIME_FD + 1] = -1
+        rows[:, fl.SG_WALKED] = fl.NOT_WALKED
+        read[fl.RD_ASKED] = 0
+        read[fl.RD_GENERATION] = generation
+        read[fl.RD_VERSION] = version
+        read[fl.RD_FIRST] = self._used
+        read[fl.RD_COUNT] = len(bases)
+        self._used += len(bases)
+        return True
+
+    def _clear(self) -> None:
+        """All rows are used, most of them by lists that have changed since: begin anew."""
+        self.reads[:] = 0
+        self.segments[:, fl.SG_LOG_FD] = -1
+        self._leaving += [files.log for files in self._open.values()]
+        self._open.clear()
+        self._used = 0
+
+    def _open_segment(self, at: int, reader: LogReader, base: int) -> None:
+        try:
+            log = reader.open_files.get(reader.folder, base, files.LOG)
+        except FileNotFoundError:
+            return
+        self._take_files(at, OpenSegment(log, reader.index(base, files.INDEX)))
+
+    def _take_files(self, at: int, files: OpenSegment) -> None:
+        """Keep the files of a segment's row open for the kernel; those that it has already stay."""
+        known = self._open.get(at)
+        if known is not None:
+            files = OpenSegment(known.log, known.by_offset or files.by_offset, known.by_time or files.by_time)
+        self._open[at] = files
+        fds = [-1 if file is None else file.fd for file in files]
+        self.segments[at, [fl.SG_LOG_FD, fl.SG_INDEX_FD, fl.SG_TIME_FD]] = fds
+        if len(self._open) > MOST_OPEN:
+            self._close(next(iter(self._open)))
+
+    def _close_range(self, first: int, count: int) -> None:
+        for at in range(first, first + count):
+            if at in self._open:
+                self._close(at)
+
+    def _close(self, at: int) -> None:
+        self._leaving.append(self._open.pop(at).log)
+        self.segments[at, fl.SG_LOG_FD : fl.SG_TIME_FD + 1] = -1
+
+    def sweep(self) -> None:
+        """Let go of files that no answer under way is read from."""
+        if self._leaving:
+            busy = self._senders.files()
+            self._leaving = [log for log in self._leaving if log.fd in busy]

@@ -1,0 +1,117 @@
+"""Threads that send fetch answers with large file ranges (outbox_kernel.py), and the outboxes themselves.
+
+Runs in: network. Owner: the process.
+"""
+
+import os
+import socket
+import threading
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.ipc.scheduling import ask_for_slice
+from kbroker.net.context import Context, free_list
+from kbroker.net.fetch.outbox_kernel import serve_outboxes
+from kbroker.net.rows.outbox_layout import (
+    BACK_BYTES,
+    BOX_PART_WORDS,
+    BOX_WORDS,
+    BOXES,
+    BP_FILE,
+    BX_COUNT,
+    BX_FREE,
+    BX_PARTS,
+    BX_SOCKET,
+    CX_APART_BYTES,
+    CX_BACK,
+    CX_BOXES,
+    CX_JOBS,
+    CX_SENT,
+)
+
+THREADS = 3
+"""Two that wait for their disks do not keep the readers of others; and fetches of 1 MiB over 8 connections on two cores
+move 6.2, 6.6, 7.6 and 7.6 GB/s with 1, 2, 3 and 4."""
+APART_BYTES = 256 << 10
+SLICE_US = 3000  # they work in bulk: whoever answers small requests goes first
+
+
+class Senders:
+    """The outboxes, and the threads from ``start`` to ``stop``; before and after it nothing is lent."""
+
+    def __init__(self, context: Context) -> None:
+        self.boxes: NDArray[np.int64] = np.zeros((BOXES, BOX_WORDS), np.int64)
+        self._back = np.zeros(BACK_BYTES, np.uint8)
+        self._last = np.zeros(BOX_WORDS, np.int64)
+        self._last[BX_SOCKET] = -1
+        self._context = context
+        self._closing: dict[int, int] = {}  # descriptors by row
+        self._threads: list[threading.Thread] = []
+        self._jobs_read, self._jobs = os.pipe2(os.O_CLOEXEC)
+        self._sent, self._sent_write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._jobs, False)
+        os.set_blocking(self._sent, False)
+        free_list(self.boxes, BX_FREE)
+        words = context.words
+        words[CX_BOXES] = self.boxes.ctypes.data
+        words[CX_BACK] = self._back.ctypes.data
+        words[CX_JOBS] = self._jobs
+        words[CX_SENT] = self._sent
+        words[CX_APART_BYTES] = np.iinfo(np.int64).max
+
+    def fileno(self) -> int:
+        """Readable when outboxes have come back."""
+        return self._sent
+
+    def start(self) -> None:
+        """Answers of APART_BYTES go by the threads from now on."""
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"sender-{n}", daemon=True) for n in range(THREADS)
+        ]
+        for thread in self._threads:
+            thread.start()
+        self._context.words[CX_APART_BYTES] = APART_BYTES
+
+    def stop(self) -> None:
+        """End the threads, which finish what they were given."""
+        self._context.words[CX_APART_BYTES] = np.iinfo(np.int64).max
+        os.set_blocking(self._jobs, True)
+        for _ in self._threads:
+            os.write(self._jobs, int(self._last.ctypes.data).to_bytes(8, "little"))
+        for thread in self._threads:
+            thread.join()
+        for fd in (self._jobs_read, self._jobs, self._sent, self._sent_write):
+            os.close(fd)
+
+    def used(self) -> int:
+        """Outboxes that hold an answer."""
+        return int(np.count_nonzero(self.boxes[:, BX_COUNT]))
+
+    def files(self) -> set[int]:
+        """Descriptors that outboxes still send from."""
+        used = self.boxes[self.boxes[:, BX_COUNT] > 0]
+        found: set[int] = set()
+        for box in used:
+            end = BX_PARTS + int(box[BX_COUNT]) * BOX_PART_WORDS
+            found.update(box[BX_PARTS + BP_FILE : end : BOX_PART_WORDS].tolist())
+        return found
+
+    def close_later(self, row: int, fd: int) -> None:
+        """Close a connection that is lent once it is back: a sender may be in the middle of a system call with the
+        descriptor, whose number must not become another's."""
+        self._closing[row] = fd
+        self._context.epoll.unregister(fd)
+        with socket.socket(fileno=os.dup(fd)) as same, suppress(OSError):
+            same.shutdown(socket.SHUT_RDWR)
+
+    def on_returned(self, row: int, *_: int) -> None:
+        """A connection of ``close_later`` is back."""
+        os.close(self._closing.pop(row))
+        self._context.give_row(row)
+
+    def _serve(self) -> None:
+        ask_for_slice(SLICE_US)
+        scratch = np.zeros(1, np.int64)
+        serve_outboxes(self._jobs_read, self._sent_write, int(scratch.ctypes.data))

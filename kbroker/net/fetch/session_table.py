@@ -1,0 +1,115 @@
+"""Fetch sessions as the kernel serves them: lent to it by Python, taken back when Python must see to one.
+
+Runs in: network. Owner: the process. While a session is lent, its row and entries are the truth, not the Session.
+"""
+
+import random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.net.context import Context
+from kbroker.net.fetch.fetch_session import Session
+from kbroker.net.rows import fetch_layout as fl
+from kbroker.net.rows import layout as nl
+from kbroker.net.topics import Topics
+from kbroker.protocol.schema import ZERO_UUID
+
+Words = NDArray[np.int64]
+MOST_PARTITIONS = 2048
+INT32_MAX = (1 << 31) - 1
+
+
+class SessionTable:
+    """Rows for at least ``slots`` sessions; the low bits of a session's id are its row."""
+
+    def __init__(self, context: Context, topics: Topics, slots: int, seed: int | None = None) -> None:
+        self._context = context
+        self._topics = topics
+        size = 1 << max(4, slots.bit_length())
+        self._rows: Words = np.zeros((size, fl.SESSION_WORDS), np.int64)
+        self._free = list(range(size - 1, -1, -1))
+        self._lent: dict[int, tuple[Words, Words]] = {}  # id -> entries, order
+        self._random = random.Random(seed)
+        context.words[nl.CX_SESSIONS] = self._rows.ctypes.data
+        context.words[nl.CX_SESSION_MASK] = size - 1
+
+    def new_id(self) -> int:
+        """An id for a session, with a row of its own."""
+        row = self._free.pop()
+        number = 0
+        while number == 0:
+            number = self._random.getrandbits(31) & ~(len(self._rows) - 1) & INT32_MAX | row
+        return number
+
+    def drop(self, number: int) -> None:
+        """The session is over."""
+        self._lent.pop(number, None)
+        row = number & (len(self._rows) - 1)
+        self._rows[row] = 0
+        self._free.append(row)
+
+    def used_ms(self, session: Session) -> int:
+        """When it was last used, wherever that was."""
+        return max(session.last_used_ms, int(self._row(session)[fl.SS_USED_MS]))
+
+    def _row(self, session: Session) -> Words:
+        row: Words = self._rows[session.id & (len(self._rows) - 1)]
+        return row
+
+    def lend(self, session: Session) -> None:
+        """Let the kernel serve it, if it can."""
+        wanted = list(session.partitions.values())
+        if not 0 < len(wanted) <= MOST_PARTITIONS:
+            return
+        entries: Words = np.zeros((len(wanted), fl.ENTRY_WORDS), np.int64)
+        values = []
+        for each in wanted:
+            known = each.topic_id != ZERO_UUID
+            topic = self._topics.by_id.get(each.topic_id) if known else self._topics.by_name.get(each.topic)
+            if topic is None or not 0 <= each.partition < len(topic.partitions):
+                return
+            values.append(
+                (
+                    self._topics.row_of(topic.name),
+                    each.partition,
+                    each.fetch_offset,
+                    each.max_bytes,
+                    each.leader_epoch,
+                    each.last_fetched_epoch,
+                    each.told_high_watermark,
+                    each.told_log_start,
+                )
+            )
+        entries[:, : fl.SE_NEXT] = values
+        order: Words = np.arange(len(wanted))
+        self._lent[session.id] = entries, order
+        row = self._row(session)
+        row[fl.SS_EPOCH] = session.epoch
+        row[fl.SS_USES_IDS] = session.uses_topic_ids
+        row[fl.SS_ENTRIES] = entries.ctypes.data
+        row[fl.SS_ORDER] = order.ctypes.data
+        row[fl.SS_COUNT] = len(wanted)
+        row[fl.SS_TOPICS_VERSION] = self._context.words[fl.CX_TOPICS_VERSION]
+        row[fl.SS_USED_MS] = session.last_used_ms
+        row[fl.SS_ID] = session.id
+
+    def take_back(self, session: Session) -> None:
+        """What the kernel has changed since it was lent; the kernel serves it no more."""
+        lent = self._lent.pop(session.id, None)
+        if lent is None:
+            return
+        row = self._row(session)
+        session.epoch = int(row[fl.SS_EPOCH])
+        session.last_used_ms = self.used_ms(session)
+        row[fl.SS_ID] = 0
+        entries, order = lent
+        wanted = list(session.partitions.items())
+        for (_, each), entry in zip(wanted, entries.tolist(), strict=True):
+            each.fetch_offset = entry[fl.SE_OFFSET]
+            each.max_bytes = entry[fl.SE_MAX_BYTES]
+            each.leader_epoch = entry[fl.SE_EPOCH]
+            each.last_fetched_epoch = entry[fl.SE_LAST_EPOCH]
+            each.told_high_watermark = entry[fl.SE_TOLD_HIGH_WATERMARK]
+            each.told_log_start = entry[fl.SE_TOLD_LOG_START]
+        session.partitions = dict(wanted[at] for at in order.tolist())

@@ -1,0 +1,101 @@
+"""Fetches that the kernel serves as soon as there are enough bytes, or their time is up.
+
+Runs in: network. Owner: the process. The request is kept as it came; looking and answering is one kernel call each.
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from kbroker.net.connection import Connection
+from kbroker.net.context import Context
+from kbroker.net.fetch.fetch_kernel import plan_fetch, serve_fetch
+from kbroker.net.rows import fetch_layout as fl
+from kbroker.purgatory.delayed_operation import DelayedOperation
+from kbroker.purgatory.purgatory import Purgatory
+
+Serve = Callable[[Connection, bytes], None]
+Ended = Callable[[Connection, int, bool], None]
+
+
+class WaitingFetch(DelayedOperation):
+    """One request. ended(connection, began_ns, served): the kernel has answered it, or it is Python's now."""
+
+    __slots__ = ("_address", "_context", "_ended", "_frame", "began_ns", "connection")
+
+    def __init__(
+        self,
+        context: Context,
+        connection: Connection,
+        frame: bytes,
+        ended: "Callable[[WaitingFetch, bool], None]",
+    ) -> None:
+        super().__init__(0)
+        self._context = context
+        self._frame = frame
+        self._address = int(np.frombuffer(frame, np.uint8).ctypes.data)
+        self._ended = ended
+        self.connection = connection
+        self.began_ns = time.monotonic_ns()
+
+    @property
+    def frame(self) -> bytes:
+        return self._frame
+
+    def look(self) -> int:
+        """Plan anew: WAITING, READY or TO_PYTHON."""
+        return plan_fetch(self._context.address, self.connection.row, self._address, len(self._frame))
+
+    def can_complete(self) -> bool:
+        return self.look() != fl.WAITING
+
+    def on_complete(self, expired: bool) -> None:  # noqa: ARG002  what there is, is the answer either way
+        row = self.connection.row
+        served = serve_fetch(self._context.address, row, self._address, len(self._frame), 1)
+        self._ended(self, served == fl.SERVED)
+
+
+class WaitingFetches:
+    """purgatory: shared with the fetches that Python serves. serve(connection, frame): let Python serve it.
+
+    ended(connection, began_ns): the kernel has answered; its events are to be taken and the connection goes on."""
+
+    def __init__(
+        self,
+        context: Context,
+        purgatory: Purgatory[int],
+        serve: Serve,
+        ended: Callable[[Connection, int], None],
+    ) -> None:
+        self._context = context
+        self._purgatory = purgatory
+        self._serve = serve
+        self._on_ended = ended
+
+    def take(self, connection: Connection, frame: bytes, now_ms: int) -> None:
+        """A request that the kernel found too few bytes for."""
+        waiting = WaitingFetch(self._context, connection, frame, self._ended)
+        state = waiting.look()
+        if state == fl.TO_PYTHON:
+            self._serve(connection, frame)
+            return
+        words = self._context.words
+        waiting.expiry_ms = now_ms + int(words[fl.CX_PLAN_MAX_WAIT])
+        slots = self._context.plan[: int(words[fl.CX_PLAN_COUNT]), fl.PL_SLOT].tolist()
+        connection.on_close = lambda: self._cancel(waiting)
+        if state == fl.READY:
+            self._purgatory.complete(waiting)
+        else:
+            self._purgatory.watch(waiting, slots)
+
+    def _cancel(self, waiting: WaitingFetch) -> None:
+        self._purgatory.cancel(waiting)
+
+    def _ended(self, waiting: WaitingFetch, served: bool) -> None:
+        connection = waiting.connection
+        connection.on_close = None
+        if served:
+            self._on_ended(connection, waiting.began_ns)
+        else:
+            self._serve(connection, waiting.frame)

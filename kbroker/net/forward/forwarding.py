@@ -1,0 +1,169 @@
+"""What control serves, past Python: the block of requests that leaves with each turn, and the blocks of answers.
+
+Runs in: network. Owner: the process. The kernel fills the block (`forward_kernel.py`) while `CX_HANDING` is set, which
+it is while there is a link to control and no quota holds; every other request takes the way over `dispatch.py`.
+"""
+
+import logging
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.ipc.block import FAILED, Peer, pack_peer
+from kbroker.net.connection import Connection, State
+from kbroker.net.context import Context
+from kbroker.net.forward.forward_kernel import answer_handed
+from kbroker.net.rows import answer_layout as al
+from kbroker.net.rows import layout as nl
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.frame import flexible
+
+log = logging.getLogger(__name__)
+
+LINK_BYTES: Final = 1 << 20
+NEVER: Final = frozenset(
+    (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+)
+WATCHED: Final = frozenset((ApiKey.SHARE_FETCH,))
+"""Control is told of the end of a connection that has asked for one of these."""
+_SIZE: Final = struct.Struct("<I")
+
+
+class Process(Protocol):
+    """The process, as far as it is needed here."""
+
+    context: Context
+    connections: dict[int, Connection]
+
+    def close(self, connection: Connection, reason: str = "") -> None:
+        """End a connection."""
+
+
+class HandOn:
+    """One network process's requests at control.
+
+    send: writes a block to control's link. serve(first, end): has events of the kernel served. wait_sent: goes on with
+    a connection when its socket has taken what is unsent. go_on: has a turn soon.
+    """
+
+    def __init__(
+        self, process: Process, serve: Callable[[int, int], None], wait_sent: Callable[[Connection], None]
+    ) -> None:
+        self.send: Callable[[bytes], None] = lambda _: None
+        self.go_on: Callable[[], None] = lambda: None
+        self.linked = False
+        self._connections = process.connections
+        self._wait_sent = wait_sent
+        self._context = process.context
+        self._words = process.context.words
+        self._serve = serve
+        self._close = process.close
+        self._out: NDArray[np.uint8] = np.zeros(LINK_BYTES, np.uint8)
+        self._handed: NDArray[np.int64] = np.zeros((nl.HANDED_APIS, nl.HANDED_WORDS), np.int64)
+        self._handed[:, nl.HANDED_LOWEST] = 1
+        self._answers = bytearray()
+        words = self._words
+        words[nl.CX_HANDED] = self._handed.ctypes.data
+        words[nl.CX_LINK_OUT] = self._out.ctypes.data
+        words[nl.CX_LINK_BYTES] = LINK_BYTES
+        shared = process.context.shared
+        self._tables = (
+            _table(words, al.CX_ANSWERS, al.MOST_ANSWERS),
+            _table(words, al.CX_TOPIC_PARTS, al.MOST_PARTS),
+        )
+        words[al.CX_STANDING] = shared.standing.ctypes.data
+        words[al.CX_DIR_ERRORS] = shared.log_dir_errors.ctypes.data
+        words[al.CX_DIR_COUNT] = len(shared.log_dir_errors)
+
+    def serves(self, served: Mapping[int, tuple[int, int]], local: Iterable[int]) -> None:
+        """Which APIs may go on: those that are served, in these versions, and not here."""
+        for api, (lowest, highest) in served.items():
+            if api in local or api in NEVER or api in WATCHED or not 0 <= api < nl.HANDED_APIS:
+                continue
+            first = next((v for v in range(lowest, highest + 1) if flexible(api, v)), highest + 1)
+            self._handed[api, :3] = lowest, highest, first
+
+    def know(self, connection: Connection) -> None:
+        """Who the client is may be settled: from then on its requests go on."""
+        if connection.state is not State.READY:
+            return
+        accepted = connection.accepted
+        packed = pack_peer(
+            Peer(
+                accepted.connection_id,
+                connection.listener.listener,
+                accepted.host,
+                accepted.port,
+                connection.principal,
+                accepted.site,
+            )
+        )
+        connection.peer_bytes = np.frombuffer(packed, np.uint8)
+        row = self._context.connections[connection.row]
+        row[nl.CN_PEER] = connection.peer_bytes.ctypes.data
+        row[nl.CN_PEER_BYTES] = len(packed)
+        row[nl.CN_AUDIENCE] = accepted.listener << 8 | accepted.site
+
+    def allow(self, allowed: bool) -> None:
+        """Before each turn: whether requests may pass Python by now."""
+        self._words[nl.CX_HANDING] = self.linked and allowed
+
+    def flush(self) -> None:
+        """Behind each pump: what it took for control leaves."""
+        used = int(self._words[nl.CX_LINK_USED])
+        if not used:
+            return
+        self._words[nl.CX_LINK_USED] = 0
+        self.send(self._out[:used].tobytes())
+
+    # --- answers --------------------------------------------------------------------------------------
+
+    def take_answers(self, block: bytearray) -> None:
+        """Control has answered: everything is sent that its socket takes."""
+        self._answers = block
+        address = int(np.frombuffer(block, np.uint8).ctypes.data)
+        position = 0
+        while position < len(block):
+            self._words[nl.CX_EVENT_COUNT] = 0
+            position = answer_handed(self._context.address, address, position, len(block))
+            self._serve(0, int(self._words[nl.CX_EVENT_COUNT]))
+        self._answers = bytearray()
+        if self._words[nl.CX_STALLED] >= 0:
+            self.go_on()
+
+    def rest(self, row: int, position: int, length: int, _: int) -> None:
+        """Event: the socket did not take all of an answer."""
+        connection = self._connections[row]
+        connection.unsent.append(bytes(self._answers[position : position + length]))
+        connection.api_key = int(self._context.connections[row, nl.CN_API]) & 0xFFFF
+        self._wait_sent(connection)
+
+    def unanswered(self, row: int, status: int, api_key: int, _: int) -> None:
+        """Event: control has no answer to a request."""
+        why = "control failed" if status == FAILED else f"no answer to API key {api_key}"
+        self._close(self._connections[row], why)
+
+    def lost(self) -> None:
+        """Control has gone: nobody will answer what it was asked."""
+        self.linked = False
+        self._words[nl.CX_HANDING] = 0
+        for row in np.flatnonzero(self._context.connections[:, nl.CN_CALL]).tolist():
+            self._close(self._connections[row], "control went away before it answered")
+
+
+def _table(words: NDArray[np.int64], first: int, most: int) -> list[NDArray[Any]]:
+    """An empty table of answers or parts (`answer_table_kernel.py`); the arrays behind it, which must live as long."""
+    rows: NDArray[np.int64] = np.zeros((most, al.ANSWER_WORDS), np.int64)
+    index: NDArray[np.int64] = np.zeros(4 * most, np.int64)
+    pool: NDArray[np.uint8] = np.zeros(al.POOL_BYTES, np.uint8)
+    table = words[first : first + al.TABLE_WORDS]
+    table[al.TB_ROWS] = rows.ctypes.data
+    table[al.TB_MOST] = most
+    table[al.TB_INDEX] = index.ctypes.data
+    table[al.TB_INDEX_ENTRIES] = len(index)
+    table[al.TB_POOL] = pool.ctypes.data
+    table[al.TB_POOL_BYTES] = len(pool)
+    return [rows, index, pool]

@@ -1,0 +1,4 @@
+"""Requests that a network process answers by itself: from shared memory, and from answers that it has cached.
+
+May be called by the pump and by `net.forward`. Runs in each network process.
+"""

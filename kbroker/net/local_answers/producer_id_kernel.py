@@ -1,0 +1,58 @@
+"""InitProducerId of idempotent producers, answered with an id of the shared range; the others, and those that come when
+the range is used up, are control's."""
+
+from kbroker.ipc.producer_id_kernel import NO_ID, take_id
+from kbroker.kernels.jit import inlined
+from kbroker.kernels.memory import (
+    load_i16_be,
+    load_i64_be,
+    store_i16_be,
+    store_i32_be,
+    store_i64_be,
+    store_u8,
+)
+from kbroker.kernels.rows import get
+from kbroker.kernels.wire import read_length, skip_tags
+from kbroker.net.local_answers.cached_answer_kernel import answer_from
+from kbroker.net.rows.layout import CX_OUT, CX_OUT_BYTES, CX_OUT_USED, CX_PRODUCER_IDS
+
+INIT_PRODUCER_ID = 22
+FLEXIBLE = 2
+WITH_PRODUCER = 3
+ANSWER_BYTES = 32  # at most
+NONE = -1
+
+
+@inlined
+def tell_producer_id(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
+    """Answer whoever asks for a first id without a transactional id; False: not from here."""
+    version = load_i16_be(frame + 2)
+    end = frame + length
+    compact = version >= FLEXIBLE
+    name_bytes, position = read_length(body, end, compact, False)
+    if position < 0 or name_bytes >= 0:
+        return False
+    position += 4  # transaction timeout
+    if version >= WITH_PRODUCER:
+        if end - position < 10 or load_i64_be(position) != NONE or load_i16_be(position + 8) != NONE:
+            return False
+        position += 10
+    if position > end or (compact and skip_tags(position, end) < 0):
+        return False
+    start = get(cx, CX_OUT) + get(cx, CX_OUT_USED)
+    if get(cx, CX_OUT) + get(cx, CX_OUT_BYTES) - start < ANSWER_BYTES:
+        return False
+    taken = take_id(get(cx, CX_PRODUCER_IDS))
+    if taken == NO_ID:
+        return False
+    out = start + 8
+    if compact:
+        store_u8(out, 0)
+        out += 1
+    store_i32_be(out, 0)
+    store_i16_be(out + 4, 0)
+    store_i64_be(out + 6, taken)
+    store_i16_be(out + 14, 0)
+    out += 16
+    answer_from(cx, connection, frame, length, start, out, compact, 1)
+    return True

@@ -1,0 +1,162 @@
+"""The checks that one produced batch must pass before it is appended, in Kafka's order.
+
+Kafka: ProduceRequest.validateRecords, Partition.appendRecordsToLeader, UnifiedLog.analyzeAndValidateRecords,
+LogValidator.
+"""
+
+from kbroker.ipc import layout as sm
+from kbroker.kernels.crc32c import crc32c_at
+from kbroker.kernels.jit import inlined
+from kbroker.kernels.memory import (
+    load_i8,
+    load_i16_be,
+    load_i32_be,
+    load_i64_be,
+    load_u32_be,
+    store_i32_be,
+    store_i64_be,
+)
+from kbroker.kernels.rows import get
+from kbroker.net.produce.compressed_kernel import all_fine
+from kbroker.net.produce.record_kernel import WALK_BROKEN, WALK_FINE, walk_records
+from kbroker.net.rows.layout import (
+    CX_NOW_MS,
+    CX_WALK_MAX_TIMESTAMP,
+)
+from kbroker.protocol import batch_layout as rb
+
+# Kafka's error codes
+UNKNOWN_SERVER_ERROR = -1
+NONE = 0
+CORRUPT_MESSAGE = 2
+UNKNOWN_TOPIC_OR_PARTITION = 3
+NOT_LEADER_OR_FOLLOWER = 6
+MESSAGE_TOO_LARGE = 10
+INVALID_TOPIC_EXCEPTION = 17
+INVALID_REQUIRED_ACKS = 21
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+KAFKA_STORAGE_ERROR = 56
+UNSUPPORTED_COMPRESSION_TYPE = 76
+INVALID_RECORD = 87
+UNKNOWN_TOPIC_ID = 100
+
+REFUSED = (
+    1 << 21
+)  # not an error: Python asks control about the transaction first, and then refuses with RS_ERROR
+DEEP = 1 << 20  # not an error: Python must decompress and look at the records, or rewrite the batch
+
+ANY_CODEC = -1  # SLOT_COMPRESSION of a topic that keeps what producers chose
+ZSTD = 4
+LAST_CODEC = 4
+MIN_LEGACY_RECORD = 14
+HEADER_TO_MAGIC = 17
+FOREVER = (1 << 63) - 1
+
+
+@inlined
+def whole_batch(address: int, length: int) -> int:
+    """Bytes of the whole batch at an address of which ``length`` bytes are there: 0 none, -1 corrupt.
+
+    Kafka: ByteBufferLogInputStream.nextBatch.
+    """
+    if length < rb.LENGTH_OVERHEAD:
+        return 0
+    size = load_i32_be(address + rb.LENGTH)
+    if size < MIN_LEGACY_RECORD:
+        return -1
+    if length < HEADER_TO_MAGIC:
+        return 0
+    magic = load_i8(address + rb.MAGIC)
+    if magic < 0 or magic > rb.MAGIC_V2:
+        return -1
+    return size + rb.LENGTH_OVERHEAD if size + rb.LENGTH_OVERHEAD <= length else 0
+
+
+@inlined
+def check_single(address: int, length: int, version: int) -> int:
+    """Exactly one batch of magic 2 and an allowed codec; ``length`` -1: null records."""
+    if length < 0:
+        return UNKNOWN_SERVER_ERROR
+    size = whole_batch(address, length)
+    if size < 0:
+        return CORRUPT_MESSAGE
+    if size == 0 or load_i8(address + rb.MAGIC) != rb.MAGIC_V2:
+        return INVALID_RECORD
+    codec = load_i8(address + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_CODEC_MASK if size >= rb.HEADER_BYTES else 0
+    if version < 7 and codec == ZSTD:
+        return UNSUPPORTED_COMPRESSION_TYPE
+    more = whole_batch(address + size, length - size)
+    if more != 0:
+        return CORRUPT_MESSAGE if more < 0 else INVALID_RECORD
+    return NONE
+
+
+@inlined
+def check_slot(slot: int, generation: int) -> int:
+    """Whether the partition takes appends now. slot: address of its row.
+
+    min.insync.replicas is no hurdle: Kafka takes the number of replicas where that is lower, and there is one.
+    """
+    state = get(slot, sm.SLOT_STATE)
+    if get(slot, sm.SLOT_GENERATION) != generation:
+        return NOT_LEADER_OR_FOLLOWER
+    if state != sm.STATE_ONLINE:
+        if state == sm.STATE_OFFLINE:
+            return KAFKA_STORAGE_ERROR
+        return UNKNOWN_TOPIC_OR_PARTITION if state == sm.STATE_DELETED else NOT_LEADER_OR_FOLLOWER
+    return NONE
+
+
+@inlined
+def check_batch(cx: int, slot: int, address: int, size: int) -> int:
+    """Size, CRC, counts, codec, timestamps and keys of one batch: NONE, an error, or DEEP."""
+    if size >= rb.HEADER_BYTES and load_i64_be(address + rb.BASE_OFFSET) != 0:
+        return INVALID_RECORD
+    if size > get(slot, sm.SLOT_MAX_MESSAGE_BYTES):
+        return MESSAGE_TOO_LARGE
+    if size < rb.HEADER_BYTES or load_u32_be(address + rb.CRC) != crc32c_at(
+        address + rb.ATTRIBUTES, size - rb.ATTRIBUTES
+    ):
+        return CORRUPT_MESSAGE
+    attributes = load_i16_be(address + rb.ATTRIBUTES)
+    codec = attributes & rb.ATTRIBUTE_CODEC_MASK
+    if codec > LAST_CODEC:
+        return UNKNOWN_SERVER_ERROR
+    delta = load_i32_be(address + rb.LAST_OFFSET_DELTA)
+    count = load_i32_be(address + rb.RECORD_COUNT)
+    if count <= 0 or delta + 1 != count or attributes & rb.ATTRIBUTE_CONTROL:
+        return INVALID_RECORD
+    if load_i64_be(address + rb.PRODUCER_ID) >= 0 and load_i32_be(address + rb.BASE_SEQUENCE) < 0:
+        return INVALID_RECORD
+    target = get(slot, sm.SLOT_COMPRESSION)
+    if (target != ANY_CODEC and target != codec) or attributes & rb.ATTRIBUTE_LOG_APPEND_TIME:
+        return DEEP
+    return _check_records(cx, slot, address, size, codec)
+
+
+@inlined
+def _check_records(cx: int, slot: int, address: int, size: int, codec: int) -> int:
+    flags = get(slot, sm.SLOT_FLAGS)
+    compacted = flags & sm.FLAG_COMPACTED != 0
+    oldest = -FOREVER
+    newest = FOREVER
+    if flags & sm.FLAG_LOG_APPEND_TIME == 0:
+        now = get(cx, CX_NOW_MS)
+        before = get(slot, sm.SLOT_TIMESTAMP_BEFORE_MAX_MS)
+        after = get(slot, sm.SLOT_TIMESTAMP_AFTER_MAX_MS)
+        oldest = now - before if before < FOREVER - now else -FOREVER
+        newest = now + after if after < FOREVER - now else FOREVER
+    if codec != 0:
+        if not all_fine(cx, address, size, codec, compacted, oldest, newest):
+            return DEEP
+    else:
+        outcome = walk_records(cx, address, size, compacted, oldest, newest)
+        if outcome == WALK_BROKEN:
+            return INVALID_RECORD
+        if outcome != WALK_FINE:
+            return DEEP
+    largest = get(cx, CX_WALK_MAX_TIMESTAMP)
+    if largest != load_i64_be(address + rb.MAX_TIMESTAMP):
+        store_i64_be(address + rb.MAX_TIMESTAMP, largest)
+        store_i32_be(address + rb.CRC, crc32c_at(address + rb.ATTRIBUTES, size - rb.ATTRIBUTES))
+    return NONE

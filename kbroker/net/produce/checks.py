@@ -1,0 +1,240 @@
+"""Produce requests that need Python: batches with records to look at, entries for a full ring, answers with texts.
+
+Runs in: network, threads of it for batches that take long. Owner: the process. While a batch is looked at, its
+connection takes no further request, so that a later batch of the same producer can not overtake it.
+"""
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+
+from kbroker.ipc import layout as sm
+from kbroker.net.context import CHUNK_BYTES, Context
+from kbroker.net.produce.admit_kernel import push_checked
+from kbroker.net.produce.check_kernel import MIN_LEGACY_RECORD, REFUSED
+from kbroker.net.produce.queue_kernel import settle_checked
+from kbroker.net.produce.record_checks import Rules, Verdict, check
+from kbroker.net.produce.record_walk import TooLong
+from kbroker.net.pump_kernel import wake_workers
+from kbroker.net.rows import layout as nl
+from kbroker.net.rows.chunk_kernel import reserve_bytes
+from kbroker.net.topics import Topics
+from kbroker.protocol import batch_layout as rb
+from kbroker.protocol.codec import decode
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import encode_response, parse_request
+from kbroker.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+CHECKED = 0  # EV_B of a batch that only found no room in its ring
+AT_ONCE_BYTES = 8 << 10
+"""A batch of no more may be looked at by the loop: a fifth of a millisecond."""
+THREADS = 2
+
+log = logging.getLogger(__name__)
+
+
+class ProduceChecks:
+    """on_settled(row): every batch of the connection's request has been decided; it may go on.
+    consent(result, then): then(code, text) is called once control has been asked about a transactional batch."""
+
+    consent: Callable[[int, Callable[[int, str | None], None]], None]
+
+    def __init__(self, context: Context, topics: Topics, on_settled: Callable[[int], None]) -> None:
+        self._context = context
+        self._topics = topics
+        self._on_settled = on_settled
+        self._threads = ThreadPoolExecutor(THREADS, "record-checks")  # starts none before there is work
+        self._waiting: list[int] = []  # results without room in ring or arena
+        self._rewritten: dict[int, bytes] = {}  # result -> batch that has no place in the arena yet
+        self._left: dict[int, int] = {}  # request -> results not decided
+        self._verdicts: dict[int, Verdict] = {}  # refused results, for their answers
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something waits for room."""
+        return bool(self._waiting)
+
+    def take(self, result: int, reason: int, now_ms: int) -> None:
+        """A batch that the kernel left to us."""
+        request = self._request(result)
+        self._left[request] = self._left.get(request, 0) + 1
+        if reason == CHECKED:
+            self._waiting.append(result)
+            return
+        words = self._context.results[result]
+        if reason == REFUSED:
+            self._checked(result, Verdict(ErrorCode(int(words[nl.RS_ERROR]))))
+            return
+        address, length, slot = (int(words[i]) for i in (nl.RS_ADDRESS, nl.RS_LENGTH, nl.RS_SLOT))
+        data = bytes(self._context.arena_bytes[address : address + length])
+        known = self._topics.by_slot.get(slot)
+        name = f"{known[0].name}-{known[1].index}" if known else "?"
+        rules = Rules.of_slot(name, self._context.shared.slots[slot].tolist())
+        if length <= AT_ONCE_BYTES:
+            try:
+                self._checked(result, check(data, rules, now_ms, at_once=True))
+                return
+            except TooLong:
+                pass
+        looking = self._threads.submit(check, data, rules, now_ms)
+        looking.add_done_callback(partial(self._tell, asyncio.get_running_loop(), result))
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, result: int, looking: "Future[Verdict]") -> None:
+        """Runs in: a thread."""
+        loop.call_soon_threadsafe(self._looked, result, looking)
+
+    def _looked(self, result: int, looking: "Future[Verdict]") -> None:
+        """A thread has looked at a batch."""
+        if (error := looking.exception()) is not None:
+            log.error("a batch could not be looked at", exc_info=error)
+        self._checked(result, Verdict(ErrorCode.UNKNOWN_SERVER_ERROR) if error else looking.result())
+        self.push_waiting()
+
+    def _checked(self, result: int, verdict: Verdict) -> None:
+        if verdict.error:
+            if self._is_in_transaction(
+                result
+            ):  # as Kafka, which looks at records once their partition has joined
+                self.consent(result, partial(self._asked, result, verdict))
+            else:
+                self._refuse(result, verdict)
+            return
+        if verdict.data is not None:
+            self._rewritten[result] = verdict.data
+        self._waiting.append(result)
+
+    def _is_in_transaction(self, result: int) -> bool:
+        start, arena = int(self._context.results[result, nl.RS_ADDRESS]), self._context.arena_bytes
+        without_id = arena[start + rb.PRODUCER_ID] & 0x80
+        return bool(arena[start + rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_TRANSACTIONAL and not without_id)
+
+    def _asked(self, result: int, verdict: Verdict, code: int, text: str | None) -> None:
+        if not code:
+            self._refuse(result, verdict)
+            return
+        request = self._request(result)
+        self.refuse_unverified(result, code, text)
+        self._decided(request)
+
+    def push_waiting(self) -> None:
+        """Push what has room now."""
+        waiting, self._waiting = self._waiting, []
+        for result in waiting:
+            request = self._request(result)
+            if not self._placed(result) or not push_checked(self._context.address, result):
+                self._waiting.append(result)
+            else:
+                self._decided(request)
+        wake_workers(self._context.address)
+
+    def close(self) -> None:
+        """The process ends: nobody waits for what is being looked at."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _request(self, result: int) -> int:
+        return int(self._context.results[result, nl.RS_REQUEST])
+
+    def _placed(self, result: int) -> bool:
+        """Whether the batch is in the arena, where the IO worker reads it."""
+        data = self._rewritten.get(result)
+        if data is None:
+            return True
+        offset = reserve_bytes(self._context.address, len(data))
+        if offset < 0:
+            return False
+        self._context.arena_bytes[offset : offset + len(data)] = data
+        words = self._context.results[result]
+        words[nl.RS_ADDRESS] = offset
+        words[nl.RS_LENGTH] = len(data)
+        words[nl.RS_CHUNK] = offset // CHUNK_BYTES
+        del self._rewritten[result]
+        return True
+
+    def _refuse(self, result: int, verdict: Verdict) -> None:
+        words = self._context.results[result]
+        request = self._request(result)
+        if verdict.message is not None:
+            self._verdicts[result] = verdict
+            self._context.requests[request, nl.RQ_PYTHON] = 1
+        slot = int(words[nl.RS_SLOT])
+        known = verdict.error not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE)
+        log_start = int(self._context.shared.slots[slot, sm.SLOT_LOG_START]) if known else -1
+        settle_checked(self._context.address, result, int(verdict.error), log_start)
+        self._decided(request)
+
+    def refuse_unverified(self, result: int, code: int, text: str | None) -> None:
+        """Control does not let a transactional batch begin a transaction."""
+        if text is not None:
+            self._verdicts[result] = Verdict(ErrorCode(code), text)
+            self._context.requests[self._context.results[result, nl.RS_REQUEST], nl.RQ_PYTHON] = 1
+        settle_checked(self._context.address, result, code, -1)
+
+    def _decided(self, request: int) -> None:
+        self._left[request] -= 1
+        if not self._left[request]:
+            del self._left[request]
+            row = int(self._context.requests[request, nl.RQ_CONNECTION])
+            if row >= 0:  # else the connection has gone, and its row may be another's
+                self._on_settled(row)
+
+    def answer(self, number: int, throttle_ms: int = 0) -> bytes | None:
+        """The framed answer to a complete request; None for acks=0."""
+        request = self._context.requests[number]
+        if request[nl.RQ_ACKS] == 0:
+            return None
+        start, size = int(request[nl.RQ_FRAME]), int(request[nl.RQ_BYTES])
+        frame = bytes(self._context.arena_bytes[start : start + size])
+        header, body = parse_request(frame)
+        asked, _ = decode(ProduceRequest, header.api_version, frame, body)
+        response = ProduceResponse(throttle_time_ms=throttle_ms)
+        damage = damage_text(asked)
+        result = int(request[nl.RQ_RESULT])
+        for topic in asked.topic_data:
+            told = TopicProduceResponse(topic.name, topic.topic_id)
+            for part in topic.partition_data:
+                told.partition_responses.append(self._partition(result, part.index, damage))
+                result = int(self._context.results[result, nl.RS_NEXT])
+            response.responses.append(told)
+        return encode_response(header.api_key, header.api_version, header.correlation_id, response)
+
+    def _partition(self, result: int, index: int, damage: str | None) -> PartitionProduceResponse:
+        words = self._context.results[result].tolist()
+        verdict = self._verdicts.pop(result, Verdict())
+        return PartitionProduceResponse(
+            index,
+            words[nl.RS_ERROR],
+            words[nl.RS_BASE_OFFSET],
+            words[nl.RS_APPEND_TIME],
+            words[nl.RS_LOG_START],
+            [BatchIndexAndErrorMessage(at, text) for at, text in verdict.record_errors],
+            verdict.message or damage,
+        )
+
+
+def damage_text(request: ProduceRequest) -> str | None:
+    """What Kafka says of the first batch it can not step over, for which it refuses the whole request."""
+    for topic in request.topic_data:
+        for part in topic.partition_data:
+            data = bytes((part.records or b"")[: rb.HEADER_BYTES])
+            if len(data) < rb.LENGTH_OVERHEAD:
+                continue
+            (size,) = struct.unpack_from(">i", data, rb.LENGTH)
+            if size < MIN_LEGACY_RECORD:
+                return f"Record size {size} is less than the minimum record overhead ({MIN_LEGACY_RECORD})"
+            if (
+                len(data) > rb.MAGIC
+                and not 0 <= (magic := struct.unpack_from("b", data, rb.MAGIC)[0]) <= rb.MAGIC_V2
+            ):
+                return f"Invalid magic found in record: {magic}"
+            if len(data) > rb.ATTRIBUTES + 1 and data[rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_TRANSACTIONAL:
+                return None
+    return None

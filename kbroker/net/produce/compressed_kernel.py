@@ -1,0 +1,67 @@
+"""Records of small compressed batches, looked at where the uncompressed ones are.
+
+Only a batch with which all is well is decided here. The others, and longer ones, are left to `record_checks`, which
+knows Kafka's errors.
+"""
+
+from kbroker.kernels.codec_libraries import gzip_member, zstd_frame
+from kbroker.kernels.jit import inlined
+from kbroker.kernels.lz4 import lz4_frame
+from kbroker.kernels.memory import load_i32_be, load_i64_be
+from kbroker.kernels.rows import get, put
+from kbroker.kernels.snappy import snappy
+from kbroker.net.produce import partial_record_kernel as pr
+from kbroker.net.rows.layout import CX_LIBRARIES, CX_PARTIAL, CX_PLAIN, CX_WALK_MAX_TIMESTAMP
+from kbroker.protocol import batch_layout as rb
+
+GZIP = 1
+SNAPPY = 2
+LZ4 = 3
+ZSTD = 4
+MOST_BYTES = 32 << 10  # compressed
+PLAIN_BYTES = 128 << 10  # decompressed: a fifth of a millisecond for whoever else waits
+GZIP_PLAIN_BYTES = 64 << 10  # takes as long
+
+
+@inlined
+def decompress(cx: int, source: int, size: int, codec: int) -> int:
+    """Bytes that the records at an address stand for, which go to CX_PLAIN; -1: too many, or not beyond doubt."""
+    plain = get(cx, CX_PLAIN)
+    if size > MOST_BYTES:
+        return -1
+    if codec == LZ4:
+        return lz4_frame(source, size, plain, PLAIN_BYTES)
+    if codec == SNAPPY:
+        return snappy(source, size, plain, PLAIN_BYTES)
+    if codec == ZSTD:
+        return zstd_frame(get(cx, CX_LIBRARIES), source, size, plain, PLAIN_BYTES)
+    if codec == GZIP:
+        return gzip_member(get(cx, CX_LIBRARIES), source, size, plain, GZIP_PLAIN_BYTES)
+    return -1
+
+
+@inlined
+def all_fine(
+    cx: int, address: int, length: int, codec: int, need_keys: bool, oldest: int, newest: int
+) -> bool:
+    """Whether the compressed batch at an address is fine beyond doubt; if so sets CX_WALK_MAX_TIMESTAMP.
+
+    oldest, newest: the timestamps allowed; -1 (no timestamp) always is."""
+    plain = get(cx, CX_PLAIN)
+    found = decompress(cx, address + rb.RECORDS, length - rb.RECORDS, codec)
+    if found < 0:
+        return False
+    walk = get(cx, CX_PARTIAL)
+    for word in range(pr.PARTIAL_WORDS):
+        put(walk, word, 0)
+    put(walk, pr.PR_LEFT, load_i32_be(address + rb.RECORD_COUNT))
+    put(walk, pr.PR_BASE_TIMESTAMP, load_i64_be(address + rb.BASE_TIMESTAMP))
+    put(walk, pr.PR_OLDEST, oldest)
+    put(walk, pr.PR_NEWEST, newest)
+    put(walk, pr.PR_NEED_KEYS, 1 if need_keys else 0)
+    put(walk, pr.PR_ORDERED, 1)
+    put(walk, pr.PR_LARGEST, -1)
+    if pr.walk_on(walk, plain, found) != found or not pr.at_end(walk) or get(walk, pr.PR_REFUSED):
+        return False
+    put(cx, CX_WALK_MAX_TIMESTAMP, get(walk, pr.PR_LARGEST))
+    return True

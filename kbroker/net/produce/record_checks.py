@@ -1,0 +1,172 @@
+"""What the kernel leaves to Python about one produced batch: compression, records with errors of their own.
+
+Rules and texts of Kafka's LogValidator. Runs in: network; pure.
+"""
+
+import struct
+from dataclasses import dataclass, replace
+
+from kbroker.ipc import layout as sm
+from kbroker.kernels.crc32c import crc32c
+from kbroker.net.produce.check_kernel import ANY_CODEC, FOREVER
+from kbroker.net.produce.record_walk import Demands, Found, TooLong, walk
+from kbroker.protocol import batch_layout as rb
+from kbroker.protocol.compression import Codec, compress, decompress
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.records import Record, RecordBatch, build_batch, read_batches, read_records
+from kbroker.protocol.schema import ProtocolError
+
+NO_TIMESTAMP = -1
+SHOWN_ERRORS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the partition demands, from its slot. target: codec every batch must have, or ANY_CODEC; level: its own."""
+
+    partition: str
+    compacted: bool
+    log_append_time: bool
+    before_max_ms: int
+    after_max_ms: int
+    max_message_bytes: int
+    target: int
+    level: int
+
+    @classmethod
+    def of_slot(cls, partition: str, slot: list[int]) -> "Rules":
+        """partition: topic-partition, as texts name it. slot: the words of its row."""
+        flags = slot[sm.SLOT_FLAGS]
+        return cls(
+            partition,
+            bool(flags & sm.FLAG_COMPACTED),
+            bool(flags & sm.FLAG_LOG_APPEND_TIME),
+            slot[sm.SLOT_TIMESTAMP_BEFORE_MAX_MS],
+            slot[sm.SLOT_TIMESTAMP_AFTER_MAX_MS],
+            slot[sm.SLOT_MAX_MESSAGE_BYTES],
+            slot[sm.SLOT_COMPRESSION],
+            slot[sm.SLOT_COMPRESSION_LEVEL],
+        )
+
+    def codec_for(self, batch: RecordBatch) -> int:
+        """The codec that a batch is stored in."""
+        return batch.codec if self.target == ANY_CODEC else self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """error NONE: append ``data``, or the batch as it came when that is None. Else what the answer says."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    record_errors: tuple[tuple[int, str], ...] = ()
+    data: bytes | None = None
+
+
+def check(batch_bytes: bytes, rules: Rules, now_ms: int, at_once: bool = False) -> Verdict:
+    """Look at every record of one batch whose header the kernel has found in order.
+
+    at_once: raises TooLong where a loop that others wait for should not do it."""
+    batch = next(read_batches(batch_bytes, check_crc=False))
+    if at_once and rules.codec_for(batch) != batch.codec:
+        raise TooLong
+    found = walk(batch, batch.data[rb.RECORDS :], _demands(batch, rules, now_ms), at_once)
+    if found.error:
+        return Verdict(found.error)
+    if batch.has_log_append_time:  # then that is the time of all of them
+        found = replace(found, largest=batch.max_timestamp)
+    if found.refused or batch.has_log_append_time:
+        verdict = _refused(batch, rules, now_ms)
+        if verdict is not None:
+            return verdict
+    return _rewritten(batch, found, rules)
+
+
+def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
+    """Kafka holds offsets against their order, and skips keys and values, where a compressed batch stays as it is
+    (LogValidator.validateMessagesAndAssignOffsetsCompressed)."""
+    codec = rules.codec_for(batch)
+    any_time = rules.log_append_time or batch.has_log_append_time
+    return Demands(
+        oldest=-FOREVER if any_time else max(now_ms - rules.before_max_ms, -FOREVER),
+        newest=FOREVER if any_time else min(now_ms + rules.after_max_ms, FOREVER),
+        need_keys=rules.compacted,
+        ordered=batch.codec == codec != Codec.NONE,
+        sized=batch.codec == Codec.NONE or codec != batch.codec,
+    )
+
+
+def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> Verdict | None:
+    """The errors of a batch's records, one by one; None when they have none."""
+    try:
+        faults = [_fault(record, batch, rules, now_ms) for record in read_records(batch)]
+    except ProtocolError:
+        return Verdict(ErrorCode.INVALID_RECORD)
+    errors = [(index, *fault) for index, fault in enumerate(faults) if fault is not None]
+    return _refusal(errors) if errors else None
+
+
+def _fault(record: Record, batch: RecordBatch, rules: Rules, now_ms: int) -> tuple[ErrorCode, str] | None:
+    if rules.compacted and record.key is None:
+        text = f"Compacted topic cannot accept message without key in topic partition {rules.partition}"
+        return ErrorCode.INVALID_RECORD, text
+    if not rules.log_append_time and record.timestamp_ms != NO_TIMESTAMP:
+        age = now_ms - record.timestamp_ms
+        if age > rules.before_max_ms or -age > rules.after_max_ms:
+            oldest, newest = _java_long(now_ms - rules.before_max_ms), _java_long(now_ms + rules.after_max_ms)
+            return ErrorCode.INVALID_TIMESTAMP, (
+                f"Timestamp {record.timestamp_ms} of message with offset {record.offset} is out of range. "
+                f"The timestamp should be within [{oldest}, {newest}]"
+            )
+    elif batch.has_log_append_time:
+        return ErrorCode.INVALID_TIMESTAMP, (
+            f"Invalid timestamp type in message with offset {record.offset}. Producer should not set "
+            "timestamp type to LogAppendTime."
+        )
+    return None
+
+
+def _refusal(errors: list[tuple[int, ErrorCode, str]]) -> Verdict:
+    found = tuple((index, text) for index, _, text in errors)
+    if any(code == ErrorCode.INVALID_TIMESTAMP for _, code, _ in errors):
+        text = "One or more records have been rejected due to invalid timestamp"
+        return Verdict(ErrorCode.INVALID_TIMESTAMP, text, found)
+    shown = ", ".join(
+        f"RecordError(batchIndex={index}, message={text!r})" for index, text in found[:SHOWN_ERRORS]
+    )
+    text = (
+        f"One or more records have been rejected due to {len(found)} record errors in total, and only showing "
+        f"the first three errors at most: [{shown}]"
+    )
+    return Verdict(ErrorCode.INVALID_RECORD, text, found)
+
+
+def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> Verdict:
+    """The batch in the codec and with the header that the topic wants."""
+    codec = rules.codec_for(batch)
+    attributes = (batch.attributes & ~rb.ATTRIBUTE_CODEC_MASK & ~rb.ATTRIBUTE_LOG_APPEND_TIME) | codec
+    if attributes == batch.attributes and found.largest == batch.max_timestamp:
+        return Verdict()
+    body = bytes(batch.data[rb.RECORDS :])
+    if codec != batch.codec:
+        plain = _counted(batch) if found.disordered else decompress(batch.codec, body)
+        body = compress(codec, bytes(plain), rules.level)
+    out = bytearray(batch.data[: rb.RECORDS]) + body
+    if len(out) > rules.max_message_bytes:
+        return Verdict(ErrorCode.MESSAGE_TOO_LARGE)
+    struct.pack_into(">i", out, rb.LENGTH, len(out) - rb.LENGTH_OVERHEAD)
+    struct.pack_into(">h", out, rb.ATTRIBUTES, attributes)
+    struct.pack_into(">q", out, rb.MAX_TIMESTAMP, found.largest)
+    struct.pack_into(">I", out, rb.CRC, crc32c(memoryview(out)[rb.ATTRIBUTES :]))
+    return Verdict(data=bytes(out))
+
+
+def _counted(batch: RecordBatch) -> bytes:
+    """The records section in plain, with offset deltas that count up from 0."""
+    records = [(one.key, one.value, one.headers, one.timestamp_ms) for one in read_records(batch)]
+    return build_batch(records)[rb.RECORDS :]
+
+
+def _java_long(value: int) -> int:
+    """What Java's long arithmetic makes of a sum that does not fit."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)

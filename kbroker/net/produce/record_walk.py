@@ -1,0 +1,83 @@
+"""Every record of a produced batch, looked at as Kafka's LogValidator does, without keeping what was decompressed.
+
+Runs in: network; pure.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbroker.net.produce import partial_record_kernel as pr
+from kbroker.protocol.compression import LZ4_FLAGS, PIECE_BYTES, Codec, pieces
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.records import RecordBatch
+from kbroker.protocol.schema import ProtocolError
+
+AT_ONCE_BYTES = 128 << 10
+LZ4_INDEPENDENT = 0x60
+"""Version 1, and blocks that need none before them: what Kafka's reader of lz4 asks of a frame."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What a walk asks of the records. oldest, newest: timestamps allowed, ms; ordered: offset deltas count up from 0;
+    sized: each record is as long as it says (Kafka does not look where it skips keys and values)."""
+
+    oldest: int
+    newest: int
+    need_keys: bool
+    ordered: bool
+    sized: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """error: the batch is not what its header promises. refused: a record has an error of its own. disordered: offset
+    deltas do not count up from 0. largest: the largest timestamp, ms, -1 when none has one."""
+
+    error: ErrorCode = ErrorCode.NONE
+    refused: bool = False
+    disordered: bool = False
+    largest: int = -1
+
+
+class TooLong(Exception):
+    """Decompressed, a batch is longer than AT_ONCE_BYTES."""
+
+
+def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool = False) -> Found:
+    """Look at every record. body: the batch behind its header, as it came. at_once: raises TooLong."""
+    words = np.zeros(pr.PARTIAL_WORDS, np.int64)
+    words[pr.PR_LEFT] = batch.record_count
+    words[pr.PR_BASE_TIMESTAMP] = batch.base_timestamp
+    words[pr.PR_OLDEST], words[pr.PR_NEWEST] = demands.oldest, demands.newest
+    words[pr.PR_NEED_KEYS], words[pr.PR_ORDERED] = demands.need_keys, demands.ordered
+    words[pr.PR_SIZED] = demands.sized
+    words[pr.PR_LARGEST] = -1
+    if batch.codec == Codec.LZ4 and body[LZ4_FLAGS : LZ4_FLAGS + 1].tobytes() < bytes((LZ4_INDEPENDENT,)):
+        return Found(ErrorCode.UNKNOWN_SERVER_ERROR)
+    rest = b""
+    try:
+        for piece in pieces(batch.codec, body, AT_ONCE_BYTES if at_once else PIECE_BYTES):
+            if at_once and len(piece) >= AT_ONCE_BYTES:
+                raise TooLong
+            outcome, rest = _take(words, rest + piece if rest else piece)
+            if outcome < 0:
+                broken = outcome == pr.BROKEN
+                return Found(ErrorCode.INVALID_RECORD if broken else ErrorCode.UNKNOWN_SERVER_ERROR)
+    except ProtocolError:
+        return Found(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if rest or words[pr.PR_LEFT] or words[pr.PR_SKIP] or words[pr.PR_PHASE] != pr.SIZE:
+        return Found(ErrorCode.INVALID_RECORD)
+    return Found(
+        refused=bool(words[pr.PR_REFUSED]),
+        disordered=bool(words[pr.PR_DISORDERED]),
+        largest=int(words[pr.PR_LARGEST]),
+    )
+
+
+def _take(words: np.ndarray, piece: bytes | memoryview) -> tuple[int, bytes]:
+    """What the kernel said of a piece, and the bytes that it left."""
+    data = np.frombuffer(piece, np.uint8)
+    taken = pr.walk_piece(words.ctypes.data, data.ctypes.data, len(data))
+    return taken, bytes(piece[taken:]) if 0 <= taken < len(data) else b""

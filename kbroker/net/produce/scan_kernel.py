@@ -1,0 +1,102 @@
+"""The structure of a Produce request, v3 to v13, in the arena: every length, before anything is done.
+
+The scan changes nothing: a malformed request closes the connection, one that does not fit into the rings and tables
+now is left where it is and tried again.
+"""
+
+from kbroker.kernels.jit import inlined
+from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be
+from kbroker.kernels.rows import put
+from kbroker.kernels.wire import read_length, skip_tags
+from kbroker.net.produce.check_kernel import (
+    CORRUPT_MESSAGE,
+    NONE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    whole_batch,
+)
+from kbroker.net.rows.layout import (
+    CX_SCAN_ACKS,
+    CX_SCAN_BOUND,
+    CX_SCAN_COUNT,
+    CX_SCAN_REFUSED,
+    CX_SCAN_TIMEOUT,
+    CX_SCAN_TOPICS,
+)
+from kbroker.protocol import batch_layout as rb
+
+FLEXIBLE = 9  # first version with compact lengths and tags
+TOPIC_IDS = 13
+MALFORMED = 0
+READY = 1
+BYTES_PER_RESULT = 48
+BYTES_PER_TOPIC = 24
+
+
+@inlined
+def scan(cx: int, position: int, end: int, version: int) -> int:
+    """Read a body's structure into the CX_SCAN words; MALFORMED unless every length fits."""
+    compact = version >= FLEXIBLE
+    length, position = read_length(position, end, compact, False)
+    if position < 0 or length > end - position:
+        return MALFORMED
+    transactional_id = length >= 0
+    position += max(length, 0)
+    if end - position < 6:
+        return MALFORMED
+    put(cx, CX_SCAN_ACKS, load_i16_be(position))
+    put(cx, CX_SCAN_TIMEOUT, load_i32_be(position + 2))
+    position += 6
+    put(cx, CX_SCAN_TOPICS, position)
+    topics, position = read_length(position, end, compact, True)
+    if position < 0 or topics < 0 or topics > end - position:
+        return MALFORMED
+    count = 0
+    bound = 32
+    transactional = False
+    corrupt = (
+        False  # Kafka looks for transactions first, and a batch it can not step over fails the whole request
+    )
+    for _ in range(topics):
+        if version >= TOPIC_IDS:
+            length = 16
+        else:
+            length, position = read_length(position, end, compact, False)
+        if position < 0 or length < 0 or length > end - position:
+            return MALFORMED
+        position += length
+        partitions, position = read_length(position, end, compact, True)
+        if position < 0 or partitions < 0 or partitions > end - position:
+            return MALFORMED
+        count += partitions
+        bound += BYTES_PER_TOPIC + length + partitions * BYTES_PER_RESULT
+        for _ in range(partitions):
+            if end - position < 4:
+                return MALFORMED
+            length, position = read_length(position + 4, end, compact, True)
+            if position < 0 or length < -1 or length > end - position:
+                return MALFORMED
+            if length >= 0 and not transactional and not corrupt:
+                size = whole_batch(position, length)
+                corrupt = size < 0
+                if size >= rb.HEADER_BYTES:
+                    transactional = load_i8(position + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_TRANSACTIONAL != 0
+            position += max(length, 0)
+            if compact:
+                position = skip_tags(position, end)
+                if position < 0:
+                    return MALFORMED
+        if compact:
+            position = skip_tags(position, end)
+            if position < 0:
+                return MALFORMED
+    if compact:
+        position = skip_tags(position, end)
+    if position < 0:  # bytes behind the end are legal, some clients send them
+        return MALFORMED
+    refused = CORRUPT_MESSAGE if corrupt else NONE
+    if transactional and not transactional_id:
+        refused = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    put(cx, CX_SCAN_REFUSED, refused)
+    put(cx, CX_SCAN_COUNT, count)
+    put(cx, CX_SCAN_BOUND, bound)
+    return READY

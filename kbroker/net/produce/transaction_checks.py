@@ -1,0 +1,226 @@
+"""Transactional batches that would begin their producer's transaction on a partition: control is asked, then they are
+appended again (KIP-890).
+
+Runs in: network. Owner: the process. The IO worker answered them UNVERIFIED; the kernel holds their connection
+meanwhile, so that a later batch of the same producer can not overtake them.
+"""
+
+import asyncio
+import logging
+import struct
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kbroker.ipc import layout as sm
+from kbroker.ipc.link import LinkClosed
+from kbroker.ipc.messages import VerifyTransaction
+from kbroker.net.context import Context
+from kbroker.net.produce.admit_kernel import push_checked
+from kbroker.net.produce.scan_kernel import FLEXIBLE
+from kbroker.net.pump_kernel import wake_workers
+from kbroker.net.rows import layout as nl
+from kbroker.net.topics import Topics
+from kbroker.protocol import batch_layout as rb
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.frame import parse_request
+from kbroker.protocol.schema import ProtocolError
+
+log = logging.getLogger(__name__)
+
+ADDS_FROM = 12  # Produce version whose batches add their partition to the transaction
+MOST_TRIES = 10  # each one more means that a marker came in between
+HEAD_BYTES = 1 << 17  # of a request: more than its header and transactional id can take
+BASE_OFFSET = struct.Struct(">q")
+PRODUCER = struct.Struct(">qh")
+LENGTH = struct.Struct(">h")
+CONTROL_RETRY_S = 0.05
+CONTROL_TRIES = 200  # a restart of control is not the clients' business
+
+Answer = tuple[int, str | None]
+Ask = Callable[[VerifyTransaction], Awaitable[tuple[Answer, ...]]]
+
+
+class Claim(NamedTuple):
+    """Who says that a transaction is open, and in which version of Produce."""
+
+    transactional_id: str | None
+    producer_id: int
+    producer_epoch: int
+    version: int
+
+
+class Held(NamedTuple):
+    """One batch. holder: connection row and its generation; verified_at: what the IO worker wants to see again."""
+
+    result: int
+    holder: tuple[int, int]
+    partition: tuple[str, int]
+    verified_at: int
+
+
+@dataclass(slots=True)
+class Question:
+    """Batches of one claim: those that control is being asked about, and those that came later."""
+
+    asked: list[Held] = field(default_factory=list)
+    later: list[Held] = field(default_factory=list)
+
+
+class TransactionChecks:
+    """ask: a call to control, LinkClosed while it is not there. refuse(result, code, text): the batch is answered so.
+    on_released(row): the connection may read on."""
+
+    def __init__(
+        self,
+        context: Context,
+        topics: Topics,
+        refuse: Callable[[int, int, str | None], None],
+        on_released: Callable[[int], None],
+    ) -> None:
+        self._context = context
+        self._topics = topics
+        self._refuse_batch = refuse
+        self._on_released = on_released
+        self._questions: dict[Claim, Question] = {}
+        self._holds: dict[tuple[int, int], int] = {}  # holder -> batches that are not decided
+        self._allowed: list[Held] = []  # to be pushed, in order
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.ask: Ask
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something waits for room in a ring."""
+        return bool(self._allowed)
+
+    def take(self, row: int, result: int, verified_at: int) -> None:
+        """An IO worker wants consent for a batch. row: its connection, -1 when that is closed."""
+        words = self._context.results[result]
+        holder = (row, int(self._context.connections[row, nl.CN_GENERATION]) if row >= 0 else 0)
+        self._holds[holder] = self._holds.get(holder, 0) + 1
+        known = self._topics.by_slot.get(int(words[nl.RS_SLOT]))
+        words[nl.RS_TRIES] += 1
+        if known is None or words[nl.RS_TRIES] > MOST_TRIES:
+            code = ErrorCode.NOT_ENOUGH_REPLICAS if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self._refuse(Held(result, holder, ("", -1), verified_at), (int(code), None))
+            return
+        held = Held(result, holder, (known[0].name, known[1].index), verified_at)
+        try:
+            claim = self._claim(result)
+        except ProtocolError:  # a client id that is not UTF-8: the kernel does not look at it
+            self._refuse(held, (int(ErrorCode.INVALID_REQUEST), None))
+            return
+        question = self._questions.get(claim)
+        if question is None:
+            question = self._questions[claim] = Question()
+            self._go_on(self._settle(claim, question))
+        question.later.append(held)
+
+    def consent(self, result: int, then: Callable[[int, str | None], None]) -> None:
+        """Ask about a batch that is refused: its partition joins nevertheless, as in Kafka."""
+        known = self._topics.by_slot.get(int(self._context.results[result, nl.RS_SLOT]))
+        try:
+            claim = self._claim(result)
+        except ProtocolError:
+            then(int(ErrorCode.INVALID_REQUEST), None)
+            return
+        if known is None:
+            then(int(ErrorCode.NOT_LEADER_OR_FOLLOWER), None)
+            return
+        partitions = ((known[0].name, known[1].index),)
+        message = VerifyTransaction(*claim[:3], partitions, claim.version)
+        self._go_on(self._consent(message, then))
+
+    async def _consent(self, message: VerifyTransaction, then: Callable[[int, str | None], None]) -> None:
+        (answer,) = await self._ask(message)
+        then(*answer)
+
+    def _go_on(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _claim(self, result: int) -> Claim:
+        words = self._context.results[result].tolist()
+        request = self._context.requests[words[nl.RS_REQUEST]].tolist()
+        arena = self._context.arena_bytes
+        start, size = request[nl.RQ_FRAME], request[nl.RQ_BYTES]
+        head = bytes(arena[start : start + min(size, HEAD_BYTES)])
+        header, body = parse_request(head)
+        batch = words[nl.RS_ADDRESS]
+        producer_id, epoch = PRODUCER.unpack(
+            bytes(arena[batch + rb.PRODUCER_ID : batch + rb.PRODUCER_ID + PRODUCER.size])
+        )
+        version = header.api_version
+        return Claim(_transactional_id(head, body, version >= FLEXIBLE), producer_id, epoch, version)
+
+    async def _settle(self, claim: Claim, question: Question) -> None:
+        """Ask until nothing is left to ask about this claim."""
+        while question.later:
+            question.asked, question.later = question.later, []
+            partitions = tuple(dict.fromkeys(held.partition for held in question.asked))
+            message = VerifyTransaction(*claim[:3], partitions, claim.version)
+            answers = dict(zip(partitions, await self._ask(message), strict=True))
+            for held in question.asked:
+                if answers[held.partition][0]:
+                    self._refuse(held, answers[held.partition])
+                else:
+                    self._allow(held, claim.version)
+            self.push_allowed()
+        del self._questions[claim]
+
+    async def _ask(self, message: VerifyTransaction) -> tuple[Answer, ...]:
+        for _ in range(CONTROL_TRIES):
+            try:
+                return await self.ask(message)
+            except LinkClosed:
+                await asyncio.sleep(CONTROL_RETRY_S)
+            except KafkaError as error:
+                log.error("control could not verify a transaction: %s", error)
+                break
+        return ((int(ErrorCode.NOT_ENOUGH_REPLICAS), None),) * len(message.partitions)
+
+    def _allow(self, held: Held, version: int) -> None:
+        words = self._context.results[held.result]
+        adds = version >= ADDS_FROM
+        words[nl.RS_OPERATION] = sm.OPERATION_APPEND_ADDED if adds else sm.OPERATION_APPEND_VERIFIED
+        start = int(words[nl.RS_ADDRESS]) + rb.BASE_OFFSET
+        self._context.arena_bytes[start : start + BASE_OFFSET.size] = BASE_OFFSET.pack(held.verified_at)
+        self._allowed.append(held)
+
+    def push_allowed(self) -> None:
+        """Push what has room now, in order."""
+        while self._allowed and push_checked(self._context.address, self._allowed[0].result):
+            self._release(self._allowed.pop(0))
+        wake_workers(self._context.address)
+
+    def _refuse(self, held: Held, answer: Answer) -> None:
+        self._refuse_batch(held.result, *answer)
+        self._release(held)
+
+    def _release(self, held: Held) -> None:
+        self._holds[held.holder] -= 1
+        if self._holds[held.holder]:
+            return
+        del self._holds[held.holder]
+        row, generation = held.holder
+        if row >= 0 and self._context.connections[row, nl.CN_GENERATION] == generation:
+            self._on_released(row)
+
+
+def _transactional_id(head: bytes, position: int, compact: bool) -> str | None:
+    """The first field of a Produce body, which the kernel has scanned."""
+    if not compact:
+        (length,) = LENGTH.unpack_from(head, position)
+        position += LENGTH.size
+    else:
+        length, shift = 0, 0
+        while True:
+            byte = head[position]
+            position += 1
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        length -= 1
+    return None if length < 0 else head[position : position + length].decode(errors="replace")

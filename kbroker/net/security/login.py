@@ -1,0 +1,41 @@
+"""Where one connection's login stands."""
+
+import asyncio
+from enum import Enum
+
+from kbroker.net.security.sasl_exchange import Exchange
+
+
+class Expects(Enum):
+    """What the next frame of a connection that logs in may be."""
+
+    VERSIONS_OR_HANDSHAKE = 1
+    HANDSHAKE = 2
+    TOKEN = 3
+
+
+class Login:
+    """Where a connection stands. Owner: Logins."""
+
+    __slots__ = (
+        "again",
+        "bad_mechanism",
+        "bare",
+        "began_ns",
+        "exchange",
+        "expects",
+        "expired",
+        "mechanism",
+        "timer",
+    )
+
+    def __init__(self) -> None:
+        self.expects = Expects.VERSIONS_OR_HANDSHAKE
+        self.mechanism = ""
+        self.exchange: Exchange | None = None
+        self.bare = False  # tokens come without a request around them
+        self.again = False  # it has been logged in before
+        self.bad_mechanism = ""
+        self.began_ns = 0  # of the last login that was not the first
+        self.expired = False
+        self.timer: asyncio.TimerHandle | None = None

@@ -1,0 +1,260 @@
+"""Logins on SASL listeners: what a connection may ask before it is authenticated, and again later (KIP-43, 152, 368).
+
+Kafka's SaslServerAuthenticator: ApiVersions at most once, SaslHandshake, then tokens, as SaslAuthenticate or (behind
+handshake v0) bare. What does not fit closes the connection; a wrong password is answered and then closes it, both a
+little later. With connections.max.reauth.ms a session ends, unless the client logs in again by the same mechanism and
+as the same user. Once logged in, the connection is like any other, and the kernels serve it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from kbroker.config.jaas import plain_users
+from kbroker.config.setting import ConfigError
+from kbroker.ipc.background import Background
+from kbroker.ipc.link import LinkClosed
+from kbroker.net.connection import Connection, State
+from kbroker.net.process import NetworkProcess
+from kbroker.net.rows import layout as nl
+from kbroker.net.security.login import Expects, Login
+from kbroker.net.security.sasl_exchange import PLAIN, SUPPORTED, FindCredential, Refused, exchange_of
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.codec import decode
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import SIZE, RequestHeader, encode_response, parse_request
+from kbroker.protocol.messages.api_versions import ApiVersionsResponse
+from kbroker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kbroker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kbroker.protocol.schema import Struct
+
+log = logging.getLogger(__name__)
+
+_REFUSALS: Mapping[int, Struct] = {
+    ApiKey.SASL_HANDSHAKE: SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE),
+    ApiKey.API_VERSIONS: ApiVersionsResponse(ErrorCode.ILLEGAL_SASL_STATE),
+}
+"""Answers to what may be asked before a login but not in the middle of one."""
+LAST_HANDSHAKE = 1
+LAST_AUTHENTICATE = 2
+REAUTHENTICATE_NS = 1_000_000_000  # no sooner after the last time
+
+
+class Logins:
+    """Runs in: network. Owner: the process. find: asks control for a credential."""
+
+    def __init__(self, process: NetworkProcess, find: FindCredential) -> None:
+        self._process = process
+        self._find = find
+        self._config = process.config
+        self._users: dict[str, Mapping[str, str]] = {}
+        self._background = Background(log, "a login failed")
+
+    def change(self, settings: Mapping[str, str]) -> None:
+        """Dynamic broker settings are other ones."""
+        if dict(settings) == {**self._config.cluster, **self._config.own}:
+            return
+        try:
+            self._config = self._config.with_dynamic(cluster={}, own=settings)
+        except ConfigError as error:
+            log.warning("logins go on with the settings they had: %s", error)
+        self._users.clear()
+
+    # --- frames -------------------------------------------------------------------------------------
+
+    def takes(self, connection: Connection, frame: bytes) -> bool:
+        """Serve a frame that belongs to a login; False: it is an ordinary request. Raises ProtocolError."""
+        login = connection.login
+        if login is None:
+            return False
+        if connection.state is State.READY:
+            if not self._begins_again(connection, login, frame):
+                if login.expired:
+                    self._process.close(connection, "the SASL session has expired")
+                return login.expired
+        elif login.expects is Expects.TOKEN and login.bare:
+            self._background.start(self._bare_token(connection, login, frame))
+            return True
+        header, body = parse_request(frame)
+        connection.api_key = header.api_key
+        self._process.counts.begun(connection, header.api_version, len(frame))
+        if login.expects is Expects.TOKEN:
+            if header.api_key != ApiKey.SASL_AUTHENTICATE or header.api_version > LAST_AUTHENTICATE:
+                return self._unexpected(connection, header, "authentication")
+            request, _ = decode(SaslAuthenticateRequest, header.api_version, frame, body)
+            self._background.start(self._token(connection, login, header, bytes(request.auth_bytes)))
+            return True
+        if header.api_key == ApiKey.API_VERSIONS and login.expects is Expects.VERSIONS_OR_HANDSHAKE:
+            return False
+        if header.api_key != ApiKey.SASL_HANDSHAKE or header.api_version > LAST_HANDSHAKE:
+            return self._unexpected(connection, header, "SASL handshake")
+        asked, _ = decode(SaslHandshakeRequest, header.api_version, frame, body)
+        self._handshake(connection, login, header, asked.mechanism)
+        return True
+
+    def told_versions(self, connection: Connection, answer: bytes) -> None:
+        """ApiVersions is about to be answered to a client that is not logged in yet."""
+        at = 2 * SIZE.size
+        if connection.login is not None and answer[at : at + 2] == b"\0\0":
+            connection.login.expects = Expects.HANDSHAKE
+
+    def _begins_again(self, connection: Connection, login: Login, frame: bytes) -> bool:
+        """Whether a connection that is logged in logs in again; one whose time is up must."""
+        handshake = int.from_bytes(frame[:2], "big", signed=True) == ApiKey.SASL_HANDSHAKE
+        if login.timer is not None and handshake:
+            now = time.monotonic_ns()
+            if not login.began_ns or now - login.began_ns >= REAUTHENTICATE_NS:
+                login.began_ns = now
+                login.again = True
+                login.expects = Expects.HANDSHAKE
+                self._set_state(connection, State.AUTHENTICATING)
+                return True
+        return False
+
+    def _unexpected(self, connection: Connection, header: RequestHeader, during: str) -> bool:
+        why = f"unexpected request of API key {header.api_key} v{header.api_version} during {during}"
+        if connection.login is not None and connection.login.expects is Expects.TOKEN:
+            refusal = _REFUSALS.get(header.api_key)
+            if refusal is not None:
+                self._fail(connection, self._frame(header, refusal), why)
+                return True
+        self._process.refuse(connection, why)
+        return True
+
+    # --- handshake ----------------------------------------------------------------------------------
+
+    def enabled(self, listener: str) -> tuple[str, ...]:
+        """Mechanisms of a listener."""
+        found = self._config.of_listener(listener, "sasl.enabled.mechanisms")
+        return tuple(name for name in found if name in SUPPORTED) if isinstance(found, tuple) else ()
+
+    def _handshake(self, connection: Connection, login: Login, header: RequestHeader, mechanism: str) -> None:
+        listener = connection.listener.listener
+        offered = list(self.enabled(listener))
+        login.bare = header.api_version == 0
+        if mechanism not in offered:
+            answer = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, offered)
+            self._fail(connection, self._frame(header, answer), f"SASL mechanism {mechanism} is not enabled")
+            return
+        if login.again and mechanism != login.mechanism:
+            login.bad_mechanism = (
+                f"SASL mechanism '{mechanism}' requested by client is not supported for re-authentication of "
+                f"mechanism '{login.mechanism}'"
+            )
+        else:
+            login.mechanism = mechanism
+            login.exchange = exchange_of(mechanism, lambda: self._plain_users(listener), self._find)
+        login.expects = Expects.TOKEN
+        self._process.reply(connection, [self._frame(header, SaslHandshakeResponse(0, offered))])
+
+    def _plain_users(self, listener: str) -> Mapping[str, str]:
+        found = self._users.get(listener)
+        if found is None:
+            text = self._config.of_listener(listener, "sasl.jaas.config", PLAIN)
+            found = self._users[listener] = plain_users(text) if isinstance(text, str) else {}
+        return found
+
+    # --- tokens -------------------------------------------------------------------------------------
+
+    async def _token(self, connection: Connection, login: Login, header: RequestHeader, token: bytes) -> None:
+        def refused(text: str) -> bytes:
+            response = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, text)
+            return self._frame(header, response)
+
+        answer = await self._step(connection, login, token, refused)
+        if answer is None:
+            return
+        lifetime_ms = self._complete(connection, login)
+        response = SaslAuthenticateResponse(0, "", answer, lifetime_ms)
+        self._process.reply(connection, [self._frame(header, response)])
+
+    async def _bare_token(self, connection: Connection, login: Login, token: bytes) -> None:
+        connection.api_key = -1
+        answer = await self._step(connection, login, token, lambda _: b"")
+        if answer is not None:
+            self._complete(connection, login)
+            self._process.reply(connection, [SIZE.pack(len(answer)) + answer])
+
+    async def _step(
+        self, connection: Connection, login: Login, token: bytes, refused: Callable[[str], bytes]
+    ) -> bytes | None:
+        """The mechanism's answer to a token, None when there is none and the connection is on its way out."""
+        exchange = login.exchange
+        try:
+            if login.bad_mechanism or exchange is None:
+                raise Refused(login.bad_mechanism)
+            answer = await exchange.step(token)
+            if login.again and exchange.done and exchange.user != connection.user:
+                raise Refused(
+                    "Cannot change principals during re-authentication from "
+                    f"User.{connection.user}: User.{exchange.user}"
+                )
+        except Refused as refusal:
+            doing = "re-authentication" if login.again else "authentication"
+            text = refusal.text or (
+                f"Authentication failed during {doing} due to invalid credentials with SASL mechanism "
+                f"{login.mechanism}"
+            )
+            self._fail(connection, refused(text), text)
+            return None
+        except LinkClosed:
+            self._process.close(connection, "control went away during a login")
+            return None
+        return None if connection.state is State.CLOSED else answer
+
+    def _complete(self, connection: Connection, login: Login) -> int:
+        """If that was the last token, the client is in. Returns the life of its session in ms, 0 without end."""
+        exchange = login.exchange
+        if exchange is None or not exchange.done:
+            return 0
+        login.exchange = None
+        login.expired = False
+        connection.user = exchange.user
+        self._set_state(connection, State.READY)
+        if login.timer is not None:
+            login.timer.cancel()
+            login.timer = None
+        most_ms = self._config.of_listener(
+            connection.listener.listener, "connections.max.reauth.ms", login.mechanism
+        )
+        if not isinstance(most_ms, int) or most_ms <= 0:
+            return 0
+        loop = asyncio.get_running_loop()
+        login.timer = loop.call_later(most_ms / 1000, self._expire, connection, login)
+        connection.on_end = login.timer.cancel
+        return most_ms
+
+    def _expire(self, connection: Connection, login: Login) -> None:
+        """From now on the client must log in again before anything else."""
+        login.expired = True
+        if connection.state is State.READY:
+            self._process.context.connections[connection.row, nl.CN_FLAGS] &= ~(nl.FLAG_HOT | nl.FLAG_FETCH)
+
+    def _set_state(self, connection: Connection, state: State) -> None:
+        connection.state = state
+        words = self._process.context.connections[connection.row]
+        words[nl.CN_FLAGS] &= ~(nl.FLAG_HOT | nl.FLAG_FETCH)
+        if state is State.READY:
+            words[nl.CN_FLAGS] |= nl.FLAG_HOT | nl.FLAG_FETCH
+            self._process.handing.know(connection)
+            if self._process.quotas.active:
+                self._process.quotas.start(connection)
+
+    # --- answers ------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _frame(header: RequestHeader, response: Struct) -> bytes:
+        return encode_response(header.api_key, header.api_version, header.correlation_id, response)
+
+    def _fail(self, connection: Connection, answer: bytes, why: str) -> None:
+        """Answer a failed login and close, both after connection.failed.authentication.delay.ms."""
+        delay_s = self._config.get_int("connection.failed.authentication.delay.ms") / 1000
+        asyncio.get_running_loop().call_later(delay_s, self._end, connection, answer, why)
+
+    def _end(self, connection: Connection, answer: bytes, why: str) -> None:
+        if connection.state is State.CLOSED:
+            return
+        if answer:
+            self._process.reply(connection, [answer])
+        self._process.refuse(connection, f"failed authentication: {why}")

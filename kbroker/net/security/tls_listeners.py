@@ -1,0 +1,62 @@
+"""The TLS side of a network process: contexts by listener, relays under way."""
+
+import logging
+import socket
+import ssl
+from collections.abc import Mapping
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.setting import ConfigError
+from kbroker.ipc.background import Background
+from kbroker.net.connection import Connection
+from kbroker.net.security.tls_context import TlsError, context_of, user_of
+from kbroker.net.security.tls_relay import relay
+
+log = logging.getLogger(__name__)
+
+LAST_BYTES_SECONDS = 2.0
+
+
+class TlsListeners:
+    """Runs in: network. Owner: the process."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._contexts = self._made(config)
+        self._relays = Background(log, "a TLS relay failed")
+
+    @staticmethod
+    def _made(config: BrokerConfig) -> dict[str, ssl.SSLContext]:
+        names = [endpoint.listener for endpoint in config.listeners if endpoint.protocol.tls]
+        return {name: context_of(config, name) for name in names}
+
+    def change(self, settings: Mapping[str, str]) -> None:
+        """Dynamic broker settings are other ones: new connections see new keys."""
+        if not self._contexts or dict(settings) == {**self._config.cluster, **self._config.own}:
+            return
+        try:
+            self._config = self._config.with_dynamic(cluster={}, own=settings)
+            self._contexts = self._made(self._config)
+        except (ConfigError, TlsError) as error:
+            log.warning("TLS listeners go on with the settings they had: %s", error)
+
+    def pair(self) -> tuple[int, socket.socket]:
+        """The ends of an inner connection: the descriptor that stands for the client, and the relay's."""
+        ours, relays = socket.socketpair()
+        relays.setblocking(False)
+        return ours.detach(), relays
+
+    def start(self, connection: Connection, fd: int, inner: socket.socket) -> None:
+        """Relay between a client's descriptor and the inner end."""
+        outer = socket.socket(fileno=fd)
+
+        def authenticated(session: ssl.SSLObject) -> None:
+            if not connection.listener.protocol.sasl:
+                connection.user = user_of(session.getpeercert())
+
+        context = self._contexts[connection.listener.listener]
+        self._relays.start(relay(outer, inner, context, authenticated))
+
+    async def drain(self) -> None:
+        """The connections are closed: let the last bytes reach the clients."""
+        await self._relays.wait(LAST_BYTES_SECONDS)

@@ -1,0 +1,99 @@
+"""Changes of dynamic configs reach the store, the slots, the IO workers and the network processes."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kbroker.config.alter import Alteration, Op
+from kbroker.control.changes.config_change import alter, replace
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.config_resource import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.ipc import layout
+from kbroker.ipc.messages import ConfigurePartition, Settings
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.fakes import World, world
+
+
+def change(
+    made: World, kind: int, name: str, *changes: tuple[str, Op, str | None], validate_only: bool = False
+) -> None:
+    asyncio.run(alter(made.broker, kind, name, [Alteration(*one) for one in changes], validate_only))
+
+
+@pytest.fixture
+def made(tmp_path: Path):  # type: ignore[no-untyped-def]
+    with world(tmp_path) as one:
+        asyncio.run(
+            create_topics(one.broker, [NewTopic("a", 2), NewTopic("own", 1, configs={"retention.ms": "9"})])
+        )
+        one.worker.calls.clear()
+        yield one
+
+
+def test_a_topic_config_is_in_force_for_appends_and_logs_before_the_answer(made: World) -> None:
+    change(made, TOPIC, "a", ("max.message.bytes", Op.SET, "1000"), ("cleanup.policy", Op.SET, "compact"))
+    for partition in made.broker.catalogue.topics["a"].partitions:
+        assert made.shared.slots[partition.slot, layout.SLOT_MAX_MESSAGE_BYTES] == 1000
+        assert made.shared.slots[partition.slot, layout.SLOT_FLAGS] == layout.FLAG_COMPACTED
+    told = [call for call in made.worker.calls if isinstance(call, ConfigurePartition)]
+    assert [call.config.max_message_bytes for call in told] == [1000, 1000]
+
+
+def test_what_is_only_validated_changes_nothing(made: World) -> None:
+    change(made, TOPIC, "a", ("max.message.bytes", Op.SET, "1000"), validate_only=True)
+    assert made.broker.override(TOPIC, "a") == {}
+    assert not made.worker.calls
+
+
+def test_a_broker_setting_reaches_processes_and_the_topics_that_inherit_it(made: World) -> None:
+    change(made, BROKER, "", ("log.retention.ms", Op.SET, "777"))
+    settings = {"min.insync.replicas": "1", "log.retention.ms": "777"}
+    assert made.worker.calls[0] == Settings(settings)
+    told = [call.slot for call in made.worker.calls if isinstance(call, ConfigurePartition)]
+    assert told == [p.slot for p in made.broker.catalogue.topics["a"].partitions]
+    assert made.network.images[-1].settings == settings
+    change(made, BROKER, "1", ("log.retention.ms", Op.SET, "888"))
+    assert made.broker.topic_config("a").retention_ms == 888
+    change(made, BROKER, "1", ("log.retention.ms", Op.DELETE, None))
+    assert made.broker.topic_config("a").retention_ms == 777
+
+
+def test_changes_survive_a_restart(made: World) -> None:
+    change(made, TOPIC, "a", ("flush.ms", Op.SET, "5"))
+    change(made, GROUP, "g", ("consumer.session.timeout.ms", Op.SET, "50000"))
+    change(made, CLIENT_METRICS, "m", ("interval.ms", Op.SET, "1000"))
+    made.broker.close()
+    made.start()
+    assert made.broker.override(TOPIC, "a") == {"flush.ms": "5"}
+    assert made.broker.override(GROUP, "g") == {"consumer.session.timeout.ms": "50000"}
+    assert made.broker.override(CLIENT_METRICS, "m") == {"interval.ms": "1000"}
+    assert made.broker.topic_config("a").flush_ms == 5
+
+
+def test_replacing_sets_what_is_named_and_drops_the_rest(made: World) -> None:
+    change(made, TOPIC, "a", ("flush.ms", Op.SET, "5"), ("retention.ms", Op.SET, "6"))
+    asyncio.run(replace(made.broker, TOPIC, "a", [("retention.ms", "7")], False))
+    assert made.broker.override(TOPIC, "a") == {"retention.ms": "7"}
+
+
+def test_an_unknown_topic_has_no_configs(made: World) -> None:
+    with pytest.raises(KafkaError) as refused:
+        change(made, TOPIC, "absent", ("flush.ms", Op.SET, "5"))
+    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_refused_change_leaves_everything_as_it_was(made: World) -> None:
+    with pytest.raises(KafkaError) as refused:
+        change(made, TOPIC, "a", ("flush.ms", Op.SET, "5"), ("retention.ms", Op.SET, "x"))
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert made.broker.override(TOPIC, "a") == {}
+
+
+def test_listeners_hear_of_what_has_changed(made: World) -> None:
+    heard: list[tuple[int, str]] = []
+    made.broker.config_listeners.append(lambda kind, name: heard.append((kind, name)))
+    change(made, GROUP, "g", ("consumer.session.timeout.ms", Op.SET, "50000"))
+    change(made, GROUP, "g", ("consumer.session.timeout.ms", Op.SET, "50000"))
+    assert heard == [(GROUP, "g")]

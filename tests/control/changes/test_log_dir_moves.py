@@ -1,0 +1,235 @@
+"""Control's side of moves between log dirs: what was answered stands, whoever dies or is faster."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.control.changes.log_dir_moves import LogDirMoves
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.catalogue import Partition
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.control.replication.service import Replication
+from kbroker.control.store.store import Store
+from kbroker.ipc.link import LinkClosed
+from kbroker.ipc.move_messages import (
+    BeginMove,
+    CancelMove,
+    FinishMove,
+    MoveCaughtUp,
+    MoveFailed,
+    MovesUnderWay,
+    SwitchMove,
+)
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.control.fakes import World, world
+
+HEX = "0123456789abcdef0123456789abcdef"
+
+
+class Case:
+    """A topic of one partition in one of two log dirs; what its IO worker replies to calls of moves."""
+
+    def __init__(self, made: World) -> None:
+        self.world = made
+        self.replies: dict[type, Callable[[], Any]] = {SwitchMove: lambda: True, MovesUnderWay: lambda: ()}
+        asyncio.run(create_topics(made.broker, [NewTopic("t", 1)]))
+        self.here = self.partition.log_dir
+        (self.there,) = (one for one in made.dirs if one != self.here)
+        self.prepare()
+
+    def prepare(self) -> None:
+        broker = self.world.broker
+        broker.attachments[Replication] = Replication(broker)
+        self.moves = LogDirMoves.of(broker)
+        self.calls = self.world.worker.calls
+        self.calls.clear()
+        plain = self.world.worker.call
+
+        def call(body: Any) -> Awaitable[Any]:
+            if type(body) not in self.replies:
+                return plain(body)
+            if not isinstance(body, MovesUnderWay):
+                self.calls.append(body)
+            return self._reply(type(body))
+
+        self.world.worker.call = call  # type: ignore[method-assign]
+
+    async def _reply(self, kind: type) -> Any:
+        value = self.replies[kind]()
+        return await value if isinstance(value, Awaitable) else value
+
+    @property
+    def partition(self) -> Partition:
+        return self.world.broker.catalogue.topics["t"].partitions[0]
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.partition.slot, self.partition.generation
+
+    @property
+    def begin(self) -> BeginMove:
+        return BeginMove(*self.key, self.there)
+
+    async def alter(self, log_dir: str) -> None:
+        await self.moves.alter("t", 0, log_dir, 0)
+
+    async def caught_up(self) -> None:
+        await self.moves.caught_up(MoveCaughtUp(*self.key, self.there))
+
+    async def targets(self) -> list[str]:
+        return [one.log_dir for one in await self.moves.future_replicas()]
+
+    def stored(self) -> str:
+        """The log dir that a successor would find."""
+        store = Store(self.world.broker.stores.first.path)
+        try:
+            return store.load().topics[0].partitions[0].log_dir
+        finally:
+            store.close()
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Iterator[Case]:
+    with world(tmp_path, dirs=2) as made:
+        yield Case(made)
+
+
+def test_a_move_is_stored_then_announced_then_finished(case: Case) -> None:
+    async def script() -> None:
+        await case.alter(case.there)
+        await case.caught_up()
+        assert await case.targets() == []
+
+    asyncio.run(script())
+    assert case.calls == [case.begin, SwitchMove(*case.key), FinishMove(case.key[0], case.there)]
+    assert case.stored() == case.partition.log_dir == case.there
+    assert case.world.network.topics["t"].partitions[0].folder == f"{case.there}/t-0"
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_control_that_takes_over_knows_of_the_move(whole: bool, case: Case) -> None:
+    """Whether or not the IO workers and all else have died along with its predecessor."""
+    asyncio.run(case.alter(case.there))
+    Path(case.there, f"t-0.{HEX}-future").mkdir()
+    case.world.broker.close()
+    if whole:
+        case.world.reboot()
+    else:
+        case.world.start()
+    case.prepare()
+
+    async def script() -> None:
+        assert await case.targets() == [case.there]
+        link: Any = case.world.worker
+        await case.moves.begin_again(0, link)
+        assert case.calls[-1] == case.begin
+        await case.alter(case.here)
+        assert case.calls[-1] == CancelMove(case.key[0])
+        assert await case.targets() == []
+
+    asyncio.run(script())
+
+
+def test_a_move_that_was_ended_is_not_taken_up_for_a_message_that_was_on_its_way(case: Case) -> None:
+    async def script() -> None:
+        await case.alter(case.there)
+        await case.alter(case.here)
+        await case.caught_up()
+        assert await case.targets() == []
+
+    asyncio.run(script())
+    assert case.calls == [case.begin, CancelMove(case.key[0])]
+    assert case.partition.log_dir == case.here
+
+
+def test_who_ends_a_move_while_it_switches_waits_for_that(case: Case) -> None:
+    """Or else the copy was removed that is stored as the log."""
+
+    async def script() -> None:
+        await case.alter(case.there)
+        switched = asyncio.get_running_loop().create_future()
+        case.replies[SwitchMove] = lambda: switched
+        switching = asyncio.ensure_future(case.caught_up())
+        await asyncio.sleep(0.01)
+        ending = asyncio.ensure_future(case.alter(case.here))
+        await asyncio.sleep(0.01)
+        assert case.calls == [case.begin, SwitchMove(*case.key)]
+        switched.set_result(True)
+        await asyncio.gather(switching, ending)
+        assert await case.targets() == [case.here]  # it is elsewhere by now, so this is a move back
+
+    asyncio.run(script())
+    assert case.calls[2:] == [FinishMove(case.key[0], case.there), BeginMove(*case.key, case.here)]
+    assert case.stored() == case.there
+
+
+@pytest.mark.parametrize("when", ["at once", "before it is stored"])
+def test_nothing_is_decided_for_a_worker_that_is_gone(when: str, case: Case) -> None:
+    """Its successor has opened the log where it was."""
+
+    def gone() -> bool:
+        case.moves.greeted(0)
+        if when == "at once":
+            raise LinkClosed
+        return True
+
+    async def script() -> None:
+        await case.alter(case.there)
+        case.replies[SwitchMove] = gone
+        await case.caught_up()
+        assert await case.targets() == [case.there]  # it is begun again
+
+    asyncio.run(script())
+    assert case.calls == [case.begin, SwitchMove(*case.key)]
+    assert case.stored() == case.partition.log_dir == case.here
+
+
+def test_a_worker_that_starts_waits_for_a_decision(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    async def script() -> None:
+        await case.alter(case.there)
+        in_store = case.world.broker.in_store
+
+        async def slow(step: Any) -> Any:
+            waiting = asyncio.ensure_future(case.moves.decided(case.partition.leader))
+            await asyncio.sleep(0.01)
+            seen.append(waiting.done())
+            done = await in_store(step)
+            waiting.add_done_callback(lambda _: seen.append(case.partition.log_dir == case.there))
+            return done
+
+        monkeypatch.setattr(case.world.broker, "in_store", slow)
+        await case.caught_up()
+        await asyncio.sleep(0.01)
+
+    asyncio.run(script())
+    assert seen == [False, True]
+
+
+def test_a_log_that_does_not_go_on_elsewhere_keeps_its_folder(case: Case) -> None:
+    def refuse() -> None:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    async def script() -> None:
+        await case.alter(case.there)
+        case.replies[FinishMove] = refuse
+        await case.caught_up()
+
+    asyncio.run(script())
+    assert Path(case.here, "t-0").is_dir()
+
+
+def test_the_failure_of_one_move_does_not_end_another(case: Case) -> None:
+    async def script() -> None:
+        await case.alter(case.there)
+        for slot, generation, log_dir in ((*case.key, case.here), (case.key[0], case.key[1] + 1, case.there)):
+            case.moves.failed(MoveFailed(slot, generation, log_dir))
+            assert await case.targets() == [case.there]
+        case.moves.failed(MoveFailed(*case.key, case.there))
+        assert await case.targets() == []
+
+    asyncio.run(script())

@@ -1,0 +1,128 @@
+"""Reading logs beside control's loop: every step has its answer, in order, whatever others find."""
+
+import asyncio
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.control.links import log_reading
+from kbroker.control.links.log_reading import LogReading
+from kbroker.log.reader import LogReader
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+
+class Errors:
+    """Stands in for LogDirErrors: keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Exception]] = []
+
+    def met(self, folder: str, error: Exception) -> None:
+        self.told.append((folder, error))
+
+
+def reading() -> tuple[LogReading, Errors]:
+    errors = Errors()
+    return LogReading(errors), errors
+
+
+def _number(number: int, _: LogReader) -> int:
+    return number
+
+
+def test_steps_are_answered_in_order_by_few_calls_of_the_loop(tmp_path: Path) -> None:
+    async def test() -> None:
+        logs, _ = reading()
+        told: list[int] = []
+        turns = 0
+        tell = logs._tell
+
+        def counted(findings: Any) -> None:
+            nonlocal turns
+            turns += 1
+            tell(findings)
+
+        logs._tell = counted  # type: ignore[method-assign]
+        for number in range(100):
+            logs.ask(str(tmp_path), partial(_number, number), told.append)
+        while len(told) < 100:
+            await asyncio.sleep(0.001)
+        assert told == list(range(100))
+        assert turns < 50
+        assert await logs.read(str(tmp_path), lambda _: "later") == "later"
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_the_loop_goes_on_while_a_step_reads_and_the_thread_takes_up_what_came_meanwhile(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        logs, _ = reading()
+        may_end = threading.Event()
+        slow = asyncio.ensure_future(logs.read(str(tmp_path), lambda _: may_end.wait(10)))
+        await asyncio.sleep(0)
+        quick = asyncio.ensure_future(logs.read(str(tmp_path), lambda _: "quick"))
+        await asyncio.sleep(0.01)
+        assert not slow.done()
+        may_end.set()
+        assert await slow is True
+        assert await quick == "quick"
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_a_log_that_can_not_be_read_is_a_storage_error_and_others_are_read(tmp_path: Path) -> None:
+    async def test() -> None:
+        logs, errors = reading()
+
+        def missing(reader: LogReader) -> list[int]:
+            return reader.base_offsets()
+
+        with pytest.raises(KafkaError) as refused:
+            await logs.read(str(tmp_path / "gone"), missing)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert [folder for folder, _ in errors.told] == [str(tmp_path / "gone")]
+        with pytest.raises(KafkaError) as failed:
+            await logs.read(str(tmp_path), lambda _: 1 // 0)
+        assert failed.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert await logs.read(str(tmp_path), missing) == []
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_a_finding_does_not_wait_for_many_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reading, "TELL_AFTER_S", 0.0)
+
+    async def test() -> None:
+        logs, _ = reading()
+        first, second = threading.Event(), threading.Event()
+        one = asyncio.ensure_future(logs.read(str(tmp_path), lambda _: first.wait(10)))
+        two = asyncio.ensure_future(logs.read(str(tmp_path), lambda _: second.wait(10)))
+        await asyncio.sleep(0)
+        first.set()
+        assert await one is True
+        assert not two.done()
+        second.set()
+        assert await two is True
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_a_forgotten_folder_has_a_new_reader(tmp_path: Path) -> None:
+    async def test() -> None:
+        logs, _ = reading()
+        before = await logs.read(str(tmp_path), lambda reader: reader)
+        assert await logs.read(str(tmp_path), lambda reader: reader) is before
+        await logs.forget([str(tmp_path)])
+        assert await logs.read(str(tmp_path), lambda reader: reader) is not before
+        logs.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))

@@ -1,0 +1,142 @@
+"""Apache Kafka's metadata log: configs and producer ids of what is adopted."""
+
+import asyncio
+import base64
+from pathlib import Path
+
+import pytest
+
+from kbroker.control.metadata import kafka_metadata as km
+from kbroker.log import files
+from kbroker.protocol.codec import encode
+from kbroker.protocol.records import build_batch
+from kbroker.protocol.schema import ProtocolError, Struct
+from tests.control.fakes import world
+
+TOPIC, BROKER = 2, 4
+KIND = {message: kind for kind, message in km.TYPES.items()}
+ORDERS = b"o" * 16
+
+
+def framed(message: Struct) -> bytes:
+    """A record's value, as MetadataRecordSerde writes it."""
+    return bytes((1, KIND[type(message)], 0)) + encode(message, 0)
+
+
+def batch(*messages: Struct | bytes, base_offset: int = 0) -> bytes:
+    values = [message if isinstance(message, bytes) else framed(message) for message in messages]
+    return build_batch([(None, value, (), 1) for value in values], base_offset=base_offset)
+
+
+def metadata_log(log_dir: Path, *batches: bytes, snapshot: tuple[int, bytes] | None = None) -> None:
+    folder = log_dir / km.FOLDER
+    folder.mkdir(parents=True)
+    start = 0
+    if snapshot is not None:
+        start = snapshot[0]
+        (folder / f"{start:020d}-0000000003.checkpoint").write_bytes(snapshot[1])
+    Path(files.path(str(folder), start, files.LOG)).write_bytes(b"".join(batches))
+
+
+def partition_folder(log_dir: Path, name: str, topic_id: bytes) -> None:
+    folder = log_dir / name
+    folder.mkdir(parents=True)
+    text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    (folder / files.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {text}")
+
+
+def test_the_log_is_replayed_in_order(tmp_path: Path) -> None:
+    metadata_log(
+        tmp_path,
+        batch(
+            km.TopicRecord("orders", ORDERS),
+            km.ConfigRecord(TOPIC, "orders", "retention.ms", "1"),
+            km.ConfigRecord(TOPIC, "orders", "flush.ms", "5"),
+        ),
+        batch(
+            km.ConfigRecord(TOPIC, "orders", "retention.ms", "-1"),
+            km.ConfigRecord(TOPIC, "orders", "flush.ms", None),
+            km.ProducerIdsRecord(1, 7, 3000),
+            base_offset=3,
+        ),
+    )
+    found = km.read([str(tmp_path)])
+    assert found is not None
+    assert found.topics == {"orders": ORDERS}
+    assert found.configs == {(TOPIC, "orders"): {"retention.ms": "-1"}}
+    assert found.next_producer_id == 3000
+
+
+def test_a_removed_topic_takes_its_configs_along(tmp_path: Path) -> None:
+    metadata_log(
+        tmp_path,
+        batch(
+            km.TopicRecord("a", b"1" * 16),
+            km.ConfigRecord(TOPIC, "a", "retention.ms", "1"),
+            km.RemoveTopicRecord(b"1" * 16),
+            km.TopicRecord("a", b"2" * 16),
+        ),
+    )
+    found = km.read([str(tmp_path)])
+    assert found is not None
+    assert (found.topics, found.configs) == ({"a": b"2" * 16}, {})
+
+
+def test_a_snapshot_stands_for_the_log_before_it(tmp_path: Path) -> None:
+    old = batch(km.TopicRecord("a", ORDERS), km.ConfigRecord(TOPIC, "a", "retention.ms", "1"))
+    metadata_log(
+        tmp_path, batch(km.ConfigRecord(TOPIC, "a", "flush.ms", "2"), base_offset=9), snapshot=(9, old)
+    )
+    found = km.read([str(tmp_path)])
+    assert found is not None
+    assert found.configs == {(TOPIC, "a"): {"retention.ms": "1", "flush.ms": "2"}}
+
+
+def test_records_of_other_types_are_passed_over(tmp_path: Path) -> None:
+    metadata_log(tmp_path, batch(bytes((1, 3, 0)) + b"whatever", km.TopicRecord("a", ORDERS)))
+    found = km.read([str(tmp_path)])
+    assert found is not None
+    assert list(found.topics) == ["a"]
+
+
+@pytest.mark.parametrize("value", [b"", b"\x01", b"\x02\x04\x00", b"\x01\x04\x00\x02", b"\x01\x04\x63"])
+def test_a_damaged_record_is_an_error_not_a_guess(value: bytes, tmp_path: Path) -> None:
+    with pytest.raises(ProtocolError):
+        km.parse(value)
+    metadata_log(tmp_path, batch(value))
+    assert km.read([str(tmp_path)]) is None
+
+
+def test_without_a_metadata_log_nothing_is_known(tmp_path: Path) -> None:
+    assert km.read([str(tmp_path)]) is None
+
+
+def test_adopted_topics_keep_their_configs_and_producer_ids_go_on_far_above(tmp_path: Path) -> None:
+    log_dir = tmp_path / "d0"
+    partition_folder(log_dir, "orders-0", ORDERS)
+    partition_folder(log_dir, "stale-0", b"s" * 16)
+    metadata_log(
+        log_dir,
+        batch(
+            km.TopicRecord("orders", ORDERS),
+            km.ConfigRecord(TOPIC, "orders", "retention.ms", "-1"),
+            km.ConfigRecord(TOPIC, "orders", "gone.in.4.0", "1"),
+            km.TopicRecord("stale", b"other id........"),
+            km.ConfigRecord(TOPIC, "stale", "retention.ms", "1"),
+            km.ProducerIdsRecord(1, 7, 5000),
+        ),
+    )
+    with world(tmp_path) as made:
+        assert made.broker.override(TOPIC, "orders") == {"retention.ms": "-1"}
+        assert made.broker.topic_config("orders").retention_ms == -1
+        assert made.broker.override(TOPIC, "stale") == {}
+        # above the count that was found, and above all that Apache Kafka will count to once it has the folders back
+        assert asyncio.run(made.broker.producer_ids.take()) > 1 << 40
+        made.reboot()
+        assert made.broker.override(TOPIC, "orders") == {"retention.ms": "-1"}
+
+
+def test_without_kafkas_count_producer_ids_start_far_above_it(tmp_path: Path) -> None:
+    partition_folder(tmp_path / "d0", "orders-0", ORDERS)
+    with world(tmp_path) as made:
+        assert asyncio.run(made.broker.producer_ids.take()) > 1 << 50

@@ -1,0 +1,156 @@
+"""A plain append for tests: what the drain kernel does to a partition's files, row and slot, batch by batch."""
+
+import os
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.topic import TopicConfig
+from kbroker.io.append import append_row as ar
+from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry, increment_sequence
+from kbroker.io.partition.deletions import Deletions
+from kbroker.io.partition.partition import Partition
+from kbroker.ipc import layout
+from kbroker.log.open_files import OpenFiles
+from kbroker.log.reader import LogReader
+from kbroker.log.walk import walk
+
+NOW = 1_700_000_000_000
+
+
+def topic_config(**overrides: object) -> TopicConfig:
+    """Topic settings by Kafka name with underscores; small segments through internal.segment.bytes."""
+    settings = {name.replace("_", "."): str(value) for name, value in overrides.items()}
+    if "segment.bytes" in settings:
+        settings["internal.segment.bytes"] = settings.pop("segment.bytes")
+    return TopicConfig.resolve(settings, BrokerConfig())
+
+
+@dataclass
+class Log:
+    """A partition with private memory in place of the broker's, and an append in Python."""
+
+    root: Path
+    config: TopicConfig = field(default_factory=topic_config)
+    now_ms: int = NOW
+    flags: int = 0
+
+    def __post_init__(self) -> None:
+        self.words = np.zeros(layout.SLOT_WORDS, np.int64)
+        self.words[layout.SLOT_FLAGS] = self.flags
+        self.row = np.zeros(ar.ROW_WORDS, np.int64)
+        self.producers = ProducerTable(64)
+        self.deletions = Deletions()
+        self.partition = self._new()
+
+    def _new(self) -> Partition:
+        return Partition(
+            3, self.words, self.row, str(self.root), "t", 0, self.config, self.producers, self.deletions
+        )
+
+    def open(
+        self, clean: bool = True, recovery_point: int = 0, log_start: int = 0, epoch: int = 0
+    ) -> Partition:
+        self.partition.create_folder(b"\1" * 16)
+        self.partition.open(clean, recovery_point, log_start, epoch, self.now_ms)
+        return self.partition
+
+    def reopen(
+        self, clean: bool = True, recovery_point: int = 0, log_start: int = 0, epoch: int = 0
+    ) -> Partition:
+        """As after a restart of the broker: new memory, the same folder."""
+        if self.partition.is_open:
+            self.partition.close() if clean else self.partition.abandon()
+        self.__post_init__()
+        return self.open(clean, recovery_point, log_start, epoch)
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.partition.folder)
+
+    def append(self, data: bytes, now_ms: int | None = None) -> int:
+        """One batch; rolls before it as the kernel asks for; gives its base offset."""
+        row, now = self.row, self.now_ms if now_ms is None else now_ms
+        delta, maximum = struct.unpack_from(">i", data, 23)[0], struct.unpack_from(">q", data, 35)[0]
+        if self._must_roll(len(data), maximum, delta, now):
+            self.partition.roll(now)
+        base = int(row[ar.ROW_NEXT_OFFSET])
+        last, position = base + delta, int(row[ar.ROW_POSITION])
+        stamped = bytearray(data)
+        struct.pack_into(">q", stamped, 0, base)
+        struct.pack_into(">i", stamped, 12, int(row[ar.ROW_LEADER_EPOCH]))
+        self.partition.open_files()
+        os.pwrite(int(row[ar.ROW_LOG_FD]), stamped, position)
+        if position == 0:
+            row[ar.ROW_FIRST_TIMESTAMP] = maximum
+        self._index(len(data), last, maximum, position)
+        row[ar.ROW_POSITION] += len(data)
+        row[ar.ROW_NEXT_OFFSET] = last + 1
+        row[ar.ROW_UNFLUSHED_RECORDS] += struct.unpack_from(">i", data, 57)[0]
+        self._remember(data, base, last, maximum)
+        self.partition._publish(high_watermark=None if self.flags & layout.FLAG_DURABLE else last + 1)
+        return base
+
+    def _must_roll(self, length: int, maximum: int, delta: int, now: int) -> bool:
+        row = self.row
+        far = row[ar.ROW_NEXT_OFFSET] + delta - row[ar.ROW_BASE_OFFSET] > 2**31 - 1
+        if row[ar.ROW_POSITION] == 0:
+            return bool(far)
+        first = row[ar.ROW_FIRST_TIMESTAMP]
+        waited = maximum - first > row[ar.ROW_SEGMENT_MS] if first >= 0 else now > row[ar.ROW_ROLL_AT_MS]
+        full = row[ar.ROW_INDEX_BYTES] + 8 > row[ar.ROW_INDEX_LIMIT]
+        full |= row[ar.ROW_TIME_INDEX_BYTES] + 24 > row[ar.ROW_INDEX_LIMIT]
+        return bool(length > row[ar.ROW_SEGMENT_BYTES] - row[ar.ROW_POSITION] or waited or full or far)
+
+    def _index(self, length: int, last: int, maximum: int, position: int) -> None:
+        row, base = self.row, int(self.row[ar.ROW_BASE_OFFSET])
+        if maximum > row[ar.ROW_MAX_TIMESTAMP]:
+            row[ar.ROW_MAX_TIMESTAMP], row[ar.ROW_MAX_TIMESTAMP_OFFSET] = maximum, last
+        if row[ar.ROW_SINCE_INDEX] > row[ar.ROW_INDEX_INTERVAL]:
+            entry = struct.pack(">ii", last - base, position)
+            os.pwrite(int(row[ar.ROW_INDEX_FD]), entry, int(row[ar.ROW_INDEX_BYTES]))
+            row[ar.ROW_INDEX_BYTES] += 8
+            if row[ar.ROW_MAX_TIMESTAMP] > row[ar.ROW_LAST_INDEXED_TIMESTAMP]:
+                largest, offset = int(row[ar.ROW_MAX_TIMESTAMP]), int(row[ar.ROW_MAX_TIMESTAMP_OFFSET])
+                entry = struct.pack(">qi", largest, offset - base)
+                os.pwrite(int(row[ar.ROW_TIME_INDEX_FD]), entry, int(row[ar.ROW_TIME_INDEX_BYTES]))
+                row[ar.ROW_TIME_INDEX_BYTES] += 12
+                row[ar.ROW_LAST_INDEXED_TIMESTAMP] = largest
+            row[ar.ROW_SINCE_INDEX] = 0
+        row[ar.ROW_SINCE_INDEX] += length
+
+    def _remember(self, data: bytes, base: int, last: int, maximum: int) -> None:
+        attributes = struct.unpack_from(">h", data, 21)[0]
+        producer_id, epoch, first = struct.unpack_from(">qhi", data, 43)
+        if producer_id < 0:
+            return
+        known = self.producers.get(3, producer_id)
+        before = known.batches if known and known.producer_epoch == epoch else ()
+        open_txn = known.current_txn_first_offset if known else -1
+        coordinator = known.coordinator_epoch if known else -1
+        if attributes & 0x20:
+            coordinator = struct.unpack_from(">i", data, len(data) - 5)[0]
+            entry = ProducerEntry(producer_id, epoch, coordinator, maximum, -1, before)
+        else:
+            new = BatchMetadata(first, increment_sequence(first, last - base), base, last, maximum)
+            if attributes & 0x10 and open_txn < 0:
+                open_txn = base
+            entry = ProducerEntry(producer_id, epoch, coordinator, maximum, open_txn, (*before, new)[-5:])
+        self.producers.put(3, entry)
+
+
+def offsets(log: Log) -> list[int]:
+    """Base offsets of the batches between log start and high watermark, as a reader sees them."""
+    words = log.words
+    reader = LogReader(str(log.folder), OpenFiles())
+    end = int(words[layout.SLOT_HW_BASE]), int(words[layout.SLOT_HW_POSITION])
+    return [placed.batch.base_offset for placed in walk(reader, int(words[layout.SLOT_LOG_START]), *end)]
+
+
+def names(folder: Path) -> set[str]:
+    """Names of the files in a folder."""
+    return {path.name for path in folder.iterdir()}

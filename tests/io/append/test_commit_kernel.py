@@ -1,0 +1,155 @@
+"""Plain syncs: begun by the drain, ended by a kernel; an answer never comes before the sync that covers it."""
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.append import drain_layout as dl
+from kbroker.io.group_commit import RECORD
+from kbroker.ipc import layout
+from tests.io.append.drain_case import DrainCase, batch
+
+
+class Threads:
+    """The other end of both pipes: a test is the threads."""
+
+    def __init__(self, case: DrainCase) -> None:
+        self._jobs, case.drain.env[dl.ENV_SYNC_JOBS] = os.pipe2(os.O_NONBLOCK)
+        case.drain.env[dl.ENV_SYNC_RESULTS], self._results = os.pipe2(os.O_NONBLOCK)
+
+    def jobs(self) -> list[tuple[int, int]]:
+        """(slot, descriptor) of the syncs that are asked for."""
+        try:
+            told = os.read(self._jobs, 1 << 16)
+        except BlockingIOError:
+            return []
+        return [(-1 - token, fd) for token, fd, _ in RECORD.iter_unpack(told)]
+
+    def done(self, slot: int, error: int = 0) -> None:
+        os.write(self._results, RECORD.pack(-1 - slot, error, 1000))
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> DrainCase:
+    made = DrainCase(tmp_path)
+    made.words[layout.SLOT_FLAGS] = layout.FLAG_DURABLE
+    made.row[ar.ROW_PLAIN_SYNC] = 1
+    return made
+
+
+@pytest.fixture
+def threads(case: DrainCase) -> Threads:
+    return Threads(case)
+
+
+def fill(pipe: int) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(pipe, bytes(4096))
+
+
+def append(case: DrainCase) -> int:
+    token = case.push(batch(), acks=-1)
+    case.drain.run()
+    return token
+
+
+def test_the_drain_asks_for_the_sync_and_its_end_answers(case: DrainCase, threads: Threads) -> None:
+    token = append(case)
+    ((slot, fd),) = threads.jobs()
+    assert slot == case.slot
+    assert os.fstat(fd).st_ino == os.fstat(int(case.row[ar.ROW_LOG_FD])).st_ino
+    assert case.drain.out[dl.OUT_DURABLE] == 0  # nothing is left to Python
+    assert case.drain.take_synced(0) == []
+    assert case.outcomes() == []
+    threads.done(slot)
+    assert case.drain.take_synced(0) == []
+    assert case.outcomes() == [(token, 0, 0)]
+    assert [case.words[word] for word in (layout.SLOT_DURABLE, layout.SLOT_HIGH_WATERMARK)] == [1, 1]
+    assert case.words[layout.SLOT_LAST_STABLE] == 1
+    assert case.words[layout.SLOT_HW_POSITION] == case.row[ar.ROW_POSITION]
+    assert case.drain.counters[slot, layout.COUNTER_FLUSHES] == 1
+    with pytest.raises(OSError):
+        os.fstat(fd)
+
+
+def test_appends_during_a_sync_share_the_next_which_begins_at_its_end(
+    case: DrainCase, threads: Threads
+) -> None:
+    first, others = append(case), [append(case) for _ in range(3)]
+    assert len(threads.jobs()) == 1
+    end_of_first = int(case.row[ar.ROW_POSITION]) // 4
+    threads.done(case.slot)
+    case.drain.take_synced(0)
+    assert case.outcomes() == [(first, 0, 0)]
+    assert case.words[layout.SLOT_HW_POSITION] == end_of_first
+    assert len(threads.jobs()) == 1
+    threads.done(case.slot)
+    case.drain.take_synced(0)
+    assert case.outcomes() == [(token, 0, n + 1) for n, token in enumerate(others)]
+    assert threads.jobs() == []
+
+
+def test_the_last_stable_offset_stays_before_an_open_transaction(case: DrainCase, threads: Threads) -> None:
+    case.row[ar.ROW_FIRST_UNSTABLE] = 0
+    append(case)
+    threads.done(case.slot)
+    case.drain.take_synced(0)
+    assert (case.words[layout.SLOT_HIGH_WATERMARK], case.words[layout.SLOT_LAST_STABLE]) == (1, 0)
+
+
+@pytest.mark.parametrize("change", ["generation", "state", "cut", "error"])
+def test_a_sync_of_what_is_no_more_answers_nobody_and_is_left_to_python(
+    case: DrainCase, threads: Threads, change: str
+) -> None:
+    append(case)
+    if change == "generation":
+        case.words[layout.SLOT_GENERATION] += 1
+    elif change == "state":
+        case.words[layout.SLOT_STATE] = layout.STATE_RECOVERING
+    elif change == "cut":
+        case.row[ar.ROW_CUTS] += 1
+    error = errno.EIO if change == "error" else 0
+    threads.done(case.slot, error)
+    assert case.drain.take_synced(0) == [(-1 - case.slot, error, 1000)]
+    assert case.outcomes() == []
+    assert case.words[layout.SLOT_DURABLE] == 0
+    assert case.drain.syncs[case.slot, dl.SYNC_STATE] == dl.SYNC_IDLE
+
+
+def test_a_log_that_rolled_during_the_sync_is_synced_whole_next(case: DrainCase, threads: Threads) -> None:
+    first = append(case)
+    append(case)
+    case.row[ar.ROW_PLAIN_SYNC] = 0
+    threads.jobs()
+    threads.done(case.slot)
+    assert [(token, error) for token, error, _ in case.drain.take_synced(0)] == [
+        (-1 - case.slot, dl.SYNC_NOT_BEGUN)
+    ]
+    assert case.outcomes() == [(first, 0, 0)]
+    assert threads.jobs() == []
+
+
+def test_without_threads_or_room_in_the_pipe_python_makes_the_sync(case: DrainCase, threads: Threads) -> None:
+    jobs = int(case.drain.env[dl.ENV_SYNC_JOBS])
+    case.drain.env[dl.ENV_SYNC_JOBS] = -1
+    append(case)
+    assert case.drain.out[dl.OUT_DURABLE] == dl.WANTS_FLUSH
+    case.drain.env[dl.ENV_SYNC_JOBS] = jobs
+    fill(jobs)
+    append(case)
+    assert case.drain.out[dl.OUT_DURABLE] == dl.WANTS_FLUSH
+    assert case.drain.syncs[case.slot, dl.SYNC_STATE] == dl.SYNC_IDLE
+
+
+def test_a_sync_asked_for_by_somebody_else_is_followed_by_one_for_the_append(
+    case: DrainCase, threads: Threads
+) -> None:
+    case.drain.syncs[case.slot, dl.SYNC_STATE] = dl.SYNC_WHOLE
+    append(case)
+    assert threads.jobs() == []
+    assert case.drain.syncs[case.slot, dl.SYNC_AGAIN] == 1

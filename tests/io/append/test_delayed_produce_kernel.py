@@ -1,0 +1,154 @@
+"""Delayed produces as rows: each is answered once, with what a plain list of them would have said."""
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.append import drain_layout as dl
+from kbroker.io.append.drain import HeldAppend
+from kbroker.ipc import layout
+from tests.io.append.drain_case import CAPACITY, DrainCase, batch
+
+TIMED_OUT = 7
+NOT_LEADER = 6
+NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+
+
+def held(token: int, slot: int, offset: int, acks: int = -1, timeout_ms: int = 30_000) -> HeldAppend:
+    return HeldAppend(0, token, slot, offset, offset, -1, acks, timeout_ms)
+
+
+def now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> DrainCase:
+    made = DrainCase(tmp_path)
+    made.words[layout.SLOT_FLAGS] = layout.FLAG_DURABLE
+    return made
+
+
+step = st.one_of(
+    st.tuples(st.just("hold"), st.integers(1, 4), st.sampled_from([-1, 1])),
+    st.tuples(st.just("durable"), st.integers(1, 4), st.integers(0, 6)),
+    st.tuples(st.just("mark"), st.integers(1, 4), st.integers(0, 6)),
+    st.tuples(st.just("expire"), st.integers(0, 3), st.just(0)),
+    st.tuples(st.just("fail"), st.integers(1, 4), st.just(0)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(step, max_size=60), st.lists(st.sampled_from([0, 16, 20]), min_size=5, max_size=5), st.booleans()
+)
+def test_answers_are_those_of_a_plain_list(
+    steps: list[tuple[str, int, int]], flags: list[int], flush_messages: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        case = DrainCase(Path(folder))
+        drain, slots = case.drain, case.shared.slots
+        slots[:5, layout.SLOT_FLAGS] = flags
+        drain.rows[:, ar.ROW_FLUSH_RECORDS] = 1 if flush_messages else ar.NEVER
+        waiting: list[tuple[HeldAppend, int]] = []  # with the expiry
+        expected: list[tuple[int, int, int]] = []
+        ends = [0] * 5
+        start = now_ms()
+
+        def reached(append: HeldAppend) -> bool:
+            words = slots[append.slot]
+            on_disk, mark = int(words[layout.SLOT_DURABLE]), int(words[layout.SLOT_HIGH_WATERMARK])
+            if words[layout.SLOT_FLAGS] & layout.FLAG_REPLICATED and append.acks == -1:
+                return append.last_offset < (min(mark, on_disk) if flush_messages else mark)
+            return append.last_offset < on_disk
+
+        def answer(which: list[tuple[HeldAppend, int]], error: int) -> None:
+            for one in which:
+                waiting.remove(one)
+                expected.append((one[0].token, error, -1 if error else one[0].base_offset))
+
+        for token, (what, where, amount) in enumerate(steps, 1):
+            if what == "hold":
+                append = held(token, where, ends[where], amount, timeout_ms=10_000 * (token % 3 + 1))
+                ends[where] += 1
+                drain.hold(append)
+                waiting.append((append, token % 3 + 1))
+            elif what in ("durable", "mark"):
+                word = layout.SLOT_DURABLE if what == "durable" else layout.SLOT_HIGH_WATERMARK
+                slots[where, word] = min(ends[where], slots[where, word] + amount)
+                drain.release(where)
+                answer([one for one in waiting if one[0].slot == where and reached(one[0])], 0)
+            elif what == "expire":
+                drain.expire(start + 10_000 * where + 9_000)
+                answer([one for one in waiting if one[1] <= where], TIMED_OUT)
+            else:
+                drain.fail(where, NOT_LEADER)
+                answer([one for one in waiting if one[0].slot == where], NOT_LEADER)
+            assert sorted(case.outcomes()) == sorted(expected)
+            assert drain.delayed == len(waiting)
+            expected.clear()
+
+
+def test_a_client_without_room_gets_its_answers_later_and_in_order(case: DrainCase) -> None:
+    for offset in range(CAPACITY + 10):
+        case.drain.hold(held(offset + 1, case.slot, offset))
+    case.words[layout.SLOT_DURABLE] = CAPACITY + 10
+    case.drain.release(case.slot)
+    assert case.drain.unanswered
+    case.drain.answer_late()
+    assert case.drain.delayed == 10
+    assert [token for token, _, _ in case.outcomes()] == list(range(1, CAPACITY + 1))
+    case.drain.answer_late()
+    assert [token for token, _, _ in case.outcomes()] == list(range(CAPACITY + 1, CAPACITY + 11))
+    assert case.drain.delayed == 0
+
+
+def test_thousands_wait_at_a_time_and_each_is_answered(case: DrainCase) -> None:
+    count = 5 * dl.MAX_BATCHES
+    for offset in range(count):
+        case.drain.hold(held(offset + 1, case.slot, offset))
+    answered = []
+    for end in range(0, count + 1, CAPACITY):
+        case.words[layout.SLOT_DURABLE] = end
+        case.drain.release(case.slot)
+        answered += [token for token, _, _ in case.outcomes()]
+    assert answered == list(range(1, count + 1))
+
+
+def test_the_next_expiry_is_the_shortest_timeout(case: DrainCase) -> None:
+    assert case.drain.next_expiry_ms == ar.NEVER
+    before = now_ms()
+    case.drain.hold(held(1, case.slot, 0, timeout_ms=60_000))
+    case.drain.hold(held(2, case.slot, 1, timeout_ms=20_000))
+    assert before + 20_000 <= case.drain.next_expiry_ms <= now_ms() + 20_000
+    assert case.drain.expire(before + 40_000) == 1
+    assert case.drain.next_expiry_ms >= before + 60_000
+
+
+def test_an_in_sync_set_that_shrank_is_told(case: DrainCase) -> None:
+    case.words[layout.SLOT_FLAGS] = layout.FLAG_REPLICATED
+    case.drain.hold(held(1, case.slot, 0))
+    case.row[ar.ROW_TOO_FEW] = 1
+    case.words[layout.SLOT_HIGH_WATERMARK] = 1
+    case.drain.release(case.slot)
+    assert case.outcomes() == [(1, NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1)]
+
+
+def test_a_closed_segment_does_not_look_like_too_few_replicas(case: DrainCase) -> None:
+    """Each fact about a log has a word of its own in the append row."""
+    words = [value for name, value in vars(ar).items() if name.startswith("ROW_") and name != "ROW_WORDS"]
+    assert len(words) == len(set(words))
+    assert max(words) < ar.ROW_WORDS
+    case.row[ar.ROW_ROLLED] = 1
+    case.push(batch(), acks=-1)
+    case.drain.run()
+    case.words[layout.SLOT_DURABLE] = 1
+    case.drain.release(case.slot)
+    assert case.outcomes() == [(1, 0, 0)]
+    assert np.all(case.drain.rows[: case.slot] == 0)

@@ -1,0 +1,92 @@
+"""The table of producers tells what it holds, however often it was asked between changes."""
+
+import random
+from dataclasses import replace
+
+from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry
+from kbroker.ipc.messages import ProducerState
+from kbroker.kernels import producers as kernel
+
+SLOTS = 5
+
+
+def entry(producer_id: int, draw: random.Random) -> ProducerEntry:
+    batches = [BatchMetadata(n, n + draw.randrange(9), n, n, 1000 + n) for n in range(draw.randrange(3))]
+    return ProducerEntry(
+        producer_id=producer_id,
+        producer_epoch=draw.randrange(5),
+        coordinator_epoch=draw.randrange(-1, 3),
+        last_timestamp=draw.randrange(2000),
+        current_txn_first_offset=draw.choice((-1, 7)),
+        batches=tuple(batches),
+    )
+
+
+def shown(found: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        found.producer_id,
+        found.producer_epoch,
+        found.last_sequence,
+        found.last_timestamp,
+        found.coordinator_epoch,
+        found.current_txn_first_offset,
+    )
+
+
+def change(table: ProducerTable, told: dict[tuple[int, int], ProducerEntry], draw: random.Random) -> None:
+    slot, producer_id = draw.randrange(SLOTS), draw.randrange(400)
+    key = slot, producer_id
+    what = draw.randrange(8)
+    if what == 0:
+        table.drop(slot)
+        for each in [each for each in told if each[0] == slot]:
+            del told[each]
+    elif what == 1:
+        table.expire(before := draw.randrange(200))
+        idle = [k for k, e in told.items() if e.last_timestamp < before and e.current_txn_first_offset < 0]
+        for each in idle:
+            del told[each]
+    elif key in told:
+        table.remove(slot, producer_id)
+        del told[key]
+    elif what == 2:  # as the drain does it
+        table.make_room(1)
+        row = kernel.claim(table.rows, slot, producer_id)
+        table.rows[row, kernel.EPOCH] = 3
+        table.claimed(1)
+        told[key] = ProducerEntry(producer_id, 3, -1, -1, -1, ())
+    else:
+        told[key] = entry(producer_id, draw)
+        table.put(slot, told[key])
+
+
+def test_the_states_of_a_partition_are_those_of_its_producers_in_order_of_their_ids() -> None:
+    draw = random.Random(5)
+    table, told = ProducerTable(16), dict[tuple[int, int], ProducerEntry]()
+    for _ in range(2000):
+        change(table, told, draw)
+        for _ in range(draw.randrange(4)):
+            slot = draw.randrange(SLOTS)
+            wanted = [told[key] for key in sorted(told) if key[0] == slot]
+            assert table.states(slot) == tuple(map(shown, wanted))
+            assert table.entries(slot) == wanted
+
+
+def test_what_a_producer_has_done_since_it_was_listed_is_told() -> None:
+    table, draw = ProducerTable(), random.Random(1)
+    for producer_id in (2, 1):
+        table.put(0, entry(producer_id, draw))
+    assert table.states(0) == table.states(0)
+    table.rows[kernel.find(table.rows, 0, 2), kernel.LAST_TIMESTAMP] = 5000
+    assert [each.last_timestamp == 5000 for each in table.states(0)] == [False, True]
+
+
+def test_no_transaction_is_open_behind_its_end() -> None:
+    table = ProducerTable()
+    table.put(0, replace(entry(1, random.Random(1)), current_txn_first_offset=40))
+    assert [each.current_txn_start_offset for each in table.states(0)] == [40]
+    assert table.end_transaction(0, 1, 3, 0, 5000, end=44) == 40
+    assert [each.current_txn_start_offset for each in table.states(0)] == [-1]
+    assert [each.current_txn_first_offset for each in table.entries(0)] == [-1]
+    assert table.end_transaction(0, 1, 3, 0, 5000, end=45) == -1

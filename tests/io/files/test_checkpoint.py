@@ -1,0 +1,91 @@
+"""Checkpoints are Kafka's text, replaced as a whole, and shared by workers without losing entries."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from kbroker.io.files import checkpoint
+from kbroker.io.files.checkpoint import CorruptCheckpoint
+
+
+def test_offsets_are_written_as_kafka_does(tmp_path: Path) -> None:
+    path = tmp_path / "recovery-point-offset-checkpoint"
+    checkpoint.write_offsets(str(path), {("b", 1): 7, ("a", 0): 1 << 40})
+    assert path.read_text() == "0\n2\na 0 1099511627776\nb 1 7\n"
+    assert checkpoint.read_offsets(str(path)) == {("a", 0): 1 << 40, ("b", 1): 7}
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("content", [None, "", "0\n"])
+def test_a_missing_or_unfinished_file_is_empty(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "c"
+    if content is not None:
+        path.write_text(content)
+    assert checkpoint.read_offsets(str(path)) == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"1\n0\n",
+        b"0\n2\na 0 1\n",
+        b"0\n1\na 0\n",
+        b"0\n1\na x 1\n",
+        b"0\nx\n",
+        b"x\n0\n",
+        b"0\n1\n\xe1 0 1\n",
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "c"
+    path.write_bytes(content)
+    with pytest.raises(CorruptCheckpoint, match="/c: "):
+        checkpoint.read_offsets(str(path))
+
+
+def test_updates_keep_the_entries_of_others(tmp_path: Path) -> None:
+    path = str(tmp_path / "c")
+    threads = [
+        threading.Thread(
+            target=lambda n=n: [checkpoint.update_offsets(path, {("t", n): i}) for i in range(20)]
+        )
+        for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert checkpoint.read_offsets(path) == {("t", n): 19 for n in range(4)}
+    checkpoint.update_offsets(path, {("u", 0): 5}, [("t", 0), ("none", 0)])
+    assert checkpoint.read_offsets(path) == {("t", 1): 19, ("t", 2): 19, ("t", 3): 19, ("u", 0): 5}
+
+
+@pytest.mark.parametrize("content", [b"broken", b"0\n1\n\xe1 0 1\n"])
+def test_an_update_replaces_a_damaged_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "c"
+    path.write_bytes(content)
+    checkpoint.update_offsets(str(path), {("t", 0): 1})
+    assert checkpoint.read_offsets(str(path)) == {("t", 0): 1}
+
+
+def test_topic_ids_are_kafkas_text(tmp_path: Path) -> None:
+    topic_id = bytes(range(16))
+    checkpoint.write_topic_id(str(tmp_path), topic_id)
+    assert (tmp_path / "partition.metadata").read_text() == "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    assert checkpoint.read_topic_id(str(tmp_path)) == topic_id
+
+
+def test_a_topic_id_is_missing_damaged_or_lost_in_a_power_cut(tmp_path: Path) -> None:
+    assert checkpoint.read_topic_id(str(tmp_path)) is None
+    path = tmp_path / "partition.metadata"
+    path.write_text("")
+    assert checkpoint.read_topic_id(str(tmp_path)) is None
+    for text in (
+        "version: 1\ntopic_id: AAECAwQFBgcICQoLDA0ODw",
+        "version: 0\n",
+        "version: 0\ntopic_id: AAEC",
+    ):
+        path.write_text(text)
+        with pytest.raises(CorruptCheckpoint):
+            checkpoint.read_topic_id(str(tmp_path))

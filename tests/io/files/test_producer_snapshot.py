@@ -1,0 +1,100 @@
+"""Snapshots are Kafka's bytes, and damage is never taken for state."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.io.files import producer_snapshot
+from kbroker.io.files.producer_entry import (
+    MAX_BATCHES,
+    BatchMetadata,
+    ProducerEntry,
+    decrement_sequence,
+    increment_sequence,
+)
+from kbroker.io.files.producer_snapshot import CorruptSnapshot
+
+LONG = st.integers(0, 2**62)
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> ProducerEntry:
+    timestamp = draw(st.integers(-1, 2**60))
+    batches: list[BatchMetadata] = []
+    for _ in range(draw(st.integers(0, MAX_BATCHES))):
+        delta, last = draw(st.integers(0, 1000)), draw(st.integers(0, 2**31 - 1))
+        offset = draw(st.integers(1000, 2**60))
+        first = decrement_sequence(last, delta)
+        batches.append(BatchMetadata(first, last, offset - delta, offset, draw(st.integers(-1, 2**60))))
+    if batches:  # a snapshot has no timestamp of the last batch itself
+        batches[-1] = replace(batches[-1], timestamp=timestamp)
+    return ProducerEntry(
+        draw(LONG),
+        draw(st.integers(0, 32767)),
+        draw(st.integers(-1, 99)),
+        timestamp,
+        draw(st.integers(-1, 2**60)),
+        tuple(batches),
+    )
+
+
+STATES = st.lists(entries(), max_size=6, unique_by=lambda entry: entry.producer_id)
+
+
+@given(STATES)
+def test_what_is_written_is_read(state: list[ProducerEntry]) -> None:
+    assert producer_snapshot.decode(producer_snapshot.encode(state)) == state
+
+
+def test_all_five_batches_are_kept_behind_kafkas_message() -> None:
+    batches = tuple(BatchMetadata(n, n, n, n, 100 + n) for n in range(5))
+    five = producer_snapshot.encode([ProducerEntry(1, 0, -1, 104, -1, batches)])
+    last = producer_snapshot.encode([ProducerEntry(1, 0, -1, 104, -1, batches[-1:])])
+    assert producer_snapshot.decode(five)[0].batches == batches
+    assert five[6:].startswith(last[6:])
+    assert producer_snapshot.decode(last)[0].batches == batches[-1:]  # as Apache Kafka writes it
+
+
+def test_the_bytes_are_kafkas() -> None:
+    entry = ProducerEntry(7, 1, 3, 1000, 50, (BatchMetadata(8, 9, 60, 61, 1000),))
+    data = producer_snapshot.encode([entry])
+    assert data[:2].hex() == "0001"
+    assert data[6:].hex() == (
+        "000000010000000000000007000100000009000000000000003d0000000100000000000003e800000003"
+        "0000000000000032"
+    )  # fmt: skip
+
+
+@given(STATES, st.data())
+def test_any_flipped_bit_or_cut_is_found(state: list[ProducerEntry], data: st.DataObject) -> None:
+    good = producer_snapshot.encode(state)
+    at = data.draw(st.integers(0, len(good) - 1))
+    flipped = bytearray(good)
+    flipped[at] ^= 1 << data.draw(st.integers(0, 7))
+    for bad in (bytes(flipped), good[:at], good + b"x"):
+        with pytest.raises(CorruptSnapshot):
+            producer_snapshot.decode(bad)
+
+
+def test_stray_snapshots_are_those_of_no_segment_but_the_newest_at_the_end() -> None:
+    assert producer_snapshot.strays([5, 10, 15, 20, 25], [0, 10, 20]) == [5, 15]
+    assert producer_snapshot.strays([5, 10], [0, 10, 20]) == [5]
+    assert producer_snapshot.strays([22, 25], [0, 20]) == [22]
+    assert producer_snapshot.strays([], [0]) == []
+
+
+def test_files_are_named_by_offset(tmp_path: Path) -> None:
+    path = producer_snapshot.write(str(tmp_path), 42, [], sync=True)
+    assert path == f"{tmp_path}/{42:020d}.snapshot"
+    assert producer_snapshot.read(str(tmp_path), 42) == []
+
+
+@given(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1))
+def test_sequences_wrap(sequence: int, by: int) -> None:
+    after = increment_sequence(sequence, by)
+    assert 0 <= after < 2**31
+    assert decrement_sequence(after, by) == sequence
+    assert increment_sequence(2**31 - 1, 1) == 0

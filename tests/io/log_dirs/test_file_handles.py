@@ -1,0 +1,80 @@
+"""Few logs hold files open: they open at the first append, the longest quiet ones rest, and nothing unsynced does."""
+
+import gc
+from pathlib import Path
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.log_dirs.file_handles import FILES_OF_A_LOG, MARGIN, SHARE, SPARE, FileHandles, logs_within
+from tests.io.append.plain_append import Log
+from tests.io.node import Node
+from tests.log.batch_bytes import batch
+
+
+def descriptors() -> int:
+    gc.collect()  # what earlier tests left is not closed in the middle of this one
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_log_opens_its_files_when_it_is_appended_to_and_goes_on_after_a_rest(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    gc.collect()  # descriptors of others' files
+    before = descriptors()
+    assert log.row[ar.ROW_LOG_FD] == ar.NO_FD
+    log.append(batch(0, [b"one"]))
+    assert descriptors() == before + FILES_OF_A_LOG
+    log.partition.rest()
+    assert descriptors() == before
+    log.append(batch(0, [b"two"]))
+    log.partition.rest()
+    log.partition.roll(log.now_ms)
+    log.append(batch(0, [b"three"]))
+    log.reopen()
+    assert log.partition.log_end == 3
+
+
+def test_the_longest_quiet_logs_are_synced_first_and_rest_afterwards(tmp_path: Path) -> None:
+    node = Node(tmp_path, 16)
+    handles = FileHandles(node.rows, limit=15, sync=node.sync, failed=node.fail)
+    assert handles.rest(node.get) == 0  # nothing is synced yet
+    assert node.synced == [0, 1]
+    assert node.open == list(range(16))
+    assert handles.rest(node.get) == 2
+    assert node.open == list(range(2, 16))
+
+
+def test_logs_rest_only_above_the_limit(tmp_path: Path) -> None:
+    node = Node(tmp_path, 8)
+    node.sync(range(8))
+    handles = FileHandles(node.rows, limit=8, sync=node.sync, failed=node.fail)
+    for _ in range(8):
+        handles.opened(node.get)
+    assert len(node.open) == 8
+    assert handles.opened(node.get) == 7
+    assert node.open == list(range(1, 8))
+
+
+def test_far_above_the_limit_nobody_waits_for_threads(tmp_path: Path) -> None:
+    node = Node(tmp_path, MARGIN + 8)
+    handles = FileHandles(node.rows, limit=7, sync=node.sync, failed=node.fail)
+    resting = handles.rest(node.get)
+    assert resting == (MARGIN + 8) // SHARE
+    assert node.synced == []
+    assert node.open == list(range(resting, MARGIN + 8))
+    assert all(log.partition.is_synced for log in list(node.logs.values())[:resting])
+
+
+def test_a_log_that_was_appended_to_after_its_sync_does_not_rest(tmp_path: Path) -> None:
+    node = Node(tmp_path, 16)
+    node.sync(range(16))
+    node.logs[0].append(batch(0, [b"later"]))
+    node.synced.clear()
+    handles = FileHandles(node.rows, limit=15, sync=node.sync, failed=node.fail)
+    assert handles.rest(node.get) == 1
+    assert node.open == [0, *range(2, 16)]
+    assert node.synced == [0]
+
+
+def test_the_limit_leaves_descriptors_for_everything_else() -> None:
+    assert logs_within(20_000) * FILES_OF_A_LOG + SPARE <= 20_000
+    assert logs_within(100) == 16

@@ -1,0 +1,175 @@
+"""A log is copied to another log dir while it goes on: the copy is the log, whatever happened to it meanwhile."""
+
+import shutil
+import time
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.files.leader_epochs import LeaderEpochs
+from kbroker.io.log_dirs.log_move import LogMove
+from kbroker.io.partition.partition import Partition
+from kbroker.ipc import layout
+from tests.io.append.plain_append import NOW, Log, topic_config
+from tests.log.batch_bytes import batch
+
+
+class Moved:
+    """A log with some segments, and its move to another log dir."""
+
+    def __init__(self, root: Path) -> None:
+        for name in ("here", "there"):
+            (root / name).mkdir()
+        self.log = Log(root / "here", topic_config(segment_bytes=700, index_interval_bytes=100))
+        self.log.open()
+        self.append(20, b"first")
+        self.move = LogMove(self.partition, str(root / "there"), lambda: inf)
+
+    @property
+    def partition(self) -> Partition:
+        return self.log.partition
+
+    def append(self, count: int, value: bytes) -> None:
+        for _ in range(count):
+            self.log.append(batch(0, [value * 10], [NOW]))
+
+    def copied(self) -> None:
+        """Until the thread has seen the log as it is now."""
+        deadline = time.monotonic() + 10
+        while self.move.next_offset != self.partition.log_end or not self.move.caught_up:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    def finish(self) -> dict[str, bytes]:
+        """The log goes on in the copy; its .log files, which are those that it had."""
+        self.partition.pause()
+        assert self.move.complete()
+        before = logs(Path(self.partition.folder))
+        self.partition.relocate(self.move.rename(), NOW)
+        assert logs(Path(self.partition.folder)) == before
+        return before
+
+
+def logs(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.log")}
+
+
+def test_a_log_goes_on_in_its_copy(tmp_path: Path) -> None:
+    case = Moved(tmp_path)
+    case.move.start()
+    case.copied()
+    case.append(5, b"later")
+    assert len(case.finish()) > 2
+    case.append(5, b"after")
+    end = case.partition.log_end
+    case.partition.close()
+    assert str(case.partition.folder).startswith(str(tmp_path / "there"))
+    assert end == 30
+
+
+@pytest.mark.parametrize("cut", [0, 3, 19])
+def test_what_a_truncation_took_is_not_in_the_copy(tmp_path: Path, cut: int) -> None:
+    """As in a follower whose leader changes; the log has grown beyond its old end when the copy looks again."""
+    case = Moved(tmp_path)
+    case.move.start()
+    case.copied()
+    case.partition.truncate_to(cut, NOW)
+    case.append(40, b"other")
+    case.copied()
+    case.finish()
+
+
+def test_a_copy_of_what_was_cut_since_is_not_switched_to(tmp_path: Path) -> None:
+    case = Moved(tmp_path)
+    case.move.start()
+    case.copied()
+    case.partition.pause()
+    case.partition.truncate_to(3, NOW)
+    assert not case.move.complete()
+    case.partition.resume()
+    case.copied()
+    case.finish()
+
+
+def test_nothing_changes_while_a_log_is_paused(tmp_path: Path) -> None:
+    case = Moved(tmp_path)
+    partition, row = case.partition, case.log.row
+    partition.delete_records(15)
+    partition.pause()
+    assert partition.words[layout.SLOT_STATE] == layout.STATE_RECOVERING
+    assert partition.retention(NOW) == 0
+    partition.follow(3)
+    partition.lead(4)
+    assert row[ar.ROW_OPEN] == ar.CLOSED
+    assert partition.words[layout.SLOT_STATE] == layout.STATE_RECOVERING
+    partition.resume()
+    assert row[ar.ROW_OPEN] == ar.OPEN
+    assert partition.words[layout.SLOT_STATE] == layout.STATE_ONLINE
+    assert partition.retention(NOW) > 0
+
+
+def test_a_follower_goes_on_as_a_follower(tmp_path: Path) -> None:
+    case = Moved(tmp_path)
+    case.partition.follow(2)
+    case.move.start()
+    case.copied()
+    case.finish()
+    assert case.log.row[ar.ROW_OPEN] == ar.CLOSED
+
+
+def test_a_full_disk_is_still_full_after_a_move_that_was_given_up(tmp_path: Path) -> None:
+    case = Moved(tmp_path)
+    case.log.row[ar.ROW_OPEN] = ar.DISK_FULL
+    case.partition.pause()
+    case.partition.resume()
+    assert case.log.row[ar.ROW_OPEN] == ar.DISK_FULL
+
+
+def test_the_epoch_of_a_leader_that_was_made_while_paused_is_in_the_copy(tmp_path: Path) -> None:
+    case = Moved(tmp_path)
+    case.move.start()
+    case.copied()
+    case.partition.pause()
+    assert case.move.complete()
+    case.partition.lead(9)
+    case.partition.relocate(case.move.rename(), NOW)
+    assert LeaderEpochs.load(case.partition.folder).entries == ((0, 0), (9, 20))
+
+
+def test_who_has_not_heard_of_a_move_finds_no_old_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader would take them for the log, which grows elsewhere."""
+    case = Moved(tmp_path)
+    case.move.start()
+    case.copied()
+    case.partition.pause()
+    assert case.move.complete()
+    old, there = Path(case.partition.folder), []
+    publish = case.partition._publish
+
+    def watched(*arguments: Any, **settings: Any) -> None:
+        there.append(old.exists())
+        publish(*arguments, **settings)
+
+    monkeypatch.setattr(case.partition, "_publish", watched)
+    case.partition.relocate(case.move.rename(), NOW)
+    assert there
+    assert not any(there)
+
+
+def test_a_folder_that_can_not_be_put_away_holds_nothing_up(tmp_path: Path) -> None:
+    """As on a disk that is left because it fails."""
+    case = Moved(tmp_path)
+    case.move.start()
+    case.copied()
+    case.partition.pause()
+    assert case.move.complete()
+    old = Path(case.partition.folder)
+    shutil.rmtree(old)
+    case.partition.relocate(case.move.rename(), NOW)
+    case.append(1, b"after")
+    assert case.partition.log_end == 21

@@ -1,0 +1,258 @@
+"""The moves of an IO worker's logs, whoever asks and dies: a move that was answered is there until it is done or ended,
+and a copy that may be the log is not removed."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.io.files import checkpoint
+from kbroker.io.files.log_dir import LogDir, finish_future
+from kbroker.io.log_dirs.moves import Moves
+from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
+from kbroker.io.partition.partition import Partition
+from kbroker.ipc import layout
+from kbroker.ipc.move_messages import (
+    BeginMove,
+    CancelMove,
+    FinishMove,
+    MoveCaughtUp,
+    MoveFailed,
+    SwitchMove,
+)
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.io.append.plain_append import NOW, Log, topic_config
+from tests.log.batch_bytes import batch
+
+SLOT, GENERATION = 3, 7
+
+
+class OneLog:
+    """What the moves need of `Logs`: one open log in the first of three log dirs."""
+
+    def __init__(self, root: Path) -> None:
+        self.dirs = [str(root / name) for name in "abc"]
+        for path in self.dirs:
+            Path(path).mkdir(exist_ok=True)
+        self.log = Log(Path(self.dirs[0]), topic_config(segment_bytes=700))
+        self.log.open()
+        self.log.words[layout.SLOT_GENERATION] = GENERATION
+        for _ in range(20):
+            self.append()
+        self.offline_listeners: list[Callable[[int], None]] = []
+        checkpoints = OffsetCheckpoints({path: LogDir(path) for path in self.dirs}, self._not_written)
+        self.checkpoint_copy = lambda _, log_dir: checkpoints.write_copy(self.partition, log_dir)
+
+    def _not_written(self, log_dir: str, error: OSError) -> None:
+        raise AssertionError((log_dir, error))
+
+    @property
+    def partition(self) -> Partition:
+        return self.log.partition
+
+    def append(self) -> None:
+        self.log.append(batch(0, [b"value" * 10], [NOW]))
+
+    def require(self, slot: int) -> Partition:
+        assert slot == SLOT
+        return self.partition
+
+    def relocate(self, slot: int, folder: str, now_ms: int) -> None:
+        assert slot == SLOT
+        self.partition.relocate(folder, now_ms)
+
+
+class Case:
+    """A log and its moves, and control's side of them."""
+
+    def __init__(self, root: Path) -> None:
+        self.logs = OneLog(root)
+        self.here, self.there, self.elsewhere = self.logs.dirs
+        self.moves = Moves(self.logs, BrokerConfig, lambda _: None)
+        self.told: list[object] = []
+
+    def begin(self, log_dir: str | None = None) -> None:
+        self.moves.begin(BeginMove(SLOT, GENERATION, log_dir or self.there))
+
+    def caught_up(self) -> MoveCaughtUp:
+        deadline = time.monotonic() + 10
+        while True:
+            self.told.clear()
+            self.moves.look(self.told.append)
+            if self.told:
+                assert isinstance(self.told[0], MoveCaughtUp), self.told
+                return self.told[0]
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    def switch(self) -> None:
+        self.caught_up()
+        assert self.moves.switch(SwitchMove(SLOT, GENERATION))
+
+    def futures(self, log_dir: str | None = None) -> list[Path]:
+        return list(Path(log_dir or self.there).glob("*-future"))
+
+    @property
+    def folder(self) -> str:
+        return self.logs.partition.folder
+
+    def is_online(self) -> bool:
+        return bool(self.logs.partition.words[layout.SLOT_STATE] == layout.STATE_ONLINE)
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Iterator[Case]:
+    made = Case(tmp_path)
+    yield made
+    made.moves.close()
+
+
+def logs(folder: str | Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).glob("*.log")}
+
+
+def test_control_that_dies_before_it_decides_leaves_a_move_that_goes_on(case: Case) -> None:
+    case.begin()
+    case.switch()
+    assert not case.is_online()
+    case.moves.reopened(SLOT, case.here)  # what its successor says
+    assert case.is_online()
+    assert case.moves.count == 1
+    for _ in range(30):
+        case.logs.append()
+    case.begin()  # and it remembers the move
+    case.switch()
+    before = logs(case.folder)
+    case.moves.finish(FinishMove(SLOT, case.there))
+    assert case.folder.startswith(case.there)
+    assert logs(case.folder) == before
+    assert case.logs.partition.log_end == 50
+    assert case.is_online()
+
+
+def test_control_that_dies_behind_its_decision_leaves_a_move_that_is_done(case: Case) -> None:
+    case.begin()
+    case.switch()
+    case.moves.reopened(SLOT, case.there)
+    assert case.folder.startswith(case.there)
+    assert case.is_online()
+    case.moves.finish(FinishMove(SLOT, case.there))  # told once more
+    assert case.moves.count == 0
+
+
+@pytest.mark.parametrize("complete", [False, True])
+@pytest.mark.parametrize("how", ["the broker stops", "the log dir is offline"])
+def test_the_copy_is_left_to_the_next_start(complete: bool, how: str, case: Case) -> None:
+    """Control may have stored that the complete one is the log."""
+    case.begin()
+    if complete:
+        case.switch()
+    if how == "the broker stops":
+        case.moves.close()
+    else:
+        for listener in case.logs.offline_listeners:
+            listener(SLOT)
+    assert case.moves.count == 0
+    (left,) = case.futures()
+    if complete:
+        assert logs(left) == logs(case.folder)
+        finish_future(case.there, "t", 0, b"\1" * 16)
+        assert logs(Path(case.there, "t-0")) == logs(case.folder)
+
+
+def test_a_move_that_is_begun_again_has_a_folder_at_every_moment(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case.begin()
+    case.caught_up()
+    case.moves.close()
+    assert len(case.futures()) == 1
+    second = Path(case.there, "t-0.ffffffffffffffffffffffffffffffff-future")
+    second.mkdir()
+    (second / "rest").touch()
+    seen = []
+    unlink = Path.unlink
+
+    def watched(path: Path, missing_ok: bool = False) -> None:
+        seen.append(len(case.futures()))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", watched)
+    again = Moves(case.logs, BrokerConfig, lambda _: None)
+    case.moves = again
+    case.begin()
+    assert seen
+    assert set(seen) == {1}
+    assert len(case.futures()) == 1
+    case.switch()
+    assert logs(case.futures()[0]) == logs(case.folder)
+
+
+def test_what_an_older_move_left_behind_does_not_stop_a_move_back(case: Case) -> None:
+    remainder = Path(case.there, "t-0")
+    remainder.mkdir()
+    (remainder / "old").touch()
+    case.begin()
+    case.switch()
+    case.moves.finish(FinishMove(SLOT, case.there))
+    assert case.folder == str(remainder)
+    assert not (remainder / "old").exists()
+
+
+def test_a_copy_says_from_its_beginning_of_which_topic_it_is(case: Case) -> None:
+    """Should that be deleted while nobody is there to remove the copy."""
+    case.begin()
+    (copy,) = case.futures()
+    assert checkpoint.read_topic_id(str(copy)) == case.logs.partition.topic_id == b"\1" * 16
+
+
+def test_a_move_elsewhere_replaces_one_that_is_not_decided(case: Case) -> None:
+    case.begin()
+    case.switch()
+    case.begin(case.elsewhere)
+    assert case.is_online()
+    assert case.futures() == []
+    assert case.caught_up() == MoveCaughtUp(SLOT, GENERATION, case.elsewhere)
+    case.moves.cancel(CancelMove(SLOT))
+    assert case.futures(case.elsewhere) == []
+
+
+def test_a_log_that_is_open_where_it_was_does_not_pass_for_moved(case: Case) -> None:
+    """Control would remove the folder."""
+    with pytest.raises(KafkaError) as refused:
+        case.moves.finish(FinishMove(SLOT, case.there))
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    case.begin()
+    with pytest.raises(KafkaError):
+        case.moves.finish(FinishMove(SLOT, case.there))
+    assert case.folder.startswith(case.here)
+    case.moves.finish(FinishMove(SLOT, case.here))
+
+
+def test_deleted_records_do_not_come_back_with_the_copy(case: Case) -> None:
+    """Everything may die between the decision and the first checkpoint of the new log dir."""
+    case.logs.partition.delete_records(13)
+    case.begin()
+    case.switch()
+    copy = LogDir(case.there)
+    assert copy.log_start_offsets() == {("t", 0): 13}
+    assert copy.recovery_points() == {("t", 0): 20}
+    with pytest.raises(KafkaError) as refused:  # the copy has its start
+        case.logs.partition.delete_records(15)
+    assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_move_that_fails_is_named(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(5, "of the disk")
+
+    monkeypatch.setattr("kbroker.io.log_dirs.log_move.LogMove._round", fail)
+    case.begin()
+    deadline = time.monotonic() + 10
+    while not case.told:
+        assert time.monotonic() < deadline
+        case.moves.look(case.told.append)
+    assert case.told == [MoveFailed(SLOT, GENERATION, case.there)]
+    assert case.futures() == []

@@ -1,0 +1,190 @@
+"""Who may reserve blocks, and when they are given back: disk usage of a quiet log is its records."""
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.append.reserve_kernel import KEEP_MS
+from kbroker.io.files.log_dir import LogDir
+from kbroker.io.files.segment import reserve
+from kbroker.io.log_dirs import reservations as module
+from kbroker.io.log_dirs.reservations import Reservations, pays
+from kbroker.io.partition.partition import Partition
+from kbroker.io.recovery.loaded_log import TrustedEnd
+from tests.io.append.plain_append import NOW as LOG_NOW
+from tests.io.append.plain_append import Log, offsets, topic_config
+from tests.io.node import Node
+from tests.log.batch_bytes import batch
+
+MIB = 1 << 20
+MOST = 8 * MIB
+NOW = 10_000_000
+ROOM = 8 << 30
+
+
+class Scene:
+    """Two logs in a log dir each, both with 4 MiB reserved at NOW."""
+
+    def __init__(self, root: Path) -> None:
+        self.node = Node(root, 2)
+        self.root = root
+        self.failures: list[tuple[int, OSError]] = []
+        self.room = {str(root / "0"): ROOM, str(root / "1"): ROOM}
+        dirs: Any = {path: self.Dir(self, path) for path in self.room}
+        self.reservations = Reservations(
+            self.node.rows, dirs, MOST, self.node.get, lambda slot, error: self.failures.append((slot, error))
+        )
+        for partition in self.node:
+            partition.reserve_most = MOST
+            row = partition.row
+            os.posix_fallocate(int(row[ar.ROW_LOG_FD]), 0, 4 * MIB)
+            os.ftruncate(
+                int(row[ar.ROW_LOG_FD]), 4 * MIB
+            )  # a tail of zeros is as good as one of reserved blocks
+            row[ar.ROW_RESERVED], row[ar.ROW_RESERVED_MS] = 4 * MIB, NOW
+            row[ar.ROW_RESERVE_AT] = 2 * MIB
+
+    class Dir(LogDir):
+        def __init__(self, scene: "Scene", path: str) -> None:
+            super().__init__(path)
+            self.scene = scene
+
+        def space(self) -> tuple[int, int]:
+            return 2 * ROOM, self.scene.room[self.path]
+
+    def partition(self, slot: int) -> Partition:
+        found = self.node.get(slot)
+        assert found is not None
+        return found
+
+    def taken(self, slot: int) -> int:
+        """Bytes on disk of a log's active segment."""
+        path = self.partition(slot).segment_path(0)
+        assert path is not None
+        return Path(path).stat().st_blocks * 512
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path)
+    yield made
+    for partition in made.node:
+        partition.abandon()
+
+
+def test_what_is_not_used_in_time_is_given_back(scene: Scene) -> None:
+    scene.reservations.look(NOW + KEEP_MS)
+    assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
+    scene.partition(1).row[ar.ROW_RESERVED_MS] += 1
+    scene.reservations.look(NOW + KEEP_MS + 1)
+    assert scene.taken(0) < MIB
+    assert scene.taken(1) == 4 * MIB
+    row = scene.partition(0).row
+    assert (row[ar.ROW_RESERVED], row[ar.ROW_RESERVE_MOST]) == (0, MOST)
+    assert row[ar.ROW_RESERVE_AT] == row[ar.ROW_POSITION], "it may become fast again"
+
+
+def test_used_blocks_are_not_looked_at(scene: Scene) -> None:
+    for slot in (0, 1):
+        scene.partition(slot).row[ar.ROW_POSITION] = 4 * MIB
+    scene.reservations.look(NOW + 10 * KEEP_MS)
+    assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
+
+
+def test_a_disk_with_little_room_gets_all_back(scene: Scene) -> None:
+    scene.room[str(scene.root / "1")] = module.LOW_ROOM - 1
+    scene.reservations.look(NOW + 1)
+    assert scene.taken(0) == 4 * MIB
+    assert scene.taken(1) < MIB
+    assert scene.partition(1).row[ar.ROW_RESERVE_AT] == ar.NEVER, "not in this segment any more"
+
+
+def test_who_needs_room_gets_it_at_once(scene: Scene) -> None:
+    scene.reservations.give_back(str(scene.root / "0"))
+    assert scene.taken(0) < MIB
+    assert scene.taken(1) == 4 * MIB
+
+
+def test_the_records_stay(scene: Scene) -> None:
+    partition = scene.partition(0)
+    end, size = partition.log_end, partition.size
+    scene.reservations.give_back(str(scene.root / "0"))
+    assert (partition.log_end, partition.size) == (end, size)
+    path = partition.segment_path(0)
+    assert path is not None
+    assert Path(path).stat().st_size == size
+
+
+def test_an_error_is_told(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(fd: int, length: int) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(os, "ftruncate", broken)
+    scene.reservations.look(NOW + KEEP_MS + 1)
+    assert [(slot, error.errno) for slot, error in scene.failures] == [(0, errno.EIO), (1, errno.EIO)]
+
+
+def test_only_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not pays("/proc")
+    assert not pays(str(tmp_path / "gone"))
+    found = {"a": True, "b": False}
+    monkeypatch.setattr(module, "pays", found.__getitem__)
+    scene = Scene(tmp_path)
+    assert (scene.reservations.most("a"), scene.reservations.most("b")) == (MOST, 0)
+    off = Reservations(scene.node.rows, {}, 0, scene.node.get, lambda slot, error: None)
+    assert off.most("a") == 0
+    for partition in scene.node:
+        partition.abandon()
+
+
+def test_blocks_reserved_ahead_are_given_back_with_the_segment(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(segment_bytes=64 << 20))
+    log.partition.reserve_most = 8 << 20
+    log.open()
+    log.append(batch())
+    assert log.row[ar.ROW_RESERVE_MOST] == 8 << 20
+    reserve(int(log.row[ar.ROW_LOG_FD]), 8 << 20)
+    log.row[ar.ROW_RESERVED] = 8 << 20
+    log.partition.roll(LOG_NOW)
+    assert (log.folder / f"{0:020d}.log").stat().st_blocks * 512 < 1 << 20
+    assert log.row[ar.ROW_RESERVED] == 0
+    log.append(batch())
+    reserve(int(log.row[ar.ROW_LOG_FD]), 1 << 20)
+    log.partition.close()
+    assert (log.folder / f"{1:020d}.log").stat().st_blocks * 512 < 1 << 17
+
+
+def test_a_preallocated_log_reserves_nothing_more(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(preallocate="true", segment_bytes=4 << 20))
+    log.partition.reserve_most = 8 << 20
+    log.open()
+    assert log.row[ar.ROW_RESERVE_AT] == ar.NEVER
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_blocks_that_a_crash_left_reserved_are_freed_when_the_log_is_opened(
+    tmp_path: Path, trusted: bool
+) -> None:
+    log = Log(tmp_path)
+    log.open()
+    for n in range(3):
+        log.append(batch(0, [b"%d" % n], [LOG_NOW]))
+    path = log.folder / f"{0:020d}.log"
+    reserve(int(log.row[ar.ROW_LOG_FD]), 8 << 20)
+    log.partition.abandon()
+    size = path.stat().st_size
+    assert path.stat().st_blocks * 512 >= 8 << 20
+    if trusted:
+        end = TrustedEnd(0, size, 3)
+        log.partition.bring_online(log.partition.recover(False, 0, 0, LOG_NOW, end), 0, LOG_NOW)
+    else:
+        log.reopen(clean=False)
+    assert path.stat().st_size == size
+    assert path.stat().st_blocks * 512 < 1 << 20
+    assert offsets(log) == [0, 1, 2]
+    log.partition.abandon()

@@ -1,0 +1,59 @@
+"""A log whose end goes back: batches, indexes, epochs and producers go with it, and it goes on from there."""
+
+import os
+from pathlib import Path
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.files.producer_entry import ProducerEntry
+from kbroker.log import files
+from tests.io.append.plain_append import NOW, Log, offsets, topic_config
+from tests.log.batch_bytes import batch
+
+
+def test_truncation_removes_batches_index_entries_and_epochs(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(segment_bytes=300, index_interval_bytes=50))
+    log.open(epoch=0)
+    for n in range(12):
+        if n == 6:
+            log.partition.set_leader_epoch(1)
+        log.append(batch(0, [b"x" * 40], [NOW + n], producer_id=5, producer_epoch=0, base_sequence=n))
+    for offset in (11, 8, 5, 0):
+        log.partition.truncate_to(offset, NOW)
+        assert offsets(log) == list(range(offset))
+        assert log.partition.log_end == offset
+        entries = log.producers.entries(3)
+        assert (entries[0].last_sequence if entries else -1) == offset - 1
+        assert len(log.partition.epochs.entries) == (2 if offset > 6 else 1 if offset else 0)
+    log.partition.set_leader_epoch(2)
+    assert log.append(batch()) == 0
+    log.reopen(clean=False, epoch=2)
+    assert offsets(log) == [0]
+
+
+def test_a_failed_append_is_repaired(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch(0, [b"v"], producer_id=5, producer_epoch=0, base_sequence=0))
+    log.partition.open_files()
+    os.pwrite(int(log.row[ar.ROW_LOG_FD]), batch(1)[:40], int(log.row[ar.ROW_POSITION]))
+    log.row[ar.ROW_OPEN] = 0
+    log.producers.put(3, ProducerEntry(6, 0))
+    log.partition.repair(NOW)
+    assert log.row[ar.ROW_OPEN] == 1
+    assert (log.folder / f"{0:020d}.log").stat().st_size == log.row[ar.ROW_POSITION]
+    assert [entry.producer_id for entry in log.producers.entries(3)] == [5]
+
+
+def test_a_log_that_begins_anew_has_nothing_of_before(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(segment_bytes=300, index_interval_bytes=50))
+    log.open(epoch=0)
+    for n in range(12):
+        log.append(batch(0, [b"x" * 40], [NOW + n], producer_id=5, producer_epoch=0, base_sequence=n))
+    log.partition.restart_at(100, NOW)
+    assert (log.partition.log_start, log.partition.log_end, log.partition.high_watermark) == (100, 100, 100)
+    assert log.producers.entries(3) == []
+    assert log.partition.epochs.entries == ()
+    assert [segment.base_offset for segment in files.list_segments(str(log.folder))] == [100]
+    assert log.append(batch(0, [b"v"])) == 100
+    log.reopen(clean=False, epoch=1)
+    assert offsets(log) == [100]

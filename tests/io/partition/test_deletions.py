@@ -1,0 +1,54 @@
+"""What is renamed for deletion goes when its time has come, and not before."""
+
+import time
+from pathlib import Path
+
+from kbroker.io.partition.deletions import Deletions, remove
+
+
+def test_paths_come_due_in_order() -> None:
+    waiting = Deletions()
+    assert waiting.next_due_ms is None
+    waiting.add(["b", "c"], 20)
+    waiting.add(["a"], 10)
+    assert waiting.next_due_ms == 10
+    assert waiting.take_due(9) == []
+    assert waiting.take_due(10) == ["a"]
+    assert waiting.take_due(100) == ["b", "c"]
+    assert waiting.take_due(100) == []
+
+
+def test_what_is_due_is_removed_beside_the_appends(tmp_path: Path) -> None:
+    waiting = Deletions()
+    assert waiting.remove_due(100) is None
+    for name in ("old", "young"):
+        (tmp_path / name).write_text("")
+    waiting.add([str(tmp_path / "old")], 10)
+    waiting.add([str(tmp_path / "young")], 20)
+    removed = waiting.remove_due(10)
+    assert removed is not None
+    removed.result(10)
+    assert [path.name for path in tmp_path.iterdir()] == ["young"]
+
+
+def test_files_and_folders_are_removed_and_gone_ones_are_no_error(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x").write_text("")
+    (tmp_path / "file").write_text("")
+    remove([str(tmp_path / name) for name in ("folder", "none", "file")])
+    assert not list(tmp_path.iterdir())
+
+
+def test_folders_that_another_process_had_deleted_are_swept_away_when_they_are_old_enough(
+    tmp_path: Path,
+) -> None:
+    names = ("t-0.0123-delete", "t-0", "t-1.0123-future", "t-delete-0", "t-2.0123-stray", "x-delete")
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_text("")
+    waiting = Deletions()
+    renamed_ns = (tmp_path / names[0]).stat().st_ctime_ns
+    waiting.sweep([str(tmp_path)], renamed_ns - 1).result(10)
+    assert {path.name for path in tmp_path.iterdir()} == set(names)
+    waiting.sweep([str(tmp_path / "none"), str(tmp_path)], time.time_ns()).result(10)
+    assert {path.name for path in tmp_path.iterdir()} == set(names[1:])

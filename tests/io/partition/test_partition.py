@@ -1,0 +1,333 @@
+"""A partition's log: appends survive, segments roll, retention deletes, the slot says what is."""
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.files import checkpoint, producer_snapshot
+from kbroker.io.partition.deletions import remove
+from kbroker.ipc import layout
+from kbroker.log import files
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.io.append.plain_append import NOW, Log, names, offsets, topic_config
+from tests.log.batch_bytes import batch
+
+
+def small(**overrides: object) -> dict[str, object]:
+    return {"segment_bytes": 300, "index_interval_bytes": 50, **overrides}
+
+
+def test_a_new_log_is_empty_and_online(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open(epoch=4)
+    words = log.words
+    assert words[layout.SLOT_STATE] == layout.STATE_ONLINE
+    assert words[layout.SLOT_SEQUENCE] % 2 == 0
+    assert [
+        int(words[n]) for n in (layout.SLOT_LOG_START, layout.SLOT_LOG_END, layout.SLOT_HIGH_WATERMARK)
+    ] == [0] * 3
+    assert words[layout.SLOT_LEADER_EPOCH] == 4
+    assert words[layout.SLOT_SEGMENT_COUNT] == 1
+    assert checkpoint.read_leader_epochs(str(log.folder)) == [(4, 0)]
+    assert checkpoint.read_topic_id(str(log.folder)) == b"\1" * 16
+    assert names(log.folder) == {
+        *(f"{0:020d}{suffix}" for suffix in (".log", ".index", ".timeindex")),
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+    }
+
+
+def test_a_folder_of_another_topic_of_that_name_is_refused(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    with pytest.raises(KafkaError) as refusal:
+        log.partition.create_folder(b"\2" * 16)
+    assert refusal.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+def test_rolling_by_size_leaves_whole_segments_and_a_snapshot_for_each(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(**small()))
+    log.open()
+    for n in range(10):
+        log.append(batch(0, [b"x" * 40], [NOW + n]))
+    bases = log.partition.base_offsets
+    assert len(bases) > 2
+    assert offsets(log) == list(range(10))
+    assert log.words[layout.SLOT_SEGMENT_COUNT] == len(bases)
+    assert log.words[layout.SLOT_LOG_BYTES] == log.partition.size
+    assert files.list_snapshots(str(log.folder)) == bases[1:]
+    for base in bases[:-1]:
+        assert (log.folder / f"{base:020d}.log").stat().st_size <= 300
+
+
+def test_every_roll_makes_readers_list_anew(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    before = int(log.words[layout.SLOT_SEGMENTS_VERSION])
+    log.append(batch())
+    log.partition.roll(NOW)
+    assert log.words[layout.SLOT_SEGMENTS_VERSION] == before + 2  # even: the files are as they should be
+    assert (log.words[layout.SLOT_HW_BASE], log.words[layout.SLOT_HW_POSITION]) == (1, 0)
+
+
+def test_an_empty_active_segment_is_not_rolled(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.partition.roll(NOW + 5)
+    assert log.partition.base_offsets == [0]
+    assert log.row[ar.ROW_ROLL_AT_MS] == NOW + 5 + 604800000
+
+
+@pytest.mark.parametrize(("age", "rolls"), [(1000, False), (1001, True)])
+def test_time_rolls_by_timestamps_from_the_first_batch_on(tmp_path: Path, age: int, rolls: bool) -> None:
+    log = Log(tmp_path, topic_config(segment_ms=1000))
+    log.open()
+    log.append(batch(0, [b"a"], [NOW]))
+    log.append(batch(0, [b"b"], [NOW + age]))
+    assert len(log.partition.base_offsets) == 1 + rolls
+
+
+def test_batches_without_timestamps_roll_by_the_clock(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(segment_ms=1000))
+    log.open()
+    log.append(batch(0, [b"a"], [-1]))
+    log.append(batch(0, [b"b"], [-1]), NOW + 1000)
+    assert len(log.partition.base_offsets) == 1
+    log.append(batch(0, [b"b"], [-1]), NOW + 1001)
+    assert len(log.partition.base_offsets) == 2
+
+
+def test_jitter_only_ever_shortens_a_segment(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(segment_ms=1000, segment_jitter_ms=400))
+    log.open()
+    for n in range(20):
+        log.append(batch())
+        log.partition.roll(NOW + n)
+        assert 600 < log.row[ar.ROW_SEGMENT_MS] <= 1000
+
+
+def test_a_full_index_rolls(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(index_interval_bytes=0, segment_index_bytes=40))
+    log.open()
+    for n in range(12):
+        log.append(batch(0, [b"v"], [NOW + n]))
+    for base in log.partition.base_offsets:
+        assert (log.folder / f"{base:020d}.index").stat().st_size <= 40
+        assert (log.folder / f"{base:020d}.timeindex").stat().st_size <= 40
+    assert len(log.partition.base_offsets) > 2
+
+
+def test_an_offset_that_fits_no_int32_rolls(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch(0, [b"a"], last_offset_delta=2**31 - 2))
+    log.append(batch(0, [b"b", b"c"]))
+    assert log.partition.base_offsets == [0, 2**31 - 1]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_everything_is_there_after_a_restart(tmp_path: Path, clean: bool) -> None:
+    log = Log(tmp_path, topic_config(**small()))
+    log.open(epoch=1)
+    for n in range(20):
+        log.append(
+            batch(
+                0,
+                [b"x" * (n * 7 % 50)] * (1 + n % 3),
+                [NOW + n] * (1 + n % 3),
+                producer_id=n % 3,
+                producer_epoch=0,
+                base_sequence=n,
+            )
+        )
+    seen, state = offsets(log), log.row.copy()
+    before = {entry.producer_id: entry for entry in log.producers.entries(3)}
+    log.reopen(clean=clean, epoch=1)
+    assert offsets(log) == seen
+    for field in (
+        ar.ROW_BASE_OFFSET,
+        ar.ROW_POSITION,
+        ar.ROW_NEXT_OFFSET,
+        ar.ROW_INDEX_BYTES,
+        ar.ROW_SINCE_INDEX,
+        ar.ROW_MAX_TIMESTAMP,
+        ar.ROW_MAX_TIMESTAMP_OFFSET,
+        ar.ROW_FIRST_TIMESTAMP,
+        ar.ROW_OTHER_BYTES,
+        ar.ROW_LEADER_EPOCH,
+    ):
+        assert log.row[field] == state[field], field
+    after = {entry.producer_id: entry for entry in log.producers.entries(3)}
+    assert {pid: entry.batches[-1] for pid, entry in after.items()} == {
+        pid: entry.batches[-1] for pid, entry in before.items()
+    }
+
+
+def test_an_unclean_restart_remembers_the_last_five_batches_of_the_active_segment(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    for n in range(9):
+        log.append(batch(0, [b"v"], producer_id=7, producer_epoch=1, base_sequence=n))
+    before = log.producers.entries(3)
+    log.reopen(clean=False)
+    assert log.producers.entries(3) == before
+    assert len(before[0].batches) == 5
+
+
+def test_leader_epochs_begin_where_the_log_ended(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open(epoch=1)
+    log.append(batch())
+    log.partition.set_leader_epoch(3)
+    log.append(batch())
+    log.reopen(epoch=2)  # never back
+    assert log.row[ar.ROW_LEADER_EPOCH] == 3
+    assert checkpoint.read_leader_epochs(str(log.folder)) == [(1, 0), (3, 1)]
+    assert log.partition.end_offset_for(1) == (1, 1)
+    assert log.partition.end_offset_for(2) == (1, 1)
+    assert log.partition.end_offset_for(3) == (3, 2)
+    assert log.partition.end_offset_for(4) == (-1, -1)
+
+
+def test_a_sync_moves_the_durable_offset_and_only_then_a_durable_topics_watermark(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(write_caching=False), flags=layout.FLAG_DURABLE)
+    log.open()
+    log.append(batch())
+    assert (log.words[layout.SLOT_LOG_END], log.words[layout.SLOT_HIGH_WATERMARK]) == (1, 0)
+    job = log.partition.begin_flush()
+    log.append(batch())
+    job.run()
+    assert log.words[layout.SLOT_HIGH_WATERMARK] == 0
+    log.partition.finish_flush(job)
+    words = log.words
+    assert [
+        int(words[n]) for n in (layout.SLOT_LOG_END, layout.SLOT_HIGH_WATERMARK, layout.SLOT_DURABLE)
+    ] == [2, 1, 1]
+    assert offsets(log) == [0]
+    log.partition.flush()
+    assert offsets(log) == [0, 1]
+
+
+def test_a_sync_of_the_active_segment_alone_does_not_vouch_for_rolled_ones(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch())
+    log.partition.roll(NOW)
+    log.append(batch())
+    log.partition.publish_durable(2, 1, int(log.row[ar.ROW_POSITION]))
+    assert log.partition.recovery_point == 0
+    log.partition.flush()
+    assert log.partition.recovery_point == 2
+    assert log.partition.is_synced
+
+
+def test_a_sync_of_rolled_segments_leaves_the_active_one_alone(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch())
+    log.partition.roll(NOW)
+    log.append(batch())
+    assert log.partition.has_rolled
+    job = log.partition.begin_flush(rolled_only=True)
+    job.run()
+    log.partition.finish_flush(job)
+    assert (log.partition.recovery_point, log.partition.has_rolled, log.partition.is_synced) == (
+        1,
+        False,
+        False,
+    )
+
+
+def test_a_sync_begun_before_a_roll_counts_for_what_it_covered(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(write_caching=False), flags=layout.FLAG_DURABLE)
+    log.open()
+    log.append(batch())
+    job = log.partition.begin_flush()
+    log.append(batch())
+    log.partition.roll(NOW)
+    log.append(batch())
+    job.run()
+    log.partition.finish_flush(job)
+    assert (log.partition.recovery_point, log.partition.high_watermark) == (1, 1)
+    assert offsets(log) == [0]
+    log.partition.flush()
+    assert offsets(log) == [0, 1, 2]
+
+
+def test_flush_jobs_survive_a_roll_and_a_deletion(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(retention_ms=0))
+    log.open()
+    log.append(batch(0, [b"x"], [NOW - 10]))
+    job = log.partition.begin_flush()
+    log.partition.roll(NOW)
+    log.partition.retention(NOW)
+    job.run()
+    log.partition.finish_flush(job)
+    assert log.partition.recovery_point == 1
+
+
+def test_a_clean_close_leaves_snapshot_and_final_index_entry(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    for n in range(3):
+        log.append(batch(0, [b"v"], [NOW + n], producer_id=5, producer_epoch=2, base_sequence=n))
+    log.partition.close()
+    assert (log.folder / f"{0:020d}.timeindex").read_bytes() == (NOW + 2).to_bytes(8) + (2).to_bytes(4)
+    snapshot = producer_snapshot.read(str(log.folder), 3)
+    assert [(entry.producer_id, entry.last_sequence, entry.last_offset) for entry in snapshot] == [(5, 2, 2)]
+    assert log.words[layout.SLOT_STATE] == layout.STATE_FREE
+    assert log.words[layout.SLOT_DURABLE] == 3
+    assert log.row[ar.ROW_OPEN] == 0
+    log.partition.close()
+
+
+def test_deletion_renames_the_folder_and_removes_it_later(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    log.append(batch())
+    renamed = log.partition.delete(NOW)
+    assert not log.folder.exists()
+    parsed = files.parse_folder(Path(renamed).name)
+    assert parsed is not None
+    assert (parsed.topic, parsed.partition, parsed.suffix) == ("t", 0, files.DELETE_FOLDER)
+    assert log.words[layout.SLOT_STATE] == layout.STATE_DELETED
+    remove(log.deletions.take_due(NOW + 60000))
+    assert not list(tmp_path.iterdir())
+
+
+def test_preallocation_reserves_space_and_gives_it_back(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(preallocate="true", segment_bytes=4 << 20))
+    log.open()
+    assert (log.folder / f"{0:020d}.log").stat().st_blocks * 512 >= 4 << 20
+    log.append(batch())
+    log.partition.roll(NOW)
+    assert (log.folder / f"{0:020d}.log").stat().st_blocks * 512 < 1 << 20
+    status = (log.folder / f"{1:020d}.log").stat()
+    assert status.st_size == 0
+    assert status.st_blocks * 512 >= 4 << 20
+    log.append(batch())
+    log.partition.close()
+    assert (log.folder / f"{1:020d}.log").stat().st_blocks * 512 < 1 << 20
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    log = Log(tmp_path, topic_config(**small(retention_bytes=400)))
+    for _ in range(2):
+        log.open()
+        for _ in range(20):
+            log.append(batch(0, [b"x" * 60]))
+        log.partition.retention(NOW)
+        log.partition.truncate_to(log.partition.log_end - 2, NOW)
+        log.partition.begin_flush().close()
+        log.partition.close()
+        log.__post_init__()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_sequence_left_odd_by_a_crash_becomes_even(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.words[layout.SLOT_SEQUENCE] = 7
+    log.open()
+    assert log.words[layout.SLOT_SEQUENCE] % 2 == 0

@@ -1,0 +1,129 @@
+"""Old segments go by size, by age and by DeleteRecords, never what somebody may still need."""
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.io.partition.deletions import remove
+from kbroker.ipc import layout
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from tests.io.append.plain_append import NOW, Log, names, offsets, topic_config
+from tests.log.batch_bytes import batch
+
+
+def small(**overrides: object) -> dict[str, object]:
+    return {"segment_bytes": 300, "index_interval_bytes": 50, **overrides}
+
+
+def test_retention_by_size_keeps_at_least_the_configured_bytes(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(**small(retention_bytes=500)))
+    log.open()
+    for _ in range(20):
+        log.append(batch(0, [b"x" * 40]))
+    size = log.partition.size
+    deleted = log.partition.retention(NOW)
+    assert deleted > 0
+    assert 500 <= log.partition.size < size
+    assert log.words[layout.SLOT_LOG_START] == log.partition.base_offsets[0]
+    assert offsets(log) == list(range(log.partition.base_offsets[0], 20))
+    assert log.partition.retention(NOW) == 0
+
+
+def test_retention_by_time_deletes_the_active_segment_too(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(**small(retention_ms=1000)))
+    log.open()
+    for _ in range(5):
+        log.append(batch(0, [b"x" * 100], [NOW]))
+    assert log.partition.retention(NOW + 1000) == 0
+    assert log.partition.retention(NOW + 1001) > 0
+    assert log.partition.base_offsets == [5]
+    assert (log.words[layout.SLOT_LOG_START], log.words[layout.SLOT_LOG_END], log.partition.size) == (5, 5, 0)
+
+
+def test_time_retention_stops_at_the_first_young_segment(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(retention_ms=1000))
+    log.open()
+    for timestamp in (NOW, NOW + 5000, NOW, NOW):
+        log.append(batch(0, [b"x"], [timestamp]))
+        log.partition.roll(NOW)
+    assert log.partition.retention(NOW + 2000) == 1
+    assert log.partition.base_offsets[0] == 1
+
+
+def test_compacted_topics_keep_their_age(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(**small(cleanup_policy="compact", retention_ms=1, retention_bytes=1)))
+    log.open()
+    for _ in range(5):
+        log.append(batch(0, [b"x" * 100], [NOW]))
+    assert log.partition.retention(NOW + 10**9) == 0
+
+
+def test_nothing_behind_the_high_watermark_is_deleted(tmp_path: Path) -> None:
+    log = Log(
+        tmp_path, topic_config(**small(retention_bytes=0, write_caching=False)), flags=layout.FLAG_DURABLE
+    )
+    log.open()
+    log.append(batch(0, [b"x" * 100]))
+    log.partition.flush()
+    log.append(batch(0, [b"x" * 200]))  # rolls
+    assert log.partition.high_watermark == 1
+    assert log.partition.retention(NOW) == 1
+    assert log.partition.base_offsets == [1]
+
+
+def test_deleted_files_stay_for_the_delay(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(**small(retention_ms=1, file_delete_delay_ms=60000)))
+    log.open()
+    for _ in range(3):
+        log.append(batch(0, [b"x" * 200], [NOW]))
+    log.partition.retention(NOW + 100)
+    assert f"{0:020d}.log.deleted" in names(log.folder)
+    assert f"{0:020d}.log" not in names(log.folder)
+    assert log.deletions.take_due(NOW + 60099) == []
+    remove(log.deletions.take_due(NOW + 60100))
+    assert not [name for name in names(log.folder) if name.endswith(".deleted")]
+
+
+def test_delete_records_moves_the_start_at_once_and_the_files_later(tmp_path: Path) -> None:
+    log = Log(tmp_path, topic_config(**small(cleanup_policy="compact")))
+    log.open()
+    for _ in range(10):
+        log.append(batch(0, [b"x" * 100]))
+    assert log.partition.delete_records(5) == 5
+    assert log.words[layout.SLOT_LOG_START] == 5
+    assert log.partition.base_offsets[0] == 0
+    assert log.partition.checkpointed_log_start == 5
+    assert log.partition.retention(NOW) > 0
+    assert log.partition.base_offsets[0] <= 5 < log.partition.base_offsets[1]
+    assert log.partition.delete_records(3) == 5
+    assert log.partition.delete_records(-1) == 10
+    for wrong in (11, -2):
+        with pytest.raises(KafkaError) as refusal:
+            log.partition.delete_records(wrong)
+        assert refusal.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_the_checkpointed_log_start_holds_after_a_restart(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    log.open()
+    for _ in range(5):
+        log.append(batch())
+    log.partition.delete_records(3)
+    log.reopen(log_start=3)
+    assert offsets(log) == [3, 4]
+
+
+def test_the_slot_tells_the_leader_epoch_of_the_log_start(tmp_path: Path) -> None:
+    """ListOffsets answers it with the earliest offset."""
+    log = Log(tmp_path, topic_config(**small()))
+    log.open(epoch=3)
+    for _ in range(4):
+        log.append(batch(0, [b"x" * 100]))
+    log.reopen(epoch=5, log_start=0)
+    for _ in range(4):
+        log.append(batch(0, [b"x" * 100]))
+    told = [int(log.words[layout.SLOT_START_EPOCH])]
+    for start in (3, 4, 6):
+        log.partition.delete_records(start)
+        told.append(int(log.words[layout.SLOT_START_EPOCH]))
+    assert told == [3, 3, 5, 5]

@@ -1,0 +1,63 @@
+"""Retention decides as Kafka's deleteOldSegments."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.io.partition.retention import LogShape, above_size, below_log_start, too_old
+
+
+def shape(sizes: list[int], log_start: int = 0, high_watermark: int | None = None) -> LogShape:
+    """Segments of ten offsets each, the active one last."""
+    end = len(sizes) * 10 if sizes[-1] else (len(sizes) - 1) * 10
+    bases = [n * 10 for n in range(len(sizes))]
+    return LogShape(bases, sizes, log_start, end, end if high_watermark is None else high_watermark)
+
+
+def test_size_keeps_at_least_retention_bytes() -> None:
+    assert above_size(shape([100, 100, 100, 50]), 250) == 1
+    assert above_size(shape([100, 100, 100, 50]), 251) == 0
+    assert above_size(shape([100, 100, 100, 50]), 50) == 3
+    assert above_size(shape([100, 100, 100, 50]), 0) == 4
+    assert above_size(shape([100, 100, 100, 50]), 350) == 0
+    assert above_size(shape([100, 100]), -1) == 0
+
+
+def test_an_empty_active_segment_stays() -> None:
+    assert above_size(shape([100, 0]), 0) == 1
+    assert too_old(shape([100, 0]), 0, 10**9, lambda n: 0) == 1
+    assert too_old(shape([0]), 0, 10**9, lambda n: 0) == 0
+
+
+def test_age_is_asked_only_as_far_as_needed() -> None:
+    asked: list[int] = []
+
+    def newest(n: int) -> int:
+        asked.append(n)
+        return [10, 20, 5000, 30][n]
+
+    assert too_old(shape([1, 1, 1, 1]), 1000, 1031, newest) == 2
+    assert asked == [0, 1, 2]
+    assert too_old(shape([1, 1]), -1, 10**9, lambda n: 0) == 0
+    assert too_old(shape([1]), 1000, 1010, lambda n: 10) == 0
+
+
+def test_the_log_start_deletes_what_lies_wholly_below() -> None:
+    assert below_log_start(shape([1, 1, 1], log_start=9)) == 0
+    assert below_log_start(shape([1, 1, 1], log_start=10)) == 1
+    assert below_log_start(shape([1, 1, 1], log_start=29)) == 2
+    assert below_log_start(shape([1, 1, 1], log_start=30)) == 2
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.integers(0, 90), st.integers(0, 300))
+def test_nothing_at_or_behind_the_high_watermark_goes(sizes: list[int], mark: int, retention: int) -> None:
+    log = shape(sizes, log_start=mark, high_watermark=min(mark, len(sizes) * 10))
+    for count in (
+        above_size(log, retention),
+        too_old(log, 0, 10**9, lambda n: 0),
+        below_log_start(log),
+    ):
+        assert 0 <= count <= len(sizes)
+        upper = [*log.bases[1:], log.log_end][count - 1] if count else 0
+        assert upper <= log.high_watermark
+    kept = sum(sizes[above_size(log, retention) :])
+    assert kept >= min(retention, sum(sizes))

@@ -1,0 +1,151 @@
+"""The end of a transaction in a partition's memory: what is stable, what was aborted, what the producer may do next.
+
+Whatever the worker makes of markers while it appends, recovery makes of them again from the log alone.
+"""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.append.drain import HeldAppend, Marker
+from kbroker.io.files import transaction_index
+from kbroker.io.partition.transactions import finish_transaction
+from kbroker.ipc import layout
+from kbroker.log.aborted_transactions import AbortedTransaction
+from kbroker.protocol.records import ControlType, build_batch, build_control_batch
+from tests.io.append.plain_append import NOW, Log
+
+
+class Transactions:
+    """A log that producers write to in transactions, as the drain kernel and the worker do together."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log = Log(folder)
+        self.log.open()
+        self.sequences: dict[tuple[int, int], int] = {}
+
+    def write(self, producer_id: int, epoch: int = 0, transactional: bool = True) -> int:
+        sequence = self.sequences.get((producer_id, epoch), 0)
+        self.sequences[producer_id, epoch] = sequence + 1
+        producer = (producer_id, epoch, sequence)
+        data = build_batch([(b"k", b"v", (), NOW)], producer=producer, transactional=transactional)
+        offset = self.log.append(data)
+        if self.log.row[ar.ROW_FIRST_UNSTABLE] < 0:
+            slot = self.log.partition.slot
+            self.log.row[ar.ROW_FIRST_UNSTABLE] = self.log.producers.first_open_transaction(slot)
+        self.log.partition._publish()
+        return offset
+
+    def end(self, producer_id: int, commit: bool, epoch: int = 0) -> int:
+        kind = ControlType.COMMIT if commit else ControlType.ABORT
+        data = build_control_batch(
+            kind, producer_id=producer_id, producer_epoch=epoch, coordinator_epoch=4, timestamp_ms=NOW
+        )
+        slot = self.log.partition.slot
+        known = self.log.producers.get(slot, producer_id)
+        offset = self.log.append(data)
+        if known is None:
+            self.log.producers.remove(slot, producer_id)
+        else:
+            self.log.producers.put(slot, known)  # the drain kernel leaves a marker's producer as it is
+        append = HeldAppend(0, 0, slot, offset, offset, -1, -1, 0)
+        finish_transaction(
+            self.log.partition, self.log.producers, Marker(append, producer_id, epoch, commit, 4, NOW)
+        )
+        return offset
+
+    @property
+    def stable(self) -> int:
+        return int(self.log.words[layout.SLOT_LAST_STABLE])
+
+    def aborted(self) -> list[AbortedTransaction]:
+        return transaction_index.read(str(self.log.folder), 0)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Transactions:
+    return Transactions(tmp_path)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_last_stable_offset_follows_the_earliest_open_transaction(log: Transactions, commit: bool) -> None:
+    log.write(1)
+    log.write(2)
+    log.end(1, commit)
+    assert log.stable == 1
+    log.write(1)
+    log.end(2, commit)
+    assert log.stable == 3
+    log.end(1, commit)
+    assert log.stable == log.log.partition.log_end
+
+
+def test_end_of_a_later_transaction_leaves_the_stable_offset(log: Transactions) -> None:
+    log.write(1)
+    log.write(2)
+    log.end(2, True)
+    assert log.stable == 0
+
+
+def test_aborted_transactions_are_indexed_with_what_was_stable_then(log: Transactions) -> None:
+    log.write(1)
+    log.write(2)
+    log.end(2, False)
+    log.end(1, False)
+    assert log.aborted() == [AbortedTransaction(2, 1, 2, 0), AbortedTransaction(1, 0, 3, 4)]
+
+
+def test_marker_without_a_transaction_is_noted_nowhere_but_its_producer_is_known(log: Transactions) -> None:
+    log.end(9, False, epoch=3)
+    assert log.aborted() == []
+    (entry,) = log.log.producers.entries(log.log.partition.slot)
+    assert (entry.producer_id, entry.producer_epoch, entry.coordinator_epoch) == (9, 3, 4)
+
+
+def test_sequences_go_on_in_the_same_epoch_and_begin_anew_in_the_next(log: Transactions) -> None:
+    log.write(1)
+    log.end(1, True)
+    known = log.log.producers.get(log.log.partition.slot, 1)
+    assert known is not None
+    assert known.last_sequence == 0
+    log.write(1)
+    log.end(1, True, epoch=1)
+    known = log.log.producers.get(log.log.partition.slot, 1)
+    assert known is not None
+    assert (known.producer_epoch, known.batches) == (1, ())
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["write", "plain", "commit", "abort", "bump"]), st.integers(1, 4)), max_size=25
+)
+
+
+@given(steps=STEPS)
+@settings(max_examples=60, deadline=None)
+def test_recovery_comes_to_the_same_state(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    made = Transactions(tmp_path_factory.mktemp("log"))
+    epochs = dict.fromkeys(range(1, 5), 0)
+    begun: set[int] = set()
+    for step, producer_id in steps:
+        epoch = epochs[producer_id]
+        if step == "write":
+            made.write(producer_id, epoch)
+            begun.add(producer_id)
+        elif step == "plain":
+            made.write(100 + producer_id, transactional=False)
+        elif producer_id in begun:
+            epochs[producer_id] += step == "bump"
+            made.end(producer_id, step == "commit", epochs[producer_id])
+            begun.discard(producer_id)
+    stable, aborted = made.stable, made.aborted()
+    entries = made.log.producers.entries(made.log.partition.slot)
+    for path in made.log.folder.glob("*.txnindex"):
+        path.unlink()
+    made.log.reopen(clean=False)
+    assert (made.stable, made.aborted()) == (stable, aborted)
+    assert made.log.producers.entries(made.log.partition.slot) == entries

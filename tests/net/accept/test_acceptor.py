@@ -1,0 +1,207 @@
+"""The acceptor: where connections go, limits, what it forgets."""
+
+import select
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc import fds
+from kbroker.net.accept.acceptor import Acceptor
+from kbroker.net.accept.connection_limits import ConnectionLimits, parse_overrides
+
+
+class Scene:
+    """An acceptor with two network processes that the test plays."""
+
+    def __init__(self, settings: dict[str, str]) -> None:
+        self.now = 0.0
+        pairs = [fds.pair(), fds.pair()]
+        self.processes = [theirs for _, theirs in pairs]
+        self.ours = [ours for ours, _ in pairs]
+        config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **settings})
+        self.acceptor = Acceptor(config, self.ours, lambda: self.now)
+        self.ports = self.acceptor.bind()
+        self.clients: list[socket.socket] = []
+
+    def connect(self, listener: str = "PLAINTEXT") -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", self.ports[listener]), timeout=5)
+        self.clients.append(client)
+        return client
+
+    def turn(self) -> None:
+        """What the supervisor's loop does."""
+        readable = select.poll()
+        for fd in self.acceptor.fds():
+            readable.register(fd, select.POLLIN)
+        for fd, _ in readable.poll(200):
+            self.acceptor.on_readable(fd)
+
+    def received(self) -> list[tuple[int, fds.Accepted, int]]:
+        found = []
+        for number, process in enumerate(self.processes):
+            while got := fds.receive_connection(process):
+                found.append((number, *got))
+        return found
+
+    def close(self) -> None:
+        self.acceptor.close()
+        for each in (*self.clients, *self.processes, *self.ours):
+            each.close()
+
+
+@pytest.fixture
+def scenes() -> Iterator[list[Scene]]:
+    made: list[Scene] = []
+    yield made
+    for scene in made:
+        scene.close()
+
+
+def test_connections_go_to_the_least_loaded_process(scenes: list[Scene]) -> None:
+    scene = Scene({})
+    scenes.append(scene)
+    for _ in range(6):
+        scene.connect()
+    scene.turn()
+    got = scene.received()
+    assert sorted(number for number, _, _ in got) == [0, 0, 0, 1, 1, 1]
+    assert len({accepted.connection_id for _, accepted, _ in got}) == 6
+    ports = {accepted.port for _, accepted, _ in got}
+    assert ports == {client.getsockname()[1] for client in scene.clients}
+    assert {accepted.host for _, accepted, _ in got} == {"127.0.0.1"}
+    ends = [socket.socket(fileno=fd) for _, _, fd in got]
+    for end in ends:
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+    fds.send_closed(scene.processes[0], [a.connection_id for n, a, _ in got if n == 0])
+    scene.turn()
+    for _ in range(3):
+        scene.connect()
+        scene.turn()
+    more = scene.received()
+    assert [number for number, _, _ in more] == [0, 0, 0]
+    for end in ends:
+        end.close()
+    for _, _, fd in more:
+        socket.socket(fileno=fd).close()
+
+
+def test_listeners_are_told_apart(scenes: list[Scene]) -> None:
+    scene = Scene({
+        "listeners": "A://127.0.0.1:0,B://127.0.0.1:0",
+        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+        "inter.broker.listener.name": "A",
+    })  # fmt: skip
+    scenes.append(scene)
+    scene.connect("B")
+    scene.turn()
+    ((_, accepted, fd),) = scene.received()
+    socket.socket(fileno=fd).close()
+    assert accepted.listener == 1
+    assert scene.acceptor.addresses() == [f"127.0.0.1:{scene.ports['A']}", f"127.0.0.1:{scene.ports['B']}"]
+
+
+def test_above_max_connections_new_ones_wait(scenes: list[Scene]) -> None:
+    scene = Scene({"max.connections": "2"})
+    scenes.append(scene)
+    for _ in range(3):
+        scene.connect()
+        scene.turn()
+    got = scene.received()
+    assert len(got) == 2
+    scene.turn()
+    assert scene.received() == []
+    number, accepted, _ = got[0]
+    fds.send_closed(scene.processes[number], [accepted.connection_id])
+    scene.turn()
+    scene.turn()
+    more = scene.received()
+    assert len(more) == 1
+    for _, _, fd in got + more:
+        socket.socket(fileno=fd).close()
+
+
+def test_above_max_connections_per_ip_new_ones_are_closed(scenes: list[Scene]) -> None:
+    scene = Scene({"max.connections.per.ip": "1"})
+    scenes.append(scene)
+    scene.connect()
+    second = scene.connect()
+    scene.turn()
+    got = scene.received()
+    assert len(got) == 1
+    assert second.recv(1) == b""
+    for _, _, fd in got:
+        socket.socket(fileno=fd).close()
+
+
+def test_connection_limits_change_while_running(scenes: list[Scene]) -> None:
+    scene = Scene({"max.connections.per.ip": "1"})
+    scenes.append(scene)
+    scene.connect()
+    scene.turn()
+    fds.send_settings(scene.processes[0], {"max.connections.per.ip": "2"})
+    scene.turn()
+    scene.connect()
+    third = scene.connect()
+    scene.turn()
+    got = scene.received()
+    assert len(got) == 2
+    assert third.recv(1) == b""
+    fds.send_settings(scene.processes[0], {})  # what the file says holds again
+    scene.turn()
+    fourth = scene.connect()
+    scene.turn()
+    assert fourth.recv(1) == b""
+    for _, _, fd in got:
+        socket.socket(fileno=fd).close()
+
+
+def test_a_new_process_makes_its_predecessors_connections_forgotten(scenes: list[Scene]) -> None:
+    scene = Scene({"max.connections": "2"})
+    scenes.append(scene)
+    for _ in range(2):
+        scene.connect()
+    scene.turn()
+    got = scene.received()
+    for process in scene.processes:
+        fds.send_closed(process, [fds.RESTARTED])
+    scene.turn()
+    scene.connect()
+    scene.turn()
+    more = scene.received()
+    assert len(more) == 1
+    for _, _, fd in got + more:
+        socket.socket(fileno=fd).close()
+
+
+def test_overrides_and_the_rate_of_new_connections() -> None:
+    now = [0.0]
+    config = BrokerConfig({
+        "max.connections.per.ip": "5",
+        "max.connections.per.ip.overrides": "10.0.0.1:1,10.0.0.2:0",
+        "max.connection.creation.rate": "2",
+    })  # fmt: skip
+    limits = ConnectionLimits(config, lambda: now[0])
+    assert parse_overrides("10.0.0.1:1,[::1]:3") == {"10.0.0.1": 1, "::1": 3}
+    assert limits.refusal("10.0.0.2")
+    assert not limits.refusal("10.0.0.1")
+    limits.opened("PLAINTEXT", "10.0.0.1")
+    assert limits.refusal("10.0.0.1")
+    assert limits.may_accept("PLAINTEXT")
+    limits.opened("PLAINTEXT", "10.0.0.3")
+    assert not limits.may_accept("PLAINTEXT")
+    now[0] = 0.6
+    assert limits.may_accept("PLAINTEXT")
+    limits.closed("PLAINTEXT", "10.0.0.1")
+    assert not limits.refusal("10.0.0.1")
+
+
+def test_the_address_is_named_when_it_is_taken() -> None:
+    taken = socket.create_server(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    acceptor = Acceptor(BrokerConfig({"listeners": f"PLAINTEXT://127.0.0.1:{port}"}), [], time.monotonic)
+    with pytest.raises(OSError, match=f"PLAINTEXT://127.0.0.1:{port}: Address already in use"):
+        acceptor.bind()
+    taken.close()

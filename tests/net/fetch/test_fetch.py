@@ -1,0 +1,184 @@
+"""Fetch through a network process: bytes, limits, waiting, sessions, errors, cold data."""
+
+import threading
+import time
+
+import pytest
+
+from kbroker.ipc import layout as sm
+from kbroker.protocol.errors import ErrorCode
+from tests.net.conftest import NodeFactory
+from tests.net.doubles import read_frame
+from tests.net.requests import batch, fetch, fetch_frame, filled, offsets, produce, read_fetch
+
+VERSIONS = range(4, 19)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_reads_what_was_written(node_factory: NodeFactory, version: int) -> None:
+    node, _ = filled(node_factory)
+    (topic,) = fetch(node.connect(), 5, version).responses
+    (part,) = topic.partitions
+    assert (part.error_code, part.high_watermark, part.last_stable_offset) == (0, 20, 20)
+    assert part.log_start_offset == (0 if version >= 5 else -1)
+    assert part.aborted_transactions is None
+    assert offsets(part.records) == list(range(4, 20)), "whole batches, from the one that holds the offset"
+
+
+def test_size_limits_keep_the_first_batch_whole(node_factory: NodeFactory) -> None:
+    node, size = filled(node_factory, 2)
+    link = node.connect()
+
+    def lengths(**how: object) -> list[int]:
+        return [len(p.records or b"") for p in fetch(link, **how).responses[0].partitions]
+
+    assert lengths(partition_max_bytes=1) == [size]
+    assert lengths(max_bytes=1) == [size]
+    assert lengths(partition_max_bytes=size + 10) == [size + 10], "a batch may be cut, but not the first"
+    assert lengths(max_bytes=3 * size) == [3 * size]
+    assert lengths(partitions={0: 0, 1: 0}, max_bytes=1) == [size, 0]
+    for _ in range(2):
+        assert produce(link, batch(b"x" * 100, 2), partition=1).error_code == 0
+    assert lengths(partitions={0: 0, 1: 0}, max_bytes=11 * size) == [10 * size, size]
+    assert lengths(partitions={0: 0, 1: 0}, max_bytes=10 * size + 1) == [10 * size, 0]
+    assert lengths(partitions={1: 0, 0: 0}, max_bytes=1) == [size, 0]
+
+
+def test_errors_of_a_partition(node_factory: NodeFactory) -> None:
+    node, _ = filled(node_factory)
+    link = node.connect()
+    slot = node.shared.slots[0]
+    slot[sm.SLOT_LEADER_EPOCH] = 3
+
+    def error(offset: int = 0, version: int = 12, **how: object) -> int:
+        return fetch(link, offset, version, max_wait_ms=1000, **how).responses[0].partitions[0].error_code
+
+    assert error(20, min_bytes=0) == ErrorCode.NONE
+    assert error(21) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert error(-1) == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert error(epoch=2) == ErrorCode.FENCED_LEADER_EPOCH
+    assert error(epoch=4) == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert error(epoch=3) == ErrorCode.NONE
+    assert error(partition=5) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert error(topic="no") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert error(version=13, topic="no") == ErrorCode.UNKNOWN_TOPIC_ID
+    slot[sm.SLOT_STATE] = sm.STATE_RECOVERING
+    assert error() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    slot[sm.SLOT_STATE] = sm.STATE_OFFLINE
+    assert error() == ErrorCode.KAFKA_STORAGE_ERROR
+    assert error(version=5) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_an_empty_partition_has_records_of_length_zero_not_null(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1})
+    (part,) = fetch(node.connect(), 0, min_bytes=0).responses[0].partitions
+    assert part.records is not None
+    assert len(part.records) == 0
+
+
+def test_read_committed_stops_at_the_last_stable_offset(node_factory: NodeFactory) -> None:
+    node, size = filled(node_factory)
+    node.worker.publish(0, 20, 10 * size, stable=6)
+    (part,) = fetch(node.connect(), 2, isolation=1).responses[0].partitions
+    assert part.aborted_transactions == []
+    assert offsets(part.records) == [2, 3, 4, 5]
+    (part,) = fetch(node.connect(), 6, isolation=1, min_bytes=0).responses[0].partitions
+    assert offsets(part.records) == []
+    (part,) = fetch(node.connect(), 2).responses[0].partitions
+    assert offsets(part.records) == list(range(2, 20))
+
+
+def test_a_fetch_waits_for_bytes_and_is_woken_by_an_append(node_factory: NodeFactory) -> None:
+    node, _ = filled(node_factory)
+    link, other = node.connect(), node.connect()
+    link.sendall(fetch_frame(20, max_wait_ms=20_000))
+    started = time.monotonic()
+    threading.Timer(0.2, lambda: produce(other, batch())).start()
+    (part,) = read_fetch(read_frame(link), 11).responses[0].partitions
+    assert offsets(part.records) == [20]
+    assert time.monotonic() - started < 10
+
+
+def test_min_bytes_wait_for_more_than_one_append(node_factory: NodeFactory) -> None:
+    node, size = filled(node_factory)
+    link, other = node.connect(), node.connect()
+    link.sendall(fetch_frame(20, max_wait_ms=20_000, min_bytes=3 * size))
+    for _ in range(3):
+        produce(other, batch(b"x" * 100, 2))
+    (part,) = read_fetch(read_frame(link), 11).responses[0].partitions
+    assert offsets(part.records) == list(range(20, 26))
+
+
+def test_a_fetch_ends_after_max_wait_with_what_there_is(node_factory: NodeFactory) -> None:
+    node, size = filled(node_factory)
+    answer = fetch(node.connect(), 18, max_wait_ms=50, min_bytes=10 * size)
+    assert offsets(answer.responses[0].partitions[0].records) == [18, 19]
+
+
+def test_a_waiting_fetch_ends_when_its_topic_goes(node_factory: NodeFactory) -> None:
+    node, _ = filled(node_factory)
+    link = node.connect()
+    link.sendall(fetch_frame(20, max_wait_ms=20_000))
+    time.sleep(0.1)
+    node.control.tell(type(node.image)(2, False, (), ("t",)))
+    answer = read_fetch(read_frame(link), 11)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_client_that_leaves_while_it_waits_is_forgotten(node_factory: NodeFactory) -> None:
+    node, _ = filled(node_factory)
+    link = node.connect()
+    link.sendall(fetch_frame(20, max_wait_ms=30_000))
+    time.sleep(0.1)
+    link.close()
+    assert sorted(node.closed_ids(2)) == [1, 2], "the writer's and ours"
+
+
+def test_a_session_tells_only_news(node_factory: NodeFactory) -> None:
+    node, _ = filled(node_factory, 3)
+    link = node.connect()
+    first = fetch(link, partitions={0: 0, 1: 0, 2: 0}, session=(0, 0))
+    session = first.session_id
+    assert session != 0
+    assert [p.partition_index for p in first.responses[0].partitions] == [0, 1, 2]
+    again = fetch(link, partitions={0: 20}, session=(session, 1))
+    assert (again.session_id, again.responses) == (session, [])
+    produce(node.connect(), batch(), partition=2)
+    news = fetch(link, partitions={}, session=(session, 2))
+    assert [(p.partition_index, offsets(p.records)) for p in news.responses[0].partitions] == [(2, [0])]
+    wrong = fetch(link, partitions={}, session=(session, 2))
+    assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    errors = fetch(link, partitions={0: 99}, session=(session, 3), forget=[2])
+    assert [(p.partition_index, p.error_code) for p in errors.responses[0].partitions] == [(0, 1)]
+    ids = fetch(link, version=13, partitions={}, session=(session, 4))
+    assert ids.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    unknown = fetch(link, partitions={}, session=(session ^ 1, 1))
+    assert unknown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    closed = fetch(link, partitions={0: 0}, session=(session, -1))
+    assert closed.session_id == 0
+    gone = fetch(link, partitions={}, session=(session, 4))
+    assert gone.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_large_answer_to_a_slow_reader_arrives_whole(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1}, settings={"socket.send.buffer.bytes": "4096"})
+    link, writer = node.connect(), node.connect()
+    for _ in range(30):
+        produce(writer, batch(b"y" * 300_000))
+    link.sendall(fetch_frame(0, max_bytes=1 << 25, partition_max_bytes=1 << 25))
+    time.sleep(0.2)
+    (part,) = read_fetch(read_frame(link), 11).responses[0].partitions
+    assert offsets(part.records) == list(range(30))
+    assert fetch(link, 29).responses[0].partitions[0].error_code == 0
+
+
+def test_cold_ranges_are_read_ahead_by_the_io_worker(
+    node_factory: NodeFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kbroker.net.fetch import residency
+
+    monkeypatch.setattr(residency, "choose", lambda _: lambda *_: False)
+    node, size = filled(node_factory)
+    (part,) = fetch(node.connect(), 4).responses[0].partitions
+    assert offsets(part.records) == list(range(4, 20))
+    assert node.worker.read_ahead == [(0, 2 * size, 8 * size)]

@@ -1,0 +1,103 @@
+"""Incremental fetch sessions: epochs, eviction, what an answer must hold."""
+
+import itertools
+
+from kbroker.net.fetch.fetch_session import EVICTION_MS, Key, Session, Sessions, Wanted, wanted_partitions
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+
+class Scene:
+    def __init__(self, slots: int) -> None:
+        ids = itertools.count(1)
+        self.gone: list[int] = []
+        self.sessions = Sessions(slots, lambda: next(ids), self.gone.append, lambda s: s.last_used_ms)
+
+    def create(self, count: int, now_ms: int) -> Session | None:
+        return self.sessions.create(partitions(count), False, now_ms)
+
+
+def partitions(count: int) -> dict[Key, Wanted]:
+    return {("t", p): Wanted("t", bytes(16), p, 0, 100, -1, -1) for p in range(count)}
+
+
+def request(
+    session: int, epoch: int, offsets: dict[int, int] | None = None, forget: list[int] | None = None
+) -> FetchRequest:
+    parts = [FetchPartition(p, -1, at, partition_max_bytes=50) for p, at in (offsets or {}).items()]
+    topics = [FetchTopic("t", partitions=parts)] if parts else []
+    forgotten = [ForgottenTopic("t", partitions=forget)] if forget else []
+    return FetchRequest(
+        session_id=session, session_epoch=epoch, topics=topics, forgotten_topics_data=forgotten
+    )
+
+
+def test_epochs_rise_by_one_and_wrap_to_one() -> None:
+    scene = Scene(10)
+    session = scene.create(2, 0)
+    assert session is not None
+    assert scene.sessions.use(request(1, 1), 7, 5) is session
+    assert scene.sessions.use(request(1, 1), 7, 5) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    session.epoch = (1 << 31) - 1
+    assert scene.sessions.use(request(1, (1 << 31) - 1), 7, 5) is session
+    assert session.epoch == 1
+    assert scene.sessions.use(request(9, 1), 7, 5) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert scene.sessions.use(request(1, 1), 13, 5) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_partitions_are_added_changed_and_forgotten() -> None:
+    scene = Scene(10)
+    session = scene.create(2, 0)
+    assert session is not None
+    scene.sessions.use(request(1, 1, {1: 7, 5: 3}, [0]), 7, 5)
+    assert [(w.partition, w.fetch_offset, w.max_bytes) for w in session.partitions.values()] == [
+        (1, 7, 50),
+        (5, 3, 50),
+    ]
+    scene.sessions.use(request(1, 2, None, [1, 5]), 7, 5)
+    assert len(scene.sessions) == 0
+    assert scene.gone == [1]
+
+
+def test_eviction_takes_the_stale_then_the_smaller_that_is_not_new() -> None:
+    scene = Scene(2)
+    scene.create(5, 0)
+    scene.create(3, 10)
+    assert scene.create(9, 20) is None, "all are new"
+    assert scene.create(9, EVICTION_MS + 5) is not None, "the first is stale"
+    assert scene.gone == [1]
+    second = scene.sessions.find(2)
+    assert second is not None
+    scene.sessions.use(request(2, 1), 7, EVICTION_MS + 6)
+    now = EVICTION_MS + 20
+    assert scene.create(2, now) is None, "smaller than what is there"
+    assert scene.create(3, now) is not None
+    assert scene.gone == [1, 2]
+    assert scene.sessions.evictions == 2
+
+
+def test_without_slots_there_are_no_sessions() -> None:
+    assert Scene(0).create(1, 0) is None
+
+
+def test_only_news_are_told() -> None:
+    wanted = Wanted("t", bytes(16), 0, 0, 100, -1, -1)
+    assert wanted.changed(0, 5, 0, 0, False)
+    assert not wanted.changed(0, 5, 0, 0, False)
+    assert wanted.changed(0, 5, 0, 10, False)
+    assert wanted.changed(0, 6, 0, 0, False)
+    assert wanted.changed(0, 6, 1, 0, False)
+    assert wanted.changed(1, -1, -1, 0, False)
+    assert wanted.changed(1, -1, -1, 0, False), "errors are told each time"
+    assert wanted.changed(0, 6, 1, 0, False), "and what follows them"
+    assert wanted.changed(0, 6, 1, 0, True)
+
+
+def test_a_request_names_topics_by_name_or_by_id() -> None:
+    asked = FetchRequest(
+        topics=[
+            FetchTopic("a", partitions=[FetchPartition(1)]),
+            FetchTopic("", b"\1" * 16, [FetchPartition(2)]),
+        ]
+    )
+    assert [key for key, _, _ in wanted_partitions(asked)] == [("a", 1), (b"\1" * 16, 2)]

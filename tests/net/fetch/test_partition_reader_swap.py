@@ -1,0 +1,59 @@
+"""Reads while compaction replaces segments: read_committed waits, the others go on."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from kbroker.ipc import layout
+from kbroker.ipc.log_dir_errors import LogDirErrors
+from kbroker.ipc.messages import PartitionImage, TopicImage
+from kbroker.net.fetch.fetch_session import Wanted
+from kbroker.net.fetch.partition_reader import READ_COMMITTED, Limits, PartitionReader
+from kbroker.protocol.errors import ErrorCode
+from tests.cleaner.compacted import Compacted
+
+
+def reader_of(case: Compacted) -> PartitionReader:
+    slots = np.zeros((4, layout.SLOT_WORDS), np.int64)
+    slots[3] = case.log.words
+    case.partition.words = case.log.words = slots[3]
+    image = TopicImage("t", b"", False, (PartitionImage(0, 3, 0, case.partition.folder),))
+    return PartitionReader(
+        SimpleNamespace(slots=slots),
+        SimpleNamespace(by_id={}, by_name={"t": image}),
+        SimpleNamespace(note=lambda *_: None),
+        LogDirErrors(["/nowhere"], SimpleNamespace(log_dir_errors=np.zeros(1, np.int64))),
+    )
+
+
+@pytest.mark.parametrize("isolation", [0, READ_COMMITTED])
+def test_read_committed_finds_nothing_until_the_files_are_in_place(tmp_path: Path, isolation: int) -> None:
+    case = Compacted(tmp_path)
+    for n in range(20):
+        case.append([(b"key%d" % (n % 3), b"aborted" * 9)], producer=21, transactional=True)
+        case.end(21, commit=False)
+        case.append([(b"key%d" % (n % 3), b"%d" % n * 30)])
+    case.roll()
+    reader = reader_of(case)
+    wanted = Wanted("t", bytes(16), 0, 0, 1 << 20, -1, -1)
+    limits = Limits(1 << 20, True, isolation)
+    before = reader.read(wanted, limits)
+    assert before.error is ErrorCode.NONE
+    assert before.length > 0
+    assert bool(before.aborted) == (isolation == READ_COMMITTED)
+    seen: list[tuple[int, int]] = []
+
+    def look(_: str) -> None:
+        reading = reader.read(wanted, limits)
+        assert reading.error is ErrorCode.NONE
+        seen.append((int(case.log.words[layout.SLOT_SEGMENTS_VERSION]) % 2, reading.length))
+
+    case._step = look  # type: ignore[method-assign, assignment]
+    case.clean()
+    while_swapping = [length for odd, length in seen if odd]
+    assert len(while_swapping) > 5
+    assert all(length == 0 for length in while_swapping) == (isolation == READ_COMMITTED)
+    assert all(length > 0 for odd, length in seen if not odd)
+    assert 0 < reader.read(wanted, limits).length < before.length

@@ -1,0 +1,213 @@
+"""Large fetch answers go by the senders: whole and in order, and nothing is left behind when a client leaves."""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kbroker.metrics.slots import bind
+from kbroker.net.fetch import senders
+from kbroker.net.fetch.outbox_kernel import serve_outboxes
+from kbroker.net.rows.outbox_layout import (
+    BOX_PART_WORDS,
+    BOX_WORDS,
+    BP_FILE,
+    BP_LENGTH,
+    BP_START,
+    BX_COUNT,
+    BX_ERROR,
+    BX_FILE_LEFT,
+    BX_MOVED,
+    BX_NEXT,
+    BX_PARTS,
+    BX_SOCKET,
+    RECORD_BYTES,
+)
+from tests.net.conftest import NodeFactory
+from tests.net.doubles import NetNode, read_frame
+from tests.net.requests import batch, fetch, fetch_frame, offsets, produce, read_fetch
+
+HEAD, TAIL = b"head of the answer", b"tail"
+RANGE = bytes(range(256)) * 8192  # 2 MiB
+
+
+class Outbox:
+    """An outbox with a head, a range of a file and a tail, and a sender that empties it."""
+
+    def __init__(self, file: Path, length: int) -> None:
+        self.client, self.served = socket.socketpair()
+        self.served.setblocking(False)
+        self.file = os.open(file, os.O_RDONLY)
+        self.box = np.zeros(BOX_WORDS, np.int64)
+        self.memory = np.frombuffer(HEAD + TAIL, np.uint8).copy()
+        head = int(self.memory.ctypes.data)
+        parts = ((-1, head, len(HEAD)), (self.file, 100, length), (-1, head + len(HEAD), len(TAIL)))
+        for number, (fd, start, size) in enumerate(parts):
+            part = self.box[BX_PARTS + number * BOX_PART_WORDS :]
+            part[BP_FILE], part[BP_START], part[BP_LENGTH] = fd, start, size
+        self.box[BX_SOCKET] = self.served.fileno()
+        self.box[BX_COUNT] = len(parts)
+        self.box[BX_FILE_LEFT] = length
+        self._jobs_read, self._jobs = os.pipe()
+        self._sent, self._sent_write = os.pipe()
+        self._scratch = np.zeros(1, np.int64)
+        address = int(self._scratch.ctypes.data)
+        self._thread = threading.Thread(
+            target=serve_outboxes, args=(self._jobs_read, self._sent_write, address)
+        )
+        self._thread.start()
+
+    def give(self) -> None:
+        """Lend it, and wait until it is back."""
+        record = int(self.box.ctypes.data).to_bytes(RECORD_BYTES, "little")
+        os.write(self._jobs, record)
+        assert os.read(self._sent, RECORD_BYTES) == record
+
+    def close(self) -> None:
+        end = np.zeros(BOX_WORDS, np.int64)
+        end[BX_SOCKET] = -1
+        os.write(self._jobs, int(end.ctypes.data).to_bytes(RECORD_BYTES, "little"))
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        self.client.close()
+        self.served.close()
+        for fd in (self.file, self._jobs_read, self._jobs, self._sent, self._sent_write):
+            os.close(fd)
+
+
+@pytest.fixture
+def outbox(tmp_path: Path) -> Iterator[Outbox]:
+    file = tmp_path / "segment"
+    file.write_bytes(RANGE)
+    made = Outbox(file, len(RANGE) - 200)
+    yield made
+    made.close()
+
+
+def test_an_outbox_leaves_in_order_as_fast_as_the_socket_takes_it(outbox: Outbox) -> None:
+    whole = HEAD + RANGE[100:-100] + TAIL
+    outbox.client.settimeout(20)
+    got = b""
+    moved = 0
+    while outbox.box[BX_NEXT] < outbox.box[BX_COUNT]:
+        outbox.give()
+        assert outbox.box[BX_ERROR] == 0
+        moved += int(outbox.box[BX_MOVED])
+        assert outbox.box[BX_FILE_LEFT] == max(0, len(whole) - len(TAIL) - moved)
+        while len(got) < moved:
+            got += outbox.client.recv(1 << 20)
+    assert got == whole
+
+
+def test_a_peer_that_has_gone_is_an_error(outbox: Outbox) -> None:
+    outbox.client.close()
+    outbox.give()
+    assert os.strerror(int(outbox.box[BX_ERROR])) == "Broken pipe"
+
+
+def test_a_file_that_became_shorter_is_an_error(outbox: Outbox, tmp_path: Path) -> None:
+    os.truncate(tmp_path / "segment", 50)
+    outbox.give()
+    assert os.strerror(int(outbox.box[BX_ERROR])) == "Input/output error"
+    assert outbox.box[BX_MOVED] == len(HEAD)
+
+
+# --- with a network process ----------------------------------------------------------------------------------------
+
+
+def filled(node_factory: NodeFactory) -> NetNode:
+    """30 batches of 300,000 bytes, and a send buffer that takes little of them."""
+    node = node_factory({"t": 1}, settings={"socket.send.buffer.bytes": "4096"})
+    with node.connect() as writer:
+        for _ in range(30):
+            produce(writer, batch(b"y" * 300_000))
+    assert node.closed_ids(1) == [1]
+    return node
+
+
+def everything() -> bytes:
+    return fetch_frame(0, max_bytes=1 << 25, partition_max_bytes=1 << 25)
+
+
+def descriptors(node: NetNode) -> int:
+    return len(list(Path(f"/proc/{node.pid}/fd").iterdir()))
+
+
+def test_requests_behind_a_large_answer_wait_their_turn(node_factory: NodeFactory) -> None:
+    node = filled(node_factory)
+    link = node.connect()
+    link.sendall(everything() + everything() + fetch_frame(29))
+    sizes = []
+    for _ in range(3):
+        (part,) = read_fetch(read_frame(link), 11).responses[0].partitions
+        sizes.append(len(offsets(part.records)))
+    assert sizes == [30, 30, 1]
+
+
+def test_a_request_that_comes_with_an_answer_from_a_sender_does_not_stop_the_answer(
+    node_factory: NodeFactory,
+) -> None:
+    node = filled(node_factory)
+    links = [node.connect() for _ in range(40)]
+    for _ in range(3):
+        for link in links:
+            link.sendall(everything())
+        for link in links:
+            link.sendall(fetch_frame(29))
+        for link in links:
+            for expected in (30, 1):
+                (part,) = read_fetch(read_frame(link), 11).responses[0].partitions
+                assert len(offsets(part.records)) == expected
+
+
+def test_clients_that_leave_in_the_middle_leave_nothing_behind(node_factory: NodeFactory) -> None:
+    node = filled(node_factory)
+    other = node.connect()
+    assert fetch(other, 29).responses[0].partitions[0].error_code == 0
+    before = descriptors(node)
+    links = [node.connect() for _ in range(40)]
+    for link in links:
+        link.sendall(everything())
+        link.recv(100)
+    for link in links:
+        link.close()
+    assert len(node.closed_ids(40)) == 40
+    for _ in range(200):
+        assert fetch(other, 29).responses[0].partitions[0].error_code == 0
+    assert descriptors(node) == before
+
+
+def test_more_large_answers_than_outboxes(node_factory: NodeFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(senders, "BOXES", 2)
+    node = filled(node_factory)
+    links = [node.connect() for _ in range(6)]
+    for link in links:
+        link.sendall(everything())
+    for link in reversed(links):
+        (part,) = read_fetch(read_frame(link), 11).responses[0].partitions
+        assert offsets(part.records) == list(range(30))
+    for link in links:
+        assert fetch(link, 29).responses[0].partitions[0].error_code == 0
+
+
+def test_what_the_senders_did_is_counted_once_a_second(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1}, settings={"socket.send.buffer.bytes": "1048576"})
+    moved = 0
+    with node.connect() as link:
+        produce(link, batch(b"y" * 300_000))
+        for _ in range(3):
+            link.sendall(everything())
+            moved += 4 + len(read_frame(link))
+    row = node.shared.metrics[0]
+    deadline = time.monotonic() + 20
+    while not row[bind("kbroker_sender_answers_total")] and time.monotonic() < deadline:
+        time.sleep(0.02)
+    # a young connection takes less than it is given: the loop itself sends an end that is no sender's worth
+    assert 1 <= row[bind("kbroker_sender_answers_total")] <= 3
+    assert 300_000 < row[bind("kbroker_sender_sent_bytes_total")] <= moved
+    assert row[bind("kbroker_outboxes_used")] == 0

@@ -1,0 +1,107 @@
+"""Compressed batches whose header and CRC are right and whose records are not what the header promises."""
+
+import struct
+
+import cramjam
+import lz4.frame
+from hypothesis import strategies as st
+
+from kbroker.kernels.crc32c import crc32c
+from kbroker.protocol import batch_layout as rb
+from kbroker.protocol.compression import Codec, compress
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.records import build_batch
+from tests.log.batch_bytes import varint
+from tests.net.produce.produce_cases import resealed
+from tests.net.requests import now_ms
+
+CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
+RECORDS = st.lists(
+    st.tuples(
+        st.none() | st.binary(max_size=40),
+        st.none() | st.binary(max_size=300),
+        st.lists(st.tuples(st.text(max_size=9), st.none() | st.binary(max_size=9)), max_size=3),
+        st.integers(-1, 1 << 45),
+    ),
+    min_size=1,
+    max_size=8,
+)
+"""What `build_batch` takes: any few records."""
+LINKED = 0x20
+"""Bit of an lz4 frame's flags: its blocks are independent."""
+
+
+def with_body(data: bytes, body: bytes) -> bytes:
+    """A batch with another records section, as it goes over the wire."""
+    out = bytearray(data[: rb.RECORDS]) + body
+    struct.pack_into(">i", out, rb.LENGTH, len(out) - rb.LENGTH_OVERHEAD)
+    struct.pack_into(">I", out, rb.CRC, crc32c(bytes(out[rb.ATTRIBUTES :])))
+    return bytes(out)
+
+
+def record(
+    delta: int, key: bytes | None = b"k", value: bytes = b"v", size: int | None = None, tail: bytes = b""
+) -> bytes:
+    """One record at its batch's base timestamp. size: what it says of itself; tail: bytes behind its headers."""
+    coded = varint(-1) if key is None else varint(len(key)) + key
+    body = b"\0\0" + varint(delta) + coded + varint(len(value)) + value + b"\0" + tail
+    return varint(len(body) if size is None else size) + body
+
+
+def good(codec: Codec) -> bytes:
+    """A batch of two records."""
+    return build_batch([(b"a", b"value", (), now_ms()), (b"b", b"value", (), now_ms())], codec=codec)
+
+
+def packed(codec: Codec, *records: bytes) -> bytes:
+    """A batch that promises two records and has these."""
+    return with_body(good(codec), compress(codec, b"".join(records)))
+
+
+def alike(codec: Codec) -> dict[str, tuple[bytes, ErrorCode]]:
+    """What a topic answers that keeps the producer's codec, whichever it is."""
+    body = good(codec)[rb.RECORDS :]
+    first, second = record(0), record(1)
+    lost, unknown = ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR
+    return {
+        "good": (good(codec), ErrorCode.NONE),
+        "garbage": (with_body(good(codec), b"\x55" * 40), unknown),
+        "cut": (with_body(good(codec), body[:-5]), unknown),
+        "one missing": (packed(codec, first), lost),
+        "none": (packed(codec), lost),
+        "one too many": (packed(codec, first, second, record(2)), lost),
+        "half a record": (packed(codec, first, second[:-2]), lost),
+        "a record with a tail": (packed(codec, first, record(1, tail=b"xx")), lost),
+        "bytes behind the records": (packed(codec, first, second, b"\0\0\0"), lost),
+        "a gap": (packed(codec, first, record(5)), unknown),
+        "from 1": (packed(codec, second, record(2)), unknown),
+        "twice the same offset": (packed(codec, first, first), unknown),
+        "an offset below": (packed(codec, first, record(-1)), unknown),
+        "a size too small": (packed(codec, first, record(1, size=3)), ErrorCode.NONE),
+        "a size too large": (packed(codec, first, record(1, size=60)), ErrorCode.NONE),
+        "3 MB of zeros": (packed(codec, first, record(1, value=bytes(3_000_000))), ErrorCode.NONE),
+        "a maximum that is none": (resealed(good(codec), rb.MAX_TIMESTAMP, ">q", 5), ErrorCode.NONE),
+        "a far maximum": (resealed(good(codec), rb.MAX_TIMESTAMP, ">q", now_ms() + 10**9), ErrorCode.NONE),
+    }
+
+
+def others(codec: Codec) -> dict[str, bytes]:
+    """What depends on the codec's own format, or on the topic."""
+    whole, first, second = good(codec), record(0), record(1)
+    body = whole[rb.RECORDS :]
+    found = {
+        "no body": with_body(whole, b""),
+        "zeros behind the stream": with_body(whole, body + bytes(4)),
+        "bytes behind the stream": with_body(whole, body + b"\x77" * 9),
+        "two streams": with_body(whole, compress(codec, first) + compress(codec, second)),
+        "no key": packed(codec, record(0, None), record(1, None)),
+    }
+    large = first + record(1, value=b"0123456789abcdef" * 10_000)
+    if codec == Codec.LZ4:
+        linked = lz4.frame.compress(large, block_linked=True)
+        summed = lz4.frame.compress(large, block_linked=False, content_checksum=True, store_size=True)
+        assert not linked[4] & LINKED
+        found |= {"linked blocks": with_body(whole, linked), "checksum and size": with_body(whole, summed)}
+    if codec == Codec.SNAPPY:
+        found["raw"] = with_body(whole, bytes(cramjam.snappy.compress_raw(large)))
+    return found

@@ -1,0 +1,265 @@
+"""Produce through a network process: every check, every version, order, acks."""
+
+import os
+import struct
+import time
+
+import pytest
+
+from kbroker.ipc import layout as sm
+from kbroker.protocol import batch_layout as rb
+from kbroker.protocol.compression import Codec
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import encode_request
+from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kbroker.protocol.records import build_batch, read_all, read_batches
+from tests.net.conftest import NodeFactory
+from tests.net.doubles import ask, read_frame
+from tests.net.produce.compressed_cases import CODECS, alike
+from tests.net.produce.produce_cases import CASES, GOOD, resealed
+from tests.net.requests import (
+    PRODUCE,
+    TOPIC_ID,
+    batch,
+    is_closed,
+    now_ms,
+    produce,
+    produce_frame,
+    read_produce,
+)
+
+VERSIONS = range(3, 14)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_is_answered_with_offset_and_log_start(node_factory: NodeFactory, version: int) -> None:
+    node = node_factory({"t": 2})
+    node.shared.slots[1, sm.SLOT_LOG_END] = 41
+    answer = produce(node.connect(), batch(count=3), version, partition=1)
+    assert (answer.index, answer.error_code, answer.base_offset, answer.log_append_time_ms) == (1, 0, 41, -1)
+    assert answer.log_start_offset == (0 if version >= 5 else -1)
+    assert node.worker.batches == [(1, 41, 3)]
+
+
+def test_each_batch_fault_has_kafkas_error(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1})
+    link = node.connect()
+    found = {name: produce(link, data, version).error_code for name, (data, version, _) in CASES.items()}
+    assert found == {name: error for name, (_, _, error) in CASES.items()}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_compressed_records_are_looked_at(node_factory: NodeFactory, codec: Codec) -> None:
+    node = node_factory({"t": 1})
+    link = node.connect()
+    cases = alike(codec)
+    found = {name: produce(link, data).error_code for name, (data, _) in cases.items()}
+    assert found == {name: error for name, (_, error) in cases.items()}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_large_compressed_batches_keep_their_order(node_factory: NodeFactory, codec: Codec) -> None:
+    """Threads look at the large ones, the loop at the small ones; a connection's batches are appended as they came."""
+    node = node_factory({"t": 1})
+    links = [node.connect() for _ in range(4)]
+    sizes = (200_000, 10, 100_000, 50, 200_000, 1)
+    for link in links:
+        frames = [
+            produce_frame(
+                batch(os.urandom(16) * (size // 16 + 1), count=count + 1, codec=codec), number=count
+            )
+            for count, size in enumerate(sizes)
+        ]
+        link.sendall(b"".join(frames))
+    for link in links:
+        offsets = [read_produce(read_frame(link), 7).responses[0].partition_responses[0] for _ in sizes]
+        assert [part.error_code for part in offsets] == [0] * len(sizes)
+        assert sorted(part.base_offset for part in offsets) == [part.base_offset for part in offsets]
+    assert sum(count for _, _, count in node.worker.batches) == len(links) * sum(range(1, len(sizes) + 1))
+
+
+def test_a_client_that_leaves_while_its_batch_is_looked_at_is_no_bother(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1})
+    data = batch(bytes(50_000_000), codec=Codec.ZSTD)
+    for _ in range(5):
+        link = node.connect()
+        link.sendall(produce_frame(data))
+        link.close()
+        assert produce(node.connect(), GOOD).error_code == 0
+    deadline = time.monotonic() + 20
+    while len(node.worker.batches) < 10 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(node.worker.batches) == 10
+
+
+def test_a_refused_batch_does_not_touch_the_others(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 3})
+    parts = [
+        PartitionProduceData(0, GOOD),
+        PartitionProduceData(1, GOOD[:-1] + b"\1"),
+        PartitionProduceData(2, GOOD),
+    ]
+    topics = [TopicProduceData("t", TOPIC_ID, parts), TopicProduceData("no", bytes(16), parts[:1])]
+    frame = encode_request(PRODUCE, 8, 5, "test", ProduceRequest(None, 1, 1000, topics))
+    answer = read_produce(ask(node.connect(), frame), 8)
+    found = [
+        (t.name, p.index, p.error_code, p.base_offset)
+        for t in answer.responses
+        for p in t.partition_responses
+    ]
+    assert found == [("t", 0, 0, 0), ("t", 1, 2, -1), ("t", 2, 0, 0), ("no", 0, 3, -1)]
+
+
+def test_unknown_topics_partitions_and_ids(node_factory: NodeFactory) -> None:
+    link = node_factory({"t": 1}).connect()
+    assert produce(link, GOOD, topic="no").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert produce(link, GOOD, partition=1).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert produce(link, GOOD, partition=-1).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert produce(link, GOOD, 13, topic="no").error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert produce(link, GOOD, 13, partition=1).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_states_of_a_partition(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1})
+    link = node.connect()
+    slot = node.shared.slots[0]
+    for state, error in (
+        (sm.STATE_RECOVERING, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (sm.STATE_OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR),
+        (sm.STATE_ONLINE, ErrorCode.NONE),
+    ):
+        slot[sm.SLOT_STATE] = state
+        assert produce(link, GOOD).error_code == error
+    slot[sm.SLOT_GENERATION] = 9
+    assert produce(link, GOOD).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    slot[sm.SLOT_GENERATION] = 1
+    slot[sm.SLOT_MIN_IN_SYNC_REPLICAS] = 2  # Kafka takes the number of replicas where that is lower
+    assert produce(link, GOOD).error_code == ErrorCode.NONE
+
+
+def test_limits_and_acks(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1, "__consumer_offsets": 1}, internal=("__consumer_offsets",))
+    link = node.connect()
+    assert produce(link, GOOD, acks=2).error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert produce(link, GOOD, topic="__consumer_offsets").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    node.shared.slots[0, sm.SLOT_MAX_MESSAGE_BYTES] = len(GOOD)
+    assert produce(link, GOOD).error_code == ErrorCode.NONE
+    node.shared.slots[0, sm.SLOT_MAX_MESSAGE_BYTES] = len(GOOD) - 1
+    answer = produce(link, GOOD)
+    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (
+        ErrorCode.MESSAGE_TOO_LARGE,
+        -1,
+        -1,
+    )
+
+
+def test_errors_of_the_io_worker_reach_the_client(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1})
+    node.worker.errors[0] = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert produce(node.connect(), GOOD).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_compacted_topic_refuses_null_keys_and_names_the_records(
+    node_factory: NodeFactory, codec: Codec
+) -> None:
+    node = node_factory({"t": 1})
+    node.shared.slots[0, sm.SLOT_FLAGS] = sm.FLAG_COMPACTED
+    link = node.connect()
+    records = [(b"k", b"v", (), now_ms()), (None, b"v", (), now_ms()), (b"k", b"v", (), now_ms())]
+    answer = produce(link, build_batch(records, codec=codec), 8)
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+    assert [(e.batch_index, e.batch_index_error_message) for e in answer.record_errors] == [
+        (1, "Compacted topic cannot accept message without key in topic partition t-0")
+    ]
+    assert answer.error_message is not None
+    assert answer.error_message.startswith(
+        "One or more records have been rejected due to 1 record errors in total"
+    )
+    assert produce(link, build_batch([(b"k", b"v", (), now_ms())], codec=codec), 8).error_code == 0
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_timestamps_out_of_range(node_factory: NodeFactory, codec: Codec) -> None:
+    node = node_factory({"t": 1})
+    link = node.connect()
+    late = now_ms() + 3_700_000
+    answer = produce(link, build_batch([(b"k", b"v", (), late)], codec=codec), 8)
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert answer.error_message == "One or more records have been rejected due to invalid timestamp"
+    assert [error.batch_index for error in answer.record_errors] == [0]
+    node.shared.slots[0, sm.SLOT_FLAGS] = sm.FLAG_LOG_APPEND_TIME
+    assert produce(link, build_batch([(b"k", b"v", (), late)], codec=codec), 8).error_code == 0
+    node.shared.slots[0, sm.SLOT_FLAGS] = 0
+    assert produce(link, build_batch([(b"k", b"v", (), -1)], codec=codec), 8).error_code == 0
+
+
+def test_a_wrong_max_timestamp_in_the_header_is_set_right(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1})
+    assert produce(node.connect(), resealed(GOOD, rb.MAX_TIMESTAMP, ">q", 5)).error_code == 0
+    stored = (node.folders[0] / f"{0:020}.log").read_bytes()
+    (found,) = read_batches(stored)
+    assert found.max_timestamp == max(record.timestamp_ms for record in read_all(GOOD))
+
+
+@pytest.mark.parametrize("target", list(Codec))
+def test_a_batch_is_stored_in_the_codec_of_the_topic(node_factory: NodeFactory, target: Codec) -> None:
+    node = node_factory({"t": 1})
+    node.shared.slots[0, sm.SLOT_COMPRESSION] = target
+    link = node.connect()
+    for codec in Codec:
+        assert produce(link, batch(b"x" * 1000, 20, codec=codec)).error_code == 0
+    stored = (node.folders[0] / f"{0:020}.log").read_bytes()
+    batches = list(read_batches(stored))
+    assert [found.codec for found in batches] == [target] * len(Codec)
+    assert [record.value for record in read_all(stored)] == [b"x" * 1000] * 20 * len(Codec)
+
+
+def test_pipelined_requests_are_answered_in_order(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 2})
+    link = node.connect()
+    node.worker.hold.set()
+    frames = [produce_frame(GOOD, 7, partition=n % 2, number=n) for n in range(50)]
+    metadata = struct.pack(">ihhih", 10, 3, 0, 50, -1)
+    link.sendall(b"".join(frames) + metadata)
+    node.worker.hold.clear()
+    numbers = [struct.unpack_from(">i", read_frame(link))[0] for _ in range(50)]
+    assert numbers == list(range(50))
+
+
+def test_acks_0_is_not_answered_and_an_error_closes(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 1})
+    link = node.connect()
+    link.sendall(produce_frame(GOOD, acks=0, number=1) + produce_frame(GOOD, acks=1, number=2))
+    assert struct.unpack_from(">i", read_frame(link))[0] == 2
+    link.sendall(produce_frame(GOOD[:-1] + b"\1", acks=0))
+    assert is_closed(link)
+
+
+def test_more_partitions_than_the_ring_has_entries(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 100}, ring_entries=16)
+    parts = [PartitionProduceData(p, GOOD) for p in range(100)]
+    frame = encode_request(
+        PRODUCE, 9, 5, "test", ProduceRequest(None, 1, 1000, [TopicProduceData("t", TOPIC_ID, parts)])
+    )
+    link = node.connect()
+    for offset in (0, 2, 4):
+        answer = read_produce(ask(link, frame), 9)
+        found = [(p.index, p.error_code, p.base_offset) for p in answer.responses[0].partition_responses]
+        assert found == [(p, 0, offset) for p in range(100)]
+
+
+def test_a_request_of_many_chunks(node_factory: NodeFactory) -> None:
+    node = node_factory({"t": 40})
+    link = node.connect()
+    value = bytes(range(256)) * 4000  # about 1 MB
+    data = batch(value)
+    parts = [PartitionProduceData(p, data) for p in range(40)]
+    frame = encode_request(
+        PRODUCE, 9, 5, "test", ProduceRequest(None, 1, 1000, [TopicProduceData("t", TOPIC_ID, parts)])
+    )
+    for _ in range(3):
+        answer = read_produce(ask(link, frame), 9)
+        assert {p.error_code for p in answer.responses[0].partition_responses} == {0}
+    stored = (node.folders[39] / f"{0:020}.log").read_bytes()
+    assert [record.value for record in read_all(stored)] == [value] * 3

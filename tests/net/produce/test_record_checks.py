@@ -1,0 +1,58 @@
+"""What is stored of a batch that the topic wants otherwise than it came."""
+
+from dataclasses import replace
+
+import pytest
+
+from kbroker.net.produce.record_checks import Rules, check
+from kbroker.protocol.compression import Codec
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.records import RecordBatch, build_batch, read_batches, read_records
+from tests.net.produce.compressed_cases import CODECS, packed, record
+from tests.net.requests import now_ms
+
+KEEP = Rules("t-0", False, False, 1 << 62, 1 << 62, 1 << 20, -1, 0)
+
+
+def stored(data: bytes, rules: Rules) -> RecordBatch:
+    verdict = check(data, rules, now_ms())
+    assert verdict.error is ErrorCode.NONE
+    return next(read_batches(data if verdict.data is None else verdict.data))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("target", list(Codec))
+def test_another_codec_keeps_the_records(codec: Codec, target: Codec) -> None:
+    records = [(b"k%d" % i, b"value" * i, (("h", b"x"),), 1_700_000_000_000 + i) for i in range(50)]
+    data = build_batch(records, codec=codec, producer=(7, 1, 30))
+    batch = stored(data, replace(KEEP, target=int(target), level=3))
+    assert batch.codec == target
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (7, 1, 30)
+    found = [(one.key, one.value, one.headers, one.timestamp_ms) for one in read_records(batch)]
+    assert found == records
+
+
+@pytest.mark.parametrize(
+    ("codec", "low", "high"), [(Codec.GZIP, 1, 9), (Codec.LZ4, 9, 12), (Codec.ZSTD, -5, 19)]
+)
+def test_the_topics_level_is_used(codec: Codec, low: int, high: int) -> None:
+    text = b"".join(b"%d some words, the same again and again; " % (i * i) for i in range(2000))
+    data = build_batch([(b"k", text, (), now_ms())])
+    sizes = [len(stored(data, replace(KEEP, target=int(codec), level=level)).data) for level in (low, high)]
+    assert sizes[1] < sizes[0] < len(data)
+
+
+def test_offsets_in_disorder_are_counted_anew_with_the_codec() -> None:
+    data = packed(Codec.LZ4, record(3), record(0))
+    batch = stored(data, replace(KEEP, target=int(Codec.GZIP), level=-1))
+    assert [one.offset for one in read_records(batch)] == [0, 1]
+    assert check(data, KEEP, now_ms()).error is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_largest_timestamp_is_put_right(codec: Codec) -> None:
+    records = [(b"k", b"v", (), at) for at in (1_700_000_000_500, 1_700_000_000_900, 1_700_000_000_100)]
+    data = bytearray(build_batch(records, codec=codec))
+    right = next(read_batches(bytes(data))).max_timestamp
+    data[35:43] = bytes(8)  # the header's largest timestamp; the kernel looks at the CRC, not this
+    assert stored(bytes(data), KEEP).max_timestamp == right == 1_700_000_000_900

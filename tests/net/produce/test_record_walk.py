@@ -1,0 +1,107 @@
+"""A walk over decompressed records finds what reading them one by one finds, wherever the pieces are cut."""
+
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbroker.net.produce import record_walk
+from kbroker.net.produce.record_walk import AT_ONCE_BYTES, Demands, Found, TooLong, walk
+from kbroker.protocol import batch_layout as rb
+from kbroker.protocol import compression
+from kbroker.protocol.compression import Codec
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.records import build_batch, read_batches, read_records
+from kbroker.protocol.schema import ProtocolError
+from tests.net.produce.compressed_cases import CODECS, RECORDS, alike, with_body
+
+ANY_TIME = Demands(-(1 << 62), 1 << 62, need_keys=False, ordered=True, sized=False)
+
+
+def found(data: bytes, demands: Demands = ANY_TIME, piece_bytes: int = 1 << 20) -> Found:
+    batch = next(read_batches(data, check_crc=False))
+    with mock.patch.object(record_walk, "PIECE_BYTES", piece_bytes):
+        return walk(batch, batch.data[rb.RECORDS :], demands)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@settings(max_examples=60, deadline=None)
+@given(records=RECORDS, piece_bytes=st.integers(1, 64))
+def test_good_records_are_found_in_pieces_of_any_size(
+    codec: Codec, records: list[Any], piece_bytes: int
+) -> None:
+    data = build_batch(records, codec=codec)
+    stamps = [record[3] for record in records]
+    assert found(data, piece_bytes=piece_bytes) == Found(largest=max(stamps))
+    late = Demands(0, max(stamps) - 1, need_keys=False, ordered=True, sized=True)
+    assert found(data, late, piece_bytes).refused == any(s != -1 and not 0 <= s < max(stamps) for s in stamps)
+    keyed = Demands(-(1 << 62), 1 << 62, need_keys=True, ordered=True, sized=True)
+    assert found(data, keyed, piece_bytes).refused == any(record[0] is None for record in records)
+
+
+@settings(max_examples=300, deadline=None)
+@given(records=RECORDS, piece_bytes=st.integers(1, 64), data=st.data())
+def test_altered_records_are_refused_as_reading_them_refuses(
+    records: list[Any], piece_bytes: int, data: st.DataObject
+) -> None:
+    whole = build_batch(records)
+    at = data.draw(st.integers(rb.RECORDS, len(whole) - 1))
+    altered = bytearray(whole)
+    altered[at] ^= data.draw(st.integers(1, 255))
+    sized = Demands(-(1 << 62), 1 << 62, need_keys=False, ordered=False, sized=True)
+    outcome = found(bytes(altered), sized, piece_bytes)
+    try:
+        list(read_records(next(read_batches(bytes(altered), check_crc=False))))
+    except ProtocolError as error:
+        text = str(error.__cause__ or error)  # the walk does not look at the text of a header's name
+        assert outcome.error or "utf-8" in text
+    else:
+        assert not outcome.error
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_damage_has_its_error_wherever_pieces_are_cut(codec: Codec) -> None:
+    for name, (data, error) in alike(codec).items():
+        for piece_bytes in (1, 7, 1 << 20):
+            if len(data) < 10_000 or piece_bytes > 7:
+                assert found(data, piece_bytes=piece_bytes).error == error, (name, piece_bytes)
+
+
+def test_huge_records_of_a_small_batch_are_not_kept() -> None:
+    data = build_batch([(b"k", bytes(200_000_000), (), 5)], codec=Codec.ZSTD)
+    assert len(data) < 100_000
+    sizes = []
+    pieces = compression.pieces
+
+    def counted(codec: int, body: bytes, most_bytes: int) -> object:
+        for piece in pieces(codec, body, most_bytes):
+            sizes.append(len(piece))
+            yield piece
+
+    with mock.patch("kbroker.net.produce.record_walk.pieces", counted):
+        assert found(data) == Found(largest=5)
+    assert sum(sizes) > 200_000_000
+    assert max(sizes) <= 1 << 20
+
+
+def test_a_varint_without_an_end_is_damage() -> None:
+    data = with_body(build_batch([(b"k", b"v", (), 5)]), b"\xff" * 30)
+    assert found(data).error == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_long_when_decompressed_is_left_to_a_thread(codec: Codec) -> None:
+    for size, too_long in (
+        (1000, False),
+        (AT_ONCE_BYTES * 3, codec != Codec.SNAPPY),
+    ):  # whose blocks are small
+        batch = next(read_batches(build_batch([(b"k", bytes(size), (), 5)], codec=codec)))
+        body = batch.data[rb.RECORDS :]
+        if too_long:
+            with pytest.raises(TooLong):
+                walk(batch, body, ANY_TIME, at_once=True)
+        else:
+            assert walk(batch, body, ANY_TIME, at_once=True) == Found(largest=5)
+        assert walk(batch, body, ANY_TIME) == Found(largest=5)

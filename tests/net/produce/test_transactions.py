@@ -1,0 +1,252 @@
+"""Transactional batches in the network process: control is asked, order is kept, refusals are told."""
+
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from kbroker.ipc import layout as sm
+from kbroker.ipc.messages import VerifyTransaction
+from kbroker.ipc.ring import ring_push
+from kbroker.net.produce.transaction_checks import MOST_TRIES
+from kbroker.protocol import batch_layout as rb
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import encode_request
+from kbroker.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from kbroker.protocol.records import build_batch
+from tests.net.doubles import ControlDouble, NetNode, WorkerDouble, ask, read_frame
+from tests.net.requests import PRODUCE, TOPIC_ID, now_ms, read_produce
+
+PRODUCER = (77, 3)
+LAST_END = 41
+
+
+class CarefulWorker(WorkerDouble):
+    """Answers UNVERIFIED to transactional batches until one comes with consent and with LAST_END.
+
+    entries: (operation, base offset in the batch, base sequence) of every append it was given."""
+
+    stubborn = False
+
+    def prepare(self) -> "CarefulWorker":
+        self.entries: list[tuple[int, int, int]] = []
+        self.open: set[int] = set()
+        return self
+
+    def _serve(self, client: int, entry: list[int]) -> None:
+        slot, address = entry[sm.REQUEST_SLOT], entry[sm.REQUEST_ADDRESS]
+        memory = memoryview(self.shared.arenas[client].map)
+        (base,) = struct.unpack_from(">q", memory, address)
+        (sequence,) = struct.unpack_from(">i", memory, address + rb.BASE_SEQUENCE)
+        operation = entry[sm.REQUEST_OPERATION]
+        self.entries.append((operation, base, sequence))
+        if slot not in self.open:
+            if self.stubborn or operation == sm.OPERATION_APPEND or base != LAST_END:
+                token = entry[sm.REQUEST_TOKEN]
+                line = np.array([token, sm.UNVERIFIED, -1, -1, 0, slot, 0, LAST_END], np.int64)
+                capacity = self.shared.sizes.ring_entries
+                assert ring_push(self.shared.completion_ring(client, 0), capacity, line)
+                return
+            self.open.add(slot)
+        super()._serve(client, entry)
+
+
+class CarefulControl(ControlDouble):
+    """Answers VerifyTransaction with `codes` by partition, once `go` is set. heard: it has been asked."""
+
+    def prepare(self) -> "CarefulControl":
+        self.asked: list[VerifyTransaction] = []
+        self.codes: dict[int, tuple[int, str | None]] = {}
+        self.heard, self.go = threading.Event(), threading.Event()
+        self.go.set()
+        return self
+
+    def verify(self, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
+        self.asked.append(asked)
+        self.heard.set()
+        assert self.go.wait(10)
+        return tuple(self.codes.get(index, (0, None)) for _, index in asked.partitions)
+
+
+class Scene:
+    """A network process between a careful worker and a careful control."""
+
+    def __init__(self) -> None:
+        self.node = NetNode({"t": 2})
+        self.worker = self.node.worker = CarefulWorker(self.node.shared, self.node.folders).prepare()
+        self.control = CarefulControl(self.node.image, lambda _: None).prepare()
+        self.node.control.listener.close()
+        self.node.control = self.control
+        self.node.start()
+
+    def appended(self, count: int) -> list[tuple[int, int, int]]:
+        """The first entries that the worker was given, once there are so many."""
+        deadline = time.monotonic() + 10
+        while len(self.worker.entries) < count and time.monotonic() < deadline:
+            time.sleep(0.002)
+        return self.worker.entries[:count]
+
+
+@pytest.fixture
+def scene() -> Iterator[Scene]:
+    made = Scene()
+    yield made
+    made.control.go.set()
+    assert made.node.stop() == 0
+
+
+def frame(
+    version: int, *sequences: int, partition: int = 0, number: int = 1, key: bytes | None = b"key"
+) -> bytes:
+    """A request with one batch for each of the partitions from `partition` on."""
+    records = [(key, b"value", (), now_ms())]
+    parts = [
+        PartitionProduceData(
+            partition + n, build_batch(records, producer=(*PRODUCER, sequence), transactional=True)
+        )
+        for n, sequence in enumerate(sequences)
+    ]
+    request = ProduceRequest("payments", -1, 10_000, [TopicProduceData("t", TOPIC_ID, parts)])
+    return encode_request(PRODUCE, version, number, "test", request)
+
+
+def answers(data: bytes, version: int) -> list[PartitionProduceResponse]:
+    return read_produce(data, version).responses[0].partition_responses
+
+
+@pytest.mark.parametrize(
+    ("version", "operation"),
+    [
+        (3, sm.OPERATION_APPEND_VERIFIED),
+        (9, sm.OPERATION_APPEND_VERIFIED),
+        (11, sm.OPERATION_APPEND_VERIFIED),
+        (12, sm.OPERATION_APPEND_ADDED),
+        (13, sm.OPERATION_APPEND_ADDED),
+    ],
+)
+def test_first_batch_is_appended_again_with_controls_consent(
+    scene: Scene, version: int, operation: int
+) -> None:
+    with closing(scene.node.connect()) as link:
+        (first,) = answers(ask(link, frame(version, 0)), version)
+        (second,) = answers(ask(link, frame(version, 1)), version)
+    assert [(first.error_code, first.base_offset), (second.error_code, second.base_offset)] == [
+        (0, 0),
+        (0, 1),
+    ]
+    assert scene.control.asked == [VerifyTransaction("payments", *PRODUCER, (("t", 0),), version)]
+    plain = sm.OPERATION_APPEND
+    assert scene.worker.entries == [(plain, 0, 0), (operation, LAST_END, 0), (plain, 0, 1)]
+
+
+def test_pipelined_batches_keep_their_order_and_later_ones_wait(scene: Scene) -> None:
+    scene.control.go.clear()
+    with closing(scene.node.connect()) as link:
+        link.sendall(b"".join(frame(12, sequence, number=sequence) for sequence in range(3)))
+        scene.appended(3)
+        link.sendall(frame(12, 3, number=3))
+        time.sleep(0.1)
+        assert [sequence for *_, sequence in scene.worker.entries] == [0, 1, 2], "the fourth must wait"
+        scene.control.go.set()
+        offsets = [answers(read_frame(link), 12)[0].base_offset for _ in range(4)]
+    assert offsets == [0, 1, 2, 3]
+    assert [entry[2] for entry in scene.worker.entries[3:]] == [0, 1, 2, 3]
+
+
+def test_partitions_are_decided_one_by_one(scene: Scene) -> None:
+    scene.control.codes[1] = (int(ErrorCode.INVALID_TXN_STATE), "not added")
+    with closing(scene.node.connect()) as link:
+        good, bad = answers(ask(link, frame(9, 0, 0)), 9)
+    assert (good.error_code, good.base_offset) == (0, 0)
+    assert (bad.error_code, bad.error_message) == (ErrorCode.INVALID_TXN_STATE, "not added")
+    assert (bad.base_offset, bad.log_start_offset) == (-1, -1)
+    assert sorted(partition for _, partition in scene.control.asked[0].partitions) == [0, 1]
+
+
+@pytest.mark.parametrize("version", [11, 12])
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE])
+def test_control_is_asked_about_records_that_are_refused(scene: Scene, version: int, code: ErrorCode) -> None:
+    """Their partition joins the transaction nevertheless, and what control refuses is told first."""
+    scene.node.shared.slots[0, sm.SLOT_FLAGS] = sm.FLAG_COMPACTED
+    scene.control.codes[0] = (int(code), "not added" if code else None)
+    with closing(scene.node.connect()) as link:
+        (answer,) = answers(ask(link, frame(version, 0, key=None)), version)
+        (next_one,) = answers(ask(link, frame(version, 0, partition=1)), version)
+    assert scene.control.asked[0] == VerifyTransaction("payments", *PRODUCER, (("t", 0),), version)
+    assert answer.error_code == (code or ErrorCode.INVALID_RECORD)
+    assert answer.error_message == "not added" or [error.batch_index for error in answer.record_errors] == [0]
+    assert next_one.error_code == ErrorCode.NONE
+    assert len(scene.worker.entries) == 2, "the refused batch reaches no worker"
+
+
+@pytest.mark.parametrize("version", [11, 12])
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE])
+@pytest.mark.parametrize("why", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE])
+def test_control_is_asked_about_a_batch_that_is_refused(
+    scene: Scene, version: int, code: ErrorCode, why: ErrorCode
+) -> None:
+    """Too large, damaged: its partition joins the transaction nevertheless, and what control refuses is told first."""
+    scene.control.codes[0] = (int(code), None)
+    request = frame(version, 0)
+    if why is ErrorCode.MESSAGE_TOO_LARGE:
+        scene.node.shared.slots[0, sm.SLOT_MAX_MESSAGE_BYTES] = 60
+    else:
+        request = request.replace(b"value", b"other")
+    with closing(scene.node.connect()) as link:
+        (answer,) = answers(ask(link, request), version)
+        (next_one,) = answers(ask(link, frame(version, 0, partition=1)), version)
+    assert scene.control.asked[0] == VerifyTransaction("payments", *PRODUCER, (("t", 0),), version)
+    assert (answer.error_code, answer.log_start_offset) == (code or why, -1)
+    assert next_one.error_code == ErrorCode.NONE
+    assert len(scene.worker.entries) == 2, "the refused batch reaches no worker"
+
+
+def test_worker_that_never_agrees_is_asked_a_few_times_only(scene: Scene) -> None:
+    scene.worker.stubborn = True
+    with closing(scene.node.connect()) as link:
+        (answer,) = answers(ask(link, frame(11, 0)), 11)
+    assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert len(scene.worker.entries) == MOST_TRIES + 1
+
+
+def test_client_that_leaves_meanwhile_harms_nobody(scene: Scene) -> None:
+    scene.control.go.clear()
+    with closing(scene.node.connect()) as link:
+        link.sendall(frame(12, 0))
+        scene.appended(1)
+    with closing(scene.node.connect()) as other:
+        scene.control.go.set()
+        scene.appended(2)
+        assert scene.node.closed_ids(1) == [1]
+        (answer,) = answers(ask(other, frame(12, 1)), 12)
+        assert (answer.error_code, answer.base_offset) == (0, 1)
+
+
+def test_control_that_restarts_is_asked_again(scene: Scene) -> None:
+    scene.control.go.clear()
+    with closing(scene.node.connect()) as link:
+        link.sendall(frame(12, 0))
+        assert scene.control.heard.wait(10)
+        scene.control.drop()
+        scene.control.go.set()
+        (answer,) = answers(read_frame(link), 12)
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    assert len(scene.control.asked) == 2
+
+
+def test_a_client_id_that_is_no_text_is_refused_and_others_go_on(scene: Scene) -> None:
+    with closing(scene.node.connect()) as link, closing(scene.node.connect()) as other:
+        damaged = frame(11, 0).replace(b"test", b"\xff\xfe\xff\xfe")
+        answer = read_produce(ask(link, damaged), 11).responses[0].partition_responses[0]
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        answer = read_produce(ask(other, frame(11, 0)), 11).responses[0].partition_responses[0]
+        assert answer.error_code == ErrorCode.NONE

@@ -1,0 +1,107 @@
+"""SCRAM, the server's side: the exchange of RFC 7677, and everything that must not get in."""
+
+import base64
+import hashlib
+import hmac
+
+import pytest
+
+from kbroker.ipc.messages import ScramCredential
+from kbroker.net.security.scram import ScramError, ScramServer
+
+SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+PASSWORD = b"pencil"
+
+
+def credential(hash_name: str = "sha256", iterations: int = 4096) -> ScramCredential:
+    salted = hashlib.pbkdf2_hmac(hash_name, PASSWORD, SALT, iterations)
+    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    stored_key = hashlib.new(hash_name, client_key).digest()
+    return ScramCredential(SALT, stored_key, hmac.digest(salted, b"Server Key", hash_name), iterations)
+
+
+def client_final(server_first: bytes, password: bytes, hash_name: str, bare: str) -> tuple[bytes, bytes]:
+    """The client's last message and the server's signature that it then expects."""
+    fields = dict(part.split("=", 1) for part in server_first.decode().split(","))
+    salted = hashlib.pbkdf2_hmac(hash_name, password, base64.b64decode(fields["s"]), int(fields["i"]))
+    unproved = f"c=biws,r={fields['r']}"
+    said = f"{bare},{server_first.decode()},{unproved}".encode()
+    client_key = hmac.digest(salted, b"Client Key", hash_name)
+    signature = hmac.digest(hashlib.new(hash_name, client_key).digest(), said, hash_name)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    expected = hmac.digest(hmac.digest(salted, b"Server Key", hash_name), said, hash_name)
+    return f"{unproved},p={base64.b64encode(proof).decode()}".encode(), b"v=" + base64.b64encode(expected)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "hash_name"), [("SCRAM-SHA-256", "sha256"), ("SCRAM-SHA-512", "sha512")]
+)
+@pytest.mark.parametrize("bare", ["n=user,r=rOprNGfwEbeRWgbNEkqO", "n=us=2Cer,r=x,ext=1"])
+def test_who_knows_the_password_gets_in_and_is_shown_that_we_know_it(
+    mechanism: str, hash_name: str, bare: str
+) -> None:
+    server = ScramServer(mechanism)
+    assert server.first(f"n,,{bare}".encode()) == bare[2:].partition(",")[0].replace("=2C", ",")
+    message, expected = client_final(server.challenge(credential(hash_name)), PASSWORD, hash_name, bare)
+    assert server.final(message) == expected
+
+
+def test_the_signature_is_that_of_the_rfc() -> None:
+    server = ScramServer("SCRAM-SHA-256")
+    server.first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+    server._nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    assert server.challenge(credential()) == (
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    )
+    final = (
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    assert server.final(final) == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"n=user,r=x",
+        b"y,,n=user,r=x",
+        b"n,,n=,r=x",
+        b"n,,n=us=er,r=x",
+        b"\xff",
+        b"n,,n=u,r=x,tokenauth=true",
+    ],
+)
+def test_first_messages_that_are_none_are_refused(message: bytes) -> None:
+    with pytest.raises(ScramError):
+        ScramServer("SCRAM-SHA-256").first(message)
+
+
+def test_a_wrong_password_an_unknown_user_and_few_iterations_do_not_get_in() -> None:
+    server = ScramServer("SCRAM-SHA-256")
+    server.first(b"n,,n=user,r=x")
+    message, _ = client_final(server.challenge(credential()), b"pen", "sha256", "n=user,r=x")
+    with pytest.raises(ScramError):
+        server.final(message)
+    for found in (None, credential(iterations=4095)):
+        other = ScramServer("SCRAM-SHA-256")
+        other.first(b"n,,n=user,r=x")
+        with pytest.raises(ScramError):
+            other.challenge(found)
+
+
+def test_the_proof_of_another_exchange_does_not_get_in() -> None:
+    first, second = ScramServer("SCRAM-SHA-256"), ScramServer("SCRAM-SHA-256")
+    for server in (first, second):
+        server.first(b"n,,n=user,r=x")
+    message, _ = client_final(first.challenge(credential()), PASSWORD, "sha256", "n=user,r=x")
+    second.challenge(credential())
+    with pytest.raises(ScramError):
+        second.final(message)
+
+
+def test_a_final_message_without_a_challenge_does_not_get_in() -> None:
+    server = ScramServer("SCRAM-SHA-256")
+    server.first(b"n,,n=user,r=x")
+    with pytest.raises(ScramError):
+        server.final(b"c=biws,r=x,p=AAAA")
