@@ -1,7 +1,8 @@
 """Answers that stand: control says for how long an answer may be repeated to whoever sends the same request.
 
 Runs in: control, which alone writes the words; network processes read them in
-`net/local_answers/cached_answer_kernel.py`. A word is moved on before control answers whoever caused the change, so nobody who knows of a change gets an answer from before it.
+`net/local_answers/cached_answer_kernel.py`. A word is moved on before control answers whoever caused the change, so
+nobody who knows of a change gets an answer from before it.
 """
 
 import struct
