@@ -9,8 +9,9 @@ KBROKER = (
             doc="Default of the topic setting write.caching. False answers acks=all only when the bytes "
                 "are on disk; one sync is shared by all waiting appends of a disk."),
     Setting("kbroker.clamp.replication.factor", BOOLEAN, True,
-            doc="Create internal topics with as many replicas as this host offers when the settings ask "
-                "for more. False refuses, as Kafka does."),
+            doc="Create topics with as many replicas as there are when a client or the settings ask for more, "
+                "with a warning. With several kbroker.replica.sites that is so for internal topics alone. "
+                "False refuses, as Kafka does."),
     Setting("kbroker.replica.sites", STRING, "", importance=HIGH,
             doc="Groups of log.dirs that keep replicas of each other's partitions: directories of a site are "
                 "separated by commas, sites by semicolons, and every directory is in one of them. A site is a "

@@ -18,6 +18,7 @@ from kbroker.control.changes.log_dir_moves import LogDirMoves
 from kbroker.control.changes.retirement import put_aside, retire_all
 from kbroker.control.metadata import adoption, kafka_metadata
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
+from kbroker.control.metadata.clamp import broker_min_isr_note
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
 from kbroker.control.metadata.kafka_metadata import KafkaMetadata
@@ -81,6 +82,8 @@ def build(
     for topic in broker.catalogue.topics.values():
         broker.write_slots(topic, topic.partitions)
     broker.stores.complete()
+    if new_run and (note := broker_min_isr_note(broker.config, len(broker.sites))):
+        log.warning("%s", note)
     log.info(
         "%d topics, %d partitions%s",
         len(broker.catalogue.topics),

@@ -46,8 +46,27 @@ def test_minus_one_is_the_brokers_default(made: World, version: int) -> None:
     assert len(made.broker.catalogue.topics["a"].partitions) == 3
 
 
-def test_more_replicas_than_nodes_are_refused(made: World) -> None:
-    assert create(made, ct.CreatableTopic("a", 1, 3))["a"].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+def test_one_node_gives_its_one_replica_and_the_answer_says_so(made: World) -> None:
+    config = ct.CreatableTopicConfig("min.insync.replicas", "2")
+    answer = create(made, ct.CreatableTopic("a", 2, 3, configs=[config]))["a"]
+    assert (answer.error_code, answer.replication_factor) == (0, 1)
+    assert "not the 3 asked for" in answer.error_message
+    assert "min.insync.replicas=2 counts as 1" in answer.error_message
+    assert [len(p.replicas) for p in made.broker.catalogue.topics["a"].partitions] == [1, 1]
+    assert create(made, ct.CreatableTopic("b", 1, 1))["b"].error_message is None
+
+
+def test_more_replicas_than_nodes_are_refused_without_the_clamp(tmp_path: Path) -> None:
+    with world(tmp_path, {"kbroker.clamp.replication.factor": "false"}) as made:
+        answer = create(made, ct.CreatableTopic("a", 1, 3))["a"]
+        assert answer.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert "only 1 broker(s) are registered" in answer.error_message
+
+
+def test_replicas_on_unknown_brokers_are_refused_with_the_clamp(made: World) -> None:
+    assignment = ct.CreatableReplicaAssignment(0, [1, 2, 3])
+    answer = create(made, ct.CreatableTopic("a", -1, -1, assignments=[assignment]))["a"]
+    assert answer.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_a_topic_that_exists_is_not_made_again(made: World) -> None:

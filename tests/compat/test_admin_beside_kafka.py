@@ -1,5 +1,6 @@
 """Admin and metadata requests to kbroker and to Apache Kafka 4.3.1: the answers are alike, field by field."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ from kbroker.protocol.messages.produce import PartitionProduceData, ProduceReque
 from kbroker.protocol.records import build_batch
 from tests.compat import admin_cases
 from tests.compat.raw import SocketPeer, compare
+from tests.conftest import RUNNING
 from tests.peer.apache_kafka import ApacheKafka
-from tests.peer.kbroker_node import KBroker
+from tests.peer.kbroker_node import AS_A_CLUSTER_OF_ONE, KBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.compat]
 
@@ -20,8 +22,20 @@ NOT_DONE = {80, 81, 83, 84, 85, 86, 87}
 
 
 @pytest.fixture(scope="module")
-def peers(fresh_kafka: ApacheKafka, broker: KBroker) -> tuple[SocketPeer, SocketPeer]:
+def refusing_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
+    """A kbroker that refuses more replicas than there are, as Apache Kafka does."""
+    node = KBroker(tmp_path_factory.mktemp("refusing"), AS_A_CLUSTER_OF_ONE)
+    RUNNING.append(node)
+    node.start()
+    yield node
+    RUNNING.remove(node)
+    node.stop()
+
+
+@pytest.fixture(scope="module")
+def peers(fresh_kafka: ApacheKafka, refusing_broker: KBroker) -> tuple[SocketPeer, SocketPeer]:
     """Apache Kafka and kbroker, with the topics and records that the cases expect."""
+    broker = refusing_broker
     both = SocketPeer(fresh_kafka.port), SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
     for peer in both:
         admin_cases.prepare(peer)

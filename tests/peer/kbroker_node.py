@@ -11,6 +11,15 @@ from pathlib import Path
 import psutil
 
 ROOT = Path(__file__).parents[2]
+AS_A_CLUSTER_OF_ONE = {
+    "kbroker.clamp.replication.factor": "false",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+"""Settings for a comparison with Apache Kafka, which refuses more replicas than there are brokers."""
 READY = re.compile(r"kbroker ready.*?bootstrap=([^\s,]+)")
 
 

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
-from tests.peer.artifacts import PeerUnavailable, class_path
+from tests.peer.artifacts import KAFKA, PeerUnavailable, class_path
 from tests.peer.java import find_java
 
 QUICK_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -16,10 +16,10 @@ class ToolFailed(AssertionError):
 
 
 def java_command(
-    main_class: str, *args: str, jvm: tuple[str, ...] = QUICK_JVM, log: str = "warn"
+    main_class: str, *args: str, jvm: tuple[str, ...] = QUICK_JVM, log: str = "warn", jars: str = KAFKA
 ) -> list[str]:
-    """The command line of a Java class of the peer. Raises PeerUnavailable."""
-    libraries = class_path()
+    """The command line of a Java class of the peer, or of another set of jars. Raises PeerUnavailable."""
+    libraries = class_path(jars)
     java = find_java()
     if java is None:
         raise PeerUnavailable("no Java 17 or newer")
@@ -32,9 +32,10 @@ def run_tool(
     stdin: str | None = None,
     timeout_s: float = 120,
     check: bool = True,
+    jars: str = KAFKA,
 ) -> subprocess.CompletedProcess[str]:
     """Runs one tool to its end; stdout and stderr are captured. Raises ToolFailed unless check is False."""
-    command = java_command(main_class, *args)
+    command = java_command(main_class, *args, jars=jars)
     feed: dict[str, object] = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, **feed)  # type: ignore[call-overload]
     if check and done.returncode:

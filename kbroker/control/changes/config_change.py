@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from kbroker.config.alter import (
+    MIN_ISR,
     Alteration,
     AlterError,
     alter_broker,
@@ -15,6 +16,7 @@ from kbroker.config.alter import (
 )
 from kbroker.control.broker import Broker
 from kbroker.control.links.links import bounded
+from kbroker.control.metadata.clamp import broker_min_isr_note, is_clamped, min_isr_note
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.metadata.eligible_leaders import are_on, one_min_isr
 from kbroker.control.metadata.topic_name import validate
@@ -59,6 +61,18 @@ async def _alter(
     if validate_only or not difference:
         return
     await _apply(broker, {(kind, name): difference})
+    if MIN_ISR in difference and (note := _min_isr_note(broker, kind, name)):
+        log.warning("%s", note)
+
+
+def _min_isr_note(broker: Broker, kind: int, name: str) -> str:
+    """A new min.insync.replicas is above what there is; empty when it is not."""
+    if kind == BROKER:
+        return broker_min_isr_note(broker.config, len(broker.sites))
+    if kind != TOPIC or not is_clamped(name, broker.config, len(broker.sites)):
+        return ""
+    replicas = min(len(partition.replicas) for partition in broker.catalogue.topics[name].partitions)
+    return min_isr_note(name, broker.override(kind, name), replicas)
 
 
 async def share_min_isr(broker: Broker) -> None:

@@ -52,6 +52,9 @@ async def create_topics(
         plans = [plan for plan in results.values() if isinstance(plan, TopicPlan)]
         if plans and not validate_only:
             results.update(await _create(broker, plans))
+            for plan in plans:
+                if plan.note is not None and results[plan.name] is plan:
+                    log.warning("%s", plan.note)
         return results
 
 

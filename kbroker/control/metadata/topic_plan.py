@@ -11,6 +11,7 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
 from kbroker.control.metadata.catalogue import Catalogue, Topic
+from kbroker.control.metadata.clamp import factor_note, is_clamped, min_isr_note
 from kbroker.control.metadata.placement import too_few_sites
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA, INTERNAL, validate
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -32,13 +33,15 @@ class NewTopic:
 class TopicPlan:
     """A topic that may be created: checked name, number of partitions and config overrides.
 
-    assignments: node ids of the replicas of each partition when the wish named them."""
+    assignments: node ids of the replicas of each partition when the wish named them. note: what the topic does not get
+    of what was asked for, for the log and the answer; None when it gets everything."""
 
     name: str
     num_partitions: int
     configs: dict[str, str]
     replication_factor: int = 1
     assignments: Sequence[Sequence[int]] = ()
+    note: str | None = None
 
 
 Sites = Mapping[int, Sequence[str]]
@@ -62,7 +65,14 @@ def plan_topic(wish: NewTopic, catalogue: Catalogue, config: BrokerConfig, sites
     if wish.assignments:
         replicas = _assigned(wish, sites)
         return TopicPlan(wish.name, len(replicas), configs, len(replicas[0]), replicas)
-    return TopicPlan(wish.name, _count(wish, config), configs, _factor(wish, config, sites))
+    count = _count(wish, config)
+    wanted, factor = _factor(wish, config, sites)
+    plan = TopicPlan(wish.name, count, configs, factor)
+    if wish.name not in INTERNAL and is_clamped(wish.name, config, len(sites)):
+        notes = [factor_note(wish.name, wanted, factor)] if wanted > factor else []
+        notes.append(min_isr_note(wish.name, configs, factor))
+        plan.note = "; ".join(filter(None, notes)) or None
+    return plan
 
 
 def plan_configs(wished: Mapping[str, str | None], config: BrokerConfig) -> dict[str, str]:
@@ -92,15 +102,16 @@ def _count(wish: NewTopic, config: BrokerConfig) -> int:
     return config.get_int("num.partitions") if wish.num_partitions == -1 else wish.num_partitions
 
 
-def _factor(wish: NewTopic, config: BrokerConfig, sites: Sites) -> int:
+def _factor(wish: NewTopic, config: BrokerConfig, sites: Sites) -> tuple[int, int]:
+    """Replicas that were asked for, and those that the topic gets."""
     default = config.get_int("default.replication.factor")
     factor = default if wish.replication_factor == -1 else wish.replication_factor
     usable = sum(1 for log_dirs in sites.values() if log_dirs)
     if factor > max(1, usable):
-        if wish.name in INTERNAL and config.get_bool("kbroker.clamp.replication.factor"):
-            return max(1, usable)
+        if is_clamped(wish.name, config, len(sites)):
+            return factor, max(1, usable)
         raise too_few_sites(factor, usable)
-    return factor
+    return factor, factor
 
 
 def _assigned(wish: NewTopic, sites: Sites) -> list[Sequence[int]]:

@@ -9,9 +9,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.conftest import RUNNING
 from tests.peer.eventually import eventually
-from tests.peer.kbroker_node import KBroker
+from tests.peer.kbroker_node import AS_A_CLUSTER_OF_ONE, KBroker
 
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "4"}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+    **AS_A_CLUSTER_OF_ONE,
+}
 """Apache Kafka of tests.peer runs with the same: groups form at once."""
 
 NUMBERS = itertools.count()

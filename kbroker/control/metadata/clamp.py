@@ -1,0 +1,45 @@
+"""Requests for more replicas than one node has: granted with what there is (kbroker.clamp.replication.factor). Pure.
+
+Programs made for clusters ask for three replicas without a choice (Kafka Connect, MirrorMaker, compose files). With
+several replica sites a client can mean what it asks for, so only the coordinators' topics are clamped there.
+"""
+
+from collections.abc import Mapping
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.control.metadata.topic_name import INTERNAL
+
+CLAMP = "kbroker.clamp.replication.factor"
+_MIN_ISR = "min.insync.replicas"
+
+
+def is_clamped(topic: str, config: BrokerConfig, sites: int) -> bool:
+    """Whether this topic gets the replicas there are where it asks for more."""
+    return config.get_bool(CLAMP) and (sites <= 1 or topic in INTERNAL)
+
+
+def factor_note(topic: str, wanted: int, given: int) -> str:
+    """For the log and the answer: the topic has fewer replicas than asked for."""
+    return (
+        f"topic '{topic}' has {given} replica(s) a partition, not the {wanted} asked for: this broker is one node "
+        f"({CLAMP}=false refuses)"
+    )
+
+
+def min_isr_note(topic: str, configs: Mapping[str, str], replicas: int) -> str:
+    """For the log and the answer: a topic's own min.insync.replicas can not be reached; empty when it can.
+
+    The value is kept, for a cluster that the topic may move to: a partition with fewer replicas needs all of these.
+    """
+    wanted = int(configs.get(_MIN_ISR, "1"))
+    if wanted <= replicas:
+        return ""
+    return f"topic '{topic}': {_MIN_ISR}={wanted} counts as {replicas}, the number of its replicas"
+
+
+def broker_min_isr_note(config: BrokerConfig, sites: int) -> str:
+    """For the log at the start and after a change: of the default of all topics; empty when it can be reached."""
+    wanted = config.get_int(_MIN_ISR)
+    if wanted <= sites or not config.get_bool(CLAMP):
+        return ""
+    return f"{_MIN_ISR}={wanted} counts as the number of replicas where a topic has fewer: there are {sites} node(s)"
