@@ -1,7 +1,8 @@
-"""Where tests make control die, as kill -9 would, in the middle of a request.
+"""Where tests make control die, as kill -9 would, or stand still, in the middle of a request.
 
 The environment variable names a file; while the file is there and says ``<place> <n>``, control kills itself when it
-comes to the place for the n-th time, and takes the file away first. Nobody sets the variable but the tests.
+comes to the place for the n-th time, and takes the file away first; with ``<place> <n> hang`` it goes round in circles
+for ever. Nobody sets the variable but the tests.
 
 Places: ``pushed`` (records were handed to an IO worker), ``appended`` (they are in the log, nobody was told),
 ``stored`` (the store has committed a change), ``switched`` (a log is held off that is to go on in another log dir),
@@ -27,10 +28,12 @@ def reach(place: str) -> None:
 
 def _look(file: Path, place: str) -> None:
     with suppress(FileNotFoundError, ValueError):
-        wanted, count = file.read_text().split()
+        wanted, count, *how = file.read_text().split()
         if wanted != place:
             return
         _seen[place] = _seen.get(place, 0) + 1
         if _seen[place] >= int(count):
             file.unlink()
+            while how:
+                pass
             os.kill(os.getpid(), signal.SIGKILL)

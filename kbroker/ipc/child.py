@@ -1,6 +1,7 @@
 """What a child process is given when it is forked, and what it does before its role's main runs."""
 
 import ctypes
+import faulthandler
 import gc
 import logging
 import os
@@ -18,6 +19,8 @@ from kbroker.ipc.shared import Shared
 
 PR_SET_PDEATHSIG = 1
 QUICK_ROLES = ("network", "io")  # who is on the way of every record
+STACK_SIGNAL = signal.SIGUSR2
+"""On it a child writes the stacks of its threads to the log, whatever it is doing."""
 EXIT_OK = 0
 EXIT_FAILED = 1
 
@@ -92,6 +95,7 @@ def run_child(
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a peer that died is an error of write, not our end
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        faulthandler.register(STACK_SIGNAL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         setproctitle.setproctitle(context.title)
         logging.getLogger().handlers[0].set_name(context.title)

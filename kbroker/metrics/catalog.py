@@ -108,6 +108,8 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_process_starts_total", "Starts of child processes.", "role"),
     counter("kbroker_process_deaths_total", "Child processes that ended by themselves (each is started again).",
             "role"),
+    counter("kbroker_process_stuck_total", "Child processes that did not move any more and were restarted for it.",
+            "role"),
     counter("kbroker_connections_accepted_total", "Connections accepted.", "listener"),
     counter("kbroker_scrapes_total", "Scrapes of the http process."),
     histogram("kbroker_scrape_seconds", "Time to answer one scrape."),

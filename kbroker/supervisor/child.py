@@ -12,12 +12,15 @@ from kbroker.supervisor.roles import Main, Role
 
 log = logging.getLogger(__name__)
 
+SIGKILL = signal.SIGKILL
+
 
 @dataclass(slots=True)
 class Child:
     """A place for one process of a role; the process in it changes when it is restarted.
 
     process: row in the shared process table. pid and pidfd: 0 and -1 while nothing runs.
+    stuck: the watchdog has given this process up.
     """
 
     role: Role
@@ -30,6 +33,7 @@ class Child:
     restart_at_ms: int = 0
     starts: int = 0
     exit_code: int | None = None
+    stuck: bool = False
     back_off: BackOff = field(default_factory=BackOff)
 
     @property
@@ -57,6 +61,7 @@ class Child:
         self.started_ms = monotonic_ms()
         self.starts += 1
         self.exit_code = None
+        self.stuck = False
 
     def reap(self) -> str:
         """Collect the dead process; says how it ended."""

@@ -26,6 +26,7 @@ from kbroker.supervisor.child import Child, monotonic_ms
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
 from kbroker.supervisor.roles import ROLES, network_count, worker_count
 from kbroker.supervisor.stored_settings import with_stored_settings
+from kbroker.supervisor.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ START_POLL_MS = 5
 LOOK_AT_LOG_DIRS_MS = 1000
 STOP_TIMEOUT_MS = 60_000
 STARTS = {role.name: bind("kbroker_process_starts_total", role=role.name) for role in ROLES}
+STUCK = {role.name: bind("kbroker_process_stuck_total", role=role.name) for role in ROLES}
 DEATHS = {role.name: bind("kbroker_process_deaths_total", role=role.name) for role in ROLES}
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
 
@@ -55,6 +57,8 @@ class Supervisor:
         self._children: list[Child] = []
         self._ports: dict[str, int] = {}
         self._http_listener: socket.socket | None = None
+        limits_ms = {role.name: role.still_s * 1000 for role in ROLES}
+        self._watchdog = Watchdog(self.shared.processes, limits_ms, self._count_stuck)
         self._stopping = False
         self._poll = select.epoll()
         self._wake_read, self._wake_write = socket.socketpair()
@@ -130,6 +134,7 @@ class Supervisor:
         line = self.shared.processes[child.process]
         line[layout.PROCESS_EPOCH] += 1
         line[layout.PROCESS_SLEEPING] = 0
+        line[layout.PROCESS_HEARTBEAT_NS] = 0
         context = ChildContext(
             role=child.role.name,
             index=child.index,
@@ -193,6 +198,7 @@ class Supervisor:
 
     def _timeout_ms(self) -> int:
         due = [child.restart_at_ms for child in self._children if not child.running]
+        due.append(self._watchdog.next_look_ms())
         waits = [LOOK_AT_LOG_DIRS_MS, *(moment - monotonic_ms() for moment in due)]
         if (close_s := self._acceptor.next_close_s()) is not None:
             waits.append(int(close_s * 1000) + 1)
@@ -210,8 +216,11 @@ class Supervisor:
             else:
                 self._acceptor.on_readable(fd)
         self._acceptor.close_held()
-        if not self._stopping:
-            now = monotonic_ms()
+        now = monotonic_ms()
+        if self._stopping:  # who writes logs has much to do now and need not say so
+            self._watchdog.look([child for child in self._children if not child.role.owns_logs], now)
+        else:
+            self._watchdog.look(self._children, now)
             for child in self._children:
                 if not child.running and child.restart_at_ms <= now:
                     self._start(child)
@@ -237,6 +246,9 @@ class Supervisor:
         child.restart_at_ms = monotonic_ms() + delay
         log.error("%s died (%s), restarting in %d ms", child.name, how, delay)
 
+    def _count_stuck(self, child: Child) -> None:
+        self._slots.words[STUCK[child.role.name]] += 1
+
     # --- stop --------------------------------------------------------------------------------------
 
     def _drain(self, failed: bool) -> int:
@@ -260,7 +272,8 @@ class Supervisor:
         return 0 if clean else 1
 
     def _stop(self, children: list[Child]) -> bool:
-        """SIGTERM, wait, SIGKILL after the timeout; whether all ended by themselves with code 0."""
+        """SIGTERM, wait, SIGKILL after the timeout; whether all ended by themselves with code 0, or were stuck and own
+        nothing that could be left unfinished."""
         deadline = monotonic_ms() + STOP_TIMEOUT_MS
         for child in children:
             child.signal(signal.SIGTERM)
@@ -272,7 +285,7 @@ class Supervisor:
                     child.signal(signal.SIGKILL)
                 deadline = monotonic_ms() + STOP_TIMEOUT_MS
             self._turn(max(1, min(left, 1000)))
-        return all(child.exit_code == 0 for child in children)
+        return all(child.exit_code == 0 or (child.stuck and not child.role.owns_logs) for child in children)
 
 
 def _sizes(config: BrokerConfig) -> Sizes:

@@ -18,7 +18,16 @@ from kbroker.control.links.links import bounded
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.placement import place_assigned, place_replicas
-from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan, plan_growth, plan_topic
+from kbroker.control.metadata.topic_plan import (
+    MAX_RECORDS_PER_REQUEST,
+    NewTopic,
+    TopicPlan,
+    check_total_partitions,
+    plan_growth,
+    plan_topic,
+    records_of,
+    too_many_records,
+)
 from kbroker.control.store.store import Change, Deletion
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import ClosePartition
@@ -40,15 +49,22 @@ async def create_topics(
     """Create topics; each one's plan, or why it was refused. With validate_only nothing is made.
 
     count: told of each topic's partitions before they are made; it may refuse with a KafkaError (quotas)."""
+    check_total_partitions(wishes, broker.config)
     async with broker.changing:
         results: dict[str, TopicPlan | KafkaError] = {}
+        records = 0
         for wish in wishes:
             try:
                 plan = plan_topic(wish, broker.catalogue, broker.config, sites_open(broker))
+                records += records_of(plan)
+                if records > MAX_RECORDS_PER_REQUEST:
+                    break
                 count(plan.num_partitions)
                 results[wish.name] = plan
             except KafkaError as error:
                 results[wish.name] = error
+        if records > MAX_RECORDS_PER_REQUEST:
+            raise too_many_records()
         plans = [plan for plan in results.values() if isinstance(plan, TopicPlan)]
         if plans and not validate_only:
             results.update(await _create(broker, plans))

@@ -4,7 +4,7 @@ Source: ReplicationControlManager (createTopic, createPartitions, validateManual
 StripedReplicaPlacer, for a cluster whose brokers are this host's replica sites.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kbroker.config.broker import BrokerConfig
@@ -44,6 +44,10 @@ class TopicPlan:
     note: str | None = None
 
 
+MAX_PARTITIONS_PER_REQUEST = 10_000
+MAX_RECORDS_PER_REQUEST = 10_000
+"""Kafka's controller makes one record of each topic, partition and config, and no more of them in one operation."""
+
 Sites = Mapping[int, Sequence[str]]
 """By node id: the log directories of a site that take new replicas."""
 
@@ -73,6 +77,32 @@ def plan_topic(wish: NewTopic, catalogue: Catalogue, config: BrokerConfig, sites
         notes.append(min_isr_note(wish.name, configs, factor))
         plan.note = "; ".join(filter(None, notes)) or None
     return plan
+
+
+def check_total_partitions(wishes: Iterable[NewTopic], config: BrokerConfig) -> None:
+    """Raises POLICY_VIOLATION for more partitions than one request may create, before anything is planned."""
+    total = 0
+    for wish in wishes:
+        if wish.assignments:
+            total += len(wish.assignments)
+        elif wish.num_partitions == -1:
+            total += config.get_int("num.partitions")
+        else:
+            total += max(0, wish.num_partitions)
+        if total > MAX_PARTITIONS_PER_REQUEST:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
+            )
+
+
+def records_of(plan: TopicPlan) -> int:
+    """Records that Kafka's controller would make of a new topic."""
+    return 1 + plan.num_partitions + len(plan.configs)
+
+
+def too_many_records() -> KafkaError:
+    """What Kafka's controller says of an operation with more than MAX_RECORDS_PER_REQUEST records."""
+    return KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 def plan_configs(wished: Mapping[str, str | None], config: BrokerConfig) -> dict[str, str]:
@@ -192,4 +222,8 @@ def plan_growth(
             )
         for replicas in assignments:
             check_replicas(replicas, nodes, len(topic.partitions[0].replicas))
+    if additional > MAX_RECORDS_PER_REQUEST:
+        # Kafka's controller gives up with this code, too, but only when it has placed them all
+        why = f"At most {MAX_RECORDS_PER_REQUEST} partitions can be added by one request, not {additional}."
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why)
     return additional

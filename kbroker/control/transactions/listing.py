@@ -1,8 +1,8 @@
 """DescribeTransactions and ListTransactions: what is known of transactional ids, without changing it."""
 
-import re
 from collections.abc import Iterable
 
+from kbroker.control.client_pattern import ClientPattern, InvalidPattern, compile_pattern
 from kbroker.control.transactions.metadata import TransactionMetadata
 from kbroker.control.transactions.state import BY_NAME, TransactionState
 from kbroker.control.transactions.table import TransactionTable
@@ -50,7 +50,7 @@ def list_transactions(
             return False
         if request.duration_filter >= 0 and now_ms - known.start_ms <= request.duration_filter:
             return False
-        return pattern is None or pattern.fullmatch(known.transactional_id) is not None
+        return pattern is None or pattern.matches(known.transactional_id)
 
     return ListTransactionsResponse(
         unknown_state_filters=_unknown(request.state_filters),
@@ -66,12 +66,12 @@ def _unknown(names: Iterable[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name not in BY_NAME]
 
 
-def _pattern(text: str | None) -> "re.Pattern[str] | None":
-    """Kafka takes RE2 syntax (KIP-1152), of which Python's understands all but rare parts."""
+def _pattern(text: str | None) -> ClientPattern | None:
+    """The ids that a client asks for (KIP-1152). Raises INVALID_REGULAR_EXPRESSION."""
     if not text:
         return None
     try:
-        return re.compile(text)
-    except re.error as error:
+        return compile_pattern(text)
+    except InvalidPattern as error:
         why = f"Transaction ID pattern `{text}` is not a valid regular expression: {error}."
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, why) from error

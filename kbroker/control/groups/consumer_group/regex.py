@@ -7,15 +7,12 @@ that one change of topics makes one rebalance.
 import logging
 from enum import Enum
 
+from kbroker.control.client_pattern import InvalidPattern, compile_pattern
 from kbroker.control.coordinator.machine import Outcome, Record
 from kbroker.control.groups.consumer_group import records
 from kbroker.control.groups.consumer_group.member import ConsumerMember
 from kbroker.control.groups.consumer_group.state import ConsumerGroup
-from kbroker.control.groups.consumer_group.topic_regex import (
-    InvalidRegex,
-    compile_regex,
-    matching_topics,
-)
+from kbroker.control.groups.consumer_group.topic_regex import matching_topics
 from kbroker.control.groups.table import GroupTable
 from kbroker.control.groups.topic_view import metadata_hash
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -88,8 +85,8 @@ def _changed(
 def check_regex(pattern: str) -> None:
     """Raises INVALID_REGULAR_EXPRESSION."""
     try:
-        compile_regex(pattern)
-    except InvalidRegex as error:
+        compile_pattern(pattern)
+    except InvalidPattern as error:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.",

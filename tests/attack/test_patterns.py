@@ -1,0 +1,78 @@
+"""Regular expressions that keep a backtracking matcher busy for years: matched in linear time, or refused."""
+
+import time
+
+import pytest
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
+from kbroker.protocol.messages.list_transactions import ListTransactionsRequest
+from tests.attack.peers import Target, target
+from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.kbroker_node import KBroker
+
+AT_ONCE_S = 3
+NOT_YET = (14, 15, 16)  # the coordinator loads, is not available, is not there
+LONG_ID = "a" * 60 + "!"
+PATTERNS = (
+    "(a+)+$", "(a|a)*$", "(a*)*(a|aa)+b", "((a{30}){30})?b", "[[:alpha:]]+!", r"\pL+!", "(?i)A+!", r"\Qa\E+!", "(",
+    "a**", "(?=a)", r"\1", "a{1001}", r"a\Z", r"\C", "[a", "(?<!a)b",
+)  # fmt: skip
+
+
+def make_id(peer: Target) -> None:
+    """An id that the patterns almost match; asked again while the coordinator is being made."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        answer = peer.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(LONG_ID, 60_000))
+        if answer.error_code == ErrorCode.NONE:
+            return
+        peer.ask(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(key_type=1, coordinator_keys=[LONG_ID]))
+        time.sleep(0.1)
+    raise AssertionError("no transaction coordinator")
+
+
+def listed(peer: Target, pattern: str) -> tuple[int, list[str]]:
+    request = ListTransactionsRequest(transactional_id_pattern=pattern)
+    answer = peer.ask(ApiKey.LIST_TRANSACTIONS, 2, request)
+    return int(answer.error_code), [state.transactional_id for state in answer.transaction_states]
+
+
+def subscribed(peer: Target, pattern: str, number: int) -> int:
+    request = ConsumerGroupHeartbeatRequest(
+        f"pattern-{number}", "A" * 22, 0, rebalance_timeout_ms=60_000, topic_partitions=[],
+        subscribed_topic_regex=pattern,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while True:
+        answer = peer.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
+        if answer.error_code not in NOT_YET or time.monotonic() > deadline:
+            return int(answer.error_code)
+        peer.ask(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=[request.group_id]))
+        time.sleep(0.1)
+
+
+def test_no_pattern_stalls_control(broker: KBroker) -> None:
+    peer = target(broker)
+    make_id(peer)
+    subscribed(peer, "ready", -1)
+    began = time.monotonic()
+    for number, pattern in enumerate(PATTERNS):
+        listed(peer, pattern)
+        subscribed(peer, pattern, number)
+    assert time.monotonic() - began < AT_ONCE_S
+
+
+@pytest.mark.kafka
+def test_patterns_are_understood_as_by_apache_kafka(broker: KBroker, fresh_kafka: ApacheKafka) -> None:
+    ours, theirs = target(broker), Target(fresh_kafka.port)
+    make_id(ours)
+    make_id(theirs)
+    assert {p: listed(ours, p) for p in PATTERNS} == {p: listed(theirs, p) for p in PATTERNS}
+    numbered = list(enumerate(PATTERNS))
+    assert {p: subscribed(ours, p, n) for n, p in numbered} == {
+        p: subscribed(theirs, p, n) for n, p in numbered
+    }

@@ -1,0 +1,77 @@
+"""A control process that does not move any more: restarted with its stack in the log, and no reason not to stop."""
+
+import signal
+import socket
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.frame import encode_request
+from kbroker.protocol.messages.list_groups import ListGroupsRequest
+from tests.compat.raw import SocketPeer
+from tests.conftest import BrokerFactory
+from tests.peer.kbroker_node import KBroker
+
+NOTICED_S = 40  # ten seconds, and what a crowded machine adds
+STOPPED_S = 30
+
+
+def hang(broker: KBroker) -> socket.socket:
+    """Control stands still in the middle of an answer."""
+    Path(broker.environment["KBROKER_CRASH_POINT"]).write_text(f"answering-{int(ApiKey.LIST_GROUPS)} 1 hang")
+    link = socket.create_connection(("127.0.0.1", int(broker.bootstrap.rpartition(":")[2])))
+    link.sendall(encode_request(ApiKey.LIST_GROUPS, 4, 1, "hangs", ListGroupsRequest()))
+    deadline = time.monotonic() + 10
+    while Path(broker.environment["KBROKER_CRASH_POINT"]).exists():
+        assert time.monotonic() < deadline, "control did not come there"
+        time.sleep(0.02)
+    return link
+
+
+@pytest.fixture
+def broker(broker_factory: BrokerFactory, tmp_path: Path) -> KBroker:
+    made = broker_factory(start=False)
+    made.environment["KBROKER_CRASH_POINT"] = str(tmp_path / "point")
+    made.start()
+    return made
+
+
+@pytest.mark.slow
+def test_control_that_stands_still_is_restarted(broker: KBroker) -> None:
+    with hang(broker):
+        began = time.monotonic()
+        while "control 0 died" not in broker.logs():
+            assert time.monotonic() - began < NOTICED_S, broker.logs()
+            time.sleep(0.2)
+    said = broker.logs()
+    assert "control 0 has not moved for 10 s" in said
+    assert "crash_point.py" in said, "the stack shows where it stood"
+    peer = SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
+    answer = peer.ask(ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
+    assert answer is not None
+    metrics = said.rpartition("metrics=")[2].split()[0] + "/metrics"
+    with urllib.request.urlopen(metrics.replace("/metrics/metrics", "/metrics")) as page:
+        assert 'kbroker_process_stuck_total{role="control"} 1' in page.read().decode()
+
+
+@pytest.mark.slow
+def test_a_broker_whose_control_stands_still_stops_in_time_and_cleanly(broker: KBroker) -> None:
+    with hang(broker):
+        began = time.monotonic()
+        broker.stop(timeout_s=STOPPED_S)  # raises unless the exit code is 0
+        assert time.monotonic() - began < STOPPED_S
+
+
+@pytest.mark.slow
+def test_a_control_that_was_paused_goes_on(broker: KBroker) -> None:
+    control = next(child for title, child in broker.children().items() if "control" in title)
+    control.send_signal(signal.SIGSTOP)
+    threading.Timer(12, control.send_signal, (signal.SIGCONT,)).start()
+    time.sleep(13)
+    peer = SocketPeer(int(broker.bootstrap.rpartition(":")[2]))
+    assert peer.ask(ApiKey.LIST_GROUPS, 4, ListGroupsRequest()) is not None
+    assert "has not moved" not in broker.logs()

@@ -1,0 +1,100 @@
+"""Who counts as stuck: a child that runs, has started and does not move, while the host and the parent do."""
+
+from dataclasses import dataclass
+from signal import SIGKILL, Signals
+from typing import cast
+
+import numpy as np
+import pytest
+
+from kbroker.ipc import layout
+from kbroker.ipc.child import STACK_SIGNAL
+from kbroker.supervisor.child import Child
+from kbroker.supervisor.watchdog import LOOK_MS, STACK_MS, Watchdog
+
+LIMIT_MS = 10_000
+
+
+@dataclass
+class Role:
+    name: str = "control"
+
+
+class FakeChild:
+    def __init__(self) -> None:
+        self.role, self.process, self.pid, self.name = Role(), 0, 77, "control 0"
+        self.stuck = False
+        self.running = True
+        self.signals: list[int] = []
+
+    def signal(self, number: Signals) -> None:
+        self.signals.append(number)
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.lines = np.zeros((1, layout.PROCESS_WORDS), np.int64)
+        self.lines[0, layout.PROCESS_READY] = self.lines[0, layout.PROCESS_EPOCH] = 1
+        self.child = FakeChild()
+        self.counted = 0
+        self.state = "R"
+        self.now_ms = 1_000_000
+        self.dog = Watchdog(self.lines, {"control": LIMIT_MS}, self.count, lambda _: self.state)
+
+    def count(self, _: object) -> None:
+        self.counted += 1
+
+    def pass_time(self, ms: int, step_ms: int = LOOK_MS, beats: bool = False) -> None:
+        for _ in range(ms // step_ms):
+            self.now_ms += step_ms
+            if beats:
+                self.lines[0, layout.PROCESS_HEARTBEAT_NS] += 1
+            self.dog.look([cast(Child, self.child)], self.now_ms)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_who_stands_still_shows_where_and_is_killed(scene: Scene) -> None:
+    scene.pass_time(LIMIT_MS - LOOK_MS)
+    assert scene.child.signals == []
+    scene.pass_time(2 * LOOK_MS)
+    assert (scene.child.signals, scene.counted, scene.child.stuck) == ([STACK_SIGNAL], 1, True)
+    scene.pass_time(STACK_MS, STACK_MS)
+    assert scene.child.signals == [STACK_SIGNAL, SIGKILL]
+
+
+def test_who_moves_is_left_alone(scene: Scene) -> None:
+    scene.pass_time(10 * LIMIT_MS, beats=True)
+    assert scene.child.signals == []
+
+
+def test_who_has_not_finished_starting_is_left_alone(scene: Scene) -> None:
+    scene.lines[0, layout.PROCESS_EPOCH] = 2
+    scene.pass_time(10 * LIMIT_MS)
+    assert scene.child.signals == []
+
+
+@pytest.mark.parametrize("state", ["T", "t", "D"])
+def test_a_stopped_process_and_one_that_waits_for_a_disk_are_left_alone(scene: Scene, state: str) -> None:
+    scene.state = state
+    scene.pass_time(10 * LIMIT_MS)
+    scene.state = "S"
+    scene.pass_time(LIMIT_MS - 2 * LOOK_MS)
+    assert scene.child.signals == []
+
+
+def test_a_pause_of_the_host_counts_for_one_look(scene: Scene) -> None:
+    scene.pass_time(LOOK_MS)
+    scene.pass_time(3_600_000, 3_600_000)
+    scene.pass_time(LOOK_MS)
+    assert scene.child.signals == []
+
+
+def test_a_successor_begins_anew(scene: Scene) -> None:
+    scene.pass_time(LIMIT_MS - LOOK_MS)
+    scene.child.pid += 1
+    scene.pass_time(LIMIT_MS - LOOK_MS)
+    assert scene.child.signals == []
