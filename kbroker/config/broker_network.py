@@ -56,7 +56,8 @@ NETWORK = (
     Setting("socket.request.max.bytes", INT, 104857600, at_least(1), importance=HIGH,
             doc="Largest request accepted; a connection that announces more is closed."),
     Setting("socket.listen.backlog.size", INT, 50, at_least(1),
-            doc="Connections that may wait to be accepted; the kernel caps it at net.core.somaxconn."),
+            doc="Connections that may wait to be accepted; the kernel caps it at net.core.somaxconn. Unless it is "
+                "set, as many as that may wait."),
     Setting("connections.max.idle.ms", LONG, 600000,
             doc="A connection without a request for this long is closed; negative never closes."),
     Setting("connection.failed.authentication.delay.ms", INT, 100, at_least(0), importance=LOW,

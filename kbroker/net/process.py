@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 PUMPS_PER_TURN = 4
 NOBODYS = (nl.EVENT_ADVANCED, nl.EVENT_READ_AHEAD, nl.EVENT_TIMES)  # events without a connection
-ACCEPTS_PER_TURN = 256
+ACCEPTS_PER_TURN = 16  # the steady clients have a turn between them
 
 
 class NetworkProcess:

@@ -200,8 +200,8 @@ class Supervisor:
         due = [child.restart_at_ms for child in self._children if not child.running]
         due.append(self._watchdog.next_look_ms())
         waits = [LOOK_AT_LOG_DIRS_MS, *(moment - monotonic_ms() for moment in due)]
-        if (close_s := self._acceptor.next_close_s()) is not None:
-            waits.append(int(close_s * 1000) + 1)
+        if (due_s := self._acceptor.next_due_s()) is not None:
+            waits.append(int(due_s * 1000) + 1)
         return max(0, min(waits))
 
     def _turn(self, timeout_ms: int) -> None:
@@ -215,7 +215,7 @@ class Supervisor:
                 self._bury(child)
             else:
                 self._acceptor.on_readable(fd)
-        self._acceptor.close_held()
+        self._acceptor.take_turn()
         now = monotonic_ms()
         if self._stopping:  # who writes logs has much to do now and need not say so
             self._watchdog.look([child for child in self._children if not child.role.owns_logs], now)

@@ -10,7 +10,7 @@ import heapq
 import logging
 import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 
 ACCEPTS_PER_TURN = 64
 FULL_SECONDS = 0.005
+WAITING_MAX = 8192  # accepted, and no network process has room yet; further ones wait in the backlog
+WAITING_SECONDS = 0.001
+LONGEST_BACKLOG = 1 << 16  # the kernel cuts it down to net.core.somaxconn
 ACCEPTED = bind("kbroker_connections_accepted_total")  # + number of the listener
 REFUSED = bind("kbroker_connections_refused_total")
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -54,10 +57,14 @@ class Acceptor:
             config.get_int("quota.window.num"), config.get_int("quota.window.size.seconds") * 1000
         )
         self._held: list[tuple[float, int, socket.socket]] = []  # heap: when to close, descriptor, socket
+        self._waiting: deque[tuple[socket.socket, Accepted]] = (
+            deque()
+        )  # for room in a network process's channel
         self._complain = Complaints(log, clock)
         self._listening: list[socket.socket] = []
         self._endpoints: list[Endpoint] = []
         self._sites: list[int] = []  # of each listening socket
+        self._prepared: list[bool] = []  # whether what it accepts has its options already
         self._next_id = 1
         self._open: dict[int, tuple[int, int, str]] = {}  # id -> network process, listener, host
         self._load = Counter(dict.fromkeys(range(len(self._handoffs)), 0))
@@ -69,7 +76,7 @@ class Acceptor:
     def bind(self) -> dict[str, int]:
         """Listen on every listener, for each replica site on its own port; the bound ports by `port_key`. OSError
         names the address."""
-        backlog = self._config.get_int("socket.listen.backlog.size")
+        backlog = _backlog(self._config)
         ports = {}
         for site in sites_of(self._config):
             for endpoint in self._config.listeners:
@@ -77,6 +84,7 @@ class Acceptor:
                 self._listening.append(_listen(at, backlog))
                 self._endpoints.append(endpoint)
                 self._sites.append(site.number)
+                self._prepared.append(self._options.prepare_listening(self._listening[-1]))
                 ports[port_key(endpoint.listener, site.number)] = _port(self._listening[-1])
         return ports
 
@@ -104,15 +112,21 @@ class Acceptor:
         for _, _, held in self._held:
             held.close()
         self._held.clear()
+        for client, _ in self._waiting:
+            client.close()
+        self._waiting.clear()
 
     # --- connections --------------------------------------------------------------------------------
 
-    def next_close_s(self) -> float | None:
-        """Seconds until `close_held` has something to do; None when nothing is held."""
+    def next_due_s(self) -> float | None:
+        """Seconds until `take_turn` has something to do; None when nothing waits and nothing is held."""
+        if self._waiting:
+            return WAITING_SECONDS
         return max(0.0, self._held[0][0] - self._clock()) if self._held else None
 
-    def close_held(self) -> None:
-        """Close connections that came too fast after each other and were held for their time."""
+    def take_turn(self) -> None:
+        """Pass on connections that waited for room; close those that came too fast and were held for their time."""
+        self._pass_on()
         while self._held and self._held[0][0] <= self._clock():
             _, _, held = heapq.heappop(self._held)
             with held, contextlib.suppress(OSError):
@@ -135,54 +149,69 @@ class Acceptor:
         listener = self._endpoints[number].listener
         place = number % len(self._config.listeners)
         for _ in range(ACCEPTS_PER_TURN):
-            if not self._limits.may_accept(listener):
+            if len(self._waiting) >= WAITING_MAX or not self._limits.may_accept(listener):
                 time.sleep(FULL_SECONDS)  # the backlog holds them, and the loop comes right back
-                return
+                break
             try:
                 client, address = listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
-                return
+                break
             except OSError as error:
                 if error.errno not in OUT_OF_DESCRIPTORS:
                     raise
                 self._complain("can not accept a connection: %s", error.strerror)
-                return
-            with client:
-                self._admit(place, self._sites[number], listener, client, _plain(address[0]), address[1])
+                time.sleep(FULL_SECONDS)
+                break
+            came = Accepted(0, place, _plain(address[0]), address[1], self._sites[number])
+            if not self._admit(client, came, self._prepared[number]):
+                client.close()
+        self._pass_on()
 
-    def _admit(
-        self, number: int, site: int, listener: str, client: socket.socket, host: str, port: int
-    ) -> None:
-        self._metrics.words[ACCEPTED + number] += 1
+    def _admit(self, client: socket.socket, came: Accepted, prepared: bool) -> bool:
+        """False: the connection is not wanted, and the caller closes it."""
+        host, listener = came.host, self._endpoints[came.listener].listener
+        self._metrics.words[ACCEPTED + came.listener] += 1
         throttle_ms = self._rates.throttle_ms(host, int(self._clock() * 1000))
         if throttle_ms:
-            self._metrics.words[REFUSED + number] += 1
-            held = client.dup()
-            heapq.heappush(self._held, (self._clock() + throttle_ms / 1000, held.fileno(), held))
-            return
+            self._metrics.words[REFUSED + came.listener] += 1
+            heapq.heappush(self._held, (self._clock() + throttle_ms / 1000, client.fileno(), client))
+            return True
         refusal = self._limits.refusal(host)
         if refusal:
-            self._metrics.words[REFUSED + number] += 1
-            self._complain("closing connection from %s:%d on %s: %s", host, port, listener, refusal)
-            return
-        self._options.prepare(client, host)
-        accepted = Accepted(self._next_id, number, host, port, site)
+            self._metrics.words[REFUSED + came.listener] += 1
+            self._complain("closing connection from %s:%d on %s: %s", host, came.port, listener, refusal)
+            return False
+        if not prepared:
+            try:
+                self._options.prepare(client, host)
+            except OSError:  # the client has gone already
+                return False
+        self._waiting.append((client, replace(came, connection_id=self._next_id)))
+        self._limits.opened(listener, host)
+        self._next_id += 1
+        return True
+
+    def _pass_on(self) -> None:
+        """Connections go to the network processes in the order in which they came, while there is room."""
+        while self._waiting:
+            client, accepted = self._waiting[0]
+            process = self._send(client, accepted)
+            if process is None:
+                return
+            self._waiting.popleft()
+            client.close()
+            self._open[accepted.connection_id] = (process, accepted.listener, accepted.host)
+            self._load[process] += 1
+
+    def _send(self, client: socket.socket, accepted: Accepted) -> int | None:
+        """The network process that has the connection now; None while all channels are full."""
         for process, _ in sorted(self._load.items(), key=lambda item: item[1]):
             try:
                 if send_connection(self._handoffs[process], client.fileno(), accepted):
-                    break
+                    return process
             except OSError as error:
                 self._complain("network process %d takes no connections: %s", process, error)
-        else:
-            self._metrics.words[REFUSED + number] += 1
-            self._complain(
-                "closing connection from %s:%d on %s: no network process takes it", host, port, listener
-            )
-            return
-        self._open[self._next_id] = (process, number, host)
-        self._load[process] += 1
-        self._limits.opened(listener, host)
-        self._next_id += 1
+        return None
 
     def _take_closed(self, process: int, handoff: socket.socket) -> None:
         while True:
@@ -217,6 +246,13 @@ class Acceptor:
             process, number, host = found
             self._load[process] -= 1
             self._limits.closed(self._endpoints[number].listener, host)
+
+
+def _backlog(config: BrokerConfig) -> int:
+    """What the operator wrote. Kafka's default is too short for clients that all come back at once: a connection
+    beyond it tries again after seconds, so without a setting it is as long as the kernel allows."""
+    name = "socket.listen.backlog.size"
+    return config.get_int(name) if name in config.static else LONGEST_BACKLOG
 
 
 def _listen(endpoint: Endpoint, backlog: int) -> socket.socket:

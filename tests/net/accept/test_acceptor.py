@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import fds
-from kbroker.net.accept.acceptor import Acceptor
+from kbroker.net.accept.acceptor import Acceptor, _backlog
 from kbroker.net.accept.connection_limits import ConnectionLimits, parse_overrides
 
 
@@ -205,3 +205,41 @@ def test_the_address_is_named_when_it_is_taken() -> None:
     with pytest.raises(OSError, match=f"PLAINTEXT://127.0.0.1:{port}: Address already in use"):
         acceptor.bind()
     taken.close()
+
+
+def test_connections_wait_while_no_process_has_room_for_them(scenes: list[Scene]) -> None:
+    scene = Scene({})
+    scenes.append(scene)
+    for process in scene.ours:
+        process.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    for _ in range(50):
+        scene.connect()
+        scene.turn()
+    assert scene.acceptor.next_due_s() is not None, "the channels have room for all: nothing is shown"
+    ports: list[int] = []
+    while len(ports) < 50:
+        scene.acceptor.take_turn()
+        got = scene.received()
+        assert got, "a connection was not passed on"
+        ports += [accepted.port for _, accepted, _ in got]
+        for _, _, fd in got:
+            socket.socket(fileno=fd).close()
+    assert sorted(ports) == sorted(client.getsockname()[1] for client in scene.clients)
+    assert scene.acceptor.next_due_s() is None
+
+
+def test_the_backlog_is_the_kernels_unless_an_operator_says_otherwise() -> None:
+    assert _backlog(BrokerConfig({})) == 1 << 16
+    assert _backlog(BrokerConfig({"socket.listen.backlog.size": "50"})) == 50
+
+
+def test_what_a_loopback_listener_accepts_has_its_options_already(scenes: list[Scene]) -> None:
+    scene = Scene({"kbroker.local.socket.buffer.bytes": "65536"})
+    scenes.append(scene)
+    scene.connect()
+    scene.turn()
+    ((_, _, fd),) = scene.received()
+    with socket.socket(fileno=fd) as end:
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+        assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert end.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 2 * 65536

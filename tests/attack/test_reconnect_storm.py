@@ -1,0 +1,43 @@
+"""Many clients that come at once are all answered, and a steady client hardly notices."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.attack.storm import rest_after, storm
+from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = pytest.mark.slow
+
+COUNT = 2000
+SECONDS = 60.0
+
+
+def _port(node: KBroker | ApacheKafka) -> int:
+    return int(node.bootstrap.rsplit(":", 1)[1])
+
+
+def test_two_thousand_clients_at_once_are_all_answered(broker: KBroker) -> None:
+    outcome = storm(_port(broker), COUNT, SECONDS)
+    assert (outcome.answered, outcome.closed) == (COUNT, 0), outcome
+
+
+def test_more_clients_than_the_backlog_has_room_for_are_all_answered(broker: KBroker) -> None:
+    outcome = storm(_port(broker), 12_000, 60.0)
+    assert (outcome.answered, outcome.closed) == (12_000, 0), outcome
+
+
+def test_a_steady_client_is_served_during_a_storm(broker: KBroker) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        trips = thread.submit(rest_after, _port(broker), 3.0)
+        assert storm(_port(broker), COUNT, SECONDS).answered == COUNT
+        found = sorted(trips.result())
+    assert found[len(found) * 9 // 10] < 0.01
+    assert found[-1] < 1.0
+
+
+@pytest.mark.kafka
+def test_apache_kafka_answers_no_more_of_a_storm(broker: KBroker, kafka: ApacheKafka) -> None:
+    theirs, ours = storm(_port(kafka), COUNT, SECONDS), storm(_port(broker), COUNT, SECONDS)
+    assert ours.answered == COUNT >= theirs.answered
