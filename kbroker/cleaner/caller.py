@@ -1,6 +1,7 @@
 """Calls from a cleaner thread to control and, through it, to IO workers: one at a time, answered before the next."""
 
 import select
+import socket
 import time
 from typing import Any
 
@@ -14,8 +15,8 @@ ANSWER_S = 30.0
 class Caller:
     """A link of its own, made when it is needed. Runs in: cleaner. Owner: one thread."""
 
-    def __init__(self, address: str, answer_s: float = ANSWER_S) -> None:
-        self._address = address
+    def __init__(self, connector: socket.socket, answer_s: float = ANSWER_S) -> None:
+        self._connector = connector
         self._answer_s = answer_s
         self._link: PolledLink | None = None
         self._next_call = 1
@@ -28,7 +29,7 @@ class Caller:
         """Call control. Raises KafkaError for its error reply, LinkClosed when the outcome is unknown."""
         try:
             if self._link is None:
-                self._link = PolledLink(self._address)
+                self._link = PolledLink(self._connector)
             call_id, self._next_call = self._next_call, self._next_call + 1
             self._link.send(body, call_id)
             reply = self._wait(self._link, call_id)

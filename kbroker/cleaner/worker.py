@@ -59,7 +59,7 @@ class CleanerThread(threading.Thread):
         self._workers = context.shared.sizes.workers
         self._shift = shift
         self._dir_errors = LogDirErrors(context.config.log_dirs, context.shared)
-        self._caller = Caller(context.control_address)
+        self._caller = Caller(context.ways.connector)
         self._cleaner: LogCleaner | None = None
         self._worker = 0  # of the log that is being cleaned
 
@@ -167,7 +167,7 @@ def main(context: ChildContext) -> None:
     signal.signal(signal.SIGTERM, stop)
     be_modest()
     context.shared.processes[context.process, layout.PROCESS_READY] = context.epoch
-    caller = Caller(context.control_address)
+    caller = Caller(context.ways.connector)
     threads: dict[int, CleanerThread] = {}
     while not shift.stop.is_set():
         with suppress(LinkClosed, KafkaError):

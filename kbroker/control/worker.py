@@ -6,6 +6,7 @@ Runs in: control. One uvloop; disks are touched on threads only (store, log read
 import asyncio
 import logging
 import signal
+import socket
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,6 +38,7 @@ from kbroker.ipc import layout
 from kbroker.ipc.background import Background
 from kbroker.ipc.block import client_request, requests
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.connecting import accept
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.messages import (
     AskWorker,
@@ -65,6 +67,7 @@ Coordinators = Callable[[Broker, Appender], Sequence[Runtime]]
 """Makes the coordinators and enters them into the broker."""
 
 HEARTBEAT_S = 0.5
+MOST_LINKS_A_TURN = 16
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 LOOP_LAG = bind("kbroker_loop_lag_seconds")
 
@@ -97,8 +100,8 @@ class Control:
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         self._heartbeat(loop)
         await self._appender.start()
-        self._context.control_listener.setblocking(False)
-        server = await loop.create_unix_server(self._new_link, sock=self._context.control_listener)
+        listener = self._context.ways.listener
+        loop.add_reader(listener, self._take_links, listener)
         self._runtimes = self._make_coordinators(self._broker, self._appender)
         self._broker.partition_listeners.append(self._has_new_partitions)
         await self._until_stop(self._all_opened.wait())
@@ -111,7 +114,7 @@ class Control:
             self._context.shared.processes[self._context.process, layout.PROCESS_READY] = self._context.epoch
             log.info("control is ready")
             await self._stop.wait()
-        server.close()
+        loop.remove_reader(listener)
         for runtime in self._runtimes:
             runtime.close()
         for link in list(self._links):
@@ -151,6 +154,25 @@ class Control:
         self._heartbeat(loop)
 
     # --- links ------------------------------------------------------------------------------------------
+
+    def _take_links(self, listener: socket.socket) -> None:
+        """Other processes want a link each."""
+        for _ in range(MOST_LINKS_A_TURN):
+            try:
+                stream = accept(listener)
+            except EOFError:
+                asyncio.get_running_loop().remove_reader(listener)
+                return
+            except OSError as error:
+                log.error("no link: %s", error)
+                continue
+            if stream is None:
+                return
+            stream.setblocking(False)
+            self._background.start(self._begin_link(stream))
+
+    async def _begin_link(self, stream: socket.socket) -> None:
+        await asyncio.get_running_loop().connect_accepted_socket(self._new_link, stream)
 
     def _new_link(self) -> AsyncLink:
         link = AsyncLink(self._on_message, self._on_lost, self._on_block)

@@ -2,6 +2,7 @@
 
 import logging
 import select
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -26,8 +27,10 @@ GROUPS_AGE_S = 1.0
 class ControlView:
     """Runs in: http; a thread of its own reads the link. Owner: the process's main."""
 
-    def __init__(self, address: str, hello: Hello, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._address = address
+    def __init__(
+        self, connector: socket.socket, hello: Hello, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._connector = connector
         self._hello = hello
         self._clock_s = clock_s
         self._topics: dict[str, TopicImage] = {}
@@ -79,7 +82,7 @@ class ControlView:
     def _run(self) -> None:
         while not self._closed:
             try:
-                link = PolledLink(self._address)
+                link = PolledLink(self._connector)
                 link.send(self._hello)
             except OSError:
                 time.sleep(RETRY_S)

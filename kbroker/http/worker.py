@@ -32,7 +32,7 @@ def main(context: ChildContext) -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     acceptor = os.getppid()
-    view = ControlView(context.control_address, Hello("http", context.index, context.epoch))
+    view = ControlView(context.ways.connector, Hello("http", context.index, context.epoch))
     view.start()
     health = Health(context.shared, view, acceptor)
     page_cache = PageCache()

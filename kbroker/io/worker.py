@@ -133,7 +133,7 @@ class Worker:
 
     def _connect(self) -> bool:
         try:
-            self.link = PolledLink(self.context.control_address)
+            self.link = PolledLink(self.context.ways.connector)
             self.link.send(Hello("io", self.context.index, self.context.epoch))
         except OSError:
             self.link = None

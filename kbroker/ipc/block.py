@@ -1,4 +1,4 @@
-"""Blocks: many requests of clients, or many answers to them, in one frame of a link, without pickle.
+"""Blocks: many requests of clients, or many answers to them, in one frame of a link, as kernels read them.
 
 A block is a row of messages, each a head, up to two byte strings, and zeros up to the next multiple of 8. A request
 carries its peer (who asks: packed once a connection, see `pack_peer`) and its frame without the size; an answer carries
@@ -7,12 +7,15 @@ sides read and write the same bytes. Calls of requests that travel in blocks are
 connection row)`` of the network process.
 """
 
-import pickle
 import struct
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+import msgspec
+import numpy as np
+
+from kbroker.ipc.block_kernel import block_is_whole
 from kbroker.ipc.messages import ClientRequest
 from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.frame import RequestHeader, parse_request
@@ -41,9 +44,20 @@ class Peer(NamedTuple):
     site: int
 
 
+_decode_peer: Final = msgspec.msgpack.Decoder(Peer).decode
+
+
+def whole(block: bytearray, of_requests: bool) -> bool:
+    """Whether the lengths in a block fit into it. of_requests: else it holds answers."""
+    if not block:
+        return True
+    address = int(np.frombuffer(block, np.uint8).ctypes.data)
+    return bool(block_is_whole(address, len(block), of_requests))
+
+
 def pack_peer(peer: Peer) -> bytes:
     """The bytes that stand for a peer in a request."""
-    return pickle.dumps(tuple(peer), protocol=5)
+    return msgspec.msgpack.encode(peer)
 
 
 def peer_of(client: ClientRequest) -> Peer:
@@ -60,7 +74,10 @@ def peer_of(client: ClientRequest) -> Peer:
 
 @lru_cache(PEERS)
 def _peer(packed: bytes) -> Peer:
-    return Peer._make(pickle.loads(packed))
+    try:
+        return _decode_peer(packed)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"not a peer: {error}") from error
 
 
 def pack_answer(call: int, frame: bytes | None, status: int = ANSWERED) -> bytes:

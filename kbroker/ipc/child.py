@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import setproctitle
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.connecting import Ways
 from kbroker.ipc.scheduling import ask_for_slice
 from kbroker.ipc.shared import Shared
 
@@ -31,8 +32,8 @@ log = logging.getLogger(__name__)
 class ChildContext:
     """Everything a role's main may use. All of it was made by the parent before the fork.
 
-    index: within the role. process: row in shared.processes. epoch: incarnation of that row. control_listener:
-    listening Unix socket (only control accepts on it). control_address: where the others connect.
+    index: within the role. process: row in shared.processes. epoch: incarnation of that row. ways: how the others
+    reach control.
     handoff: the end of the acceptor's socket pair on which a network process receives connections, else None.
     log_dirs: absolute paths of those that are online. clean_dirs: those that were stopped cleanly before this
     start. first_start: no earlier process of this place has run since the broker started.
@@ -47,8 +48,7 @@ class ChildContext:
     epoch: int
     config: BrokerConfig
     shared: Shared
-    control_listener: socket.socket
-    control_address: str
+    ways: Ways
     handoff: socket.socket | None
     cluster_id: str
     log_dirs: tuple[str, ...]

@@ -1,31 +1,30 @@
 """Duplex message channels between processes over Unix sockets: calls, replies, one-way messages.
 
-A frame is a 4-byte little-endian length and the pickle of ``(call_id, body)``, or of a list of ``(call_id, number in
-PLAIN, fields)`` for messages that come with every request, several at a time. With the highest bit of its length set, a
-frame is a block of requests or answers (`block.py`). Call ids are the caller's; 0 means that no reply is wanted, and a
-negative one that the reply goes into a block. Two ends exist: ``AsyncLink`` for processes with an event loop (network,
-control) and ``PolledLink`` for the IO worker's own loop.
+What travels is in `wire.py`. Call ids are the caller's; 0 means that no reply is wanted, and a negative one that the
+reply goes into a block. Two ends exist: ``AsyncLink`` for processes with an event loop (network, control) and
+``PolledLink`` for the IO worker's own loop. Bytes that are no message close the link.
 """
 
 import asyncio
-import pickle
+import logging
 import socket
-import struct
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
-from kbroker.ipc.block import FAILED, pack_answer, split
+from kbroker.ipc import connecting
+from kbroker.ipc.block import FAILED, pack_answer
 from kbroker.ipc.messages import ClientRequest, DeleteRecords, DescribeProducers, EpochEndOffset, Reply
+from kbroker.ipc.wire import Decoder, FrameReader, Malformed, frame_block, pack, pack_all, reply_decoder
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
-LENGTH = struct.Struct("<I")
-BLOCK = 1 << 31
 RECEIVE_BYTES = 1 << 18
-PLAIN: tuple[type[NamedTuple], ...] = (Reply, ClientRequest, EpochEndOffset, DescribeProducers, DeleteRecords)
-_NUMBERS = {kind: number for number, kind in enumerate(PLAIN)}
+FREQUENT = frozenset((Reply, ClientRequest, EpochEndOffset, DescribeProducers, DeleteRecords))
+"""Messages that come with every request: several of them leave in one frame."""
 TOGETHER = 16
 """Messages that leave together at most: the other side begins to work on them while this one makes the next ones."""
+
+log = logging.getLogger(__name__)
 
 Answered = Callable[[Reply | None], None]
 """Told the reply to a call, None when the link is lost."""
@@ -35,59 +34,6 @@ class LinkClosed(ConnectionError):
     """The peer went away; a call that was under way has no known outcome."""
 
 
-def pack(call_id: int, body: Any) -> bytes:
-    """One frame of one message; of a Reply to a negative call, a block."""
-    if type(body) is Reply and body.call_id < 0:
-        return frame_block(pack_answer(body.call_id, body.value))
-    return _frame((call_id, body))
-
-
-def frame_block(block: bytes) -> bytes:
-    """One frame of a block."""
-    return LENGTH.pack(len(block) | BLOCK) + block
-
-
-def _frame(content: Any) -> bytes:
-    payload = pickle.dumps(content, protocol=5)
-    return LENGTH.pack(len(payload)) + payload
-
-
-class FrameReader:
-    """Cuts received bytes into ``(call_id, body)`` messages.
-
-    on_block: given each block, in its turn; without it a block's requests are messages like any other.
-    """
-
-    def __init__(self, on_block: Callable[[bytearray], None] | None = None) -> None:
-        self._buffer = bytearray()
-        self._on_block = on_block
-
-    def feed(self, data: bytes | memoryview) -> Iterator[tuple[int, Any]]:
-        """Add bytes; yields each message that is now complete."""
-        self._buffer += data
-        position = 0
-        while len(self._buffer) - position >= 4:
-            (word,) = LENGTH.unpack_from(self._buffer, position)
-            length = word & ~BLOCK
-            if len(self._buffer) - position - 4 < length:
-                break
-            payload = self._buffer[position + 4 : position + 4 + length]
-            position += 4 + length
-            if word & BLOCK:
-                if self._on_block is None:
-                    yield from split(payload)
-                else:
-                    self._on_block(payload)
-                continue
-            message = pickle.loads(payload)
-            if isinstance(message, list):
-                for call_id, number, fields in message:
-                    yield call_id, PLAIN[number]._make(fields)
-            else:
-                yield message
-        del self._buffer[:position]
-
-
 Handler = Callable[["AsyncLink", int, Any], None]
 
 
@@ -95,7 +41,8 @@ class AsyncLink(asyncio.Protocol):
     """One end of a link inside an event loop. Runs in: network, control. Owner: the process's main.
 
     on_message(link, call_id, body) is called for everything but replies and blocks; on_block(link, block) for those
-    (without it, a block's requests are messages); on_lost(link) once at the end.
+    (without it, a block's requests are messages); on_lost(link) once at the end. of_requests: what blocks hold, else
+    answers.
     """
 
     def __init__(
@@ -103,13 +50,15 @@ class AsyncLink(asyncio.Protocol):
         on_message: Handler,
         on_lost: Callable[["AsyncLink"], None] | None = None,
         on_block: Callable[["AsyncLink", bytearray], None] | None = None,
+        of_requests: bool = True,
     ) -> None:
         self._on_message = on_message
         self._on_lost = on_lost
-        self._reader = FrameReader(None if on_block is None else partial(on_block, self))
-        self._calls: dict[int, Answered] = {}
+        taken = None if on_block is None else partial(on_block, self)
+        self._reader = FrameReader(self._decoder_of, taken, of_requests)
+        self._calls: dict[int, tuple[Answered, Decoder]] = {}
         self._next_call = 1
-        self._out: list[bytes | tuple[int, int, tuple[Any, ...]] | list[bytes]] = []
+        self._out: list[bytes | tuple[int, Any] | list[bytes]] = []
         self._waiting = 0
         self._transport: asyncio.Transport | None = None
         self.peer: Any = None  # whatever the owner wants to remember of the other side
@@ -124,31 +73,39 @@ class AsyncLink(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=0)  # what is written leaves now, not after the turn
 
     def data_received(self, data: bytes) -> None:
-        for call_id, body in self._reader.feed(data):
-            if isinstance(body, Reply):
-                self._settle(body)
-            else:
-                self._on_message(self, call_id, body)
+        try:
+            for call_id, body in self._reader.feed(data):
+                if isinstance(body, Reply):
+                    self._settle(body)
+                else:
+                    self._on_message(self, call_id, body)
+        except Malformed as error:
+            log.error("a link is closed, because what came by it is no message: %s", error)
+            if self._transport is not None:
+                self._transport.abort()
+
+    def _decoder_of(self, call_id: int) -> Decoder | None:
+        called = self._calls.get(call_id)
+        return None if called is None else called[1]
 
     def _settle(self, reply: Reply) -> None:
-        answered = self._calls.pop(reply.call_id, None)
-        if answered is not None:
-            answered(reply)
+        called = self._calls.pop(reply.call_id, None)
+        if called is not None:
+            called[0](reply)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio.Protocol's signature
         self._transport = None
         calls, self._calls = self._calls, {}
-        for answered in calls.values():
+        for answered, _ in calls.values():
             answered(None)
         if self._on_lost is not None:
             self._on_lost(self)
 
     def _write(self, call_id: int, body: Any, now: bool = False) -> None:
         """What one turn of the loop has to say goes out in few pieces. now: the body may change meanwhile."""
-        number = _NUMBERS.get(type(body))
-        self._put(pack(call_id, body) if now or number is None else (call_id, number, tuple(body)))
+        self._put(pack(call_id, body) if now or type(body) not in FREQUENT else (call_id, body))
 
-    def _put(self, message: bytes | tuple[int, int, tuple[Any, ...]] | list[bytes]) -> None:
+    def _put(self, message: bytes | tuple[int, Any] | list[bytes]) -> None:
         out = self._out
         if not out:
             asyncio.get_running_loop().call_soon(self._flush)
@@ -180,17 +137,17 @@ class AsyncLink(asyncio.Protocol):
         if not out or self._transport is None:
             return
         frames: list[bytes] = []
-        plain: list[tuple[int, int, tuple[Any, ...]]] = []
+        frequent: list[tuple[int, Any]] = []
         for message in out:
             if isinstance(message, tuple):
-                plain.append(message)
+                frequent.append(message)
                 continue
-            if plain:
-                frames.append(_frame(plain))
-                plain = []
+            if frequent:
+                frames.append(pack_all(frequent))
+                frequent = []
             frames.append(message if isinstance(message, bytes) else frame_block(b"".join(message)))
-        if plain:
-            frames.append(_frame(plain))
+        if frequent:
+            frames.append(pack_all(frequent))
         self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
     def send(self, body: Any) -> None:
@@ -205,7 +162,7 @@ class AsyncLink(asyncio.Protocol):
             return
         call_id = self._next_call
         self._next_call += 1
-        self._calls[call_id] = answered
+        self._calls[call_id] = answered, reply_decoder(body)
         self._write(call_id, body)
 
     def call(self, body: Any) -> "Awaitable[Any]":
@@ -250,10 +207,10 @@ class PolledLink:
     never waits for an IO worker.
     """
 
-    def __init__(self, address: str) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.socket.connect(address)
-        self._reader = FrameReader()
+    def __init__(self, connector: socket.socket) -> None:
+        self.socket = connecting.connect(connector)
+        self._calls: dict[int, Decoder] = {}
+        self._reader = FrameReader(lambda call_id: self._calls.pop(call_id, None))
 
     def fileno(self) -> int:
         """For epoll."""
@@ -271,21 +228,27 @@ class PolledLink:
                 raise LinkClosed(str(error)) from error
             if not data:
                 raise LinkClosed("control went away")
-            messages += self._reader.feed(data)
+            try:
+                messages += self._reader.feed(data)
+            except Malformed as error:
+                log.error("the link to control is closed, because what came by it is no message: %s", error)
+                raise LinkClosed(str(error)) from error
 
     def send(self, body: Any, call_id: int = 0) -> None:
         """Send a message (a call when call_id is given)."""
+        if call_id:
+            self._calls[call_id] = reply_decoder(body)
         self._send(pack(call_id, body))
 
     def reply(self, call_id: int, value: Any = None, error: int = 0, message: str = "") -> None:
         """Answer a call."""
         if call_id:
-            self.send(Reply(call_id, value, error, message))
+            self._send(pack(0, Reply(call_id, value, error, message)))
 
     def reply_all(self, replies: list[Reply]) -> None:
         """Answer several calls by one frame."""
         if replies:
-            self._send(_frame([(0, _NUMBERS[Reply], tuple(reply)) for reply in replies]))
+            self._send(pack_all([(0, reply) for reply in replies]))
 
     def _send(self, frame: bytes) -> None:
         try:

@@ -1,18 +1,18 @@
 """Every message between processes, apart from ring entries: the contract of net, io and control.
 
-Messages travel pickled between processes of one broker that were forked from one parent; they are
-never read from outside. Those of every request are named tuples, which the link packs several times as fast.
+Messages are typed structs, which travel as MessagePack between processes of one broker that were forked from one
+parent (`wire.py`); the types of their fields are checked where they arrive.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.topic import TopicConfig
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Struct, frozen=True, array_like=True, tag=True):
     """First message of a child to control. role: "network", "io" or "http"; index within the role; epoch: its
     PROCESS_EPOCH. Control answers with a full Image (network, http) or the worker's OpenPartition calls (io)."""
 
@@ -21,7 +21,7 @@ class Hello:
     epoch: int
 
 
-class Reply(NamedTuple):
+class Reply(Struct, frozen=True, array_like=True, tag=True):
     """Answer to a call. error: Kafka error code, 0 for success; value: None on error."""
 
     call_id: int
@@ -33,7 +33,7 @@ class Reply(NamedTuple):
 # --- network -> control ----------------------------------------------------------------------------
 
 
-class ClientRequest(NamedTuple):
+class ClientRequest(Struct, frozen=True, array_like=True, tag=True):
     """A client's request that the network process does not serve itself. Called; the reply's value is the
     whole framed response (size, header, body) as bytes, or None to close the connection without an answer.
 
@@ -53,15 +53,13 @@ class ClientRequest(NamedTuple):
     site: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionClosed:
+class ConnectionClosed(Struct, frozen=True, array_like=True, tag=True):
     """A connection that has share-fetched is no more: what its session had acquired is free again. Sent."""
 
     connection_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyTransaction:
+class VerifyTransaction(Struct, frozen=True, array_like=True, tag=True):
     """A Produce request's transactional batch was answered layout.UNVERIFIED by an IO worker: it would begin its
     producer's transaction on these partitions. Called; control looks the partitions up in the transaction, or from
     Produce v12 on adds them to it (KIP-890). The reply's value is (error code, text or None) for each partition,
@@ -77,7 +75,7 @@ class VerifyTransaction:
     produce_version: int
 
 
-class FindScramCredential(NamedTuple):
+class FindScramCredential(Struct, frozen=True, array_like=True, tag=True):
     """A client logs in with SCRAM. Called; replied with a ScramCredential, None when the user has none.
 
     mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
@@ -98,13 +96,11 @@ class ScramCredential(NamedTuple):
 # --- cleaner -> control ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSettings:
+class BrokerSettings(Struct, frozen=True, array_like=True, tag=True):
     """Called; replied with the dynamic broker settings as a dict of strings by Kafka name."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskWorker:
+class AskWorker(Struct, frozen=True, array_like=True, tag=True):
     """A call for an IO worker, passed on by control. Replied with the worker's reply; NOT_LEADER_OR_FOLLOWER when the
     worker is not there."""
 
@@ -115,13 +111,11 @@ class AskWorker:
 # --- cleaner -> io, by AskWorker -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CleanableLogs:
+class CleanableLogs(Struct, frozen=True, array_like=True, tag=True):
     """Replied with a tuple of CleanableLog: the compacted logs of the worker that are not empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class CleanableLog:
+class CleanableLog(Struct, frozen=True, array_like=True):
     """How dirty a log is. ratio: cleanable bytes / (clean + cleanable bytes). due: dirty enough, or
     max.compaction.lag.ms has passed."""
 
@@ -131,16 +125,14 @@ class CleanableLog:
     due: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BeginCleaning:
+class BeginCleaning(Struct, frozen=True, array_like=True, tag=True):
     """Replied with a CleaningJob, None when there is nothing to clean (any more)."""
 
     slot: int
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedSegment:
+class ClosedSegment(Struct, frozen=True, array_like=True):
     """A segment that is not appended to any more. size: of its .log; modified_ms: of the same."""
 
     base_offset: int
@@ -148,8 +140,7 @@ class ClosedSegment:
     modified_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class CleaningJob:
+class CleaningJob(Struct, frozen=True, array_like=True):
     """What to clean. segments: all closed ones up to `upper`, oldest first, the clean part included. first_dirty: end
     of the clean part. upper: base of the first segment that must not be cleaned yet.
     last_records: last data offset (-1: none) and epoch of each active producer, whose last batch must stay."""
@@ -166,8 +157,7 @@ class CleaningJob:
     config: TopicConfig
 
 
-@dataclass(frozen=True, slots=True)
-class SwapSegments:
+class SwapSegments(Struct, frozen=True, array_like=True, tag=True):
     """Put a cleaned segment, which is on disk, in the place of others. replaced: (base offset, size, inode of the .log)
     of neighbouring segments; the cleaned one has the first one's base offset. inode, size: of its .log. Replied with
     whether it was done: not when the log has changed meanwhile."""
@@ -181,8 +171,7 @@ class SwapSegments:
     modified_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class EndCleaning:
+class EndCleaning(Struct, frozen=True, array_like=True, tag=True):
     """Everything below first_dirty is clean. Replied with nothing."""
 
     slot: int
@@ -193,13 +182,11 @@ class EndCleaning:
 # --- http -> control -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class GroupsQuery:
+class GroupsQuery(Struct, frozen=True, array_like=True, tag=True):
     """Called; replied with a tuple of GroupSummary, all groups."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSummary:
+class GroupSummary(Struct, frozen=True, array_like=True):
     """One group as metrics show it. kind: classic, consumer, share or streams. offsets: committed, by topic and
     partition."""
 
@@ -213,8 +200,7 @@ class GroupSummary:
 # --- control -> network ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionImage:
+class PartitionImage(Struct, frozen=True, array_like=True):
     """One partition as other processes see it: its leader's log. folder: absolute path of that log's directory.
 
     in_sync: replicas, the leader included. followers: slots of the other replicas. preferred: the leader is the first
@@ -229,8 +215,7 @@ class PartitionImage:
     preferred: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class TopicImage:
+class TopicImage(Struct, frozen=True, array_like=True):
     """One topic as network processes see it; partitions are ordered by index without gaps."""
 
     name: str
@@ -239,8 +224,7 @@ class TopicImage:
     partitions: tuple[PartitionImage, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True, array_like=True, tag=True):
     """Topics to add or replace, and names to drop. full: forget everything else first. Called; replied when
     every later request of every connection sees it. settings: dynamic broker settings by Kafka name. quotas: all of
     them, None when they are what they were. features: levels that were changed from their defaults, and how often that
@@ -259,8 +243,7 @@ class Image:
 # --- control -> io (all are called) ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Lead:
+class Lead(Struct, frozen=True, array_like=True, tag=True):
     """Lead a partition that has replicas elsewhere. in_sync: slots of the other in-sync replicas, which the high
     watermark waits for from now on; others: (slot, IO worker) of every other replica; minimum: of in-sync replicas for
     acks=all. May be repeated with the same epoch. Replied with whether every one of in_sync has all records below
@@ -273,8 +256,7 @@ class Lead:
     minimum: int
 
 
-@dataclass(frozen=True, slots=True)
-class Follow:
+class Follow(Struct, frozen=True, array_like=True, tag=True):
     """Copy a partition's log from its leader's slot, once that is online with this epoch. Appends are refused from
     then on, and those that wait for the high watermark are answered NOT_LEADER_OR_FOLLOWER. leader_slot -1: stop
     leading and wait for the next Follow. Replied with nothing."""
@@ -287,8 +269,7 @@ class Follow:
     leader_folder: str
 
 
-@dataclass(frozen=True, slots=True)
-class OpenPartition:
+class OpenPartition(Struct, frozen=True, array_like=True, tag=True):
     """Create (if missing) or recover a partition's log and bring its slot online. role: None for a partition of one
     replica. new: control has just made the partition up, so no earlier copy of it can lie in the log dir. Replied with
     nothing."""
@@ -305,8 +286,7 @@ class OpenPartition:
     new: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClosePartition:
+class ClosePartition(Struct, frozen=True, array_like=True, tag=True):
     """Flush and close; delete: rename the folder to ``<topic>-<partition>.<uuid>-delete`` and remove it after
     file.delete.delay.ms. Replied when no append can reach it any more."""
 
@@ -314,15 +294,14 @@ class ClosePartition:
     delete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurePartition:
+class ConfigurePartition(Struct, frozen=True, array_like=True, tag=True):
     """New effective topic config; takes effect with the next append or retention run."""
 
     slot: int
     config: TopicConfig
 
 
-class DeleteRecords(NamedTuple):
+class DeleteRecords(Struct, frozen=True, array_like=True, tag=True):
     """Advance the log start offset (-1: to the high watermark). Replied with the new log start offset;
     OFFSET_OUT_OF_RANGE beyond the high watermark."""
 
@@ -330,14 +309,14 @@ class DeleteRecords(NamedTuple):
     offset: int
 
 
-class EpochEndOffset(NamedTuple):
+class EpochEndOffset(Struct, frozen=True, array_like=True, tag=True):
     """OffsetForLeaderEpoch's question. Replied with (leader_epoch, end_offset), (-1, -1) when unknown."""
 
     slot: int
     leader_epoch: int
 
 
-class DescribeProducers(NamedTuple):
+class DescribeProducers(Struct, frozen=True, array_like=True, tag=True):
     """Replied with a tuple: for each slot the fields of its ProducerStates, or an error code."""
 
     slots: tuple[int, ...]
@@ -354,21 +333,18 @@ class ProducerState(NamedTuple):
     current_txn_start_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetLeaderEpoch:
+class SetLeaderEpoch(Struct, frozen=True, array_like=True, tag=True):
     """A newer leader epoch for a partition: written to leader-epoch-checkpoint with the next append."""
 
     slot: int
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True, array_like=True, tag=True):
     """Dynamic broker settings by Kafka name, for the worker's own use (retention interval, flush, ...)."""
 
     values: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Struct, frozen=True, array_like=True, tag=True):
     """Orderly stop: finish what is in the rings, flush, write checkpoints and snapshots, then reply and exit."""

@@ -3,11 +3,10 @@
 Part of the contract in `messages.py`.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class BeginMove:
+class BeginMove(Struct, frozen=True, array_like=True, tag=True):
     """Copy a log to another log dir while it goes on (KIP-113). Replied with nothing when the ``-future`` folder is
     made; then MoveCaughtUp, or MoveFailed."""
 
@@ -16,20 +15,17 @@ class BeginMove:
     log_dir: str
 
 
-@dataclass(frozen=True, slots=True)
-class CancelMove:
+class CancelMove(Struct, frozen=True, array_like=True, tag=True):
     """Stay where it is; what was copied is removed. Replied with nothing, also when there is no move."""
 
     slot: int
 
 
-@dataclass(frozen=True, slots=True)
-class MovesUnderWay:
+class MovesUnderWay(Struct, frozen=True, array_like=True, tag=True):
     """Replied with a tuple of MoveProgress."""
 
 
-@dataclass(frozen=True, slots=True)
-class MoveProgress:
+class MoveProgress(Struct, frozen=True, array_like=True):
     """bytes: copied of the slot's log; next_offset: where the copy ends."""
 
     slot: int
@@ -37,8 +33,7 @@ class MoveProgress:
     next_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchMove:
+class SwitchMove(Struct, frozen=True, array_like=True, tag=True):
     """Hold appends and reads off and complete the copy. Replied with True: now FinishMove is to come; with False when
     the log has grown too fast, and then it goes on where it is."""
 
@@ -46,16 +41,14 @@ class SwitchMove:
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class FinishMove:
+class FinishMove(Struct, frozen=True, array_like=True, tag=True):
     """Everybody knows that the log lies in log_dir: go on there. Replied with nothing."""
 
     slot: int
     log_dir: str
 
 
-@dataclass(frozen=True, slots=True)
-class MoveCaughtUp:
+class MoveCaughtUp(Struct, frozen=True, array_like=True, tag=True):
     """The copy of a log in log_dir lacks little. Sent again and again until SwitchMove comes."""
 
     slot: int
@@ -63,8 +56,7 @@ class MoveCaughtUp:
     log_dir: str
 
 
-@dataclass(frozen=True, slots=True)
-class MoveFailed:
+class MoveFailed(Struct, frozen=True, array_like=True, tag=True):
     """A move has ended without success; the log is where it was. Sent."""
 
     slot: int

@@ -11,10 +11,12 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
+from kbroker.kernels import trust
+
 KERNEL_FOLDER = Path(__file__).parent
 # what kernels outside this folder are called, and plain modules whose constants or functions they compile in
 KERNELS_ELSEWHERE = ("**/*_kernel.py", "**/*layout.py", "ipc/ring.py", "io/append/append_row.py")
-NO_KERNELS = ("image.py", "warm.py")  # they carry kernels from here to there
+NO_KERNELS = ("image.py", "trust.py", "warm.py")  # they carry kernels from here to there
 
 METRICS_OFF = "KBROKER_BENCH_WITHOUT_METRICS"
 """Environment variable of the bench: "1" compiles kernels that count nothing, into a folder of their own."""
@@ -29,18 +31,17 @@ def sources() -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels live: per user, per content of the kernel sources."""
+    """Where compiled kernels live: per user, per content of the kernel sources. A folder that somebody else could
+    write is never used. Raises OSError when there is no other one."""
     digest = hashlib.sha256(f"{version('numba')} {MEASURED}".encode())
     for source in sources():
         digest.update(source.read_bytes())
+    name = f"kernels-{digest.hexdigest()[:16]}"
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = root / "kbroker" / f"kernels-{digest.hexdigest()[:16]}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = trust.own_folder(root / "kbroker" / name)
         if os.access(folder, os.W_OK):
             return folder
     except OSError:
         pass
-    fallback = Path(tempfile.gettempdir()) / f"kbroker-{os.getuid()}" / folder.name
-    fallback.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return fallback
+    return trust.own_folder(Path(tempfile.gettempdir()) / f"kbroker-{os.getuid()}" / name)

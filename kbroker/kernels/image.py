@@ -6,15 +6,17 @@ wrappers that Python calls) into an image beside numba's cache. A process that s
 kernel gets the functions from there; every other one (tests, tools that compile kernels of their own) gets
 them from numba. What numba does for a function that it takes from its cache is done here by the same parts of it, its
 three extension modules: see numba.core.cpu.CPUContext.get_executable and numba.core.base._load_global_helpers.
+
+An image file is MAGIC, the SHA-256 of what follows, the number of kernels, and of each kernel its five fields; a field
+is its length (4 bytes, little-endian) and its bytes. It is taken only from a file that nobody else can write.
 """
 
 import builtins
 import ctypes
 import hashlib
 import importlib.util
-import os
-import pickle
 import platform
+import struct
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable
@@ -25,7 +27,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kbroker.kernels import trust
 from kbroker.kernels.cache import cache_folder
+
+MAGIC = b"kbroker kernels 2\n"
+_LENGTH = struct.Struct("<I")
+_DIGEST = hashlib.sha256
+_CONTENT = len(MAGIC) + _DIGEST().digest_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +56,51 @@ def path() -> Path:
         platform.python_version(), sysconfig.get_platform(), version("llvmlite"), llvm.get_host_cpu_name(),
         sorted(llvm.get_host_cpu_features().items()),
     )  # fmt: skip
-    return cache_folder() / f"image-{hashlib.sha256(repr(host).encode()).hexdigest()[:16]}.pickle"
+    return cache_folder() / f"image-{hashlib.sha256(repr(host).encode()).hexdigest()[:16]}"
 
 
 def write(kernels: Iterable[CompiledKernel]) -> Path:
     """Write the image; the file is there as a whole or not at all. Raises OSError."""
-    target = path()
-    temporary = target.with_suffix(f".{os.getpid()}")
-    temporary.write_bytes(pickle.dumps([_fields(one) for one in kernels]))
-    return temporary.replace(target)
+    return trust.write(path(), packed(kernels))
 
 
-def _fields(one: CompiledKernel) -> tuple[str, str, bytes, str, str]:
-    return one.module, one.name, one.code, one.wrapper, one.environment
+def packed(kernels: Iterable[CompiledKernel]) -> bytes:
+    """An image file's content."""
+    every = list(kernels)
+    pieces = [_LENGTH.pack(len(every))]
+    for one in every:
+        for field in (one.module, one.name, one.code, one.wrapper, one.environment):
+            content = field.encode() if isinstance(field, str) else field
+            pieces += _LENGTH.pack(len(content)), content
+    content = b"".join(pieces)
+    return MAGIC + _DIGEST(content).digest() + content
+
+
+def unpacked(image: bytes) -> list[CompiledKernel]:
+    """The kernels of an image file. Raises ValueError for anything but a whole image."""
+    if not image.startswith(MAGIC) or _DIGEST(image[_CONTENT:]).digest() != image[len(MAGIC) : _CONTENT]:
+        raise ValueError("not an image of kernels, or a damaged one")
+    fields: list[bytes] = []
+    position = _CONTENT + _LENGTH.size
+    while position < len(image):
+        start = position + _LENGTH.size
+        position = start + _number(image, position)
+        if position > len(image):
+            raise ValueError("a field of the image is longer than the image")
+        fields.append(image[start:position])
+    if len(fields) != 5 * _number(image, _CONTENT):
+        raise ValueError("the image has another number of kernels than it says")
+    return [
+        CompiledKernel(module.decode(), name.decode(), code, wrapper.decode(), environment.decode())
+        for module, name, code, wrapper, environment in zip(*[iter(fields)] * 5, strict=True)
+    ]
+
+
+def _number(image: bytes, position: int) -> int:
+    if position + _LENGTH.size > len(image):
+        raise ValueError("the image ends in a length")
+    number: int = _LENGTH.unpack_from(image, position)[0]
+    return number
 
 
 class Image:
@@ -142,8 +182,8 @@ def use() -> bool:
     """Take this process's kernels from the image; False when there is none, or none that fits. To be called before
     the first kernel is imported."""
     try:
-        _used[:] = [Image(CompiledKernel(*fields) for fields in pickle.loads(path().read_bytes()))]
-    except (OSError, ImportError, RuntimeError, ValueError, TypeError, EOFError, pickle.PickleError):
+        _used[:] = [Image(unpacked(trust.read(path())))]
+    except (OSError, ImportError, RuntimeError, ValueError):
         return False
     return True
 

@@ -94,7 +94,7 @@ async def _serve(
     handing = process.handing
     handing.serves(served, local_handlers)
     hello = Hello("network", context.index, context.epoch)
-    control = ControlLink(context.control_address, hello, on_image, handing.take_answers, on_link)
+    control = ControlLink(context.ways.connector, hello, on_image, handing.take_answers, on_link)
     handing.send, handing.go_on = control.send_block, process.ask_turn
     process.transactions.ask = control.verify
     dispatch = process.server = Dispatch(process, control, fetches, local_handlers, served)

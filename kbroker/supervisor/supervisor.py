@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc import layout
+from kbroker.ipc import connecting, layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
@@ -46,7 +46,7 @@ class Supervisor:
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config = with_stored_settings(config)
         self.shared = Shared(_sizes(config))
-        self._control_listener = _control_listener()
+        self._ways = connecting.make()
         self._handoffs = [
             socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(network_count(config))
         ]
@@ -142,8 +142,7 @@ class Supervisor:
             epoch=int(line[layout.PROCESS_EPOCH]),
             config=self.config,
             shared=self.shared,
-            control_listener=self._control_listener,
-            control_address="\0" + self._control_listener.getsockname()[1:].decode(),
+            ways=self._ways,
             handoff=self._handoffs[child.index][1] if child.role.name == "network" else None,
             cluster_id=self._dirs.cluster_id,
             log_dirs=self._dirs.online,
@@ -166,6 +165,9 @@ class Supervisor:
         wake = [self._wake_read.fileno(), self._wake_write.fileno(), self._poll.fileno()]
         http = self._http_listener
         not_its = [http.fileno()] if http is not None and starting.role.name != "http" else []
+        not_its.append(
+            (self._ways.connector if starting.role.name == "control" else self._ways.listener).fileno()
+        )
         return [*self._acceptor.listening_fds(), *ours, *watched, *wake, *not_its]
 
     def _ready(self, children: Iterable[Child]) -> bool:
@@ -304,14 +306,6 @@ def _allow_many_files() -> None:
     """Raise the soft limit of open files to the hard one: a log that is appended to has three, a connection one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _control_listener() -> socket.socket:
-    """A listening Unix socket with an abstract address that the kernel chooses."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind("")
-    listener.listen(64)
-    return listener
 
 
 def exit_code_of(supervisor: Supervisor) -> int:

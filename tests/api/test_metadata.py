@@ -6,6 +6,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kbroker.config.alter import Alteration
@@ -77,7 +78,7 @@ def test_the_broker_is_the_advertised_address_of_the_requests_listener(made: Wor
 
     body = encode(MetadataRequest([]), 1)
     for listener, address in (("PLAINTEXT", ("127.0.0.1", 9092)), ("OUTSIDE", ("example.org", 7777))):
-        client = client_request(ApiKey.METADATA, 1, body)._replace(listener=listener)
+        client = msgspec.structs.replace(client_request(ApiKey.METADATA, 1, body), listener=listener)
         frame = dispatch(made.broker, client)
         assert isinstance(frame, bytes)
         (node,) = decode_exact(MetadataResponse, 1, frame, 8).brokers

@@ -33,7 +33,7 @@ def test_a_disk_that_can_not_be_read_takes_its_log_dir_offline(
     failed: list[CleanableLog] = []
     shift = SimpleNamespace(failed=lambda one, for_good: failed.append(one))
     context = SimpleNamespace(
-        shared=shared, control_address="", config=SimpleNamespace(log_dirs=["/a", "/b"])
+        shared=shared, ways=SimpleNamespace(connector=None), config=SimpleNamespace(log_dirs=["/a", "/b"])
     )
     thread = CleanerThread(0, context, shift)
     monkeypatch.setattr(thread, "_log_cleaner", lambda: Failing(number))

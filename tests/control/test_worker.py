@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from kbroker.control.changes.topic_change import create_topics, grow_topic
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.worker import Control
-from kbroker.ipc import layout
+from kbroker.ipc import connecting, layout
 from kbroker.ipc import messages as m
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.link import AsyncLink
@@ -40,9 +39,8 @@ class Peer:
         self.got.append(body)
         link.reply(call_id, self._answer(body))
 
-    async def connect(self, address: str, hello: m.Hello) -> "Peer":
-        end = socket.socket(socket.AF_UNIX)
-        end.connect(address)
+    async def connect(self, ways: connecting.Ways, hello: m.Hello) -> "Peer":
+        end = connecting.connect(ways.connector)
         await asyncio.get_running_loop().create_unix_connection(lambda: self.link, sock=end)
         self.link.send(hello)
         return self
@@ -55,10 +53,7 @@ class Stage:
         self.shared = Shared(Sizes(2, workers, 64, 16, 1 << 16))
         self.log_dir = str(folder)
         self.config, _ = BrokerConfig.load({"log.dirs": self.log_dir})
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.listener.bind("")
-        self.listener.listen()
-        self.address = "\0" + self.listener.getsockname()[1:].decode()
+        self.ways = connecting.make()
         self.workers = [FakeWorker(self.shared) for _ in range(workers)]
         self.broker = self.build()
 
@@ -73,7 +68,7 @@ class Stage:
     def context(self) -> ChildContext:
         return ChildContext(
             role="control", index=0, process=self.shared.control_client, epoch=EPOCH, config=self.config,
-            shared=self.shared, control_listener=self.listener, control_address=self.address, handoff=None,
+            shared=self.shared, ways=self.ways, handoff=None,
             cluster_id=CLUSTER_ID, log_dirs=(self.log_dir,), clean_dirs=frozenset(),
         )  # fmt: skip
 
@@ -86,11 +81,11 @@ class Stage:
             act = getattr(fake, "_" + type(body).__name__, None)
             return act(body) if act else None
 
-        return await Peer(answer).connect(self.address, m.Hello("io", index, 1))
+        return await Peer(answer).connect(self.ways, m.Hello("io", index, 1))
 
     async def network(self) -> Peer:
         """A network process connects and applies every image."""
-        return await Peer().connect(self.address, m.Hello("network", 0, 1))
+        return await Peer().connect(self.ways, m.Hello("network", 0, 1))
 
 
 async def until(condition: Callable[[], Any]) -> Any:
@@ -184,10 +179,6 @@ def test_the_successor_of_control_opens_what_there_is(tmp_path: Path) -> None:
 
     play(stage, first)
     stage.shared.processes[stage.shared.control_client, layout.PROCESS_READY] = 0
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind("")
-    listener.listen()
-    stage.listener, stage.address = listener, "\0" + listener.getsockname()[1:].decode()
     stage.broker = stage.build()
     play(stage, second)
 

@@ -1,6 +1,5 @@
 """A broker's shared memory without its processes: topics in a directory, counters and slots filled by the test."""
 
-import socket
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from kbroker.http.collector import BrokerCollector
 from kbroker.http.directory import Directory
 from kbroker.http.health import Health
 from kbroker.http.page_cache import PageCache
-from kbroker.ipc import layout
+from kbroker.ipc import connecting, layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.messages import GroupSummary, PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared, Sizes
@@ -56,15 +55,14 @@ class Scene:
             epoch=1,
             config=config,
             shared=self.shared,
-            control_listener=socket.socket(socket.AF_UNIX),
-            control_address="\0none",
+            ways=connecting.make(),
             handoff=None,
             cluster_id="cluster",
             log_dirs=(str(folder),),
             clean_dirs=frozenset(),
             ports={"PLAINTEXT": 9092},
         )
-        self.context.control_listener.close()
+        self.context.ways.close()
         for row in range(self.shared.process_count):
             self.shared.processes[row, layout.PROCESS_EPOCH] = 1
             self.shared.processes[row, layout.PROCESS_READY] = 1

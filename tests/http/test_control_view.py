@@ -1,7 +1,6 @@
 """The link of the http process to control: topics arrive, groups are asked for once a second, control may restart."""
 
 import socket
-import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -10,8 +9,10 @@ from typing import Any
 import pytest
 
 from kbroker.http.control_view import ControlView
-from kbroker.ipc.link import FrameReader, pack
+from kbroker.ipc import connecting
 from kbroker.ipc.messages import GroupsQuery, GroupSummary, Hello, Image, PartitionImage, Reply, TopicImage
+from kbroker.ipc.wire import FrameReader, pack
+from tests.ipc.links import next_link
 
 HELLO = Hello("http", 0, 1)
 
@@ -20,21 +21,17 @@ class Control:
     """The other end, driven by the test."""
 
     def __init__(self) -> None:
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind("")
-        self.listener.listen()
-        self.listener.settimeout(10)
-        self.address = "\0" + self.listener.getsockname()[1:].decode()
+        self.ways = connecting.make()
 
     def accept(self) -> "Peer":
-        return Peer(self.listener.accept()[0])
+        return Peer(next_link(self.ways.listener))
 
 
 class Peer:
     def __init__(self, end: socket.socket) -> None:
         self.end = end
         self.end.settimeout(10)
-        self.reader = FrameReader()
+        self.reader = FrameReader(lambda _: None)
         self.waiting: list[tuple[int, Any]] = []
 
     def receive(self) -> tuple[int, Any]:
@@ -50,7 +47,7 @@ class Peer:
 def control() -> Iterator[Control]:
     made = Control()
     yield made
-    made.listener.close()
+    made.ways.close()
 
 
 class Clock:
@@ -77,7 +74,7 @@ def until(condition: Any) -> None:
 
 
 def test_images_change_the_directory(control: Control) -> None:
-    view = ControlView(control.address, HELLO)
+    view = ControlView(control.ways.connector, HELLO)
     view.start()
     peer = control.accept()
     assert peer.receive() == (0, HELLO)
@@ -93,7 +90,7 @@ def test_images_change_the_directory(control: Control) -> None:
 
 
 def test_a_restart_of_control_is_survived_and_its_topics_replace_the_old(control: Control) -> None:
-    view = ControlView(control.address, HELLO)
+    view = ControlView(control.ways.connector, HELLO)
     view.start()
     peer = control.accept()
     peer.send(Image(1, True, (topic("a", 0),)))
@@ -108,7 +105,7 @@ def test_a_restart_of_control_is_survived_and_its_topics_replace_the_old(control
 
 def test_groups_are_asked_for_at_most_once_a_second(control: Control) -> None:
     clock = Clock()
-    view = ControlView(control.address, HELLO, clock)
+    view = ControlView(control.ways.connector, HELLO, clock)
     view.start()
     peer = control.accept()
     peer.receive()
@@ -133,5 +130,6 @@ def test_groups_are_asked_for_at_most_once_a_second(control: Control) -> None:
 
 
 def test_groups_are_what_was_last_known_while_control_is_away() -> None:
-    view = ControlView("\0nobody-" + struct.pack("<d", time.time()).hex(), HELLO)
-    assert view.groups() == ()
+    ways = connecting.make()
+    assert ControlView(ways.connector, HELLO).groups() == ()
+    ways.close()

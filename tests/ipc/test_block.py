@@ -1,15 +1,20 @@
 """Blocks carry requests and answers whole, wherever the bytes are cut, and the answers come back in blocks."""
 
 import asyncio
+import socket
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbroker.ipc import block_kernel
 from kbroker.ipc.block import (
     ANSWERED,
     CLOSE,
     FAILED,
+    HEAD,
+    HEAD_BYTES,
     Peer,
     answers,
     client_request,
@@ -17,12 +22,15 @@ from kbroker.ipc.block import (
     pack_peer,
     request_at,
     requests,
+    whole,
 )
-from kbroker.ipc.link import AsyncLink, FrameReader, frame_block, pack
-from kbroker.ipc.messages import ClientRequest, Reply
+from kbroker.ipc.link import AsyncLink
+from kbroker.ipc.messages import ClientRequest, Hello, Reply
+from kbroker.ipc.wire import FrameReader, Malformed, frame_block, pack
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import encode_request
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
+from kbroker.protocol.schema import ProtocolError
 from tests.ipc.request_block import pack_request
 
 PEER = Peer(7, "PLAINTEXT", "::1", 1234, "User:é", 2)
@@ -62,18 +70,19 @@ def test_a_request_is_what_the_network_process_would_have_said() -> None:
 
 def test_blocks_keep_their_place_between_messages() -> None:
     block = pack_request(-5, b"peer", b"frame") + pack_request(-6, b"", b"other")
-    stream = pack(1, "one") + frame_block(block) + pack(2, "two")
+    hello = Hello("io", 0, 1)
+    stream = pack(1, hello) + frame_block(block) + pack(2, hello)
     for size in (1, 7, 64, len(stream)):
         seen: list[Any] = []
 
         def keep(found: bytes, seen: list[Any] = seen) -> None:
             seen.append(bytes(found))
 
-        reader = FrameReader(keep)
+        reader = FrameReader(lambda _: None, keep)
         for start in range(0, len(stream), size):
             for message in reader.feed(stream[start : start + size]):
                 seen.append(message)
-        assert seen == [(1, "one"), block, (2, "two")]
+        assert seen == [(1, hello), block, (2, hello)]
 
 
 def test_replies_to_calls_of_a_block_come_in_a_block_in_their_order() -> None:
@@ -84,11 +93,12 @@ def test_replies_to_calls_of_a_block_come_in_a_block_in_their_order() -> None:
 
         got: list[tuple[int, int, bytes]] = []
         loop = asyncio.get_running_loop()
-        server = await loop.create_unix_server(
-            lambda: AsyncLink(lambda *_: None, None, serve), "\0kbroker-test-block"
+        server = AsyncLink(lambda *_: None, None, serve)
+        client = AsyncLink(
+            lambda *_: None, None, lambda _, block: got.extend(answers(block)), of_requests=False
         )
-        client = AsyncLink(lambda *_: None, None, lambda _, block: got.extend(answers(block)))
-        await loop.create_unix_connection(lambda: client, "\0kbroker-test-block")
+        for end, link in zip(socket.socketpair(), (client, server), strict=True):
+            await loop.create_connection(lambda link=link: link, sock=end)  # type: ignore[misc]
         client.send_block(b"".join(pack_request(-call, b"p", bytes(call % 3)) for call in range(1, 40)))
         while len(got) < 39:
             await asyncio.sleep(0.001)
@@ -107,5 +117,36 @@ def test_a_reply_to_a_negative_call_is_packed_as_a_block() -> None:
 
 def _blocks(stream: bytes) -> list[bytearray]:
     seen: list[bytearray] = []
-    assert not list(FrameReader(seen.append).feed(stream))
+    assert not list(FrameReader(lambda _: None, seen.append, of_requests=False).feed(stream))
     return seen
+
+
+def test_a_block_is_whole_when_it_was_packed_and_not_when_a_length_in_it_is_wrong() -> None:
+    assert block_kernel.HEAD_BYTES == HEAD_BYTES
+    good = pack_request(-5, b"peer", b"frame")
+    assert whole(bytearray(good * 3), of_requests=True)
+    assert whole(bytearray(pack_answer(-5, b"frame") + pack_answer(-6, None, FAILED)), of_requests=False)
+    for size in (0, -8, 8, 23, len(good) - 8, len(good) - 1, len(good) + 8, (1 << 63) - 8):
+        assert not whole(bytearray(HEAD.pack(size, -5, 4, 5) + good[HEAD_BYTES:]), of_requests=True)
+    for peer, frame in ((-1, 5), (4, -1), (9, 5), (4, 9), (1 << 30, 5), (4, (1 << 31) - 1)):
+        block = bytearray(HEAD.pack(len(good), -5, peer, frame) + good[HEAD_BYTES:])
+        assert not whole(block, of_requests=True)
+        with pytest.raises(Malformed):
+            list(FrameReader(lambda _: None, lambda _: None).feed(frame_block(bytes(block))))
+    for end in range(1, len(good)):
+        assert not whole(bytearray(good[:end]), of_requests=True)
+
+
+@given(st.binary(max_size=200))
+def test_no_block_that_is_whole_reads_beyond_its_end(content: bytes) -> None:
+    block = bytearray(content)
+    if whole(block, of_requests=True):
+        for _, peer, frame in requests(block):
+            assert len(peer) + len(frame) <= len(content)
+
+
+def test_a_peer_that_is_none_is_refused() -> None:
+    frame = encode_request(ApiKey.HEARTBEAT, 4, 9, "client", HeartbeatRequest("g", 1, "m"))[4:]
+    for wrong in (b"", b"\x80\x05N.", pack_peer(PEER)[:-1], pack_peer(PEER) + b"x"):
+        with pytest.raises(ProtocolError):
+            client_request(wrong, frame)

@@ -2,9 +2,9 @@
 
 import ast
 import os
-import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,7 +51,7 @@ def test_the_image_has_every_kernel_needs_no_numba_and_checks_arguments() -> Non
     assert python(IN_A_BROKER) == "as it should be"
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\x80\x04N."])
+@pytest.mark.parametrize("content", [None, b"", b"\x80\x04N.", image.MAGIC, image.packed([])[:-1]])
 def test_without_an_image_that_fits_numba_is_used(tmp_path: Path, content: bytes | None) -> None:
     look = "from kbroker.kernels import image; print(image.use(), image.in_use(), image.path())"
     home = {"XDG_CACHE_HOME": str(tmp_path)}
@@ -62,20 +62,49 @@ def test_without_an_image_that_fits_numba_is_used(tmp_path: Path, content: bytes
         assert python(look, **home).split()[0] == "False"
 
 
-@pytest.mark.parametrize("field", [3, 4])
-def test_an_image_whose_code_lacks_a_name_is_not_used(tmp_path: Path, field: int) -> None:
+@pytest.mark.parametrize("field", ["wrapper", "environment"])
+def test_an_image_whose_code_lacks_a_name_is_not_used(tmp_path: Path, field: str) -> None:
+    path, kernels = own_image(tmp_path)
+    renamed = replace(kernels[-1], **{field: getattr(kernels[-1], field) + "x"})
+    path.write_bytes(image.packed([*kernels[:-1], renamed]))
+    assert not taken(tmp_path)
+
+
+def own_image(home: Path) -> tuple[Path, list[image.CompiledKernel]]:
+    """A copy of this process's image in a cache folder of its own, which a broker would take."""
     if not image.path().exists():
         pytest.skip("`make kernels` writes it")
-    kernels = pickle.loads(image.path().read_bytes())
-    look = "from kbroker.kernels import image; print(image.use(), image.path())"
-    home = {"XDG_CACHE_HOME": str(tmp_path)}
-    path = Path(python(look, **home).split()[1])
-    path.write_bytes(pickle.dumps(kernels))
-    assert python(look, **home).split()[0] == "True"
-    renamed = list(kernels[-1])
-    renamed[field] += "x"
-    path.write_bytes(pickle.dumps([*kernels[:-1], tuple(renamed)]))
-    assert python(look, **home).split()[0] == "False"
+    kernels = image.unpacked(image.path().read_bytes())
+    path = Path(python("from kbroker.kernels import image; print(image.path())", XDG_CACHE_HOME=str(home)))
+    path.write_bytes(image.packed(kernels))
+    path.chmod(0o600)
+    assert taken(home)
+    return path, kernels
+
+
+def taken(home: Path) -> bool:
+    """Whether a process with this cache folder uses the image in it."""
+    found = python("from kbroker.kernels import image; print(image.use())", XDG_CACHE_HOME=str(home))
+    return {"True": True, "False": False}[found]
+
+
+def test_an_image_that_others_can_write_or_that_is_damaged_is_not_used(tmp_path: Path) -> None:
+    path, _ = own_image(tmp_path)
+    path.chmod(0o620)
+    assert not taken(tmp_path)
+    path.chmod(0o600)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert not taken(tmp_path)
+
+
+def test_no_part_of_an_image_is_taken_for_a_whole_one() -> None:
+    whole = image.packed([image.CompiledKernel("module", "name", b"code" * 9, "wrapper", "environment")] * 2)
+    assert [one.name for one in image.unpacked(whole)] == ["name", "name"]
+    for end in range(len(whole)):
+        with pytest.raises(ValueError):
+            image.unpacked(whole[:end])
 
 
 def test_whatever_a_kernel_takes_from_another_module_makes_the_image_stale_when_it_changes() -> None:

@@ -15,10 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc import fds
+from kbroker.ipc import connecting, fds
 from kbroker.ipc import layout as sm
 from kbroker.ipc.child import ChildContext, run_child
-from kbroker.ipc.link import FrameReader, pack
 from kbroker.ipc.messages import (
     ClientRequest,
     Hello,
@@ -30,10 +29,12 @@ from kbroker.ipc.messages import (
 )
 from kbroker.ipc.ring import ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared, Sizes
+from kbroker.ipc.wire import FrameReader, pack, reply_decoder
 from kbroker.log import files
 from kbroker.net import worker as net_worker
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.messages.index import APIS
+from tests.ipc.links import next_link
 
 Answer = Callable[[ClientRequest], bytes | None]
 SERVED = {key: (api.min_version, api.max_version) for key, api in APIS.items()}
@@ -128,10 +129,7 @@ class ControlDouble(threading.Thread):
 
     def __init__(self, image: Image, answer: Answer) -> None:
         super().__init__(daemon=True)
-        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind("")
-        self.listener.listen(8)
-        self.address = "\0" + self.listener.getsockname()[1:].decode()
+        self.ways = connecting.make()
         self.image = image
         self.answer = answer
         self.requests: list[ClientRequest] = []
@@ -141,7 +139,7 @@ class ControlDouble(threading.Thread):
     def run(self) -> None:
         while True:
             try:
-                self.link, _ = self.listener.accept()
+                self.link = next_link(self.ways.listener)
             except OSError:
                 return
             try:
@@ -150,7 +148,7 @@ class ControlDouble(threading.Thread):
                 continue
 
     def _serve(self, link: socket.socket) -> None:
-        reader = FrameReader()
+        reader = FrameReader(lambda _: reply_decoder(self.image))
         while data := link.recv(1 << 16):
             for call_id, body in reader.feed(data):
                 if isinstance(body, Hello):
@@ -251,8 +249,7 @@ class NetNode:
             epoch=int(line[sm.PROCESS_EPOCH]),
             config=self.config,
             shared=self.shared,
-            control_listener=self.control.listener,
-            control_address=self.control.address,
+            ways=self.control.ways,
             handoff=self._net_end,
             clean_dirs=frozenset(),
             cluster_id="test",
@@ -306,7 +303,7 @@ class NetNode:
             os.kill(self.pid, signal.SIGTERM)
             code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         self.worker.ended.set()
-        self.control.listener.close()
+        self.control.ways.close()
         self.acceptor_end.close()
         self._net_end.close()
         shutil.rmtree(self.folder, ignore_errors=True)

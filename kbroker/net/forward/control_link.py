@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kbroker.ipc.connecting import connect
 from kbroker.ipc.link import Answered, AsyncLink, LinkClosed
 from kbroker.ipc.messages import (
     ClientRequest,
@@ -31,13 +32,13 @@ class ControlLink:
 
     def __init__(
         self,
-        address: str,
+        connector: socket.socket,
         hello: Hello,
         on_image: Callable[[Image], None],
         on_answers: Callable[[bytearray], None],
         on_change: Callable[[bool], None],
     ) -> None:
-        self._address = address
+        self._connector = connector
         self._hello = hello
         self._on_image = on_image
         self._on_answers = on_answers
@@ -51,14 +52,12 @@ class ControlLink:
         """Connect and say hello, trying until it works."""
         loop = asyncio.get_running_loop()
         while not self._closed:
-            link = AsyncLink(self._on_message, self._on_lost, self._on_block)
-            end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            end.setblocking(False)
+            link = AsyncLink(self._on_message, self._on_lost, self._on_block, of_requests=False)
             try:
-                await loop.sock_connect(end, self._address)
+                end = connect(self._connector)
+                end.setblocking(False)
                 await loop.create_connection(partial(_same, link), sock=end)
             except OSError:
-                end.close()
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             self._link = link

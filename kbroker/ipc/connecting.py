@@ -1,0 +1,101 @@
+"""How the other processes reach control: by what they inherited, so that nobody else can.
+
+The parent makes one pair of sockets before the first fork: the listener, on which control alone receives, and the
+connector, on which any other process sends control one end of a stream of its own by SCM_RIGHTS. No address leads
+there, neither a path nor an abstract name. The parent keeps both, so what was sent while control is away waits for the
+next control, and a restarted process inherits the connector like its predecessor.
+"""
+
+import array
+import os
+import socket
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+_CREDENTIALS: Final = struct.Struct("iII")  # struct ucred: pid, uid, gid
+_KNOCK: Final = b"link"
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Both ends, made by the parent. listener: control's. connector: everybody else's."""
+
+    listener: socket.socket
+    connector: socket.socket
+
+    def close(self) -> None:
+        """Close both ends here."""
+        self.listener.close()
+        self.connector.close()
+
+
+def make() -> Ways:
+    """To be called before the first fork."""
+    listener, connector = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.setblocking(False)
+    return Ways(listener, connector)
+
+
+def connect(connector: socket.socket) -> socket.socket:
+    """A stream to control, or to its successor while there is none. Raises OSError."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        rights = array.array("i", [theirs.fileno()])
+        connector.sendmsg(
+            [_KNOCK],
+            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)],
+            socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL,
+        )
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return ours
+
+
+def accept(listener: socket.socket) -> socket.socket | None:
+    """The next stream that another process has sent; None when there is none now.
+
+    Raises PermissionError for one of another user, OSError for what is no stream; both leave the listener as it was.
+    EOFError: nobody can connect any more."""
+    try:
+        body, ancillary, _, _ = listener.recvmsg(
+            len(_KNOCK), socket.CMSG_SPACE(4 * 8), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
+        )
+    except BlockingIOError:
+        return None
+    found: list[int] = []
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            found += array.array("i", data[: len(data) & ~3])
+    if not body and not found:
+        raise EOFError("every other process has closed the way to control")
+    if body != _KNOCK or len(found) != 1:
+        for fd in found:
+            os.close(fd)
+        raise OSError(f"{len(found)} descriptors came with a request for a link")
+    return _checked(found[0])
+
+
+def _checked(fd: int) -> socket.socket:
+    try:
+        stream = socket.socket(fileno=fd)
+    except OSError:
+        with suppress(OSError):
+            os.close(fd)
+        raise
+    try:
+        if stream.family != socket.AF_UNIX or stream.type != socket.SOCK_STREAM:
+            raise OSError(f"a link that is no Unix stream: {stream.family.name} {stream.type}")
+        pid, uid, _ = _CREDENTIALS.unpack(
+            stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        )
+        if uid != os.geteuid():
+            raise PermissionError(f"process {pid} of user {uid} asks for a link")
+    except OSError:
+        stream.close()
+        raise
+    return stream

@@ -1,0 +1,176 @@
+"""Messages of links as bytes: typed, with bounds, and never code.
+
+A frame is a 4-byte little-endian length and MessagePack of a list of ``(call_id, message)``; a message is one of those
+in MESSAGES, named by its type. A Reply's value is decoded as what the call asks for (REPLIES). With the highest bit of
+its length set, a frame is a block of requests or answers (`block.py`). Whatever else arrives is `Malformed`.
+"""
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from operator import or_
+from typing import Any, Final, Union
+
+import msgspec
+import numpy as np
+from msgspec import Raw, Struct
+
+from kbroker.ipc import messages as m
+from kbroker.ipc import move_messages as mm
+from kbroker.ipc.block import pack_answer, split, whole
+from kbroker.ipc.messages import Reply
+
+LENGTH: Final = struct.Struct("<I")
+BLOCK: Final = 1 << 31
+MOST_BYTES: Final = 1 << 30
+"""Of a frame: a request or an answer of a client, which Kafka bounds by an int32, is by far the largest."""
+
+REPLIES: Final[dict[type, Any]] = {
+    m.ClientRequest: bytes | None,
+    m.VerifyTransaction: tuple[tuple[int, str | None], ...],
+    m.FindScramCredential: m.ScramCredential | None,
+    m.BrokerSettings: dict[str, str],
+    m.CleanableLogs: tuple[m.CleanableLog, ...],
+    m.BeginCleaning: m.CleaningJob | None,
+    m.SwapSegments: bool,
+    m.EndCleaning: None,
+    m.GroupsQuery: tuple[m.GroupSummary, ...],
+    m.Image: None,
+    m.Lead: bool,
+    m.Follow: None,
+    m.OpenPartition: None,
+    m.ClosePartition: None,
+    m.ConfigurePartition: None,
+    m.DeleteRecords: int,
+    m.EpochEndOffset: tuple[int, int],
+    m.DescribeProducers: tuple[tuple[tuple[int, ...], ...] | int, ...],
+    m.SetLeaderEpoch: None,
+    m.Settings: None,
+    m.Drain: None,
+    mm.BeginMove: None,
+    mm.CancelMove: None,
+    mm.MovesUnderWay: tuple[mm.MoveProgress, ...],
+    mm.SwitchMove: bool,
+    mm.FinishMove: None,
+}
+"""What a call's reply carries when it is no error, by the call's type. AskWorker's is that of what it asks."""
+SENT: Final = (m.Hello, m.ConnectionClosed, m.AskWorker, mm.MoveCaughtUp, mm.MoveFailed)
+
+
+class _Reply(Struct, frozen=True, array_like=True, tag="Reply"):
+    """A reply as it arrives: who knows the call knows what its value is."""
+
+    call_id: int
+    value: Raw
+    error: int
+    message: str
+
+
+MESSAGES: Final = (*REPLIES, *SENT)
+_DECODERS: Final = {asked: msgspec.msgpack.Decoder(Union[found, None]) for asked, found in REPLIES.items()}  # noqa: UP007  None | None is none
+_decode: Final = msgspec.msgpack.Decoder(
+    list[tuple[int, reduce(or_, MESSAGES, _Reply)]]  # type: ignore[misc]
+).decode
+
+Decoder = msgspec.msgpack.Decoder[Any]
+
+
+class Malformed(Exception):
+    """Bytes that are no message: the link they came by is closed."""
+
+
+_PLAIN: Final[tuple[Any, ...]] = (bytes, str, int)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that come out of shared memory are numpy's, and there are bytes and texts that carry more."""
+    if isinstance(value, np.generic):
+        return value.item()
+    for plain in _PLAIN:
+        if isinstance(value, plain):
+            return plain(value)
+    raise NotImplementedError(f"{type(value).__name__} does not travel between processes")
+
+
+_encode: Final = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+
+
+def reply_decoder(asked: Any) -> Decoder:
+    """For the value of the reply to this call."""
+    return _DECODERS[type(asked.body if isinstance(asked, m.AskWorker) else asked)]
+
+
+def pack(call_id: int, body: Any) -> bytes:
+    """One frame of one message; of a Reply to a negative call, a block."""
+    if type(body) is Reply and body.call_id < 0:
+        return frame_block(pack_answer(body.call_id, body.value))
+    return pack_all([(call_id, body)])
+
+
+def pack_all(messages: Iterable[tuple[int, Any]]) -> bytes:
+    """One frame of several messages."""
+    payload = _encode(messages)
+    return LENGTH.pack(len(payload)) + payload
+
+
+def frame_block(block: bytes) -> bytes:
+    """One frame of a block."""
+    return LENGTH.pack(len(block) | BLOCK) + block
+
+
+class FrameReader:
+    """Cuts received bytes into ``(call_id, body)`` messages.
+
+    decoder_of: takes the decoder of the reply to a call; None for a call that nobody waits for, whose reply is passed
+    over. on_block: given each block, in its turn; without it a block's requests are messages like any other.
+    of_requests: what blocks hold, else answers.
+    """
+
+    def __init__(
+        self,
+        decoder_of: Callable[[int], Decoder | None],
+        on_block: Callable[[bytearray], None] | None = None,
+        of_requests: bool = True,
+    ) -> None:
+        self._buffer = bytearray()
+        self._decoder_of = decoder_of
+        self._on_block = on_block
+        self._of_requests = of_requests
+
+    def feed(self, data: bytes | memoryview) -> Iterator[tuple[int, Any]]:
+        """Add bytes; yields each message that is now complete. Raises Malformed."""
+        self._buffer += data
+        position = 0
+        while len(self._buffer) - position >= 4:
+            (word,) = LENGTH.unpack_from(self._buffer, position)
+            length = word & ~BLOCK
+            if length > MOST_BYTES:
+                raise Malformed(f"a frame of {length} bytes")
+            if len(self._buffer) - position - 4 < length:
+                break
+            payload = self._buffer[position + 4 : position + 4 + length]
+            position += 4 + length
+            if word & BLOCK:
+                yield from self._block(payload)
+            else:
+                yield from self._messages(payload)
+        del self._buffer[:position]
+
+    def _block(self, block: bytearray) -> Iterator[tuple[int, Any]]:
+        if not whole(block, self._of_requests):
+            raise Malformed(f"a block of {len(block)} bytes whose lengths do not fit")
+        if self._on_block is None:
+            yield from split(block)
+        else:
+            self._on_block(block)
+
+    def _messages(self, payload: bytearray) -> Iterator[tuple[int, Any]]:
+        try:
+            for call_id, body in _decode(payload):
+                if type(body) is not _Reply:
+                    yield call_id, body
+                elif (decoder := self._decoder_of(body.call_id)) is not None:
+                    value = None if body.error else decoder.decode(body.value)
+                    yield call_id, Reply(body.call_id, value, body.error, body.message)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise Malformed(str(error)) from error

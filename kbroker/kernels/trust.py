@@ -1,0 +1,66 @@
+"""Which files and folders a process may take machine code from: those that nobody but their user or root can write.
+
+Compiled kernels are loaded and run, so whoever can write them runs code as the broker's user.
+"""
+
+import os
+import stat
+from pathlib import Path
+
+GROUP_OR_OTHERS = 0o022
+OURS_ALONE = 0o700
+
+
+class Untrusted(PermissionError):
+    """A file or folder that somebody else can write; the text says which one and why."""
+
+
+def check(what: str | Path, found: os.stat_result, sticky: bool = False) -> None:
+    """Raises Untrusted unless its owner is this process's user or root, and nobody else can write it.
+
+    sticky: a folder in which others write beside us, but do not replace what is ours, will do (as /tmp)."""
+    if found.st_uid not in (0, os.geteuid()):
+        raise Untrusted(f"{what}: user {found.st_uid} owns it, not user {os.geteuid()} or root")
+    if found.st_mode & GROUP_OR_OTHERS and not (sticky and found.st_mode & stat.S_ISVTX):
+        raise Untrusted(f"{what}: group or others can write it (mode {stat.S_IMODE(found.st_mode):04o})")
+
+
+def own_folder(folder: Path) -> Path:
+    """A folder, made if it is missing, and its parent likewise; both are ours or root's alone. Raises OSError.
+
+    A parent of ours that others could write, as an open umask has made it, is closed to them: what lies in it is looked
+    at for itself."""
+    folder.parent.parent.mkdir(parents=True, exist_ok=True)
+    top = folder.parent.parent.stat()
+    if top.st_uid not in (0, os.geteuid()) or top.st_mode & stat.S_IWOTH:
+        check(folder.parent.parent, top, sticky=True)
+    for one in (folder.parent, folder):
+        one.mkdir(mode=OURS_ALONE, exist_ok=True)
+        found = one.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            raise Untrusted(f"{one}: not a folder")
+        if one == folder.parent and found.st_uid == os.geteuid() and found.st_mode & GROUP_OR_OTHERS:
+            one.chmod(stat.S_IMODE(found.st_mode) & ~GROUP_OR_OTHERS)
+            found = one.lstat()
+        check(one, found)
+    return folder
+
+
+def read(file: Path) -> bytes:
+    """The content of a plain file that nobody else can write. Raises OSError."""
+    with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as opened:
+        found = os.fstat(opened.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise Untrusted(f"{file}: not a plain file")
+        check(file, found)
+        return opened.read()
+
+
+def write(file: Path, content: bytes) -> Path:
+    """Put a file there as a whole or not at all, for its user alone. Raises OSError."""
+    temporary = file.with_suffix(f".{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(temporary, flags, 0o600), "wb") as opened:
+        opened.write(content)
+    return temporary.replace(file)

@@ -1,0 +1,141 @@
+"""Every message travels as it is, and nothing else does."""
+
+import pickle
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.client_quotas import QuotaTable
+from kbroker.config.topic import TopicConfig
+from kbroker.ipc import messages as m
+from kbroker.ipc import move_messages as mm
+from kbroker.ipc.standing import StandingWords
+from kbroker.ipc.wire import LENGTH, MESSAGES, REPLIES, Decoder, FrameReader, Malformed, pack, reply_decoder
+
+CONFIG = TopicConfig.resolve({}, BrokerConfig.load({"log.dirs": "/d"})[0])
+LEAD = m.Lead(3, 4, (5,), ((6, 7),), 2)
+PARTITION = m.PartitionImage(0, 3, 1, "/d/t-0", 2, (4,), False)
+QUOTAS = QuotaTable(
+    {(("client-id", None), ("user", "a")): {"producer_byte_rate": 1.5}, (("ip", "::1"),): {"x": 2.0}}
+)
+EXAMPLES: list[Any] = [
+    m.Hello("io", 1, 2),
+    m.ClientRequest(1, 2, 3, 4, None, "PLAINTEXT", "::1", 5, "User:\u00e9", b"\xff\0", 1),
+    m.VerifyTransaction("id", 1, 2, (("t", 0), ("u", 1)), 12),
+    m.AskWorker(1, m.SwapSegments(1, 2, ((3, 4, 5),), 6, 7, -1, 8)),
+    m.Image(
+        1,
+        True,
+        (m.TopicImage("t", bytes(16), False, (PARTITION,)),),
+        ("gone",),
+        {"a": "b"},
+        QUOTAS,
+        {"f": 1},
+        2,
+    ),
+    m.OpenPartition(1, 2, "t", 0, bytes(range(16)), "/d", 3, CONFIG, LEAD, True),
+    m.OpenPartition(1, 2, "t", 0, bytes(16), "/d", 3, CONFIG, m.Follow(1, 2, 3, 4, 5, "/e/t-0")),
+    m.ConfigurePartition(1, CONFIG),
+    mm.MoveFailed(1, 2, "/d"),
+]
+CLEANING = m.CleaningJob(1, 2, "t", 0, "/d", 3, 4, (m.ClosedSegment(5, 6, 7),), {8: (9, 10)}, CONFIG)
+VALUES: list[tuple[Any, Any]] = [
+    (m.BeginCleaning(1, 2), CLEANING),
+    (m.AskWorker(0, m.BeginCleaning(1, 2)), CLEANING),
+    (m.AskWorker(0, m.CleanableLogs()), (m.CleanableLog(1, 2, 0.5, True),)),
+    (m.FindScramCredential("u", 1), m.ScramCredential(b"s", b"k", b"v", 4096)),
+    (m.GroupsQuery(), (m.GroupSummary("g", "classic", "Stable", 1, {"t": {0: 5}}),)),
+    (m.DescribeProducers((1, 2)), (((1, 2, 3, 4, 5, 6),), 3)),
+    (m.VerifyTransaction(None, 1, 2, (), 11), ((0, None), (48, "no"))),
+    (m.BrokerSettings(), {"a": "b"}),
+    (mm.MovesUnderWay(), (mm.MoveProgress(1, 2, 3),)),
+    (EXAMPLES[1], None),
+    (EXAMPLES[1], b"frame"),
+]
+
+
+def read(stream: bytes, decoder: Decoder | None = None) -> list[tuple[int, Any]]:
+    return list(FrameReader(lambda _: decoder).feed(stream))
+
+
+@pytest.mark.parametrize("body", EXAMPLES)
+def test_a_message_arrives_as_it_was_sent(body: Any) -> None:
+    assert read(pack(7, body)) == [(7, body)]
+
+
+@pytest.mark.parametrize(("asked", "value"), VALUES)
+def test_a_reply_arrives_as_what_its_call_asks_for(asked: Any, value: Any) -> None:
+    assert read(pack(0, m.Reply(4, value)), reply_decoder(asked)) == [(0, m.Reply(4, value))]
+
+
+def test_an_error_is_a_reply_to_any_call_and_a_reply_to_none_is_passed_over() -> None:
+    error = m.Reply(4, None, 3, "why")
+    for asked in REPLIES:
+        assert read(pack(0, error), msgspec.msgpack.Decoder(REPLIES[asked])) == [(0, error)]
+    assert read(pack(0, m.Reply(4, 5))) == []
+
+
+def test_numbers_of_shared_memory_travel_as_numbers() -> None:
+    words = np.arange(3)
+    assert read(pack(1, m.DeleteRecords(words[1], words[2]))) == [(1, m.DeleteRecords(1, 2))]
+    frame = StandingWords(words).answer(b"frame", b"", 0, 0)
+    assert read(pack(0, m.Reply(4, frame)), reply_decoder(EXAMPLES[1])) == [(0, m.Reply(4, b"frame"))]
+
+
+def test_every_message_there_is_may_travel() -> None:
+    kinds = [kind for module in (m, mm) for kind in vars(module).values() if isinstance(kind, type)]
+    tagged = {
+        kind for kind in kinds
+        if issubclass(kind, msgspec.Struct) and kind.__struct_config__.tag is not None
+    }  # fmt: skip
+    assert tagged == {*MESSAGES, m.Reply}
+
+
+def test_frames_are_found_wherever_the_bytes_are_cut() -> None:
+    messages = [(1, EXAMPLES[0]), (0, EXAMPLES[4]), (7, EXAMPLES[1])]
+    stream = b"".join(pack(call_id, body) for call_id, body in messages)
+    for size in (1, 3, 5, 64, len(stream)):
+        reader, seen = FrameReader(lambda _: None), list[tuple[int, Any]]()
+        for start in range(0, len(stream), size):
+            seen += reader.feed(stream[start : start + size])
+        assert seen == messages
+
+
+def test_a_pickle_is_no_message_and_runs_nothing() -> None:
+    class Attack:
+        def __reduce__(self) -> Any:
+            return exec, ("import os; os._exit(77)",)
+
+    payload = pickle.dumps((0, Attack()))
+    with pytest.raises(Malformed):
+        read(LENGTH.pack(len(payload)) + payload)
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_messages_or_malformed(payload: bytes) -> None:
+    try:
+        read(LENGTH.pack(len(payload)) + payload)
+    except Malformed:
+        return
+
+
+@given(st.sampled_from([pack(7, body) for body in EXAMPLES]), st.data())
+def test_a_changed_byte_is_another_message_or_malformed(stream: bytes, data: st.DataObject) -> None:
+    changed = bytearray(stream)
+    changed[data.draw(st.integers(4, len(stream) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        for call_id, body in read(bytes(changed)):
+            assert isinstance(call_id, int)
+            assert type(body) in MESSAGES
+    except Malformed:
+        return
+
+
+def test_a_frame_beyond_all_bounds_is_refused_before_it_has_arrived() -> None:
+    with pytest.raises(Malformed):
+        read(LENGTH.pack((1 << 30) + 1))
