@@ -20,6 +20,12 @@ KBROKER = (
     Setting("kbroker.http.listen", STRING, "127.0.0.1:9404", listen_address,
             doc="Address of the http process: /metrics, /healthz, /readyz. Empty turns it off, port 0 "
                 "takes any free port, and so does the default when its port is taken."),
+    Setting("kbroker.console.enable", BOOLEAN, True,
+            doc="Serve the console, a web page and its JSON API, at kbroker.http.listen: to anybody on loopback, on "
+                "other addresses only to users that log in with SCRAM, and not where no SASL listener offers that."),
+    Setting("kbroker.console.readonly", BOOLEAN, True,
+            doc="The console only shows. False lets it create, alter and delete topics, alter settings, reset offsets "
+                "and delete groups, with the rights that the broker gives to whoever asks."),
     Setting("kbroker.metrics.kafka.names", BOOLEAN, True,
             doc="Metrics also under the names that dashboards for Kafka use (JMX exporter, kafka_exporter)."),
     Setting("kbroker.metrics.partitions.max", INT, 2000, at_least(0), importance=LOW,

@@ -14,6 +14,17 @@ CLASSIC = "classic"
 OF_GROUP = "kafka_consumergroup_"
 
 
+def watermarks(shared: Shared, directory: Directory) -> dict[tuple[str, int], int]:
+    """High watermark of each partition, by topic and index."""
+    marks = shared.slots[directory.slots, layout.SLOT_HIGH_WATERMARK].tolist()
+    names = [topic.name for topic in directory.topics]
+    numbers = directory.topic_numbers.tolist()
+    return {
+        (names[number], partition.index): mark
+        for partition, number, mark in zip(directory.partitions, numbers, marks, strict=True)
+    }
+
+
 class GroupRows:
     """Runs in: http."""
 
@@ -23,7 +34,7 @@ class GroupRows:
     def add(self, families: Families, directory: Directory, groups: Iterable[GroupSummary]) -> None:
         """All groups; lag counts to the high watermark, as kafka_exporter's does."""
         groups = list(groups)
-        watermarks = self._watermarks(directory)
+        marks = watermarks(self._shared, directory)
         states = Counter((group.kind, group.state) for group in groups)
         for (kind, state), count in states.items():
             families.add("kbroker_groups", (kind, state), count)
@@ -32,18 +43,9 @@ class GroupRows:
             if families.kafka:
                 families.add(OF_GROUP + "members", (group.group_id,), group.members)
             for topic, offsets in group.offsets.items():
-                self._topic(families, group.group_id, topic, offsets, watermarks)
+                self._topic(families, group.group_id, topic, offsets, marks)
         if families.kafka:
             self._kafka_states(families, states)
-
-    def _watermarks(self, directory: Directory) -> dict[tuple[str, int], int]:
-        marks = self._shared.slots[directory.slots, layout.SLOT_HIGH_WATERMARK].tolist()
-        names = [topic.name for topic in directory.topics]
-        numbers = directory.topic_numbers.tolist()
-        return {
-            (names[number], partition.index): mark
-            for partition, number, mark in zip(directory.partitions, numbers, marks, strict=True)
-        }
 
     def _topic(
         self,

@@ -30,6 +30,12 @@ MEMORY = {
 }
 
 
+def memory_bytes(meminfo: Path) -> dict[str, int]:
+    """The host's memory and its page cache, by kind."""
+    lines = (line.split(":") for line in meminfo.read_text().splitlines())
+    return {MEMORY[name]: int(value.split()[0]) * 1024 for name, value in lines if name in MEMORY}
+
+
 class HostRows:
     """Runs in: http. proc: where procfs is; tests give a folder of their own. recent: for shares of CPU time."""
 
@@ -183,7 +189,5 @@ class HostRows:
         return dict(zip(names, map(int, values), strict=True))
 
     def _memory(self, families: Families) -> None:
-        for line in (self._proc / "meminfo").read_text().splitlines():
-            name, value = line.split(":")
-            if name in MEMORY:
-                families.add("kbroker_memory_bytes", (MEMORY[name],), int(value.split()[0]) * 1024)
+        for kind, value in memory_bytes(self._proc / "meminfo").items():
+            families.add("kbroker_memory_bytes", (kind,), value)

@@ -41,6 +41,14 @@ STATES = {
 }
 
 
+def partition_counters(shared: Shared, slots: Words) -> Words:
+    """Sums over all processes, without what earlier partitions of the slots had counted."""
+    total: Words = -shared.counter_bases[slots]
+    for counters in shared.counters:
+        total += counters[slots]
+    return total
+
+
 class PartitionRows:
     """Runs in: http. Reads shared memory; at most `most` partitions get series of their own, the busiest."""
 
@@ -53,7 +61,7 @@ class PartitionRows:
     def add(self, families: Families, directory: Directory) -> None:
         """Topics, partitions, and the states of partitions."""
         words: Words = self._shared.slots[directory.slots]
-        counters = self._counters(directory.slots)
+        counters = partition_counters(self._shared, directory.slots)
         self._topics(families, directory, words, counters)
         self._states(families, directory, words)
         chosen = self._busiest(counters)
@@ -62,13 +70,6 @@ class PartitionRows:
             topic = directory.topics[int(directory.topic_numbers[row])].name
             labels = (topic, str(directory.partitions[row].index))
             self._partition(families, labels, directory.partitions[row], words[row].tolist())
-
-    def _counters(self, slots: Words) -> Words:
-        """Sums over all processes, without what earlier partitions of the slots had counted."""
-        total: Words = -self._shared.counter_bases[slots]
-        for counters in self._shared.counters:
-            total += counters[slots]
-        return total
 
     def _busiest(self, counters: Words) -> list[int]:
         if len(counters) <= self._most:

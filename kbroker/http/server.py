@@ -1,4 +1,4 @@
-"""The small HTTP server: GET and HEAD of three paths, one thread a connection, keep-alive."""
+"""The small HTTP server: metrics, probes and the console, one thread a connection, keep-alive."""
 
 import logging
 import socket
@@ -10,6 +10,7 @@ from typing import ClassVar
 from prometheus_client.exposition import choose_encoder
 
 from kbroker.http.collector import BrokerCollector
+from kbroker.http.console.service import Console
 from kbroker.http.health import Health
 
 log = logging.getLogger(__name__)
@@ -26,13 +27,20 @@ class MetricsServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, listener: socket.socket, collector: BrokerCollector, health: Health) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        collector: BrokerCollector,
+        health: Health,
+        console: Console | None = None,
+    ) -> None:
         super().__init__(("", 0), Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
         self.server_address = listener.getsockname()
         self.collector = collector
         self.health = health
+        self.console = console
         self._room = threading.BoundedSemaphore(CONNECTIONS)
 
     def process_request(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
@@ -69,7 +77,7 @@ class Handler(BaseHTTPRequestHandler):
     server: MetricsServer
 
     def do_GET(self) -> None:
-        """/metrics, /healthz, /readyz; a word of help at /."""
+        """/metrics, /healthz, /readyz; the rest is the console's, or a word of help at /."""
         path = self.path.partition("?")[0]
         if path == "/metrics":
             self._metrics()
@@ -77,12 +85,50 @@ class Handler(BaseHTTPRequestHandler):
             self._verdict(self.server.health.not_alive())
         elif path == "/readyz":
             self._verdict(self.server.health.not_ready())
+        elif self._is_console(path):
+            self._console()
         elif path == "/":
             self._answer(HTTPStatus.OK, TEXT, INDEX)
         else:
             self._answer(HTTPStatus.NOT_FOUND, TEXT, INDEX)
 
     do_HEAD = do_GET  # noqa: N815
+
+    def do_POST(self) -> None:
+        """Changes and logins of the console."""
+        self.close_connection = True  # whether the body was read or not
+        if self._is_console(self.path.partition("?")[0]):
+            self._console()
+        else:
+            self._answer(HTTPStatus.NOT_IMPLEMENTED, TEXT, INDEX)
+
+    def _is_console(self, path: str) -> bool:
+        console = self.server.console
+        return console is not None and console.serves(path)
+
+    def _console(self) -> None:
+        console = self.server.console
+        assert console is not None
+        peer = self.client_address[0]
+        headers = {name.title(): value for name, value in self.headers.items()}
+        reply = console.answer(self.command, self.path, headers, self.rfile, peer)
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        if reply.events is None:
+            if reply.status is not HTTPStatus.NOT_MODIFIED:
+                self.send_header("Content-Length", str(len(reply.body)))
+            if self.close_connection:
+                self.send_header("Connection", "close")
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(reply.body)
+            return
+        self.close_connection = True
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.flush()
+        console.stream(self.connection, reply.events)
 
     def _metrics(self) -> None:
         encoder, content_type = choose_encoder(self.headers.get("Accept", ""))

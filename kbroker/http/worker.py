@@ -1,4 +1,5 @@
-"""The http process: answers scrapes from shared memory. It owns nothing that a client of the broker needs.
+"""The http process: answers scrapes from shared memory, and serves the console. It owns nothing that a client of the
+broker needs.
 
 Runs in: http. Imports that only it needs happen after the fork, so that no other process carries them.
 """
@@ -8,10 +9,17 @@ import os
 import signal
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.messages import Hello
+
+if TYPE_CHECKING:
+    from kbroker.http.console.live import Live
+    from kbroker.http.console.service import Console
+    from kbroker.http.control_view import ControlView
+    from kbroker.http.health import Health
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +45,8 @@ def main(context: ChildContext) -> None:
     health = Health(context.shared, view, acceptor)
     page_cache = PageCache()
     collector = BrokerCollector(context, view, health, page_cache, acceptor)
-    server = MetricsServer(listener, collector, health)
+    console, live = _console(context, view, health, acceptor, listener.getsockname()[0])
+    server = MetricsServer(listener, collector, health, console)
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     line = context.shared.processes[context.process]
     line[layout.PROCESS_READY] = context.epoch
@@ -45,4 +54,31 @@ def main(context: ChildContext) -> None:
         page_cache.look(view.directory)
         line[layout.PROCESS_HEARTBEAT_NS] = time.monotonic_ns()
     server.shutdown()
+    if live is not None:
+        live.close()
     view.close()
+
+
+def _console(
+    context: ChildContext, view: "ControlView", health: "Health", acceptor: int, host: str
+) -> "tuple[Console | None, Live | None]":
+    """The console, where it is switched on and may be served on this address."""
+    if not context.config.get_bool("kbroker.console.enable"):
+        return None, None
+    from kbroker.http.console.listener import Access
+    from kbroker.http.console.live import Live
+    from kbroker.http.console.readings import Reader
+    from kbroker.http.console.service import Console
+    from kbroker.http.console.setup import Setup
+    from kbroker.http.console.space import Space
+    from kbroker.http.console.static_files import load
+    from kbroker.ipc.log_dir_errors import LogDirErrors
+
+    space = Space(LogDirErrors(context.config.log_dirs, context.shared))
+    live = Live(context.shared, view, health, Reader(context.shared, acceptor, context.log_dirs), space)
+    setup = Setup(context, view, live, host)
+    if setup.door.access is Access.CLOSED:
+        log.info("the console is not served: %s", setup.door.why)
+        return None, None
+    live.start()
+    return Console(setup, load()), live

@@ -1,0 +1,164 @@
+"""Who asks the broker: anybody or a user, over a few connections that are kept."""
+
+import ssl
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kbroker.http.console.broker_link import DEADLINE_S, BrokerLink, LinkBroken
+from kbroker.http.console.refusal import unavailable
+from kbroker.http.console.scram_client import ScramClient, ScramFailed
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.schema import Struct
+
+IDLE_LINKS = 4
+IDLE_S = 30.0
+AT_A_TIME = 8
+"""Requests to the broker at a time over all callers; more wait a little, then are refused."""
+WAIT_S = 5.0
+
+Address = Callable[[int], tuple[str, int]]
+
+
+class Caller:
+    """Runs in: http. Owner: the console (anybody) or a session (a user). Thread-safe.
+
+    address: of the chosen listener, by site number. turns: shared by all callers."""
+
+    def __init__(
+        self,
+        address: Address,
+        sites: Sequence[int],
+        tls: ssl.SSLContext | None,
+        turns: threading.Semaphore,
+        login: ScramClient | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._address = address
+        self._sites = {node: number for number, node in enumerate(sites)}
+        self._tls = tls
+        self._turns = turns
+        self._login = login
+        self._clock_s = clock_s
+        self._idle: list[tuple[float, int, BrokerLink]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def user(self) -> str | None:
+        """Name of the user, None for anybody."""
+        return None if self._login is None else self._login.user
+
+    def ask(
+        self,
+        api: ApiKey,
+        request: Struct,
+        version: int | None = None,
+        node: int | None = None,
+        deadline_s: float = DEADLINE_S,
+    ) -> Any:
+        """The answer of a node (any when None). Raises Refusal when the broker can not be asked."""
+        site = self._sites.get(node, 0) if node is not None else 0
+        if not self._turns.acquire(timeout=WAIT_S):
+            raise unavailable("too many requests at a time, try again")
+        try:
+            return self._ask(site, api, request, version, deadline_s)
+        finally:
+            self._turns.release()
+
+    def log_in(self) -> None:
+        """One connection, to see whether the broker accepts the user. Raises LoginRefused, ScramFailed, LinkBroken."""
+        self._keep(0, self._connect(0))
+
+    def close(self) -> None:
+        """End the kept connections."""
+        with self._lock:
+            links, self._idle = self._idle, []
+        for _, _, link in links:
+            link.close()
+
+    def _ask(self, site: int, api: ApiKey, request: Struct, version: int | None, deadline_s: float) -> Any:
+        link = self._kept(site) if api in READS else None
+        if link is not None:
+            try:
+                answer = link.ask(api, request, version, deadline_s)
+            except LinkBroken:
+                link.close()  # it may have been idle for too long: a new one decides
+            else:
+                self._keep(site, link)
+                return answer
+        try:
+            link = self._connect(site)
+        except (LinkBroken, ScramFailed) as error:
+            raise unavailable(f"the broker can not be asked: {error}") from error
+        try:
+            answer = link.ask(api, request, version, deadline_s)
+        except LinkBroken as error:
+            link.close()
+            raise unavailable(f"the broker did not answer: {error}") from error
+        except BaseException:
+            link.close()
+            raise
+        self._keep(site, link)
+        return answer
+
+    def _connect(self, site: int) -> BrokerLink:
+        link = BrokerLink(self._address(site), self._tls, DEADLINE_S)
+        try:
+            link.open(self._login)
+        except ScramFailed:
+            link.close()
+            raise
+        return link
+
+    def _kept(self, site: int) -> BrokerLink | None:
+        old: list[BrokerLink] = []
+        found = None
+        with self._lock:
+            now = self._clock_s()
+            kept = []
+            for entry in self._idle:
+                since, number, link = entry
+                if now - since > IDLE_S:
+                    old.append(link)
+                elif found is None and number == site:
+                    found = link
+                else:
+                    kept.append(entry)
+            self._idle = kept
+        for link in old:
+            link.close()
+        return found
+
+    def _keep(self, site: int, link: BrokerLink) -> None:
+        with self._lock:
+            if len(self._idle) < IDLE_LINKS:
+                self._idle.append((self._clock_s(), site, link))
+                return
+        link.close()
+
+
+READS = frozenset(
+    {
+        ApiKey.METADATA,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.LIST_GROUPS,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        ApiKey.LIST_TRANSACTIONS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_PRODUCERS,
+    }
+)
+"""May be asked again over a new connection when a kept one ended; everything else gets a new one at once."""

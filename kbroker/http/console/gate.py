@@ -1,0 +1,57 @@
+"""Checks of a request's headers: whose page sent it. Pure."""
+
+import ipaddress
+from collections.abc import Mapping
+
+SECURITY_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+COOKIE = "kbroker_session"
+
+
+def host_of(text: str) -> str | None:
+    """The host of a Host header, without its port; None when it is none."""
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        return host if bracket and (not rest or rest.startswith(":")) else None
+    host, _, port = text.partition(":")
+    return host if host and (not port or port.isdigit()) else None
+
+
+def is_this_host(text: str | None) -> bool:
+    """Whether a Host header names this host by a loopback name: a page of another name may have been rebound to it."""
+    host = host_of(text or "")
+    if host is None:
+        return False
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def from_own_page(headers: Mapping[str, str]) -> bool:
+    """Whether a browser says that a page of this very origin made the request."""
+    origin, host = headers.get("Origin"), headers.get("Host")
+    if origin is None or host is None:
+        return False
+    scheme, separator, where = origin.partition("://")
+    if scheme not in ("http", "https") or not separator or where.lower() != host.lower():
+        return False
+    return headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
+
+
+def cookie_of(header: str | None) -> str:
+    """The session token of a Cookie header, empty for none."""
+    for part in (header or "")[:4096].split(";"):
+        name, _, value = part.strip().partition("=")
+        if name == COOKIE:
+            return value
+    return ""

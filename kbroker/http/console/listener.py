@@ -1,0 +1,76 @@
+"""Which of the broker's listeners the console speaks to, and whether it asks for a login. Pure."""
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from kbroker.config.listeners import Endpoint, SecurityProtocol
+from kbroker.http.console.scram_client import HASHES
+
+_ORDER = (
+    SecurityProtocol.PLAINTEXT,
+    SecurityProtocol.SSL,
+    SecurityProtocol.SASL_PLAINTEXT,
+    SecurityProtocol.SASL_SSL,
+)
+_ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+class Access(Enum):
+    """Who gets in: anybody on this host, users of the broker, nobody."""
+
+    OPEN = "open"
+    LOGIN = "login"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """access; the listener that is spoken to (None when CLOSED); mechanism of logins; why it is closed."""
+
+    access: Access
+    endpoint: Endpoint | None = None
+    mechanism: str = ""
+    why: str = ""
+
+    @property
+    def tls(self) -> bool:
+        """Whether the listener speaks TLS."""
+        return self.endpoint is not None and self.endpoint.protocol.tls
+
+    def address(self, ports: Mapping[str, int], site: int = 0) -> tuple[str, int]:
+        """Where the listener is, seen from this host."""
+        assert self.endpoint is not None
+        name = self.endpoint.listener
+        port = ports.get(f"{name}@{site}" if site else name, self.endpoint.port + site)
+        return _ANY.get(self.endpoint.host, self.endpoint.host), port
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a bound address is reached from this host alone."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def choose(
+    host: str, endpoints: Sequence[Endpoint], mechanisms: Sequence[str], client_certificates: bool
+) -> Door:
+    """host: where the http process listens. On loopback anybody may do what the broker lets anybody do; elsewhere,
+    and where no listener takes clients without a login, the broker's SCRAM users log in."""
+    ordered = sorted(endpoints, key=lambda endpoint: _ORDER.index(endpoint.protocol))
+    if is_loopback(host):
+        for endpoint in ordered:
+            if endpoint.protocol.sasl or (endpoint.protocol.tls and client_certificates):
+                continue
+            return Door(Access.OPEN, endpoint)
+    mechanism = next((name for name in HASHES if name in mechanisms), "")
+    for endpoint in ordered:
+        if endpoint.protocol.sasl and mechanism:
+            return Door(Access.LOGIN, endpoint, mechanism)
+    if is_loopback(host):
+        return Door(Access.CLOSED, why="no listener takes clients without a login or with SCRAM")
+    why = "on other addresses than loopback it needs a SASL listener with SCRAM"
+    return Door(Access.CLOSED, why=why)

@@ -1,0 +1,167 @@
+"""The overview, sampled once a second while somebody looks, and its history."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kbroker.http.console.readings import Reader, Reading
+from kbroker.http.console.sample import sample
+from kbroker.http.console.space import Space
+from kbroker.http.control_view import ControlView
+from kbroker.http.group_rows import watermarks
+from kbroker.http.health import Health
+from kbroker.http.host_rows import memory_bytes
+from kbroker.ipc.shared import Shared
+
+KEPT = 600
+"""Samples: ten minutes while somebody looks."""
+WATCHED_S = 1.0
+UNWATCHED_S = 5.0
+LOOKED_S = 120.0
+"""So long after the last question somebody still looks."""
+LAG_S = 5.0
+LATENCY_S = 10.0
+"""Quantiles are those of this window: a second holds too few requests."""
+CHARTED = ("in_bytes", "out_bytes", "in_records", "requests", "errors", "cold_share", "lag")
+
+
+class Live:
+    """Runs in: http; a thread of its own samples. Owner: the console. Thread-safe.
+
+    changed: notified with each sample."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        view: ControlView,
+        health: Health,
+        reader: Reader,
+        space: Space,
+        clock_s: Callable[[], float] = time.monotonic,
+        meminfo: Path = Path("/proc/meminfo"),
+    ) -> None:
+        self._shared = shared
+        self._view = view
+        self._health = health
+        self._reader = reader
+        self._space = space
+        self._clock_s = clock_s
+        self._meminfo = meminfo
+        self._readings: deque[Reading] = deque(maxlen=int(LATENCY_S) + 1)
+        self._history: deque[dict[str, Any]] = deque(maxlen=KEPT)
+        self._latest: dict[str, Any] = {}
+        self._lag: dict[str, int] = {}
+        self._lag_at = float("-inf")
+        self._looked_at = float("-inf")
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self.changed = threading.Condition()
+        self.number = 0
+
+    def start(self) -> None:
+        """Sample from now on."""
+        threading.Thread(target=self._run, name="console-live", daemon=True).start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._wake.set()
+
+    def looked(self) -> None:
+        """Somebody looks: samples come once a second for a while."""
+        slow = not self._is_watched()
+        self._looked_at = self._clock_s()
+        if slow:
+            self._wake.set()
+
+    def latest(self) -> dict[str, Any]:
+        """The last sample; the first is made at once."""
+        self.looked()
+        with self.changed:
+            if self._latest:
+                return self._latest
+        return self.take()
+
+    def history(self) -> list[dict[str, Any]]:
+        """What the charts show, oldest first."""
+        with self.changed:
+            return list(self._history)
+
+    def topic_rates(self) -> dict[str, dict[str, float]]:
+        """Rates by topic of the last sample."""
+        rates: dict[str, dict[str, float]] = self.latest()["topics"]
+        return rates
+
+    def take(self) -> dict[str, Any]:
+        """One sample now."""
+        reading = self._reader.read(self._view.directory)
+        with self.changed:
+            before = self._readings[-1] if self._readings else reading
+            oldest = self._readings[0] if self._readings else reading
+            self._readings.append(reading)
+        made = sample(before, reading) | {"at_ms": int(time.time() * 1000)}
+        made["stages"] = sample(oldest, reading)["stages"]
+        made |= self._state()
+        with self.changed:
+            self._latest = made
+            self._history.append(_charted(made))
+            self.number += 1
+            self.changed.notify_all()
+        return made
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.take()
+            self._wake.clear()
+            self._wake.wait(WATCHED_S if self._is_watched() else UNWATCHED_S)
+
+    def _is_watched(self) -> bool:
+        return self._clock_s() - self._looked_at < LOOKED_S
+
+    def _state(self) -> dict[str, Any]:
+        directory = self._view.directory
+        now = self._clock_s()
+        if now - self._lag_at >= LAG_S and self._is_watched():
+            self._lag = self._lags()
+            self._lag_at = now
+        problems = self._health.not_ready()
+        return {
+            "ready": not problems,
+            "problems": problems[:20],
+            "topic_count": len(directory.topics),
+            "partition_count": len(directory.partitions),
+            "lag": sum(self._lag.values()),
+            "group_lag": dict(sorted(self._lag.items(), key=lambda item: -item[1])[:10]),
+            "log_dirs": self._space.look(now),
+            "memory": memory_bytes(self._meminfo),
+        }
+
+    def _lags(self) -> dict[str, int]:
+        marks = watermarks(self._shared, self._view.directory)
+        return {
+            group.group_id: sum(
+                max(0, marks[topic, partition] - offset)
+                for topic, offsets in group.offsets.items()
+                for partition, offset in offsets.items()
+                if (topic, partition) in marks
+            )
+            for group in self._view.groups()
+        }
+
+
+def _charted(made: dict[str, Any]) -> dict[str, Any]:
+    """The part of a sample that is kept for charts."""
+    point = {name: made[name] for name in CHARTED}
+    for api in ("produce", "fetch"):
+        total = made["stages"][api].get("total")
+        point[f"{api}_p99_ms"] = total["p99_ms"] if total else None
+    for direction in ("read", "write"):
+        point[f"disk_{direction}_bytes"] = sum(disk[f"{direction}_bytes"] for disk in made["disks"])
+    for direction in ("in", "out"):
+        point[f"nic_{direction}_bytes"] = sum(
+            nic[f"{direction}_bytes"] for nic in made["nics"] if nic["name"] != "lo"
+        )
+    return {"at_ms": made["at_ms"], **point}

@@ -1,0 +1,139 @@
+"""Records of a partition from an offset on, by Fetch, within bounds of bytes, records and time."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kbroker.http.console.caller import Caller
+from kbroker.http.console.refusal import check, unavailable
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kbroker.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kbroker.protocol.records import ControlType, Record, RecordBatch, read_batches, read_marker, read_records
+from kbroker.protocol.schema import ProtocolError
+
+BY_NAME = 12
+"""The last version of Fetch that names topics."""
+FETCH_BYTES = 1 << 20
+BATCH_BYTES = 32 << 20
+"""What one batch may take when it is decompressed."""
+EARLIEST, LATEST = -2, -1
+
+
+def offsets_at(
+    caller: Caller, topic: str, partitions: dict[int, int], timestamp_ms: int, committed: bool = False
+) -> dict[int, int]:
+    """First offset at or after a time, or EARLIEST or LATEST, by partition; -1 where there is none.
+
+    partitions: leader's node by partition."""
+    found: dict[int, int] = {}
+    for node in sorted(set(partitions.values())):
+        rows = [
+            ListOffsetsPartition(p, -1, timestamp_ms) for p, leader in partitions.items() if leader == node
+        ]
+        asked = ListOffsetsRequest(-1, int(committed), [ListOffsetsTopic(topic, rows)])
+        for each in caller.ask(ApiKey.LIST_OFFSETS, asked, version=7, node=node).topics:
+            for partition in each.partitions:
+                check(partition.error_code, f"{topic}-{partition.partition_index}")
+                found[partition.partition_index] = partition.offset
+    return found
+
+
+@dataclass(slots=True)
+class Scan:
+    """Where a reading stands. next_offset: of the next fetch. scanned: bytes of batches that were looked at."""
+
+    caller: Caller
+    topic: str
+    partition: int
+    node: int
+    next_offset: int
+    committed: bool
+    scanned: int = 0
+
+    def records(self, wait_ms: int = 0) -> list[Record]:
+        """Those of one fetch, in order, from next_offset on; empty at the end of the log. Raises Refusal."""
+        data = self._fetch(wait_ms)
+        if not data.records:
+            return []
+        aborted = _Aborted(data.aborted_transactions or []) if self.committed else None
+        found: list[Record] = []
+        try:
+            for batch in read_batches(data.records):
+                self.scanned += batch.size
+                if batch.last_offset < self.next_offset:
+                    continue
+                if batch.is_control:
+                    if aborted is not None:
+                        aborted.marker(batch)
+                elif aborted is None or not aborted.holds(batch):
+                    found += [r for r in read_records(batch, BATCH_BYTES) if r.offset >= self.next_offset]
+                self.next_offset = batch.last_offset + 1
+        except ProtocolError as error:
+            where = f"{self.topic}-{self.partition} from offset {self.next_offset}"
+            raise unavailable(f"{where} can not be read: {error}") from error
+        return found
+
+    def _fetch(self, wait_ms: int) -> Any:
+        wanted = FetchPartition(
+            self.partition, fetch_offset=self.next_offset, partition_max_bytes=FETCH_BYTES
+        )
+        asked = FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES,
+            isolation_level=int(self.committed),
+            session_epoch=-1,
+            topics=[FetchTopic(self.topic, partitions=[wanted])],
+        )
+        answer = self.caller.ask(ApiKey.FETCH, asked, version=BY_NAME, node=self.node)
+        check(answer.error_code, self.topic)
+        data = answer.responses[0].partitions[0]
+        check(data.error_code, f"{self.topic}-{self.partition} offset {self.next_offset}")
+        return data
+
+
+class _Aborted:
+    """Aborted transactions of a fetch answer, as a read_committed consumer follows them."""
+
+    def __init__(self, transactions: list[Any]) -> None:
+        self._coming = sorted(((t.first_offset, t.producer_id) for t in transactions), reverse=True)
+        self._open: set[int] = set()
+
+    def holds(self, batch: RecordBatch) -> bool:
+        """Whether a batch belongs to one."""
+        while self._coming and self._coming[-1][0] <= batch.last_offset:
+            self._open.add(self._coming.pop()[1])
+        return batch.is_transactional and batch.producer_id in self._open
+
+    def marker(self, batch: RecordBatch) -> None:
+        """A transaction ends here."""
+        if read_marker(batch)[0] is ControlType.ABORT:
+            self._open.discard(batch.producer_id)
+
+
+def matching(records: list[Record], matches: Callable[[Record], bool]) -> Iterator[Record]:
+    """Those that a filter lets pass."""
+    return (record for record in records if matches(record))
+
+
+def text_filter(key: str | None, value: str | None) -> Callable[[Record], bool]:
+    """Key and value (or a header's name or value) contain these texts, as bytes; upper and lower case are one."""
+    key_bytes = key.lower().encode() if key else b""
+    value_bytes = value.lower().encode() if value else b""
+
+    def matches(record: Record) -> bool:
+        if key_bytes and key_bytes not in (record.key or b"").lower():
+            return False
+        if not value_bytes or value_bytes in (record.value or b"").lower():
+            return True
+        return any(
+            value_bytes in name.lower().encode() or value_bytes in (content or b"").lower()
+            for name, content in record.headers
+        )
+
+    return matches

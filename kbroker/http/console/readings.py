@@ -1,0 +1,145 @@
+"""What the console reads once a second: counters of shared memory and of the host, as they stand."""
+
+import logging
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import psutil
+from numpy.typing import NDArray
+
+from kbroker.http.directory import Directory
+from kbroker.http.partition_rows import BY_TOPIC, partition_counters
+from kbroker.http.process_rows import process_names
+from kbroker.ipc import layout
+from kbroker.ipc.shared import Shared
+from kbroker.metrics.labels import PHASES, VALUES
+from kbroker.metrics.layout import HISTOGRAM_BUCKETS
+from kbroker.metrics.slots import PLACES, bind
+
+log = logging.getLogger(__name__)
+
+Words = NDArray[np.int64]
+SECTOR = 512
+COUNTERS = {
+    "in_bytes": "kbroker_appended_bytes_total",
+    "in_records": "kbroker_appended_records_total",
+    "out_bytes": "kbroker_fetched_bytes_total",
+}
+TOPIC_COUNTERS = {
+    "in_bytes": "kbroker_topic_in_bytes_total",
+    "in_records": "kbroker_topic_in_records_total",
+    "out_bytes": "kbroker_topic_out_bytes_total",
+    "cold_bytes": "kbroker_topic_cold_bytes_total",
+}
+APIS = ("Produce", "Fetch")
+ERROR_FREE = VALUES["error"].index("NONE")
+
+
+@dataclass(slots=True)
+class Reading:
+    """at_s: monotonic. totals: by name of COUNTERS, and requests, errors, connections. stages: histogram buckets by API
+    and phase. topics: TOPIC_COUNTERS by topic. disks: bytes read and written, operations, ms spent in them, busy ms.
+    nics: bytes in and out, and what the link carries a second (0: not known). cpu: seconds by process; memory: resident
+    bytes."""
+
+    at_s: float
+    totals: dict[str, int] = field(default_factory=dict)
+    stages: dict[tuple[str, str], Words] = field(default_factory=dict)
+    topics: dict[str, dict[str, int]] = field(default_factory=dict)
+    disks: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    nics: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
+    memory: dict[str, int] = field(default_factory=dict)
+    deaths: int = 0
+
+
+class Reader:
+    """Runs in: http, in the console's sampling thread. proc: tests give a folder of their own."""
+
+    def __init__(
+        self, shared: Shared, acceptor: int, log_dirs: tuple[str, ...], proc: Path = Path("/proc")
+    ) -> None:
+        self._shared = shared
+        self._acceptor = acceptor
+        self._log_dirs = log_dirs
+        self._proc = proc
+        self._known: dict[int, psutil.Process] = {}
+
+    def read(self, directory: Directory) -> Reading:
+        """Everything that can be seen on this host; the rest is left out."""
+        reading = Reading(time.monotonic())
+        self._counters(reading)
+        self._topics(reading, directory)
+        for part in (self._disks, self._nics, self._processes):
+            try:
+                part(reading)
+            except (OSError, ValueError, IndexError, psutil.Error) as error:
+                log.debug("%s can not be read: %s", part.__name__, error)
+        return reading
+
+    def _sum(self, start: int, size: int = 1) -> int:
+        return int(self._shared.metrics[:, start : start + size].sum())
+
+    def _counters(self, reading: Reading) -> None:
+        totals = reading.totals
+        for name, metric in COUNTERS.items():
+            totals[name] = self._sum(bind(metric))
+        requests = PLACES["kbroker_requests_total"]
+        totals["requests"] = self._sum(requests.start, requests.size)
+        errors = PLACES["kbroker_request_errors_total"]
+        counted = self._shared.metrics[:, errors.start : errors.start + errors.size].sum(axis=0)
+        by_error = counted.reshape(errors.shape).sum(axis=0)
+        totals["errors"] = int(by_error.sum() - by_error[ERROR_FREE])
+        connections = PLACES["kbroker_connections"]
+        totals["connections"] = self._sum(connections.start, connections.size)
+        deaths = PLACES["kbroker_process_deaths_total"]
+        reading.deaths = self._sum(deaths.start, deaths.size)
+        for api in APIS:
+            for phase in PHASES:
+                start = bind("kbroker_request_phase_seconds", api=api, phase=phase)
+                words = self._shared.metrics[:, start : start + HISTOGRAM_BUCKETS]
+                reading.stages[api, phase] = words.sum(axis=0)
+
+    def _topics(self, reading: Reading, directory: Directory) -> None:
+        counters = partition_counters(self._shared, directory.slots)
+        sums = np.zeros((len(directory.topics), layout.COUNTER_WORDS), np.int64)
+        np.add.at(sums, directory.topic_numbers, counters)
+        columns = {name: sums[:, BY_TOPIC[metric]].tolist() for name, metric in TOPIC_COUNTERS.items()}
+        for number, topic in enumerate(directory.topics):
+            reading.topics[topic.name] = {name: column[number] for name, column in columns.items()}
+
+    def _disks(self, reading: Reading) -> None:
+        numbers = {Path(path).stat().st_dev for path in self._log_dirs if Path(path).exists()}
+        wanted = {(os.major(number), os.minor(number)) for number in numbers}
+        for line in (self._proc / "diskstats").read_text().splitlines():
+            words = line.split()
+            if (int(words[0]), int(words[1])) in wanted:
+                reads, _, read, read_ms, writes, _, written, write_ms, _, busy_ms = map(int, words[3:13])
+                spent = read_ms + write_ms
+                reading.disks[words[2]] = (read * SECTOR, written * SECTOR, reads + writes, spent, busy_ms)
+
+    def _nics(self, reading: Reading) -> None:
+        speeds = psutil.net_if_stats()
+        for name, counts in psutil.net_io_counters(pernic=True).items():
+            speed = max(0, speeds[name].speed) * 125_000 if name in speeds else 0  # Mbit/s
+            reading.nics[name] = (counts.bytes_recv, counts.bytes_sent, speed)
+
+    def _processes(self, reading: Reading) -> None:
+        lines = self._shared.processes
+        names = process_names(self._shared)
+        pids = [(names[row], int(lines[row, layout.PROCESS_PID])) for row in range(len(lines))]
+        seen: dict[int, psutil.Process] = {}
+        for name, pid in [*pids, (names[self._shared.supervisor_row], self._acceptor)]:
+            if not pid:
+                continue
+            try:
+                process = seen[pid] = self._known.get(pid) or psutil.Process(pid)
+                times = process.cpu_times()
+                reading.cpu[name] = times.user + times.system
+                reading.memory[name] = process.memory_info().rss
+            except (psutil.Error, OSError):  # it died; its successor has another pid
+                continue
+        self._known = seen

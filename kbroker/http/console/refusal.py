@@ -1,0 +1,75 @@
+"""Why a request of the console's API is not answered with data: an HTTP status, a short code, one line of text."""
+
+from http import HTTPStatus
+
+from kbroker.protocol.errors import ErrorCode
+
+LONGEST = 500
+_STATUS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: HTTPStatus.NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_ID: HTTPStatus.NOT_FOUND,
+    ErrorCode.GROUP_ID_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    ErrorCode.RESOURCE_NOT_FOUND: HTTPStatus.NOT_FOUND,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: HTTPStatus.FORBIDDEN,
+    ErrorCode.TOPIC_ALREADY_EXISTS: HTTPStatus.CONFLICT,
+    ErrorCode.NON_EMPTY_GROUP: HTTPStatus.CONFLICT,
+    ErrorCode.UNKNOWN_MEMBER_ID: HTTPStatus.CONFLICT,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: HTTPStatus.SERVICE_UNAVAILABLE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
+    ErrorCode.NOT_COORDINATOR: HTTPStatus.SERVICE_UNAVAILABLE,
+    ErrorCode.LEADER_NOT_AVAILABLE: HTTPStatus.SERVICE_UNAVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: HTTPStatus.SERVICE_UNAVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR: HTTPStatus.SERVICE_UNAVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: HTTPStatus.GATEWAY_TIMEOUT,
+    ErrorCode.UNKNOWN_SERVER_ERROR: HTTPStatus.BAD_GATEWAY,
+}
+
+
+class Refusal(Exception):
+    """Ends a request. code: a word for programs, Kafka's name of the error where the broker refused."""
+
+    def __init__(self, status: HTTPStatus, code: str, text: str) -> None:
+        line = " ".join(text.split())
+        super().__init__(line)
+        self.status = status
+        self.code = code
+        self.text = line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
+
+
+def bad_request(text: str) -> Refusal:
+    """The client asked for something that makes no sense."""
+    return Refusal(HTTPStatus.BAD_REQUEST, "bad_request", text)
+
+
+def not_found(text: str) -> Refusal:
+    """What the path names is not there."""
+    return Refusal(HTTPStatus.NOT_FOUND, "not_found", text)
+
+
+def unavailable(text: str) -> Refusal:
+    """The broker can not be asked now."""
+    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text)
+
+
+def check(code: int, about: str, message: str | None = None) -> None:
+    """Raise what an error code of the broker means; nothing for NONE."""
+    if code == 0:
+        return
+    try:
+        error = ErrorCode(code)
+    except ValueError:
+        raise Refusal(HTTPStatus.BAD_GATEWAY, f"ERROR_{code}", f"{about}: error {code}") from None
+    status = _STATUS.get(error, HTTPStatus.BAD_REQUEST)
+    raise Refusal(status, error.name, f"{about}: {message or error.message}")
+
+
+def name_of(code: int) -> str:
+    """Kafka's name of an error code."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"ERROR_{code}"

@@ -1,0 +1,53 @@
+"""One checked request of the API, as views and changes get it; and the row type of the table of routes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.http.console.caller import Caller
+from kbroker.http.console.live import Live
+from kbroker.http.console.schema import Parameter, Schema
+from kbroker.http.control_view import ControlView
+from kbroker.ipc.shared import Shared
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """values: checked parameters of path, query and body, by name. ports: bound ones, by listener. nodes: node ids, one
+    a replica site."""
+
+    caller: Caller
+    live: Live
+    view: ControlView
+    shared: Shared
+    config: BrokerConfig
+    cluster_id: str
+    ports: Mapping[str, int]
+    nodes: tuple[int, ...]
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+Answer = Callable[[Request], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One row of the API. path: with `{names}`, which are those of in_path. A route with a body changes something."""
+
+    path: str
+    summary: str
+    answer: Answer
+    result: Schema
+    query: tuple[Parameter, ...] = ()
+    body: tuple[Parameter, ...] | None = None
+    in_path: tuple[Parameter, ...] = ()
+    tag: str = "broker"
+
+    @property
+    def method(self) -> str:
+        """GET, or POST for a change."""
+        return "GET" if self.body is None else "POST"

@@ -1,0 +1,161 @@
+"""Schemas of answers, in OpenAPI's words, and the parameters that requests may have: what is checked and documented."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kbroker.http.console.refusal import bad_request
+
+Schema = Mapping[str, Any]
+
+TEXT: Schema = {"type": "string"}
+INT: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "number"}
+BOOL: Schema = {"type": "boolean"}
+NUMBERS: Schema = {"type": "object", "additionalProperties": NUMBER}
+
+INT32, INT64 = 2**31 - 1, 2**63 - 1
+_DIGITS = re.compile(r"-?[0-9]{1,19}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def maybe(schema: Schema) -> Schema:
+    """Or null."""
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def many(schema: Schema) -> Schema:
+    """A list of them."""
+    return {"type": "array", "items": schema}
+
+
+def fields(**properties: Schema) -> Schema:
+    """An object with all of these."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One value of a path, a query or a body. kind: string, integer, boolean, map (of strings, null where `nulls`).
+
+    low and high bound integers, `high` the length of a string and the entries of a map."""
+
+    name: str
+    text: str
+    kind: str = "string"
+    default: Any = None
+    required: bool = False
+    low: int = 0
+    high: int = 249
+    choices: tuple[str, ...] = ()
+    nulls: bool = False
+
+    def schema(self) -> Schema:
+        """For the document."""
+        if self.kind == "integer":
+            return {"type": "integer", "minimum": self.low, "maximum": self.high}
+        if self.kind == "boolean":
+            return BOOL
+        if self.kind == "map":
+            value = maybe(TEXT) if self.nulls else TEXT
+            return {"type": "object", "additionalProperties": value, "maxProperties": self.high}
+        found: dict[str, Any] = {"type": "string", "maxLength": self.high}
+        if self.required:
+            found["minLength"] = 1
+        return {**found, "enum": list(self.choices)} if self.choices else found
+
+    def of_text(self, given: str) -> Any:
+        """The value of a path or a query. Raises Refusal."""
+        if self.kind == "integer":
+            if not _DIGITS.fullmatch(given):
+                raise bad_request(f"{self.name}: expected a whole number")
+            return self._bounded(int(given))
+        if self.kind == "boolean":
+            if given not in ("true", "false"):
+                raise bad_request(f"{self.name}: expected true or false")
+            return given == "true"
+        return self._string(given)
+
+    def of_json(self, given: Any) -> Any:
+        """The value of a member of a body. Raises Refusal."""
+        if self.kind == "integer":
+            if type(given) is not int:
+                raise bad_request(f"{self.name}: expected a whole number")
+            return self._bounded(given)
+        if self.kind == "boolean":
+            if type(given) is not bool:
+                raise bad_request(f"{self.name}: expected true or false")
+            return given
+        if self.kind == "map":
+            return self._map(given)
+        if type(given) is not str:
+            raise bad_request(f"{self.name}: expected a string")
+        return self._string(given)
+
+    def _bounded(self, number: int) -> int:
+        if not self.low <= number <= self.high:
+            raise bad_request(f"{self.name}: expected {self.low} to {self.high}")
+        return number
+
+    def _string(self, given: str) -> str:
+        if self.choices and given not in self.choices:
+            raise bad_request(f"{self.name}: expected one of {', '.join(self.choices)}")
+        if len(given) > self.high or (self.required and not given):
+            raise bad_request(f"{self.name}: expected {int(self.required)} to {self.high} characters")
+        if _CONTROL.search(given) or not _is_unicode(given):
+            raise bad_request(f"{self.name}: holds a character that is not allowed")
+        return given
+
+    def _map(self, given: Any) -> dict[str, str | None]:
+        if type(given) is not dict or len(given) > self.high:
+            raise bad_request(f"{self.name}: expected an object of at most {self.high} entries")
+        for key, value in given.items():
+            if not (type(value) is str or (value is None and self.nulls)):
+                raise bad_request(f"{self.name}: expected strings")
+            if len(key) > 249 or len(value or "") > 8192 or not _is_unicode(key + (value or "")):
+                raise bad_request(f"{self.name}: an entry is too long or is not text")
+        return given
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, as JSON can hold
+        return False
+    return True
+
+
+def from_query(parameters: Sequence[Parameter], given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Checked values of a query, defaults for what is missing. Raises Refusal."""
+    if unknown := sorted(set(given) - {parameter.name for parameter in parameters}):
+        raise bad_request(f"unknown parameter {unknown[0][:80]!r}")
+    found: dict[str, Any] = {}
+    for parameter in parameters:
+        texts = given.get(parameter.name, ())
+        if len(texts) > 1:
+            raise bad_request(f"{parameter.name}: given twice")
+        if texts:
+            found[parameter.name] = parameter.of_text(texts[0])
+        elif parameter.required:
+            raise bad_request(f"{parameter.name}: missing")
+        else:
+            found[parameter.name] = parameter.default
+    return found
+
+
+def from_body(parameters: Sequence[Parameter], given: Any) -> dict[str, Any]:
+    """The same of a JSON object."""
+    if type(given) is not dict:
+        raise bad_request("expected a JSON object")
+    if unknown := sorted(set(given) - {parameter.name for parameter in parameters}):
+        raise bad_request(f"unknown member {unknown[0][:80]!r}")
+    found: dict[str, Any] = {}
+    for parameter in parameters:
+        if parameter.name in given:
+            found[parameter.name] = parameter.of_json(given[parameter.name])
+        elif parameter.required:
+            raise bad_request(f"{parameter.name}: missing")
+        else:
+            found[parameter.name] = parameter.default
+    return found

@@ -1,0 +1,90 @@
+"""The client's side of SCRAM (RFC 5802), of one user. The password is forgotten after its first use."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+
+HASHES = {"SCRAM-SHA-512": "sha512", "SCRAM-SHA-256": "sha256"}
+MOST_ITERATIONS = 1_000_000
+
+
+class ScramFailed(Exception):
+    """The server's messages are not what SCRAM says, or it does not know the user's credential."""
+
+
+class ScramClient:
+    """A user who can log in again and again. Kept is the salted password: it is good for this broker's credential
+    alone, and for no longer than that has the same salt."""
+
+    def __init__(self, mechanism: str, user: str, password: str) -> None:
+        self.mechanism = mechanism
+        self.user = user
+        self._password: str | None = password
+        self._salted = b""
+        self._salt: tuple[bytes, int] | None = None
+
+    def exchange(self) -> "Exchange":
+        """One login."""
+        return Exchange(self)
+
+    def salted(self, salt: bytes, iterations: int) -> bytes:
+        """SaltedPassword. Raises ScramFailed when another salt came after the password was forgotten."""
+        if self._salt == (salt, iterations):
+            return self._salted
+        if self._password is None:
+            raise ScramFailed("the user's credential has changed")
+        name = HASHES[self.mechanism]
+        self._salted = hashlib.pbkdf2_hmac(name, self._password.encode(), salt, iterations)
+        self._salt = (salt, iterations)
+        return self._salted
+
+    def forget_password(self) -> None:
+        """After the first login."""
+        self._password = None
+
+
+class Exchange:
+    """The messages of one login, in the order first, final, verify."""
+
+    def __init__(self, client: ScramClient) -> None:
+        self._client = client
+        self._hash = HASHES[client.mechanism]
+        self._nonce = base64.b64encode(secrets.token_bytes(24)).decode()
+        name = client.user.replace("=", "=3D").replace(",", "=2C")
+        self._bare = f"n={name},r={self._nonce}"
+        self._signature = b""
+
+    def first(self) -> bytes:
+        """The client's first message."""
+        return b"n,," + self._bare.encode()
+
+    def final(self, challenge: bytes) -> bytes:
+        """The client's proof. Raises ScramFailed."""
+        try:
+            fields = dict(part.split("=", 1) for part in challenge.decode().split(","))
+            nonce, iterations = fields["r"], int(fields["i"])
+            salt = base64.b64decode(fields["s"], validate=True)
+        except (ValueError, KeyError, binascii.Error) as error:
+            raise ScramFailed("the server's first message is malformed") from error
+        if not nonce.startswith(self._nonce) or not 4096 <= iterations <= MOST_ITERATIONS:
+            raise ScramFailed("the server's first message has another nonce or no sane iteration count")
+        salted = self._client.salted(salt, iterations)
+        unproved = f"c=biws,r={nonce}"
+        exchanged = ",".join((self._bare, challenge.decode(), unproved)).encode()
+        client_key = hmac.digest(salted, b"Client Key", self._hash)
+        stored_key = hashlib.new(self._hash, client_key).digest()
+        proof = bytes(
+            a ^ b for a, b in zip(client_key, hmac.digest(stored_key, exchanged, self._hash), strict=True)
+        )
+        server_key = hmac.digest(salted, b"Server Key", self._hash)
+        self._signature = hmac.digest(server_key, exchanged, self._hash)
+        return f"{unproved},p={base64.b64encode(proof).decode()}".encode()
+
+    def verify(self, final: bytes) -> None:
+        """The server knows the credential. Raises ScramFailed."""
+        expected = b"v=" + base64.b64encode(self._signature)
+        if not hmac.compare_digest(final.split(b",")[0], expected):
+            raise ScramFailed("the server did not prove that it knows the user")
+        self._client.forget_password()

@@ -1,0 +1,296 @@
+"""Answers the HTTP requests of the console: the page, the API, sessions, streams."""
+
+import gzip
+import json
+import logging
+import secrets
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from io import BufferedIOBase
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from kbroker import __version__
+from kbroker.http.console import gate, openapi, streams
+from kbroker.http.console.broker_link import LinkBroken, LoginRefused
+from kbroker.http.console.caller import Caller
+from kbroker.http.console.listener import Access
+from kbroker.http.console.refusal import Refusal, bad_request, not_found, unavailable
+from kbroker.http.console.request import Route
+from kbroker.http.console.routes import TOPIC, find
+from kbroker.http.console.schema import Parameter, from_body, from_query
+from kbroker.http.console.scram_client import ScramFailed
+from kbroker.http.console.sessions import Attempts, Session, Sessions, same
+from kbroker.http.console.setup import Setup
+from kbroker.http.console.static_files import PAGE, StaticFile
+from kbroker.http.console.views.messages import FILTERS
+
+log = logging.getLogger(__name__)
+
+BODY_BYTES = 65536
+PACK_FROM = 1024
+LOGIN = (
+    Parameter("user", "Name of the user.", required=True),
+    Parameter("password", "The user's password.", required=True, high=1000),
+)
+JSON = "application/json"
+
+
+@dataclass(slots=True)
+class Reply:
+    """What goes back; `events` instead of a body for a stream."""
+
+    status: HTTPStatus = HTTPStatus.OK
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    events: Iterator[bytes] | None = None
+
+
+def json_reply(data: Any, status: HTTPStatus = HTTPStatus.OK) -> Reply:
+    """JSON, not to be kept by anybody."""
+    body = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
+    return Reply(status, body, {"Content-Type": JSON, "Cache-Control": "no-store"})
+
+
+class Console:
+    """Runs in: http. Owner: the process's main. Thread-safe: each connection has a thread of its own."""
+
+    def __init__(self, setup: Setup, files: Mapping[str, StaticFile]) -> None:
+        self._setup = setup
+        self._files = files
+        self._anybody: Caller = setup.caller(None)
+        self._csrf = secrets.token_urlsafe(32)
+        self._sessions = Sessions()
+        self._attempts = Attempts()
+        self._streams = streams.Streams()
+        self._logins = threading.Semaphore(2)
+
+    @property
+    def access(self) -> Access:
+        """Who gets in."""
+        return self._setup.door.access
+
+    def serves(self, path: str) -> bool:
+        """Whether a path is the console's."""
+        return path in ("/", "/favicon.ico") or path.startswith(("/api/", "/console/"))
+
+    def answer(
+        self, method: str, target: str, headers: Mapping[str, str], body: BufferedIOBase, peer: str
+    ) -> Reply:
+        """The reply to any request. headers: names in title case. Raises OSError when the connection ends meanwhile."""
+        path, _, query = target.partition("?")
+        try:
+            reply = self._answer(method, path, query, headers, body, peer)
+        except Refusal as refusal:
+            reply = json_reply({"error": refusal.code, "message": refusal.text}, refusal.status)
+        except OSError:
+            raise
+        except Exception:
+            log.exception("the console failed at %s %s", method, path[:200])
+            failed = {"error": "failed", "message": "the console failed, see the broker's log"}
+            reply = json_reply(failed, HTTPStatus.INTERNAL_SERVER_ERROR)
+        reply.headers |= gate.SECURITY_HEADERS
+        return _packed(reply, headers)
+
+    def stream(self, connection: socket.socket, events: Iterator[bytes]) -> None:
+        """Send a stream to its end and give its place back."""
+        try:
+            streams.send(connection, events)
+        finally:
+            self._streams.leave()
+
+    # --- paths -----------------------------------------------------------------------------------------
+
+    def _answer(
+        self, method: str, path: str, query: str, headers: Mapping[str, str], body: BufferedIOBase, peer: str
+    ) -> Reply:
+        if self.access is Access.OPEN and not gate.is_this_host(headers.get("Host")):
+            text = "on loopback the console answers to localhost and loopback addresses alone"
+            raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", text)
+        if not path.startswith("/api/"):
+            return self._file(method, path, headers)
+        data = _body(method, headers, body)
+        if path == "/api/openapi.json" and method in ("GET", "HEAD"):
+            return json_reply(openapi.document())
+        session = self._sessions.of(gate.cookie_of(headers.get("Cookie")))
+        if path == "/api/session" and method in ("GET", "HEAD"):
+            return json_reply(self._session(session))
+        if path == "/api/login" and method == "POST":
+            return self._login(headers, data, peer)
+        caller, csrf = self._who(session)
+        if path == "/api/logout" and method == "POST":
+            self._check_change(headers, csrf)
+            return self._logout(session)
+        if path == "/api/events" and method == "GET":
+            from_query((), _query(query))
+            return self._stream(streams.samples(self._setup.live))
+        if path.startswith("/api/topics/") and path.endswith("/tail") and method == "GET":
+            return self._tail(path, query, caller)
+        return self._routed(method, path, query, headers, data, caller, csrf)
+
+    def _routed(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        data: bytes,
+        caller: Caller,
+        csrf: str,
+    ) -> Reply:
+        routes, names = find(path)
+        if not routes:
+            raise not_found("there is no such path; /api/openapi.json lists them")
+        route: Route | None = routes.get("GET" if method == "HEAD" else method)
+        if route is None:
+            text = f"{' or '.join(sorted(routes))} is what this path takes"
+            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "method", text)
+        values = _names(route, names) | from_query(route.query, _query(query))
+        if route.body is not None:
+            if self._setup.readonly:
+                text = "the console only reads; kbroker.console.readonly=false lets it change things"
+                raise Refusal(HTTPStatus.FORBIDDEN, "readonly", text)
+            self._check_change(headers, csrf)
+            values |= from_body(route.body, _json(data))
+            log.info("console: %s by %s", path[:300], caller.user or "anybody on this host")
+        return json_reply(route.answer(self._setup.request(caller, values)))
+
+    def _tail(self, path: str, query: str, caller: Caller) -> Reply:
+        name = path.removeprefix("/api/topics/").removesuffix("/tail")
+        if "/" in name:
+            raise not_found("there is no such path")
+        values = {"topic": TOPIC[0].of_text(_unquoted(name))} | from_query(FILTERS, _query(query))
+        events = streams.tail(self._setup.request(caller, values))
+        return self._stream(events())
+
+    def _stream(self, events: Iterator[bytes]) -> Reply:
+        if not self._streams.enter():
+            raise unavailable("too many streams are open, close a page")
+        headers = {
+            "Content-Type": "text/event-stream",
+            "Cache-Control": "no-store",
+            "X-Accel-Buffering": "no",
+        }
+        return Reply(headers=headers, events=events)
+
+    def _file(self, method: str, path: str, headers: Mapping[str, str]) -> Reply:
+        if method not in ("GET", "HEAD"):
+            raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "method", "GET is what this path takes")
+        name = {"/": PAGE, "/favicon.ico": "icon.svg"}.get(path, path.removeprefix("/console/"))
+        found = self._files.get(name)
+        if found is None:
+            raise not_found("there is no such file")
+        kept = {"ETag": found.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        if headers.get("If-None-Match") == found.tag:
+            return Reply(HTTPStatus.NOT_MODIFIED, b"", kept)
+        kept["Content-Type"] = found.content_type
+        if "gzip" in headers.get("Accept-Encoding", ""):
+            return Reply(HTTPStatus.OK, found.packed, {**kept, "Content-Encoding": "gzip"})
+        return Reply(HTTPStatus.OK, found.data, kept)
+
+    # --- who -------------------------------------------------------------------------------------------
+
+    def _who(self, session: Session | None) -> tuple[Caller, str]:
+        if self.access is Access.OPEN:
+            return self._anybody, self._csrf
+        if session is None:
+            raise Refusal(HTTPStatus.UNAUTHORIZED, "login", "log in first")
+        return session.caller, session.csrf
+
+    def _session(self, session: Session | None) -> dict[str, Any]:
+        csrf = self._csrf if self.access is Access.OPEN else (session.csrf if session else None)
+        return {
+            "access": self.access.value,
+            "user": session.caller.user if session else None,
+            "csrf": csrf,
+            "readonly": self._setup.readonly,
+            "version": __version__,
+        }
+
+    def _check_change(self, headers: Mapping[str, str], csrf: str) -> None:
+        if not gate.from_own_page(headers):
+            raise Refusal(HTTPStatus.FORBIDDEN, "origin", "changes are taken from pages of this server alone")
+        if not same(headers.get("X-Csrf-Token"), csrf):
+            raise Refusal(HTTPStatus.FORBIDDEN, "csrf", "the page is out of date, load it again")
+
+    def _login(self, headers: Mapping[str, str], data: bytes, peer: str) -> Reply:
+        if self.access is not Access.LOGIN:
+            raise bad_request("there is no login here")
+        if not gate.from_own_page(headers):
+            raise Refusal(HTTPStatus.FORBIDDEN, "origin", "logins are taken from pages of this server alone")
+        values = from_body(LOGIN, _json(data))
+        if not self._attempts.allowed(peer):
+            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, "attempts", "too many logins failed, wait a minute")
+        if not self._logins.acquire(blocking=False):
+            raise unavailable("too many logins at a time, try again")
+        caller = self._setup.caller((values["user"], values["password"]))
+        try:
+            caller.log_in()
+        except (LoginRefused, ScramFailed):
+            log.info("console: login of %r from %s failed", values["user"][:100], peer)
+            raise Refusal(HTTPStatus.UNAUTHORIZED, "login", "unknown user or wrong password") from None
+        except LinkBroken as error:
+            raise unavailable(f"the broker can not be asked: {error}") from error
+        finally:
+            self._logins.release()
+        self._attempts.succeeded(peer)
+        session = self._sessions.begin(caller)
+        reply = json_reply(self._session(session))
+        reply.headers["Set-Cookie"] = f"{gate.COOKIE}={session.token}; Path=/; HttpOnly; SameSite=Strict"
+        return reply
+
+    def _logout(self, session: Session | None) -> Reply:
+        if session is not None:
+            self._sessions.end(session.token)
+        reply = json_reply(self._session(None))
+        reply.headers["Set-Cookie"] = f"{gate.COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0"
+        return reply
+
+
+def _body(method: str, headers: Mapping[str, str], body: BufferedIOBase) -> bytes:
+    """Read whole, so that the next request of the connection begins where this one ends. Raises Refusal."""
+    if headers.get("Transfer-Encoding"):
+        raise Refusal(HTTPStatus.LENGTH_REQUIRED, "length", "a body needs a Content-Length")
+    text = headers.get("Content-Length", "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) > BODY_BYTES:
+        raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "length", f"a body has at most {BODY_BYTES} bytes")
+    data = body.read(int(text)) if int(text) else b""
+    if method == "POST" and headers.get("Content-Type", "").partition(";")[0].strip().lower() != JSON:
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "type", f"a body is {JSON}")
+    return data
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data or b"{}")
+    except (ValueError, RecursionError):
+        raise bad_request("the body is not JSON") from None
+
+
+def _query(text: str) -> dict[str, list[str]]:
+    try:
+        return parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=32)
+    except ValueError:
+        raise bad_request("the query is malformed") from None
+
+
+def _unquoted(text: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise bad_request("a name in the path is not UTF-8") from None
+
+
+def _names(route: Route, names: Mapping[str, str]) -> dict[str, Any]:
+    return {each.name: each.of_text(_unquoted(names[each.name])) for each in route.in_path}
+
+
+def _packed(reply: Reply, headers: Mapping[str, str]) -> Reply:
+    wanted = "gzip" in headers.get("Accept-Encoding", "")
+    if wanted and len(reply.body) >= PACK_FROM and "Content-Encoding" not in reply.headers:
+        reply.body = gzip.compress(reply.body, 1)
+        reply.headers["Content-Encoding"] = "gzip"
+    return reply

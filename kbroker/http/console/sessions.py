@@ -1,0 +1,107 @@
+"""Sessions of users who logged in, and how often somebody may try to."""
+
+import hmac
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from kbroker.http.console.caller import Caller
+
+MOST = 64
+IDLE_S = 1800.0
+LONGEST_S = 12 * 3600.0
+TRIES = 5
+TRIES_ALL = 60
+PER_S = 60.0
+ADDRESSES = 1024
+
+
+class Session:
+    """One user's. token: of the cookie. csrf: what changes must send in a header."""
+
+    def __init__(self, caller: Caller, now_s: float) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.csrf = secrets.token_urlsafe(32)
+        self.caller = caller
+        self.began_s = self.used_s = now_s
+
+
+class Sessions:
+    """Runs in: http. Owner: the console. Thread-safe. In memory alone: a restart of the http process ends them all."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def begin(self, caller: Caller) -> Session:
+        """A new one; the least lately used one gives way when there are too many."""
+        session = Session(caller, self._clock_s())
+        with self._lock:
+            ended = [self._sessions.popitem(last=False)[1]] if len(self._sessions) >= MOST else []
+            self._sessions[session.token] = session
+        for each in ended:
+            each.caller.close()
+        return session
+
+    def of(self, token: str) -> Session | None:
+        """The session of a cookie, unless it was idle for too long or is too old."""
+        now = self._clock_s()
+        with self._lock:
+            session = self._sessions.get(token)
+            if session is None:
+                return None
+            if now - session.used_s <= IDLE_S and now - session.began_s <= LONGEST_S:
+                session.used_s = now
+                self._sessions.move_to_end(token)
+                return session
+            del self._sessions[token]
+        session.caller.close()
+        return None
+
+    def end(self, token: str) -> None:
+        """Log out."""
+        with self._lock:
+            session = self._sessions.pop(token, None)
+        if session is not None:
+            session.caller.close()
+
+
+class Attempts:
+    """Failed logins a minute, by address and in all. Thread-safe."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._failed: OrderedDict[str, list[float]] = OrderedDict()
+        self._all: list[float] = []
+        self._lock = threading.Lock()
+
+    def allowed(self, address: str) -> bool:
+        """Whether this address may try now. Counts the try; `succeeded` takes it back."""
+        now = self._clock_s()
+        with self._lock:
+            self._all = [at for at in self._all if now - at < PER_S]
+            recent = [at for at in self._failed.pop(address, []) if now - at < PER_S]
+            self._failed[address] = recent
+            if len(recent) >= TRIES or len(self._all) >= TRIES_ALL:
+                return False
+            recent.append(now)
+            self._all.append(now)
+            while len(self._failed) > ADDRESSES:
+                self._failed.popitem(last=False)
+            return True
+
+    def succeeded(self, address: str) -> None:
+        """The last try was none that failed."""
+        with self._lock:
+            if self._failed.get(address):
+                self._failed[address].pop()
+            if self._all:
+                self._all.pop()
+
+
+def same(given: str | None, expected: str) -> bool:
+    """Compares secrets in constant time."""
+    return given is not None and hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())

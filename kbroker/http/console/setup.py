@@ -1,0 +1,69 @@
+"""What the console works with, made once from what the http process was given."""
+
+import ssl
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from kbroker.config.sites import sites_of
+from kbroker.http.console.caller import AT_A_TIME, Caller
+from kbroker.http.console.listener import Door, choose
+from kbroker.http.console.live import Live
+from kbroker.http.console.request import Request
+from kbroker.http.console.scram_client import ScramClient
+from kbroker.http.control_view import ControlView
+from kbroker.ipc.child import ChildContext
+
+
+class Setup:
+    """Runs in: http. host: where the http process listens."""
+
+    def __init__(self, context: ChildContext, view: ControlView, live: Live, host: str) -> None:
+        config = context.config
+        self._context = context
+        self._view = view
+        self.live = live
+        self.readonly = config.get_bool("kbroker.console.readonly")
+        self.door: Door = choose(
+            host,
+            config.listeners,
+            config.get_list("sasl.enabled.mechanisms"),
+            config.get_str("ssl.client.auth") == "required",
+        )
+        self._nodes = tuple(site.node_id for site in sites_of(config))
+        self._turns = threading.Semaphore(AT_A_TIME)
+        self._tls = _own_listener() if self.door.tls else None
+
+    def caller(self, login: tuple[str, str] | None) -> Caller:
+        """Anybody, or a user by name and password."""
+        client = ScramClient(self.door.mechanism, *login) if login else None
+        return Caller(
+            lambda site: self.door.address(self._context.ports, site),
+            self._nodes,
+            self._tls,
+            self._turns,
+            client,
+        )
+
+    def request(self, caller: Caller, values: Mapping[str, Any]) -> Request:
+        """One request with its checked values."""
+        return Request(
+            caller,
+            self.live,
+            self._view,
+            self._context.shared,
+            self._context.config,
+            self._context.cluster_id,
+            self._context.ports,
+            self._nodes,
+            values,
+        )
+
+
+def _own_listener() -> ssl.SSLContext:
+    """The console connects to the address that its own broker has bound: there is nobody else to mistake for it, and
+    the certificate is made out to the names that clients use."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,46 @@
+"""Room in the file systems of the log dirs, and when they will be full."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from kbroker.http.time_to_full import TimeToFull
+from kbroker.ipc.log_dir_errors import LogDirErrors
+
+
+class Space:
+    """Runs in: http, in the console's sampling thread."""
+
+    def __init__(self, errors: LogDirErrors) -> None:
+        self._errors = errors
+        self._forecasts = {path: TimeToFull() for path in errors.paths}
+
+    @property
+    def paths(self) -> Sequence[str]:
+        """All log dirs."""
+        return self._errors.paths
+
+    def look(self, now_s: float) -> list[dict[str, Any]]:
+        """Each log dir; sizes are None where the file system can not be asked."""
+        return [self._look(path, now_s) for path in self._errors.paths]
+
+    def _look(self, path: str, now_s: float) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "path": path,
+            "online": self._errors.of(path) == 0,
+            "size_bytes": None,
+            "free_bytes": None,
+            "full_in_s": None,
+        }
+        try:
+            space = os.statvfs(path)
+        except OSError:
+            return found
+        forecast = self._forecasts[path]
+        forecast.add(now_s, space.f_bavail * space.f_frsize)
+        seconds = forecast.seconds()
+        found["size_bytes"] = space.f_blocks * space.f_frsize
+        found["free_bytes"] = space.f_bavail * space.f_frsize
+        if seconds is not None and seconds != float("inf"):
+            found["full_in_s"] = round(seconds)
+        return found

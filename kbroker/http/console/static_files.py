@@ -1,0 +1,37 @@
+"""The files of the page: read once, with their types, a tag each, and packed by gzip."""
+
+import gzip
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "static"
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+PAGE = "index.html"
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """tag: changes with the content."""
+
+    data: bytes
+    packed: bytes
+    content_type: str
+    tag: str
+
+
+def load(folder: Path = FOLDER) -> dict[str, StaticFile]:
+    """By path below /console/; only what has a known type."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix in TYPES:
+            data = path.read_bytes()
+            tag = hashlib.sha256(data).hexdigest()[:20]
+            name = path.relative_to(folder).as_posix()
+            found[name] = StaticFile(data, gzip.compress(data, 9, mtime=0), TYPES[path.suffix], f'"{tag}"')
+    return found

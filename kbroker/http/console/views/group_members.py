@@ -1,0 +1,121 @@
+"""Members of a group of any kind, as one shape."""
+
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbroker.http.console.refusal import check
+from kbroker.http.console.request import Request
+from kbroker.http.console.schema import INT, TEXT, fields, many, maybe
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
+from kbroker.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from kbroker.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+
+MEMBER = fields(
+    member_id=TEXT,
+    instance_id=maybe(TEXT),
+    client_id=TEXT,
+    host=TEXT,
+    assignment=many(fields(topic=TEXT, partitions=many(INT))),
+)
+CONSUMER_PROTOCOL = "consumer"
+
+
+@dataclass(slots=True)
+class Described:
+    """state and assignor are empty where the group's coordinator does not say."""
+
+    state: str = ""
+    assignor: str = ""
+    members: list[dict[str, Any]] = field(default_factory=list)
+
+
+def describe(request: Request, kind: str, group_id: str) -> Described:
+    """Raises Refusal."""
+    if kind == "classic":
+        return _classic(request, group_id)
+    api, asked = {
+        "consumer": (ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest([group_id])),
+        "share": (ApiKey.SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest([group_id])),
+        "streams": (ApiKey.STREAMS_GROUP_DESCRIBE, StreamsGroupDescribeRequest([group_id])),
+    }[kind]
+    found = request.caller.ask(api, asked).groups[0]
+    check(found.error_code, f"group {group_id}", found.error_message)
+    if kind == "streams":
+        return Described(found.group_state, "", [_streams_member(found, each) for each in found.members])
+    members = [
+        _member(
+            each,
+            getattr(each, "instance_id", None),
+            [(row.topic_name, row.partitions) for row in each.assignment.topic_partitions],
+        )
+        for each in found.members
+    ]
+    return Described(found.group_state, found.assignor_name, members)
+
+
+def _classic(request: Request, group_id: str) -> Described:
+    found = request.caller.ask(ApiKey.DESCRIBE_GROUPS, DescribeGroupsRequest([group_id])).groups[0]
+    check(found.error_code, f"group {group_id}", found.error_message)
+    is_consumer = found.protocol_type in (CONSUMER_PROTOCOL, "")
+    members = [
+        _member(
+            each,
+            each.group_instance_id,
+            assignment_of(each.member_assignment) if is_consumer else [],
+        )
+        for each in found.members
+    ]
+    return Described(found.group_state, found.protocol_data, members)
+
+
+def _member(member: Any, instance_id: str | None, assignment: list[tuple[str, list[int]]]) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "instance_id": instance_id,
+        "client_id": member.client_id,
+        "host": member.client_host.removeprefix("/"),
+        "assignment": [
+            {"topic": topic, "partitions": sorted(partitions)} for topic, partitions in sorted(assignment)
+        ],
+    }
+
+
+def _streams_member(group: Any, member: Any) -> dict[str, Any]:
+    """Active tasks as the partitions of the subtopology's source topics."""
+    sources = {
+        each.subtopology_id: [
+            *each.source_topics,
+            *(topic.name for topic in each.repartition_source_topics),
+        ]
+        for each in (group.topology.subtopologies if group.topology else None) or []
+    }
+    assignment: dict[str, list[int]] = {}
+    for task in member.assignment.active_tasks:
+        for topic in sources.get(task.subtopology_id, ()):
+            assignment.setdefault(topic, []).extend(task.partitions)
+    return _member(member, member.instance_id, list(assignment.items()))
+
+
+def assignment_of(data: bytes) -> list[tuple[str, list[int]]]:
+    """ConsumerProtocolAssignment of a classic member; what is not one, which a client may have written, is empty."""
+    found: list[tuple[str, list[int]]] = []
+    try:
+        (count,) = struct.unpack_from(">i", data, 2)
+        pos = 6
+        for _ in range(min(count, len(data))):
+            (length,) = struct.unpack_from(">h", data, pos)
+            if length < 0:
+                return []
+            topic = data[pos + 2 : pos + 2 + length].decode()
+            (partitions,) = struct.unpack_from(">i", data, pos + 2 + length)
+            pos += 6 + length
+            if not 0 <= partitions <= (len(data) - pos) // 4:
+                return []
+            found.append((topic, list(struct.unpack_from(f">{partitions}i", data, pos))))
+            pos += 4 * partitions
+    except (struct.error, UnicodeDecodeError):
+        return []
+    return found

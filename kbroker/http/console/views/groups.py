@@ -1,0 +1,163 @@
+"""Groups of all kinds: a page of them with lag, and one with members and partitions."""
+
+from typing import Any
+
+from kbroker.http.console.paging import page, page_of
+from kbroker.http.console.refusal import check, not_found
+from kbroker.http.console.request import Request
+from kbroker.http.console.schema import INT, TEXT, fields, many, maybe
+from kbroker.http.console.views import group_members
+from kbroker.http.group_rows import watermarks
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from kbroker.protocol.messages.list_groups import ListGroupsRequest
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+KINDS = ("classic", "consumer", "share", "streams")
+SUMMARY = fields(group=TEXT, kind=TEXT, state=TEXT, members=maybe(INT), lag=maybe(INT), topics=many(TEXT))
+GROUPS = page_of("groups", SUMMARY)
+PARTITION = fields(
+    topic=TEXT,
+    partition=INT,
+    committed_offset=maybe(INT),
+    log_end_offset=maybe(INT),
+    lag=maybe(INT),
+    member_id=maybe(TEXT),
+    client_id=maybe(TEXT),
+    host=maybe(TEXT),
+)
+GROUP = fields(
+    group=TEXT,
+    kind=TEXT,
+    state=TEXT,
+    assignor=TEXT,
+    lag=INT,
+    members=many(group_members.MEMBER),
+    partitions=many(PARTITION),
+)
+Partition = tuple[str, int]
+
+
+def listed(request: Request) -> list[Any]:
+    """All groups that the caller may see."""
+    answer = request.caller.ask(ApiKey.LIST_GROUPS, ListGroupsRequest())
+    check(answer.error_code, "groups")
+    return sorted(answer.groups, key=lambda group: group.group_id)
+
+
+def groups(request: Request) -> dict[str, Any]:
+    """A page of groups with their lag, the largest first unless sorted by name."""
+    marks = watermarks(request.shared, request.view.directory)
+    known = {group.group_id: group for group in request.view.groups()}
+    pattern = (request["search"] or "").lower()
+    rows: list[dict[str, Any]] = []
+    for group in listed(request):
+        kind = (group.group_type or "classic").lower()
+        if pattern not in group.group_id.lower() or request["kind"] not in (None, kind):
+            continue
+        seen = known.get(group.group_id)
+        lags = [
+            max(0, marks[topic, partition] - offset)
+            for topic, offsets in (seen.offsets if seen else {}).items()
+            for partition, offset in offsets.items()
+            if (topic, partition) in marks
+        ]
+        rows.append(
+            {
+                "group": group.group_id,
+                "kind": kind,
+                "state": group.group_state,
+                "members": seen.members if seen else None,
+                "lag": sum(lags) if lags else None,
+                "topics": sorted(seen.offsets) if seen else [],
+            }
+        )
+    if request["sort"] == "lag":
+        rows.sort(key=lambda row: -(row["lag"] if row["lag"] is not None else -1))
+    return page("groups", rows, request)
+
+
+def kind_of(request: Request, group_id: str) -> tuple[str, str]:
+    """Kind and state of a group. Raises Refusal."""
+    for group in listed(request):
+        if group.group_id == group_id:
+            return (group.group_type or "classic").lower(), group.group_state
+    raise not_found(f"there is no group {group_id}")
+
+
+def group(request: Request) -> dict[str, Any]:
+    """One group with members, committed offsets and lag."""
+    group_id = request["group"]
+    kind, state = kind_of(request, group_id)
+    described = group_members.describe(request, kind, group_id)
+    if kind == "share":
+        starts, lags = share_offsets(request, group_id)
+    else:
+        starts, lags = committed(request, group_id), {}
+    marks = watermarks(request.shared, request.view.directory)
+    owners = {
+        (each["topic"], number): member
+        for member in described.members
+        for each in member["assignment"]
+        for number in each["partitions"]
+    }
+    rows = []
+    for topic, partition in sorted(set(starts) | set(owners)):
+        at, end = starts.get((topic, partition)), marks.get((topic, partition))
+        lag = lags.get((topic, partition), None if at is None or end is None else max(0, end - at))
+        owner = owners.get((topic, partition), {})
+        rows.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "committed_offset": at,
+                "log_end_offset": end,
+                "lag": lag,
+                "member_id": owner.get("member_id"),
+                "client_id": owner.get("client_id"),
+                "host": owner.get("host"),
+            }
+        )
+    return {
+        "group": group_id,
+        "kind": kind,
+        "state": described.state or state,
+        "assignor": described.assignor,
+        "lag": sum(row["lag"] or 0 for row in rows),
+        "members": described.members,
+        "partitions": rows,
+    }
+
+
+def committed(request: Request, group_id: str) -> dict[Partition, int]:
+    """Committed offsets of a group."""
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=None)])
+    answer = request.caller.ask(ApiKey.OFFSET_FETCH, asked, version=9).groups[0]
+    check(answer.error_code, f"group {group_id}")
+    return {
+        (topic.name, partition.partition_index): partition.committed_offset
+        for topic in answer.topics
+        for partition in topic.partitions
+        if partition.committed_offset >= 0 and partition.error_code == 0
+    }
+
+
+def share_offsets(
+    request: Request, group_id: str
+) -> tuple[dict[Partition, int], dict[Partition, int | None]]:
+    """Start offsets and lags of a share group."""
+    asked = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, None)])
+    answer = request.caller.ask(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, asked).groups[0]
+    check(answer.error_code, f"group {group_id}", answer.error_message)
+    starts: dict[Partition, int] = {}
+    lags: dict[Partition, int | None] = {}
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            if partition.error_code == 0 and partition.start_offset >= 0:
+                place = topic.topic_name, partition.partition_index
+                starts[place] = partition.start_offset
+                lags[place] = partition.lag if partition.lag >= 0 else None
+    return starts, lags

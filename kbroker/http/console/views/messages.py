@@ -1,0 +1,174 @@
+"""Messages of a topic: from an offset, a time, the start, or the last ones; filtered; in pages by a cursor."""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kbroker.http.console.log_reader import EARLIEST, LATEST, Scan, offsets_at, text_filter
+from kbroker.http.console.record_json import RECORD, record_json
+from kbroker.http.console.refusal import Refusal, bad_request, not_found
+from kbroker.http.console.request import Request
+from kbroker.http.console.schema import BOOL, INT, INT64, TEXT, Parameter, fields, many, maybe
+from kbroker.http.console.views.topics import metadata
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.records import Record
+
+MESSAGES = fields(records=many(RECORD), cursor=maybe(TEXT), scanned_bytes=INT, complete=BOOL)
+START = ("latest", "earliest", "offset", "time")
+SCAN_BYTES = 32 << 20
+SCAN_S = 4.0
+PARTITIONS = 256
+WHOLE = 1 << 20
+_CURSOR = re.compile(r"[0-9]{1,10}-[0-9]{1,19}(?:\.[0-9]{1,10}-[0-9]{1,19})*")
+
+FILTERS = (
+    Parameter("partition", "One partition; all when left out.", "integer", None, high=2**31 - 1),
+    Parameter("key", "Text that the key contains.", high=500),
+    Parameter("value", "Text that the value, or a header, contains.", high=500),
+    Parameter("committed", "Without records of open and aborted transactions.", "boolean", False),
+)
+QUERY = (
+    *FILTERS,
+    Parameter("start", "Where to begin.", default="latest", choices=START),
+    Parameter("offset", "With start=offset.", "integer", None, high=INT64),
+    Parameter("time_ms", "With start=time.", "integer", None, high=INT64),
+    Parameter("limit", "Records at most.", "integer", 50, low=1, high=500),
+    Parameter("cursor", "Go on where an answer ended; start is not looked at then.", high=6000),
+)
+
+
+def leaders_of(request: Request) -> dict[int, int]:
+    """Leader's node of each partition that is asked for. Raises Refusal."""
+    found = metadata(request, request["topic"])[0]
+    leaders = {each.partition_index: each.leader_id for each in found.partitions if each.leader_id >= 0}
+    if (number := request["partition"]) is not None:
+        if number not in leaders:
+            raise not_found(f"{request['topic']} has no partition {number}, or it has no leader")
+        return {number: leaders[number]}
+    if len(leaders) > PARTITIONS:
+        raise bad_request(f"the topic has {len(leaders)} partitions: choose one")
+    return leaders
+
+
+def messages(request: Request) -> dict[str, Any]:
+    """A page of records, ordered by time."""
+    leaders = leaders_of(request)
+    topic, limit = request["topic"], request["limit"]
+    starts = _from_cursor(request, leaders) if request["cursor"] else _starts(request, leaders)
+    matches = text_filter(request["key"], request["value"])
+    deadline = time.monotonic() + SCAN_S
+    scans = [
+        Scan(request.caller, topic, partition, leaders[partition], offset, request["committed"])
+        for partition, offset in sorted(starts.items())
+    ]
+    found: list[tuple[int, Record]] = []
+    open_scans = list(scans)
+    while open_scans and len(found) < limit and time.monotonic() < deadline:
+        if sum(scan.scanned for scan in scans) >= SCAN_BYTES:
+            break
+        open_scans = [scan for scan in open_scans if _step(scan, found, -(-limit // len(scans)), matches)]
+    cursor = ".".join(f"{scan.partition}-{scan.next_offset}" for scan in scans)
+    found.sort(key=lambda item: (item[1].timestamp_ms, item[0], item[1].offset))
+    most = WHOLE if limit == 1 else None
+    return {
+        "records": [record_json(p, record, *([most] if most else [])) for p, record in found],
+        "cursor": cursor or None,
+        "scanned_bytes": sum(scan.scanned for scan in scans),
+        "complete": not open_scans,
+    }
+
+
+def _step(scan: Scan, found: list[tuple[int, Record]], share: int, matches: Callable[[Record], bool]) -> bool:
+    """One fetch of a partition, of which at most `share` records are taken; whether there may be more."""
+    records = _read(scan)
+    if not records:
+        return False
+    taken = 0
+    for record in records:
+        if matches(record):
+            found.append((scan.partition, record))
+            taken += 1
+        if taken >= share:
+            scan.next_offset = record.offset + 1
+            break
+    return True
+
+
+def _read(scan: Scan) -> list[Record]:
+    """The next fetch that holds records: one of markers or aborted batches alone is no end."""
+    while True:
+        before = scan.next_offset
+        records = scan.records()
+        if records or scan.next_offset == before:
+            return records
+
+
+def _starts(request: Request, leaders: dict[int, int]) -> dict[int, int]:
+    topic, start, committed = request["topic"], request["start"], request["committed"]
+    caller = request.caller
+    if start == "earliest":
+        return offsets_at(caller, topic, leaders, EARLIEST)
+    ends = offsets_at(caller, topic, leaders, LATEST, committed)
+    firsts = offsets_at(caller, topic, leaders, EARLIEST)
+    if start == "offset":
+        if request["offset"] is None:
+            raise bad_request("start=offset needs offset")
+        return {
+            partition: min(max(request["offset"], firsts[partition]), end) for partition, end in ends.items()
+        }
+    if start == "time":
+        if request["time_ms"] is None:
+            raise bad_request("start=time needs time_ms")
+        at = offsets_at(caller, topic, leaders, request["time_ms"])
+        return {
+            partition: end if at.get(partition, -1) < 0 else at[partition] for partition, end in ends.items()
+        }
+    share = -(-request["limit"] // max(1, len(leaders)))
+    return {partition: max(firsts[partition], end - share) for partition, end in ends.items()}
+
+
+def _from_cursor(request: Request, leaders: dict[int, int]) -> dict[int, int]:
+    text = request["cursor"]
+    if not _CURSOR.fullmatch(text):
+        raise bad_request("cursor: not one that an answer gave")
+    pairs = (pair.split("-") for pair in text.split("."))
+    starts = {int(partition): int(offset) for partition, offset in pairs}
+    if max(starts.values()) > INT64 or not set(starts) <= set(leaders):
+        raise bad_request("cursor: not one of these partitions")
+    wanted = {partition: leaders[partition] for partition in starts}
+    firsts = offsets_at(request.caller, request["topic"], wanted, EARLIEST)
+    ends = offsets_at(request.caller, request["topic"], wanted, LATEST)
+    return {p: min(max(offset, firsts[p]), max(firsts[p], ends[p])) for p, offset in starts.items()}
+
+
+class Tail:
+    """Records as they come, for a stream. Owner: the thread of one stream."""
+
+    BATCH = 200
+
+    def __init__(self, request: Request) -> None:
+        leaders = leaders_of(request)
+        ends = offsets_at(request.caller, request["topic"], leaders, LATEST, request["committed"])
+        self._matches = text_filter(request["key"], request["value"])
+        self._scans = [
+            Scan(request.caller, request["topic"], partition, leaders[partition], end, request["committed"])
+            for partition, end in sorted(ends.items())
+        ]
+
+    def take(self) -> tuple[list[dict[str, Any]], int]:
+        """What has come since the last call, the newest BATCH of it, and how many were left out."""
+        found: list[tuple[int, Record]] = []
+        for scan in self._scans:
+            try:
+                records = _read(scan)
+            except Refusal as refusal:
+                if refusal.code != ErrorCode.OFFSET_OUT_OF_RANGE.name:
+                    raise
+                where = offsets_at(scan.caller, scan.topic, {scan.partition: scan.node}, LATEST)
+                scan.next_offset = where[scan.partition]
+                continue
+            found += [(scan.partition, record) for record in records if self._matches(record)]
+        found.sort(key=lambda item: (item[1].timestamp_ms, item[0], item[1].offset))
+        shown = found[-self.BATCH :]
+        return [record_json(p, record, 2048) for p, record in shown], len(found) - len(shown)

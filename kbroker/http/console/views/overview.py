@@ -1,0 +1,68 @@
+"""The overview, its history, and what this broker is."""
+
+from typing import Any
+
+from kbroker import __version__
+from kbroker.http.console.request import Request
+from kbroker.http.console.schema import BOOL, INT, NUMBER, NUMBERS, TEXT, Schema, fields, many, maybe
+
+STAGE = fields(count=INT, p50_ms=NUMBER, p99_ms=NUMBER)
+STAGES: Schema = {"type": "object", "additionalProperties": STAGE}
+LOG_DIR = fields(path=TEXT, online=BOOL, size_bytes=maybe(INT), free_bytes=maybe(INT), full_in_s=maybe(INT))
+SAMPLE = fields(
+    at_ms=INT,
+    ready=BOOL,
+    problems=many(TEXT),
+    topic_count=INT,
+    partition_count=INT,
+    connections=INT,
+    deaths=INT,
+    in_bytes=NUMBER,
+    in_records=NUMBER,
+    out_bytes=NUMBER,
+    requests=NUMBER,
+    errors=NUMBER,
+    cold_share=NUMBER,
+    lag=INT,
+    group_lag=NUMBERS,
+    stages=fields(produce=STAGES, fetch=STAGES),
+    disks=many(
+        fields(
+            name=TEXT, read_bytes=NUMBER, write_bytes=NUMBER, operations=NUMBER, await_ms=NUMBER, busy=NUMBER
+        )
+    ),
+    nics=many(fields(name=TEXT, in_bytes=NUMBER, out_bytes=NUMBER, speed_bytes=maybe(INT))),
+    processes=many(fields(name=TEXT, cpu=NUMBER, memory_bytes=INT)),
+    log_dirs=many(LOG_DIR),
+    memory=NUMBERS,
+    top_topics=many(fields(topic=TEXT, in_bytes=NUMBER, out_bytes=NUMBER, in_records=NUMBER)),
+)
+POINT: Schema = {"type": "object", "additionalProperties": maybe(NUMBER)}
+OVERVIEW = fields(
+    version=TEXT, cluster_id=TEXT, node_id=INT, bootstrap=many(TEXT), sample=SAMPLE, history=many(POINT)
+)
+
+
+def overview(request: Request) -> dict[str, Any]:
+    """The broker, its last sample and the samples before."""
+    return {
+        "version": __version__,
+        "cluster_id": request.cluster_id,
+        "node_id": request.config.node_id,
+        "bootstrap": [
+            f"{endpoint.listener}://{endpoint.host}:{request.ports.get(endpoint.listener, endpoint.port)}"
+            for endpoint in request.config.listeners
+        ],
+        "sample": shown(request.live.latest()),
+        "history": request.live.history(),
+    }
+
+
+def shown(sample: dict[str, Any]) -> dict[str, Any]:
+    """A sample as clients get it: the busiest topics instead of all."""
+    topics = sorted(sample["topics"].items(), key=lambda item: -(item[1]["in_bytes"] + item[1]["out_bytes"]))
+    busy = [
+        {"topic": name, **{key: rates[key] for key in ("in_bytes", "out_bytes", "in_records")}}
+        for name, rates in topics[:8]
+    ]
+    return {key: value for key, value in sample.items() if key != "topics"} | {"top_topics": busy}

@@ -1,0 +1,52 @@
+"""Headers that say whose page a request comes from."""
+
+import pytest
+
+from kbroker.http.console.gate import SECURITY_HEADERS, cookie_of, from_own_page, is_this_host
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:9404", "127.0.0.1:9404", "127.8.0.1", "[::1]", "[::1]:1"]
+)
+def test_loopback_names_are_this_host(host: str) -> None:
+    assert is_this_host(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [None, "", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example:9404", "10.0.0.1", "[::2]", "[::1",
+     "localhost:x", "127.0.0.1:9404:1", "0.0.0.0"],
+)  # fmt: skip
+def test_a_rebound_name_is_not_this_host(host: str | None) -> None:
+    assert not is_this_host(host)
+
+
+def test_only_pages_of_the_same_origin_are_ours() -> None:
+    ours = {"Host": "localhost:9404", "Origin": "http://localhost:9404"}
+    assert from_own_page(ours)
+    assert from_own_page(ours | {"Sec-Fetch-Site": "same-origin"})
+    assert not from_own_page(ours | {"Sec-Fetch-Site": "cross-site"})
+    for origin in (
+        "http://localhost:9405",
+        "http://evil.example",
+        "null",
+        "localhost:9404",
+        "file://localhost:9404",
+    ):
+        assert not from_own_page(ours | {"Origin": origin}), origin
+    assert not from_own_page({"Host": "localhost:9404"})
+    assert not from_own_page({"Origin": "http://localhost:9404"})
+
+
+def test_a_cookie_is_found_among_others() -> None:
+    assert cookie_of("a=b; kbroker_session=token; c=d") == "token"
+    assert cookie_of("xkbroker_session=token") == ""
+    assert cookie_of(None) == ""
+
+
+def test_no_script_runs_but_files_of_this_server() -> None:
+    policy = SECURITY_HEADERS["Content-Security-Policy"]
+    assert "script-src 'self';" in policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy

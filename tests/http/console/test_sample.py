@@ -1,0 +1,55 @@
+"""Rates and quantiles between two readings."""
+
+from typing import Any
+
+import numpy as np
+
+from kbroker.http.console.readings import APIS, Reading
+from kbroker.http.console.sample import sample
+from kbroker.metrics.labels import PHASES
+from kbroker.metrics.layout import HISTOGRAM_BUCKETS
+
+
+def reading(at_s: float, **more: Any) -> Reading:
+    totals = dict.fromkeys(("in_bytes", "in_records", "out_bytes", "requests", "errors", "connections"), 0)
+    stages = {(api, phase): np.zeros(HISTOGRAM_BUCKETS, np.int64) for api in APIS for phase in PHASES}
+    made = Reading(at_s, totals | more.pop("totals", {}), stages)
+    for name, value in more.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_counters_become_rates_and_never_go_below_zero() -> None:
+    found = sample(
+        reading(10.0, totals={"in_bytes": 100, "errors": 5}),
+        reading(12.0, totals={"in_bytes": 500, "errors": 0, "connections": 3}),
+    )
+    assert found["in_bytes"] == 200.0
+    assert found["errors"] == 0.0
+    assert found["connections"] == 3
+
+
+def test_only_stages_that_were_counted_have_quantiles() -> None:
+    now = reading(2.0)
+    now.stages["Produce", "append"][80] = 10
+    stages = sample(reading(1.0), now)["stages"]
+    assert set(stages["produce"]) == {"append"}
+    assert stages["produce"]["append"]["count"] == 10
+    assert stages["fetch"] == {}
+
+
+def test_the_cold_share_is_that_of_fetched_bytes() -> None:
+    counts = {"in_bytes": 0, "in_records": 0, "out_bytes": 0, "cold_bytes": 0}
+    before = reading(0.0, topics={"t": counts})
+    now = reading(1.0, totals={"out_bytes": 100}, topics={"t": counts | {"out_bytes": 100, "cold_bytes": 25}})
+    assert sample(before, now)["cold_share"] == 0.25
+
+
+def test_what_is_new_counts_from_where_it_is_first_seen() -> None:
+    now = reading(
+        1.0, disks={"sda": (1000, 1000, 10, 5, 100)}, cpu={"io-0": 50.0}, nics={"eth0": (9, 9, 125_000)}
+    )
+    found = sample(reading(0.0), now)
+    assert found["disks"][0]["read_bytes"] == 0.0
+    assert found["processes"][0]["cpu"] == 0.0
+    assert found["nics"] == [{"name": "eth0", "in_bytes": 0.0, "out_bytes": 0.0, "speed_bytes": 125_000}]

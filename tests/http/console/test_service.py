@@ -1,0 +1,233 @@
+"""The console's answers over HTTP, without a broker beside it."""
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.http.console.live import Live
+from kbroker.http.console.readings import Reader
+from kbroker.http.console.service import BODY_BYTES, Console
+from kbroker.http.console.setup import Setup
+from kbroker.http.console.space import Space
+from kbroker.http.console.static_files import load
+from kbroker.http.server import MetricsServer
+from kbroker.ipc.log_dir_errors import LogDirErrors
+from tests.http.scene import Scene
+
+
+class Served:
+    """The console of a scene; its broker's port is closed."""
+
+    def __init__(self, folder: Path, host: str = "127.0.0.1", **settings: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as closed:
+            port = closed.getsockname()[1]
+        self.scene = Scene(folder, {key.replace("_", "."): value for key, value in settings.items()})
+        for name in self.scene.context.ports:
+            self.scene.context.ports[name] = port
+        shared = self.scene.shared
+        space = Space(LogDirErrors([str(folder)], shared))
+        self.live = Live(shared, self.scene.view, self.scene.health, Reader(shared, 0, (str(folder),)), space)
+        self.console = Console(Setup(self.scene.context, self.scene.view, self.live, host), load())
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.port = listener.getsockname()[1]
+        self.server = MetricsServer(listener, self.scene.collector, self.scene.health, self.console)
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+
+    def ask(
+        self, method: str, path: str, body: Any = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        if data is not None:
+            named = {"Content-Type": "application/json"} | named
+        connection.request(method, path, data, named)
+        answer = connection.getresponse()
+        found = answer.status, dict(answer.getheaders()), answer.read()
+        connection.close()
+        return found
+
+    def change(self, path: str, body: Any) -> tuple[int, Any]:
+        """A POST as the page makes it."""
+        csrf = json.loads(self.ask("GET", "/api/session")[2])["csrf"] or ""
+        headers = {"Origin": f"http://127.0.0.1:{self.port}", "X_CSRF_Token": csrf}
+        status, _, data = self.ask("POST", path, body, **headers)
+        return status, json.loads(data)
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def changeable(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path, kbroker_console_readonly="false")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Served]:
+    listeners = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl.enabled.mechanisms": "SCRAM-SHA-256"}
+    made = Served(tmp_path, "10.0.0.5", **listeners)
+    yield made
+    made.close()
+
+
+def test_the_page_comes_with_its_guards_and_is_not_sent_twice(served: Served) -> None:
+    status, headers, body = served.ask("GET", "/")
+    assert status == 200
+    assert b"<!doctype html>" in body
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "script-src 'self'" in headers["Content-Security-Policy"]
+    assert served.ask("GET", "/", If_None_Match=headers["ETag"])[0] == 304
+    assert served.ask("HEAD", "/")[2] == b""
+
+
+def test_every_file_of_the_page_has_a_type_and_none_is_outside(served: Served) -> None:
+    for name in load():
+        assert served.ask("GET", f"/console/{name}")[0] == 200
+    for path in ("/console/../site.py", "/console/%2e%2e/site.py", "/console//etc/passwd", "/console/"):
+        assert served.ask("GET", path)[0] == 404
+
+
+def test_metrics_and_probes_are_served_beside_it(served: Served) -> None:
+    assert served.ask("GET", "/metrics", Host="prometheus.example")[0] == 200
+    assert served.ask("GET", "/healthz")[0] == 200
+
+
+def test_a_rebound_name_is_refused(served: Served) -> None:
+    for path in ("/", "/api/session", "/api/overview"):
+        status, _, body = served.ask("GET", path, Host="evil.example:80")
+        assert status == 421
+        assert b"csrf" not in body
+
+
+def test_the_overview_needs_no_broker_and_the_rest_says_that_it_does(served: Served) -> None:
+    status, headers, body = served.ask("GET", "/api/overview")
+    assert status == 200
+    assert headers["Cache-Control"] == "no-store"
+    assert json.loads(body)["sample"]["partition_count"] == 0
+    status, _, body = served.ask("GET", "/api/groups")
+    assert status == 503
+    assert json.loads(body)["error"] == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/api/nothing", 404), ("/api/topics?limit=x", 400), ("/api/topics?limit=1&limit=2", 400),
+     ("/api/topics?search=%ff", 400), ("/api/topics/%ff", 400), ("/api/topics/a%00b", 400),
+     ("/api/topics/" + "x" * 300, 400), ("/api/topics/a/messages?start=never", 400), ("/api/events?x=1", 400),
+     ("/api/topics/a/b/tail", 404), ("/api/topics?" + "&".join(f"a{n}=1" for n in range(40)), 400)],
+)  # fmt: skip
+def test_requests_that_make_no_sense_are_answered_in_one_line(
+    served: Served, path: str, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    found, _, body = served.ask("GET", path)
+    assert found == status
+    assert "\n" not in json.loads(body)["message"]
+    assert not caplog.records
+
+
+def test_other_methods_are_refused(served: Served) -> None:
+    assert served.ask("POST", "/api/groups", {})[0] == 405
+    assert served.ask("POST", "/", {})[0] == 405
+    assert served.ask("POST", "/metrics", {})[0] == 501
+    assert served.ask("DELETE", "/api/topics/t")[0] == 501
+
+
+def test_nothing_is_changed_while_it_only_reads(served: Served) -> None:
+    status, body = served.change("/api/topics", {"name": "new"})
+    assert (status, body["error"]) == (403, "readonly")
+
+
+def test_changes_need_a_page_of_this_server_and_its_token(changeable: Served) -> None:
+    csrf = json.loads(changeable.ask("GET", "/api/session")[2])["csrf"]
+    ours = f"http://127.0.0.1:{changeable.port}"
+    for headers in ({}, {"X_CSRF_Token": csrf}, {"X_CSRF_Token": csrf, "Origin": "http://evil.example"}):
+        status, _, body = changeable.ask("POST", "/api/topics", {"name": "new"}, **headers)
+        assert (status, json.loads(body)["error"]) == (403, "origin")
+    for token in ("", "wrong"):
+        status, _, body = changeable.ask(
+            "POST", "/api/topics", {"name": "n"}, Origin=ours, X_CSRF_Token=token
+        )
+        assert (status, json.loads(body)["error"]) == (403, "csrf")
+    assert (
+        changeable.change("/api/topics", {"name": "new"})[0] == 503
+    )  # past the gate, at a broker that is away
+
+
+def test_a_form_of_another_page_can_not_pass_for_json(changeable: Served) -> None:
+    headers = {"Content_Type": "text/plain", "Origin": f"http://127.0.0.1:{changeable.port}"}
+    assert changeable.ask("POST", "/api/topics", b'{"name": "x"}', **headers)[0] == 415
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[1]", b"\xff", b"[" * 50_000, b'{"name": 1}', b'{"name": "\\ud800"}']
+)
+def test_bodies_that_are_no_request_are_refused(changeable: Served, body: bytes) -> None:
+    csrf = json.loads(changeable.ask("GET", "/api/session")[2])["csrf"]
+    headers = {"Origin": f"http://127.0.0.1:{changeable.port}", "X_CSRF_Token": csrf}
+    assert changeable.ask("POST", "/api/topics", body, **headers)[0] == 400
+
+
+def test_bodies_are_bounded(changeable: Served) -> None:
+    assert changeable.ask("POST", "/api/topics", b" " * (BODY_BYTES + 1))[0] == 413
+    assert changeable.ask("POST", "/api/topics", None, Content_Length="-1")[0] == 413
+    chunked = {"Transfer_Encoding": "chunked", "Content_Type": "application/json"}
+    assert changeable.ask("POST", "/api/topics", None, **chunked)[0] == 411
+
+
+def test_elsewhere_everything_but_the_page_needs_a_login(elsewhere: Served) -> None:
+    assert elsewhere.ask("GET", "/", Host="broker.example")[0] == 200
+    session = json.loads(elsewhere.ask("GET", "/api/session")[2])
+    assert (session["access"], session["user"], session["csrf"]) == ("login", None, None)
+    for path in ("/api/overview", "/api/topics", "/api/events", "/api/topics/t/tail"):
+        assert elsewhere.ask("GET", path)[0] == 401
+        assert elsewhere.ask("GET", path, Cookie="kbroker_session=guess")[0] == 401
+
+
+def test_logins_come_from_our_own_page(elsewhere: Served) -> None:
+    assert elsewhere.ask("POST", "/api/login", {"user": "a", "password": "b"})[0] == 403
+    assert elsewhere.change("/api/login", {"user": "", "password": "b"})[0] == 400
+    assert elsewhere.change("/api/login", {"user": "a", "password": "b"})[0] == 503  # the broker is away
+
+
+def test_on_loopback_there_is_no_login(served: Served) -> None:
+    assert served.change("/api/login", {"user": "a", "password": "b"})[0] == 400
+
+
+def test_events_are_sent_until_there_are_too_many_readers(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.console._streams, "_room", threading.BoundedSemaphore(1))
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection.request("GET", "/api/events")
+    answer = connection.getresponse()
+    assert answer.getheader("Content-Type") == "text/event-stream"
+    assert answer.readline() == b"retry: 2000\n"
+    assert answer.readline() == b"\n"
+    assert answer.readline() == b"event: sample\n"
+    assert json.loads(answer.readline().removeprefix(b"data: "))["partition_count"] == 0
+    assert served.ask("GET", "/api/events")[0] == 503
+    answer.close()
+    for _ in range(500):
+        served.live.take()
+        if served.console._streams.enter():
+            return
+    pytest.fail("the place of a reader that left was not given back")

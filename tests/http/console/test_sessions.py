@@ -1,0 +1,98 @@
+"""Sessions end; failed logins are few."""
+
+from typing import Any
+
+from kbroker.http.console import sessions as module
+from kbroker.http.console.sessions import Attempts, Sessions, same
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Closing:
+    """A caller that remembers whether it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def begin(sessions: Sessions) -> tuple[Any, Closing]:
+    caller = Closing()
+    return sessions.begin(caller), caller
+
+
+def test_a_session_ends_when_it_is_idle() -> None:
+    clock = Clock()
+    sessions = Sessions(clock)
+    session, caller = begin(sessions)
+    token = session.token
+    clock.now += module.IDLE_S
+    assert sessions.of(token) is session
+    clock.now += module.IDLE_S + 1
+    assert sessions.of(token) is None
+    assert caller.closed
+
+
+def test_a_session_ends_however_busy_it_is() -> None:
+    clock = Clock()
+    sessions = Sessions(clock)
+    session, _ = begin(sessions)
+    ends = clock.now + module.LONGEST_S
+    while clock.now <= ends:
+        assert sessions.of(session.token) is session
+        clock.now += module.IDLE_S
+    assert sessions.of(session.token) is None
+
+
+def test_logout_and_unknown_tokens_give_no_session() -> None:
+    sessions = Sessions(Clock())
+    session, caller = begin(sessions)
+    sessions.end(session.token)
+    assert sessions.of(session.token) is None
+    assert caller.closed
+    assert sessions.of("") is None
+
+
+def test_the_oldest_session_gives_way_when_there_are_too_many() -> None:
+    sessions = Sessions(Clock())
+    first, caller = begin(sessions)
+    for _ in range(module.MOST):
+        last, _ = begin(sessions)
+    assert sessions.of(first.token) is None
+    assert caller.closed
+    assert sessions.of(last.token) is last
+
+
+def test_an_address_that_fails_waits_and_others_do_not() -> None:
+    clock = Clock()
+    attempts = Attempts(clock)
+    assert [attempts.allowed("a") for _ in range(module.TRIES + 1)] == [True] * module.TRIES + [False]
+    assert attempts.allowed("b")
+    clock.now += module.PER_S
+    assert attempts.allowed("a")
+
+
+def test_logins_that_succeed_are_not_counted() -> None:
+    attempts = Attempts(Clock())
+    for _ in range(3 * module.TRIES):
+        assert attempts.allowed("a")
+        attempts.succeeded("a")
+
+
+def test_all_addresses_together_fail_a_bounded_number_of_times() -> None:
+    attempts = Attempts(Clock())
+    assert sum(attempts.allowed(f"10.0.0.{number}") for number in range(200)) == module.TRIES_ALL
+
+
+def test_secrets_are_the_same_only_when_equal() -> None:
+    assert same("abc", "abc")
+    assert not same("abd", "abc")
+    assert not same(None, "abc")
+    assert not same("äöü\udc80", "abc")
