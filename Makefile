@@ -52,14 +52,20 @@ run: venv-run kernels ## the broker on 127.0.0.1:9092, data in ./data
 peer: venv ## Apache Kafka and its tools for the tests (brings Java when there is none)
 	@$(BIN)/python -m tests.peer.prepare
 
-.PHONY: test test-fast test-full test-crash fuzz
-test: venv-spark peer kernels ## every test: fast first, then real clients, Apache Kafka beside, kills, the judge, fuzzing
-	@$(BIN)/python -m tests.tiers fast slow compat kafka crash spark fuzz
+# `test` is what a change must pass; `test-full` is every test there is. KILLS of each kind in `test`: KBROKER_KILLS.
+REST = slow compat kafka crash spark fuzz
+.PHONY: test test-fast test-full test-rest test-crash fuzz
+test: venv kernels ## in ten minutes: units, Apache Kafka's recorded answers, real clients, ten kills
+	@KBROKER_KILLS=$(or $(KBROKER_KILLS),3) $(BIN)/python -m tests.tiers fast short
 
 test-fast: venv kernels ## seconds: units, properties, house rules
 	@$(BIN)/python -m tests.tiers fast
 
-test-full: test ## the same as test
+test-full: venv-spark peer kernels ## every test: also Apache Kafka beside, more kills, the judge, fuzzing
+	@$(BIN)/python -m tests.tiers fast $(REST)
+
+test-rest: venv-spark peer kernels # what `make test` leaves out
+	@$(BIN)/python -m tests.tiers $(REST)
 
 test-crash: venv-spark peer kernels ## the crash tests with 20 kills of each kind and process
 	@KBROKER_KILLS=$(or $(KBROKER_KILLS),20) $(BIN)/python -m tests.tiers crash

@@ -1,12 +1,25 @@
-"""Runs the tests tier by tier: `python -m tests.tiers fast slow ...`; says what it does and how long it took.
+"""Runs the tests tier by tier: `python -m tests.tiers fast short ...`; prints what it does and how long it takes.
 
-Every test belongs to exactly one tier, so all tiers together are the whole suite. A tier that fails does not
-keep the later ones from running; the exit code is 1 when any failed.
+Every test belongs to exactly one tier besides `short`, which is a cross-section of the tiers that start brokers. A tier
+that fails does not keep the later ones from running; the exit code is 1 when any failed.
+
+A failure is a failure. What failed runs once more for the report alone: a test that passes then is FLAKY, is printed by
+name, and fails the run unless tests/flaky.txt lists it with its cause. With CI=true a tier in which no test ran fails.
 """
 
+import json
+import os
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
+KNOWN_FLAKY = ROOT / "tests" / "flaky.txt"
 
 PARALLEL = ("-n", "2", "--dist", "loadfile")
 # These wait for other programs half of their time. Their slow modules come early in the alphabet: in that order the
@@ -20,8 +33,13 @@ TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "not (slow or compat or kafka or crash or fuzz or spark)",
         PARALLEL,
     ),
+    "short": (
+        "a cross-section: recorded answers of Apache Kafka, a client of each kind, ten kills",
+        "short and not (kafka or spark or fuzz)",
+        WAITING,
+    ),
     "slow": (
-        "the slower ones of the same",
+        "the slower units and properties",
         "slow and not (compat or kafka or crash or fuzz or spark)",
         PARALLEL,
     ),
@@ -31,50 +49,100 @@ TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "spark": ("the judge of load tests finds every planted anomaly", "spark and not fuzz", ()),
     "fuzz": ("random and mutated input, KBROKER_FUZZ_SECONDS of it", "fuzz", ()),
 }
+NAMES_SEEDS = ("fuzz",)  # a second run draws other seeds and proves nothing about the first
 SOME_FAILED = 1
 NOTHING_COLLECTED = 5
+PASSED = re.compile(r"(\d+) passed")
 
 
-def run(name: str) -> tuple[str, float]:
-    """Runs one tier; gives its verdict and seconds."""
+@dataclass
+class Outcome:
+    """What became of one tier. verdict: the word in the summary; flaky: tests that failed, then passed."""
+
+    verdict: str
+    failed: bool
+    flaky: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def pytest_run(*arguments: str) -> tuple[int, int]:
+    """Runs pytest and shows its output; gives its exit code and how many tests passed."""
+    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    passed = 0
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+            if found := PASSED.search(line):
+                passed = int(found[1])
+    return process.returncode, passed
+
+
+def last_failed() -> list[str]:
+    """Names of the tests that failed in the last run of pytest."""
+    try:
+        return sorted(json.loads(LAST_FAILED.read_text()))
+    except (OSError, ValueError):
+        return []
+
+
+def known_flaky() -> set[str]:
+    """Tests that tests/flaky.txt lists; the rest of each line is the cause."""
+    lines = KNOWN_FLAKY.read_text().splitlines() if KNOWN_FLAKY.exists() else []
+    return {line.split("  ", 1)[0].strip() for line in lines if line.strip() and not line.startswith("#")}
+
+
+def run(name: str, in_ci: bool) -> Outcome:
+    """Runs one tier."""
     shows, expression, arguments = TIERS[name]
     print(f"\n[tests] {name}: {shows}", flush=True)
     start = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", "-m", expression, *arguments]
-    code = subprocess.run(command, check=False).returncode
-    verdict = {0: "passed", NOTHING_COLLECTED: "empty"}.get(code, f"FAILED ({code})")
-    if code == SOME_FAILED and name != "fuzz":  # other seeds would only hide what was found
-        # a crowded machine can break a test that starts real programs; a broken broker breaks it again
-        print(f"\n[tests] {name}: those that failed, once more and alone", flush=True)
-        again = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-m",
-            expression,
-            "--last-failed",
-            "--last-failed-no-failures=none",
-        ]
-        if subprocess.run(again, check=False).returncode == 0:
-            verdict = "passed at the second try"
-    if verdict == "empty" and name == "fast":
-        verdict = "FAILED (nothing collected)"
-    return verdict, time.monotonic() - start
+    LAST_FAILED.unlink(missing_ok=True)  # it keeps names of other tiers
+    code, passed = pytest_run("-m", expression, *arguments)
+    outcome = judge(code, passed, name, in_ci)
+    if code == SOME_FAILED and name not in NAMES_SEEDS:
+        failed = last_failed()
+        print(f"\n[tests] {name}: {len(failed)} failed; they run once more, for the report alone", flush=True)
+        again, _ = pytest_run("-m", expression, "--last-failed", "--last-failed-no-failures=none")
+        still = set(last_failed()) if again else set()
+        outcome.flaky = [test for test in failed if test not in still]
+        if failed and not still and set(outcome.flaky) <= known_flaky():
+            outcome.verdict, outcome.failed = "passed, known flaky", False
+    outcome.seconds = time.monotonic() - start
+    return outcome
 
 
-def main(names: list[str]) -> int:
+def judge(code: int, passed: int, name: str, in_ci: bool) -> Outcome:
+    """The outcome of a first run by pytest's exit code and the number of tests that passed."""
+    empty = code == NOTHING_COLLECTED or (code == 0 and passed == 0)
+    if empty:
+        fails = in_ci or name == "fast"
+        return Outcome("FAILED (no test ran)" if fails else "empty", fails)
+    return Outcome("passed", False) if code == 0 else Outcome(f"FAILED ({code})", True)
+
+
+def report(results: dict[str, Outcome]) -> int:
+    """Prints the summary; gives the exit code."""
+    print("\n[tests] tier      result                    seconds")
+    for name, outcome in results.items():
+        print(f"[tests] {name:<9} {outcome.verdict:<25} {outcome.seconds:7.0f}")
+    flaky = [test for outcome in results.values() for test in outcome.flaky]
+    for test in flaky:
+        print(f"[tests] FLAKY {test}")
+    print(f"[tests] {len(flaky)} flaky")
+    failed = [name for name, outcome in results.items() if outcome.failed]
+    print(f"[tests] {'failed: ' + ' '.join(failed) if failed else 'all tiers passed'}")
+    return 1 if failed else 0
+
+
+def main(names: Sequence[str]) -> int:
     unknown = [name for name in names if name not in TIERS]
     if unknown or not names:
         print(f"tiers: {' '.join(TIERS)}; unknown: {' '.join(unknown) or 'none given'}")
         return 2
-    results = {name: run(name) for name in names}
-    print("\n[tests] tier      result                    seconds")
-    for name, (verdict, seconds) in results.items():
-        print(f"[tests] {name:<9} {verdict:<25} {seconds:7.0f}")
-    failed = [name for name, (verdict, _) in results.items() if verdict.startswith("FAILED")]
-    print(f"[tests] {'failed: ' + ' '.join(failed) if failed else 'all tiers passed'}")
-    return 1 if failed else 0
+    in_ci = os.environ.get("CI", "").lower() in ("1", "true")
+    return report({name: run(name, in_ci) for name in names})
 
 
 if __name__ == "__main__":

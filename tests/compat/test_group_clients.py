@@ -20,6 +20,7 @@ def node(broker_factory: BrokerFactory) -> KBroker:
     return broker_factory({"group.initial.rebalance.delay.ms": "200"})
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("client", CLIENTS)
 def test_two_consumers_share_and_a_restart_loses_nothing(node: KBroker, client: str) -> None:
     create_topic(node, "shared", 6)

@@ -10,6 +10,7 @@ from kbroker.protocol.coordinator_records.transaction_log import TransactionLogK
 from kbroker.protocol.record_types import decode_record
 from kbroker.protocol.records import read_all
 from tests.compat.raw import SocketPeer, differences
+from tests.compat.recorded import RECORDING, Recording, encoded
 from tests.compat.side_by_side import raw_peers, side_by_side, unlike
 from tests.compat.transaction_scripts import SCRIPTS, end_v2, mixed_versions
 from tests.compat.transaction_talk import TransactionTalk
@@ -40,7 +41,11 @@ def test_answers_are_alike(peers: tuple[SocketPeer, SocketPeer], name: str) -> N
         SCRIPTS[name](talk)
         talk.close()
         said.append(talk.lines)
+    recording = Recording("transactions")
+    if RECORDING:
+        recording.keep(name, said[0])
     assert not unlike(*said)
+    assert not unlike(recording.lines(name), encoded(said[0])), "KBROKER_RECORD=1 records it anew"
 
 
 def test_transaction_logs_hold_the_same_records(peers: tuple[SocketPeer, SocketPeer]) -> None:

@@ -38,6 +38,7 @@ def _run(broker: KBroker, topic: str, kill: Callable[[], None]) -> None:
     )
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("role", ["network 0", "io 0", "control"])
 def test_child_killed_under_load(role: str, broker_factory: Callable[..., KBroker]) -> None:
     broker = broker_factory(SETTINGS)
@@ -47,6 +48,7 @@ def test_child_killed_under_load(role: str, broker_factory: Callable[..., KBroke
     broker.stop()
 
 
+@pytest.mark.short
 def test_everything_killed_under_load(broker_factory: Callable[..., KBroker]) -> None:
     broker = broker_factory(SETTINGS)
     starts = []

@@ -70,6 +70,35 @@ def test_everything_killed_under_load(broker_factory: Callable[..., KBroker], tm
     broker.stop()
 
 
+def test_a_frozen_follower_holds_acks_all(broker_factory: Callable[..., KBroker], tmp_path: Path) -> None:
+    """While it is in sync nothing is acknowledged that it does not have; it is when it goes on."""
+    broker, _ = start_sites(broker_factory, tmp_path, 2, {"replica.lag.time.max.ms": "60000"})
+    create(broker, "held", 1, 2)
+    wait_for_in_sync(broker, "held", 2)
+    leader = described(broker, "held")[0][0]
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all", "linger.ms": 0})
+    acknowledged: list[float] = []
+
+    def note(error: KafkaError | None, _: Message) -> None:
+        assert error is None, error
+        acknowledged.append(time.monotonic())
+
+    producer.produce("held", b"before", partition=0, on_delivery=note)
+    assert producer.flush(30) == 0
+    follower = next(child for title, child in broker.children().items() if title.endswith(f"io {2 - leader}"))
+    follower.suspend()
+    try:
+        producer.produce("held", b"while frozen", partition=0, on_delivery=note)
+        producer.flush(2)
+        assert len(acknowledged) == 1
+    finally:
+        thawed = time.monotonic()
+        follower.resume()
+    assert producer.flush(30) == 0
+    assert acknowledged[1] >= thawed
+    broker.stop()
+
+
 def test_too_few_in_sync_replicas_are_told_and_service_comes_back(
     broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:

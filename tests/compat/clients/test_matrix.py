@@ -9,7 +9,7 @@ from tests.compat.clients.line_clients import Console, Kcat
 from tests.compat.clients.python_clients import AioKafka, Confluent, KafkaPython
 from tests.compat.clients.record import RECORDS, Record, without_times
 
-pytestmark = pytest.mark.compat
+pytestmark = [pytest.mark.compat, pytest.mark.short]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 CLIENTS = (

@@ -1,0 +1,21 @@
+"""All conversations about groups, and the settings that both brokers need for them."""
+
+from collections.abc import Callable
+
+from tests.compat import (
+    group_scripts,
+    share_portion_scripts,
+    share_scripts,
+    standing_scripts,
+    streams_scripts,
+)
+from tests.compat.group_talk import Talk
+
+GROUP_SCRIPTS: dict[str, Callable[[Talk], None]] = {
+    **group_scripts.SCRIPTS,
+    **share_scripts.SCRIPTS,
+    **share_portion_scripts.SCRIPTS,
+    **streams_scripts.SCRIPTS,
+    **standing_scripts.SCRIPTS,
+}
+GROUP_SETTINGS = {"group.initial.rebalance.delay.ms": "500", **streams_scripts.SETTINGS}

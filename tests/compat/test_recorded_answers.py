@@ -1,0 +1,45 @@
+"""Group and transaction requests to kbroker: the answers that Apache Kafka 4.3.1 gave to the same conversations."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.compat.conversations import GROUP_SCRIPTS, GROUP_SETTINGS
+from tests.compat.group_talk import Talk
+from tests.compat.raw import SocketPeer
+from tests.compat.recorded import Recording, encoded
+from tests.compat.side_by_side import unlike
+from tests.compat.transaction_scripts import SCRIPTS as TRANSACTION_SCRIPTS
+from tests.compat.transaction_talk import TransactionTalk
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.compat, pytest.mark.short]
+
+GROUPS = Recording("groups")
+TRANSACTIONS = Recording("transactions")
+
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SocketPeer]:
+    node = KBroker(tmp_path_factory.mktemp("recorded"), GROUP_SETTINGS)
+    node.start()
+    yield SocketPeer(int(node.bootstrap.rpartition(":")[2]), "raw")
+    node.stop()
+
+
+@pytest.mark.parametrize("name", GROUP_SCRIPTS)
+def test_groups_get_the_recorded_answers(peer: SocketPeer, name: str) -> None:
+    talk = Talk(peer, name)
+    talk.find_coordinator()
+    GROUP_SCRIPTS[name](talk)
+    talk.close()
+    assert not unlike(GROUPS.lines(name), encoded(talk.lines))
+
+
+@pytest.mark.parametrize("name", TRANSACTION_SCRIPTS)
+def test_transactions_get_the_recorded_answers(peer: SocketPeer, name: str) -> None:
+    talk = TransactionTalk(peer, name)
+    talk.find_transaction_coordinator()
+    TRANSACTION_SCRIPTS[name](talk)
+    talk.close()
+    assert not unlike(TRANSACTIONS.lines(name), encoded(talk.lines))

@@ -1,0 +1,182 @@
+"""The high watermark of a led partition: an offset counts as replicated when every in-sync replica has it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.io.append import append_row as ar
+from kbroker.io.replication import leading as module
+from kbroker.io.replication.leading import Leading
+from kbroker.ipc import layout
+from kbroker.ipc.messages import Lead
+
+OWN, FIRST, SECOND = 0, 1, 2
+EPOCH = 5
+
+
+class Scene:
+    """One led partition in slot 0, followers in slots 1 and 2, and what its worker does about it."""
+
+    def __init__(self) -> None:
+        self.slots = np.zeros((4, layout.SLOT_WORDS), np.int64)
+        self.rows = np.zeros((4, 64), np.int64)
+        self.notified: list[int] = []
+        self.answered: list[int] = []
+        self.folder = "t-0"
+        self.leads = True
+        shared: Any = SimpleNamespace(slots=self.slots, worker_process=lambda worker: worker)
+        drain: Any = SimpleNamespace(rows=self.rows, notify=self.notified.append)
+        logs: Any = SimpleNamespace(require=lambda slot: self, get=lambda slot: self)
+        durability: Any = SimpleNamespace(advanced=self.answered.append)
+        self.leading = Leading(shared, drain, logs, durability)
+        for slot in (OWN, FIRST, SECOND):
+            self.slots[slot, layout.SLOT_LEADER_EPOCH] = EPOCH
+
+    def lead(self, epoch: int) -> None:
+        self.slots[OWN, layout.SLOT_LEADER_EPOCH] = epoch
+
+    @property
+    def log_end(self) -> int:
+        return int(self.slots[OWN, layout.SLOT_LOG_END])
+
+    @property
+    def high_watermark(self) -> int:
+        return int(self.slots[OWN, layout.SLOT_HIGH_WATERMARK])
+
+    def publish_high_watermark(self, mark: int) -> None:
+        self.slots[OWN, layout.SLOT_HIGH_WATERMARK] = mark
+
+    def ends(self, *ends: int, word: int = layout.SLOT_LOG_END) -> None:
+        self.slots[: len(ends), word] = ends
+
+    def begin(self, in_sync: tuple[int, ...] = (FIRST, SECOND), minimum: int = 1) -> bool:
+        others = tuple((slot, slot) for slot in (FIRST, SECOND))
+        return self.leading.lead(Lead(OWN, EPOCH, in_sync, others, minimum))
+
+
+@pytest.fixture(autouse=True)
+def no_wake_ups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "wake_process", lambda shared, process: None)
+
+
+@pytest.mark.parametrize("ends", [(10, 7, 9), (10, 9, 7), (7, 10, 9)])
+def test_the_high_watermark_is_the_least_end_of_the_in_sync_replicas(ends: tuple[int, ...]) -> None:
+    scene = Scene()
+    scene.begin()
+    scene.ends(*ends)
+    scene.leading.appended([OWN])
+    assert scene.leading.can_advance()
+    assert scene.leading.advance()
+    assert scene.high_watermark == 7
+    assert scene.answered == [OWN]
+
+
+def test_no_record_is_acknowledged_before_any_follower_has_it() -> None:
+    """A frozen follower holds acks=all."""
+    scene = Scene()
+    scene.begin()
+    scene.ends(10, 0, 0)
+    scene.leading.appended([OWN])
+    assert not scene.leading.can_advance()
+    assert not scene.leading.advance()
+    scene.ends(10, 10, 0)
+    assert not scene.leading.advance()
+    assert (scene.high_watermark, scene.answered) == (0, [])
+    scene.ends(10, 10, 10)
+    assert scene.leading.advance()
+    assert (scene.high_watermark, scene.answered) == (10, [OWN])
+
+
+def test_a_replica_out_of_sync_does_not_hold_the_high_watermark() -> None:
+    scene = Scene()
+    scene.begin(in_sync=(FIRST,))
+    scene.ends(10, 8, 0)
+    scene.leading.appended([OWN])
+    assert scene.leading.advance()
+    assert scene.high_watermark == 8
+
+
+def test_a_leader_alone_in_sync_counts_its_own_end() -> None:
+    scene = Scene()
+    scene.begin(in_sync=())
+    scene.ends(10, 0, 0)
+    scene.leading.appended([OWN])
+    assert scene.leading.advance()
+    assert scene.high_watermark == 10
+
+
+def test_a_follower_of_another_epoch_or_in_the_middle_of_a_write_counts_as_empty() -> None:
+    scene = Scene()
+    scene.begin()
+    scene.ends(10, 10, 10)
+    scene.slots[FIRST, layout.SLOT_LEADER_EPOCH] = EPOCH - 1
+    scene.leading.appended([OWN])
+    assert not scene.leading.advance()
+    scene.slots[FIRST, layout.SLOT_LEADER_EPOCH] = EPOCH
+    scene.slots[SECOND, layout.SLOT_SEQUENCE] = 1
+    assert not scene.leading.advance()
+    scene.slots[SECOND, layout.SLOT_SEQUENCE] = 2
+    assert scene.leading.advance()
+
+
+def test_a_durable_topic_counts_what_is_on_disk() -> None:
+    scene = Scene()
+    scene.slots[OWN, layout.SLOT_FLAGS] = layout.FLAG_DURABLE
+    scene.begin()
+    scene.ends(10, 10, 10)
+    scene.ends(10, 4, 10, word=layout.SLOT_DURABLE)
+    scene.leading.appended([OWN])
+    assert scene.leading.advance()
+    assert scene.high_watermark == 4
+
+
+def test_the_high_watermark_stands_still_below_min_insync_replicas() -> None:
+    """KIP-966."""
+    scene = Scene()
+    scene.begin(in_sync=(FIRST,), minimum=3)
+    assert scene.rows[OWN, ar.ROW_TOO_FEW]
+    scene.ends(10, 10, 10)
+    scene.leading.appended([OWN])
+    assert not scene.leading.advance()
+    scene.begin(in_sync=(FIRST, SECOND), minimum=3)
+    assert not scene.rows[OWN, ar.ROW_TOO_FEW]
+    assert scene.high_watermark == 10
+
+
+def test_a_new_member_is_complete_when_it_has_all_below_the_high_watermark() -> None:
+    scene = Scene()
+    scene.ends(10, 9, 8)
+    scene.publish_high_watermark(9)
+    assert scene.begin(in_sync=(FIRST,))
+    assert not scene.begin(in_sync=(FIRST, SECOND))
+    assert scene.high_watermark == 9  # it never goes back
+
+
+def test_a_partition_that_is_led_elsewhere_is_forgotten() -> None:
+    scene = Scene()
+    scene.begin()
+    scene.leads = False
+    scene.ends(10, 10, 10)
+    scene.leading.appended([OWN])
+    assert not scene.leading.advance()
+    assert not scene.leading.leads(OWN)
+    assert scene.high_watermark == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), max_size=30))
+def test_the_high_watermark_never_passes_a_replica_and_never_goes_back(steps: list[tuple[int, int]]) -> None:
+    scene = Scene()
+    scene.begin()
+    before = 0
+    ends = [0, 0, 0]
+    for slot, count in steps:
+        ends[slot] = ends[slot] + count if slot == OWN else min(ends[slot] + count, ends[OWN])
+        scene.ends(*ends)
+        scene.leading.appended([OWN])
+        scene.leading.advance()
+        assert before <= scene.high_watermark == min(ends)
+        before = scene.high_watermark

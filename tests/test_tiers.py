@@ -1,0 +1,92 @@
+"""The tier runner: a failure is a failure, whatever a second run says, and an empty tier proves nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import tiers
+
+TEST = "tests/a/test_b.py::test_c"
+
+
+class Runs:
+    """Stands for pytest: gives one result after the other and writes what failed in each."""
+
+    def __init__(self, cache: Path, *results: tuple[int, int, list[str]]) -> None:
+        self.cache = cache
+        self.results = list(results)
+
+    def __call__(self, *arguments: str) -> tuple[int, int]:
+        code, passed, failed = self.results.pop(0)
+        self.cache.write_text(json.dumps(dict.fromkeys(failed, True)))
+        return code, passed
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tiers, "LAST_FAILED", tmp_path / "lastfailed")
+    monkeypatch.setattr(tiers, "KNOWN_FLAKY", tmp_path / "flaky.txt")
+    monkeypatch.delenv("CI", raising=False)
+    return tmp_path / "lastfailed"
+
+
+def test_a_run_that_passes_ends_with_0(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tiers, "pytest_run", Runs(cache, (0, 9, [])))
+    assert tiers.main(["fast"]) == 0
+    assert "[tests] 0 flaky" in capsys.readouterr().out
+
+
+def test_a_test_that_passes_at_a_second_try_fails_the_run_by_name(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tiers, "pytest_run", Runs(cache, (1, 9, [TEST]), (0, 1, [])))
+    assert tiers.main(["crash"]) == 1
+    printed = capsys.readouterr().out
+    assert f"[tests] FLAKY {TEST}" in printed
+    assert "[tests] 1 flaky" in printed
+
+
+def test_a_known_flaky_test_is_counted_and_does_not_fail_the_run(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiers.KNOWN_FLAKY.write_text(f"# a comment\n{TEST}  a client library forgets its time-out\n")
+    monkeypatch.setattr(tiers, "pytest_run", Runs(cache, (1, 9, [TEST]), (0, 1, [])))
+    assert tiers.main(["crash"]) == 0
+    assert f"[tests] FLAKY {TEST}" in capsys.readouterr().out
+
+
+def test_a_known_flaky_test_that_fails_twice_fails_the_run(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiers.KNOWN_FLAKY.write_text(f"{TEST}  a client library forgets its time-out\n")
+    monkeypatch.setattr(tiers, "pytest_run", Runs(cache, (1, 9, [TEST]), (1, 0, [TEST])))
+    assert tiers.main(["crash"]) == 1
+
+
+def test_an_empty_tier_fails_in_ci_alone(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No jars, no PySpark or no compiler must not look like success where everything is meant to run."""
+    for ci, code in (("", 0), ("true", 1)):
+        monkeypatch.setenv("CI", ci)
+        results: list[tuple[int, int, list[str]]] = [(tiers.NOTHING_COLLECTED, 0, []), (0, 0, [])]
+        for result in results:
+            monkeypatch.setattr(tiers, "pytest_run", Runs(cache, result))
+            assert tiers.main(["kafka"]) == code
+
+
+def test_a_tier_that_fails_does_not_keep_the_later_ones_from_running(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = Runs(cache, (2, 0, []), (0, 3, []))
+    monkeypatch.setattr(tiers, "pytest_run", runs)
+    assert tiers.main(["fast", "slow"]) == 1
+    assert not runs.results
+    assert "failed: fast" in capsys.readouterr().out
+
+
+def test_every_tier_takes_part_of_one_expression_of_markers() -> None:
+    """`short` is the only tier whose tests belong to another one, too."""
+    markers = {"slow", "compat", "kafka", "crash", "fuzz", "spark"}
+    assert set(tiers.TIERS) == {"fast", "short", *markers}
