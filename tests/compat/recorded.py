@@ -24,16 +24,17 @@ def encode(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [encode(item) for item in value]
     if isinstance(value, dict):
-        return {
-            key: encode(timeless(item) if key == "records" and item else item) for key, item in value.items()
-        }
+        return {key: encode(timeless(item) if key == "records" else item) for key, item in value.items()}
     if isinstance(value, int | float | str | None):
         return value
     raise TypeError(f"an answer holds a {type(value).__name__}: {value!r}")
 
 
-def timeless(records: bytes) -> bytes:
-    """Record batches without what the time of day changes: their timestamps, and the checksum over them."""
+def timeless(records: Any) -> Any:
+    """Record batches without what the time of day changes: their timestamps, and the checksum over them. What is decoded
+    already, or none, stays as it is."""
+    if not isinstance(records, bytes | memoryview):
+        return records
     found = bytearray(records)
     start = 0
     while start + rb.HEADER_BYTES <= len(found):
