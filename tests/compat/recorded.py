@@ -31,8 +31,9 @@ def encode(value: Any) -> Any:
 
 
 def timeless(records: Any) -> Any:
-    """Record batches without what the time of day changes: their timestamps, and the checksum over them. What is decoded
-    already, or none, stays as it is."""
+    """Record batches without what the time of day changes: their timestamps, and the checksum over them.
+
+    What is decoded already, or none, stays as it is."""
     if not isinstance(records, bytes | memoryview):
         return records
     found = bytearray(records)
