@@ -14,6 +14,7 @@ from kbroker.config import properties
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.kernels import image
+from kbroker.supervisor.hardening import harden
 from kbroker.supervisor.logs import log_to_stderr
 from kbroker.supervisor.unsupported import unsupported
 
@@ -30,6 +31,7 @@ def serve(file: Path | None, overrides: list[str]) -> int:
     bad settings.
     """
     log_to_stderr(os.environ.get("KBROKER_LOG_LEVEL", "INFO"))
+    harden(overrides)
     try:
         pairs = properties.read(file) if file else {}
         config, warnings = BrokerConfig.load(pairs, properties.parse_overrides(overrides))

@@ -44,7 +44,7 @@ def parse_overrides(overrides: Iterable[str]) -> dict[str, str]:
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"--override {override!r}: expected key=value")
+            raise ConfigError("--override: expected key=value")  # and the text may be a password
         pairs[key.strip()] = value
     return pairs
 

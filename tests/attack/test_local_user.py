@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,7 +18,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.compat.raw import SocketPeer
 from tests.conftest import BrokerFactory
-from tests.peer.kbroker_node import KBroker
+from tests.peer.kbroker_node import ROOT, KBroker
 
 pytestmark = pytest.mark.slow
 
@@ -84,3 +86,42 @@ def test_no_socket_between_processes_has_a_name_also_after_kill_9_of_each(
         until(partial(successor, broker, role, before[role].pid))
         until(partial(creates_a_topic, broker, f"t{number}"))
     assert "Traceback" not in broker.logs()
+
+
+def test_what_the_broker_makes_is_for_its_user_alone(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory(start=False)
+    broker.data_dir.mkdir(parents=True, mode=0o755)
+    broker.data_dir.chmod(0o755)
+    store = broker.data_dir / "kbroker.db"
+    broker.start()
+    until(lambda: creates_a_topic(broker, "t"))
+    broker.stop()
+    store.chmod(0o644)  # as an earlier version has made it
+    broker.start()
+    until(lambda: creates_a_topic(broker, "u"))
+    made = {path: path.lstat().st_mode & 0o777 for path in broker.data_dir.rglob("*")}
+    assert store in made
+    assert {path.name: oct(mode) for path, mode in made.items() if mode & 0o077} == {}
+    assert broker.data_dir.stat().st_mode & 0o777 == 0o755  # the operator's own choice
+
+
+def test_no_process_can_gain_privileges_and_none_shows_a_password(broker_factory: BrokerFactory) -> None:
+    users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="opensesame";'
+    broker = broker_factory({"listener.name.plaintext.plain.sasl.jaas.config": users})
+    until(lambda: set(ROLES[:3]) - {"io 0", "network 0"} <= set(family(broker)))
+    for process in family(broker).values():
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        assert "NoNewPrivs:\t1" in status
+        shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        assert b"opensesame" not in shown
+    parent = Path(f"/proc/{broker.pid}/cmdline").read_text()
+    assert "serve" in parent
+    assert "plain.sasl.jaas.config=[hidden]" in parent
+    assert "opensesame" not in broker.logs()
+
+
+def test_a_password_in_a_bad_override_is_not_repeated() -> None:
+    command = [sys.executable, "-m", "kbroker", "serve", "--override", "sasl.jaas.config opensesame"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 2
+    assert "opensesame" not in done.stdout + done.stderr

@@ -35,6 +35,7 @@ from typing import NamedTuple
 from kbroker.config.client_quotas import Entity
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.store.digest import DamagedStore, RowDigest
+from kbroker.control.store.permissions import close_to_others
 from kbroker.control.store.schema import MIGRATIONS
 from kbroker.ipc.messages import ScramCredential
 
@@ -120,6 +121,7 @@ class Store:
         """reserve: make room for changes on a full disk, too. Raises StoreError."""
         self.path = path
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        close_to_others(path)
         try:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
