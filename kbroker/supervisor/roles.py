@@ -18,7 +18,7 @@ class Role:
     late: no client waits for it, so it starts when the others are ready and imports for itself what nobody else
     has; the mains of the others are imported in the parent before the first fork, so that children share pages.
 
-    still_s: a process that has not moved for so long is restarted. owns_logs: when one is killed, logs are not clean.
+    still_s: a process whose heartbeat has not moved for so long is restarted. owns_logs: when one is killed, logs are not clean.
     """
 
     name: str
@@ -72,5 +72,5 @@ ROLES = (
     Role("io", "kbroker.io.worker:main", worker_count, stop_rank=2, still_s=30, owns_logs=True),
     Role("network", "kbroker.api.network_process:main", network_count, stop_rank=0),
     Role("http", "kbroker.http.worker:main", http_count, stop_rank=3, late=True, still_s=30),
-    Role("cleaner", "kbroker.cleaner.worker:main", cleaner_count, stop_rank=0, late=True, still_s=60),
+    Role("cleaner", "kbroker.cleaner.worker:main", cleaner_count, stop_rank=0, late=True),
 )

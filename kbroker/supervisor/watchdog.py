@@ -80,7 +80,7 @@ class Watchdog:
         line = self._processes[child.process]
         beat = int(line[layout.PROCESS_HEARTBEAT_NS])
         started = line[layout.PROCESS_READY] == line[layout.PROCESS_EPOCH]
-        if not started or beat != seen.beat:
+        if not started or not beat or beat != seen.beat:  # the cleaner has no heart
             seen.beat, seen.still_ms = beat, 0
             return
         state = self._state_of(child.pid)

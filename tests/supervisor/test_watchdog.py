@@ -34,6 +34,7 @@ class FakeChild:
 class Scene:
     def __init__(self) -> None:
         self.lines = np.zeros((1, layout.PROCESS_WORDS), np.int64)
+        self.lines[0, layout.PROCESS_HEARTBEAT_NS] = 1
         self.lines[0, layout.PROCESS_READY] = self.lines[0, layout.PROCESS_EPOCH] = 1
         self.child = FakeChild()
         self.counted = 0
@@ -73,6 +74,12 @@ def test_who_moves_is_left_alone(scene: Scene) -> None:
 
 def test_who_has_not_finished_starting_is_left_alone(scene: Scene) -> None:
     scene.lines[0, layout.PROCESS_EPOCH] = 2
+    scene.pass_time(10 * LIMIT_MS)
+    assert scene.child.signals == []
+
+
+def test_who_has_no_heart_is_left_alone(scene: Scene) -> None:
+    scene.lines[0, layout.PROCESS_HEARTBEAT_NS] = 0
     scene.pass_time(10 * LIMIT_MS)
     assert scene.child.signals == []
 
