@@ -18,7 +18,8 @@ class Role:
     late: no client waits for it, so it starts when the others are ready and imports for itself what nobody else
     has; the mains of the others are imported in the parent before the first fork, so that children share pages.
 
-    still_s: a process whose heartbeat has not moved for so long is restarted. owns_logs: when one is killed, logs are not clean.
+    still_s: a process whose heartbeat has not moved for so long is restarted. owns_logs: when one is killed, logs are
+    not clean.
     """
 
     name: str
