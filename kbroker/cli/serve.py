@@ -59,7 +59,7 @@ def use_kernels() -> None:
     Without a place to keep them they are compiled by the imports that follow, at each start anew."""
     if image.use():
         return
-    log.info("the kernels are not compiled yet: this start takes a minute or two, later ones do not")
+    log.info("the kernels are not compiled yet: this start takes half a minute or so, later ones do not")
     package = str(Path(__file__).parents[2])  # this kbroker's kernels, wherever a module of that name may lie
     done = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); {WARM}"], check=False

@@ -30,9 +30,13 @@ if IMAGE is None:
     types = numba.types
     cgutils = import_module("numba.core.cgutils")
     ir = import_module("llvmlite.ir")
+    compiler = import_module("kbroker.kernels.compiler")
+    compiler.use_kernel_libraries()
 
-SIGNATURES: dict[Any, str] = {}
-"""Of each kernel that numba compiled or loaded in this process: what `warm` makes the image from."""
+DECLARED: list[Any] = []
+"""The kernels of this process that come from numba, as `compiler.Kernel`."""
+declare_only = False
+"""Set by `warm`, which compiles kernels after it has imported all of them."""
 
 
 def kernel(signature: str) -> Callable[[F], F]:
@@ -50,8 +54,10 @@ def kernel(signature: str) -> Callable[[F], F]:
                     f"no kernel {function.__module__}.{function.__qualname__} in {image.path()}"
                 )
         else:
-            made = numba.njit(signature, cache=True, nogil=True, error_model="numpy")(function)
-            SIGNATURES[made] = signature
+            made = compiler.Kernel(function, signature)
+            DECLARED.append(made)
+            if not declare_only:
+                made.make()
         return cast(F, made)
 
     return decorate
@@ -61,7 +67,7 @@ def inlined(function: F) -> F:
     """Compile as part of the kernels that call it; never called from Python."""
     if IMAGE is not None:
         return function
-    return cast(F, numba.njit(inline="never", nogil=True, error_model="numpy")(function))
+    return cast(F, compiler.Part(function))
 
 
 def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:

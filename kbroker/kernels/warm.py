@@ -1,10 +1,12 @@
 """Compile every kernel to the on-disk cache and to the broker's image: ``python -m kbroker.kernels.warm``.
 
-A first run takes a minute or two; later runs find what is there. ``make run`` and ``make test`` call it so
-that no broker start has to wait for a compiler, and a broker that finds no image does.
+One process for each processor compiles, the longest kernels first. ``make run`` and ``make test`` call it so that no
+broker start has to wait for a compiler, and a broker that finds no image does. Later runs find what is there.
 """
 
+import fcntl
 import importlib
+import os
 import sys
 import time
 from pathlib import Path
@@ -14,6 +16,7 @@ from kbroker.kernels import cache, image
 from kbroker.kernels.image import CompiledKernel
 
 PACKAGE = Path(cache.__file__).parent.parent
+SAY_AFTER_S = 2.0
 
 
 def modules() -> list[str]:
@@ -26,44 +29,113 @@ def modules() -> list[str]:
     return found
 
 
-def compiled(function: Any, signature: str) -> CompiledKernel:
-    """What numba's cache holds of a kernel of this process, for the image; all of it from there: another process may
-    have compiled it, too, and named its symbols otherwise. Raises LookupError when it holds nothing."""
-    result = next(iter(function.overloads.values()))
-    cache = function._cache  # numba offers no other way to its object code
-    key = cache._index_key(signature, result.target_context.codegen())
-    found = cache._cache_file.load(key)
-    if found is None or result.environment.consts:
-        raise LookupError(f"{function.py_func.__qualname__} is not in numba's cache")
-    (_, kind, (code, _)), described = found[:2]
+def compiled(kernel: Any) -> CompiledKernel | None:
+    """What numba's cache holds of a kernel, for the image; None when it holds nothing."""
+    codegen = kernel.targetctx.codegen()
+    found = kernel._cache._cache_file.load(kernel._cache._index_key(kernel.declared, codegen))
+    if found is None:  # numba offers no other way to its object code
+        return None
+    (_, kind, (code, _)), described, environment = found[:3]
     assert kind == "object"
-    source = function.py_func
+    assert not environment.consts, kernel
+    source = kernel.py_func
     return CompiledKernel(
         source.__module__,
         source.__qualname__,
         code,
         described.llvm_cpython_wrapper_name,
-        result.target_context.get_env_name(described),
+        kernel.targetctx.get_env_name(described),
     )
 
 
-def main() -> int:
-    """Import each module, which compiles or loads its kernels; a line for each. Then write the image."""
-    start = time.monotonic()
-    if image.use():
-        sys.stderr.write(f"kernels are ready: {image.path()}\n")
-        return 0
-    names = modules()
-    for number, name in enumerate(names, 1):
-        began = time.monotonic()
-        sys.stderr.write(f"kernels {number}/{len(names)} {name} ... ")
-        sys.stderr.flush()
-        importlib.import_module(name)
-        sys.stderr.write(f"{time.monotonic() - began:.1f} s\n")
+def weight(kernel: Any) -> int:
+    """How much there is to compile: the length of the byte code of a kernel and of all that it calls."""
+    seen: set[Any] = set()
+    left = [kernel.py_func]
+    while left:
+        function = left.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        called = (function.__globals__.get(name) for name in function.__code__.co_names)
+        left += [one.py_func for one in called if hasattr(one, "py_func")]
+    return sum(len(function.__code__.co_code) for function in seen)
+
+
+def declare() -> list[Any]:
+    """Every kernel, not yet compiled, the longest first."""
     from kbroker.kernels import jit
 
-    written = image.write([compiled(*one) for one in jit.SIGNATURES.items()])
-    sys.stderr.write(f"kernels ready in {time.monotonic() - start:.1f} s: {written}\n")
+    jit.declare_only = True
+    for name in modules():
+        importlib.import_module(name)
+    return sorted(jit.DECLARED, key=weight, reverse=True)
+
+
+def compile_all(kernels: list[Any]) -> bool:
+    """Compile in as many processes as there are processors; whether all of them ended well."""
+    tasks, task = os.pipe()
+    ready, done = os.pipe()
+    workers = []
+    for _ in range(min(len(os.sched_getaffinity(0)), len(kernels))):
+        workers.append(os.fork())
+        if workers[-1] == 0:
+            os.close(task)
+            os.close(ready)
+            _work(kernels, tasks, done)
+    os.close(tasks)
+    os.close(done)
+    os.write(task, bytes(range(len(kernels))))  # one byte a kernel: whoever reads it compiles it
+    os.close(task)
+    _report([weight(one) for one in kernels], ready)
+    return sum(os.waitpid(worker, 0)[1] for worker in workers) == 0
+
+
+def _work(kernels: list[Any], tasks: int, done: int) -> None:
+    code = 1
+    try:
+        while taken := os.read(tasks, 1):
+            kernels[taken[0]].make()
+            os.write(done, taken)
+        code = 0
+    except BrokenPipeError:
+        pass  # the parent is gone
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _report(weights: list[int], ready: int) -> None:
+    """Say now and then how far it is and how long it will last, until no process is left that compiles."""
+    start = said = time.monotonic()
+    count = finished = 0
+    while taken := os.read(ready, 64):
+        count += len(taken)
+        finished += sum(weights[number] for number in taken)
+        now = time.monotonic()
+        if now - said >= SAY_AFTER_S and count < len(weights):
+            left = (now - start) / finished * (sum(weights) - finished)
+            sys.stderr.write(f"kernels: {count} of {len(weights)} compiled, about {left:.0f} s left\n")
+            said = now
+
+
+def main() -> int:
+    """Compile what no cache has and write the image; whoever comes meanwhile waits and finds it."""
+    start = time.monotonic()
+    with open(cache.cache_folder() / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if image.use():
+            sys.stderr.write(f"kernels are ready: {image.path()}\n")
+            return 0
+        kernels = declare()
+        missing = [one for one in kernels if compiled(one) is None]
+        sys.stderr.write(f"kernels: compiling {len(missing)} of {len(kernels)}, once ...\n")
+        if missing and not compile_all(missing):
+            return 1
+        written = image.write([one for one in map(compiled, kernels) if one is not None])
+    sys.stderr.write(f"kernels: ready in {time.monotonic() - start:.1f} s: {written}\n")
     return 0
 
 

@@ -1,0 +1,132 @@
+"""How numba compiles kernels here: an inlined function becomes machine code only as part of the kernels that call it.
+
+Left to itself numba gives every function wrappers for Python and C, optimises it with all that it calls, and emits
+machine code for it, before it does the same for each function that calls it; for the deepest ones that happens twenty
+times over, and once more for each constant they are called with. Only the outermost function, the kernel, is ever
+called. So an inlined function stays as LLVM wrote it down (a `Part`), for types and not for constants, and a kernel's
+library takes in all parts at once and is optimised once.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+from llvmlite import binding as llvm
+from numba.core import dispatcher, typeinfer
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.types.misc import unliteral
+
+OPTIONS = {"nopython": True, "nogil": True, "error_model": "numpy"}
+
+
+class KernelLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """The code of one function, which takes in what it calls only when it is asked for machine code."""
+
+    _linking_libraries: list[Any]
+
+    def add_linking_library(self, library: Any) -> None:
+        self._linking_libraries.append(library)
+
+    def add_llvm_module(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+        self._final_module.link_in(module)
+
+    def finalize(self) -> None:
+        """Take in all that is called, directly or not; then as numba does: optimise, and give it to the linker."""
+        for library in self._called():
+            self._final_module.link_in(_for_linking(library), preserve=True)
+            self._reload_init.update(library._reload_init)
+        self._linking_libraries = []
+        super().finalize()
+
+    def _called(self) -> list[Any]:
+        found: dict[Any, None] = {}
+        left = list(self._linking_libraries)
+        while left:
+            library = left.pop()
+            if library in found or library is self:
+                continue
+            found[library] = None
+            if not library._finalized:
+                left += library._linking_libraries
+        return list(found)
+
+
+def _for_linking(library: Any) -> Any:
+    """A module that may be linked into several others; what was finalized holds what it calls."""
+    if library._finalized:
+        return library._get_module_for_linking()
+    if library._shared_module is None:
+        library._shared_module = _shared(library._final_module)
+    return library._shared_module
+
+
+def _shared(module: Any) -> Any:
+    copy = module.clone()
+    for function in copy.functions:
+        if not function.is_declaration and function.linkage == llvm.Linkage.external:
+            function.linkage = "linkonce_odr"
+    return copy
+
+
+class _PartCompiler(dispatcher._FunctionCompiler):  # type: ignore[misc, name-defined]
+    """Stops before machine code."""
+
+    def _customize_flags(self, flags: Any) -> Any:
+        flags.no_compile = True
+        flags.no_cpython_wrapper = True
+        flags.no_cfunc_wrapper = True
+        return flags
+
+
+class Part(dispatcher.Dispatcher):
+    """A function that kernels take in. A call from Python (of a test) compiles it as a kernel of its own."""
+
+    targetdescr = cpu_target
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function, {}, OPTIONS)
+        self._compiler: Any = _PartCompiler(function, self.targetdescr, OPTIONS, {}, Compiler)
+        self._alone: Any = None
+
+    def add_overload(self, result: Any) -> None:
+        key = object()  # what numba finds the code by, in place of a callable
+        self.targetctx.insert_user_function(key, result.fndesc, [result.library])
+        self.overloads[tuple(result.signature.args)] = result._replace(entry_point=key)
+
+    def get_call_template(self, arguments: Any, named: Any) -> Any:
+        """As in numba, for the types of constants instead of the constants."""
+        plain = tuple(unliteral(one) for one in arguments)
+        return super().get_call_template(plain, {name: unliteral(one) for name, one in named.items()})
+
+    def _compile_for_args(self, *arguments: Any, **named: Any) -> Any:
+        if self._alone is None:
+            self._alone = numba.jit(**OPTIONS)(self.py_func)
+        return self._alone._compile_for_args(*arguments, **named)
+
+
+class Kernel(CPUDispatcher):  # type: ignore[misc]
+    """A function that Python calls, with one signature, kept in numba's cache on disk."""
+
+    def __init__(self, function: Callable[..., Any], signature: str) -> None:
+        super().__init__(function, {}, OPTIONS)
+        self.enable_caching()
+        self.declared = signature
+
+    def make(self) -> None:
+        """Compile it, or load it from the cache. Once made, it takes no other signature."""
+        if self._can_compile:
+            with typeinfer.register_dispatcher(self):
+                self.compile(self.declared)
+            self.disable_compile()
+
+    def get_call_template(self, arguments: Any, named: Any) -> Any:
+        self.make()
+        return super().get_call_template(arguments, named)
+
+
+def use_kernel_libraries() -> None:
+    """From now on this process's functions are compiled as described above."""
+    cpu_target.target_context.codegen()._library_class = KernelLibrary
