@@ -1,7 +1,13 @@
 """Certificates for tests, made by openssl."""
 
 import subprocess
+from datetime import datetime
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 
 def certificate(folder: Path, name: str, subject: str, *options: str) -> None:
@@ -18,3 +24,15 @@ def certificate(folder: Path, name: str, subject: str, *options: str) -> None:
     ]
     files = ["-keyout", f"{folder / name}.key", "-out", f"{folder / name}.crt", "-days", "2"]
     subprocess.run([*command, *files, "-subj", subject, *options], check=True, capture_output=True)
+
+
+def dated(folder: Path, name: str, begins: datetime, ends: datetime) -> None:
+    """As `certificate`, for the common name NAME, good from one time to another."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+    made = builder.not_valid_before(begins).not_valid_after(ends).sign(key, hashes.SHA256())
+    plain = serialization.NoEncryption()
+    pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    (folder / f"{name}.key").write_bytes(key.private_bytes(pem, pkcs8, plain))
+    (folder / f"{name}.crt").write_bytes(made.public_bytes(pem))

@@ -18,8 +18,16 @@ from kbroker.ipc.link import LinkClosed
 from kbroker.net.connection import Connection, State
 from kbroker.net.process import NetworkProcess
 from kbroker.net.rows import layout as nl
+from kbroker.net.security.guesses import Guesses
 from kbroker.net.security.login import Expects, Login
-from kbroker.net.security.sasl_exchange import PLAIN, SUPPORTED, FindCredential, Refused, exchange_of
+from kbroker.net.security.sasl_exchange import (
+    PLAIN,
+    SUPPORTED,
+    Exchange,
+    FindCredential,
+    Refused,
+    exchange_of,
+)
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
@@ -50,6 +58,7 @@ class Logins:
         self._config = process.config
         self._users: dict[str, Mapping[str, str]] = {}
         self._background = Background(log, "a login failed")
+        self._guesses = Guesses()
 
     def change(self, settings: Mapping[str, str]) -> None:
         """Dynamic broker settings are other ones."""
@@ -184,7 +193,7 @@ class Logins:
         try:
             if login.bad_mechanism or exchange is None:
                 raise Refused(login.bad_mechanism)
-            answer = await exchange.step(token)
+            answer = await self._held_back(connection, exchange, token)
             if login.again and exchange.done and exchange.user != connection.user:
                 raise Refused(
                     "Cannot change principals during re-authentication from "
@@ -202,6 +211,22 @@ class Logins:
             self._process.close(connection, "control went away during a login")
             return None
         return None if connection.state is State.CLOSED else answer
+
+    async def _held_back(self, connection: Connection, exchange: Exchange, token: bytes) -> bytes:
+        """The exchange's step, later where many passwords are guessed. Raises Refused, LinkClosed."""
+        host, user = connection.accepted.host, exchange.guesses(token)
+        if user is not None:
+            wait_s = self._guesses.attempt(host, user, time.monotonic_ns())
+            if wait_s is None:
+                raise Refused(None)
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
+                if connection.state is State.CLOSED:
+                    raise Refused(None)
+        answer = await exchange.step(token)
+        if user is not None and exchange.done:
+            self._guesses.succeeded(host, user, time.monotonic_ns())
+        return answer
 
     def _complete(self, connection: Connection, login: Login) -> int:
         """If that was the last token, the client is in. Returns the life of its session in ms, 0 without end."""

@@ -29,6 +29,9 @@ class Exchange(Protocol):
     user: str
     done: bool
 
+    def guesses(self, token: bytes) -> str | None:
+        """The user whose password this token may be a guess of, None when it can be none."""
+
     async def step(self, token: bytes) -> bytes:
         """The answer to a token. Raises Refused, LinkClosed."""
 
@@ -40,6 +43,11 @@ class PlainExchange:
         self._users = users
         self.user = ""
         self.done = False
+
+    def guesses(self, token: bytes) -> str | None:
+        """The user of the one message."""
+        parts = token.decode(errors="replace").split("\0", 3)
+        return parts[1] if len(parts) == 3 else None
 
     async def step(self, token: bytes) -> bytes:
         """Empty when the password is right. Raises Refused."""
@@ -73,6 +81,10 @@ class ScramExchange:
         self._challenged = False
         self.user = ""
         self.done = False
+
+    def guesses(self, token: bytes) -> str | None:  # noqa: ARG002  the exchange knows
+        """Only the second message proves anything."""
+        return self._server.user if self._challenged else None
 
     async def step(self, token: bytes) -> bytes:
         """The challenge, then the proof that we know the credential. Raises Refused, LinkClosed."""

@@ -9,12 +9,18 @@ import hashlib
 import hmac
 import re
 import secrets
+import string
 
 from kbroker.ipc.messages import ScramCredential
 
 MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
 """Number in requests and name of the hash function."""
 MIN_ITERATIONS = 4096
+SALT_LENGTH = 26
+_SALT_CHARACTERS = string.digits + string.ascii_lowercase
+"""Salts as Apache Kafka makes them."""
+_SECRET = secrets.token_bytes(32)
+"""Of this run of the broker: the parent imports this module before it forks."""
 
 _SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
@@ -60,9 +66,10 @@ class ScramServer:
         return self.user
 
     def challenge(self, credential: ScramCredential | None) -> bytes:
-        """The server's first message. credential: of the user, None when there is none. Raises ScramError."""
+        """The server's first message. credential: of the user; without one the client is challenged like any other, and
+        no proof is good, so that nobody learns which users there are. Raises ScramError."""
         if credential is None:
-            raise ScramError("Authentication failed: Invalid user credentials")
+            credential = _nobodys(self.user, self._hash)
         if self._authzid and self._authzid != self.user:
             why = (
                 "Authentication failed: Client requested an authorization id that is different from username"
@@ -97,6 +104,16 @@ class ScramServer:
             raise ScramError("Invalid client credentials")
         self._credential = None
         return b"v=" + base64.b64encode(hmac.digest(credential.server_key, said, self._hash))
+
+
+def _nobodys(user: str, hash_name: str) -> ScramCredential:
+    """A credential that no password fits, the same for a user each time."""
+
+    def made(what: str) -> bytes:
+        return hmac.digest(_SECRET, f"{what} {user}".encode(), hash_name)
+
+    salt = "".join(_SALT_CHARACTERS[byte % len(_SALT_CHARACTERS)] for byte in made("salt"))
+    return ScramCredential(salt[:SALT_LENGTH].encode(), made("stored"), made("server"), MIN_ITERATIONS)
 
 
 def _text(message: bytes) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.net.security.tls_alert import TellingContext
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -41,7 +42,7 @@ def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:
         value = config.of_listener(listener, name)
         return value if isinstance(value, str) and value else None
 
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = TellingContext(ssl.PROTOCOL_TLS_SERVER)
     enabled = config.of_listener(listener, "ssl.enabled.protocols")
     wanted = sorted(
         VERSIONS[name] for name in (enabled if isinstance(enabled, tuple) else ()) if name in VERSIONS

@@ -12,6 +12,8 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
+from kbroker.net.security.tls_alert import tell
+
 log = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS = 30.0
@@ -68,6 +70,7 @@ async def relay(
     loop = asyncio.get_running_loop()
     client, broker = RelayEnd(), RelayEnd()
     client.other, broker.other = broker, client
+    told = outer.dup()
     try:
         outside, _ = await loop.connect_accepted_socket(
             lambda: client, outer, ssl=context, ssl_handshake_timeout=HANDSHAKE_SECONDS
@@ -76,7 +79,10 @@ async def relay(
         log.debug("a TLS handshake failed: %s", error)
         outer.close()
         inner.close()
+        await tell(told, error)
         return
+    finally:
+        told.close()
     authenticated(outside.get_extra_info("ssl_object"))
     inside, _ = await loop.create_connection(lambda: broker, sock=inner)
     if client.ended.is_set():

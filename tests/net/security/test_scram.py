@@ -83,11 +83,27 @@ def test_a_wrong_password_an_unknown_user_and_few_iterations_do_not_get_in() -> 
     message, _ = client_final(server.challenge(credential()), b"pen", "sha256", "n=user,r=x")
     with pytest.raises(ScramError):
         server.final(message)
-    for found in (None, credential(iterations=4095)):
-        other = ScramServer("SCRAM-SHA-256")
-        other.first(b"n,,n=user,r=x")
-        with pytest.raises(ScramError):
-            other.challenge(found)
+    other = ScramServer("SCRAM-SHA-256")
+    other.first(b"n,,n=user,r=x")
+    with pytest.raises(ScramError):
+        other.challenge(credential(iterations=4095))
+
+
+def test_an_unknown_user_is_challenged_as_a_known_one_and_refused_with_the_same_text() -> None:
+    texts, salts = set(), []
+    for user, found in (("user", credential()), ("nobody", None), ("nobody", None), ("nothing", None)):
+        server = ScramServer("SCRAM-SHA-256")
+        server.first(f"n,,n={user},r=x".encode())
+        challenge = server.challenge(found)
+        salts.append(challenge.partition(b",s=")[2].partition(b",i=")[0])
+        assert challenge.endswith(b",i=4096")
+        message, _ = client_final(challenge, b"pen", "sha256", f"n={user},r=x")
+        with pytest.raises(ScramError) as refused:
+            server.final(message)
+        texts.add(str(refused.value))
+    assert len(texts) == 1
+    assert salts[1] == salts[2] != salts[3]
+    assert len(base64.b64decode(salts[1])) == 26
 
 
 def test_the_proof_of_another_exchange_does_not_get_in() -> None:

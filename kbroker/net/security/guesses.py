@@ -1,0 +1,69 @@
+"""How often passwords may be guessed: by address, and by address and user. Pure: times are passed in.
+
+An attempt takes from a store of attempts that fills up slowly and is given back when it succeeds, so that who knows the
+password is held back only where many guess wrong beside him. When the store is empty an attempt waits for its turn,
+before its password is looked at: who gives up early learns nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+NS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Attempts at once, and a second from then on."""
+
+    at_once: float
+    per_second: float
+
+
+OF_USER: Final = Allowance(10, 1)
+OF_ADDRESS: Final = Allowance(50, 5)
+MOST_WAIT_S: Final = 10.0
+MOST_KEYS: Final = 1 << 16
+
+Key = tuple[str, str | None]
+
+
+class Guesses:
+    """Runs in: network. Owner: Logins. Each network process counts for itself."""
+
+    def __init__(self) -> None:
+        self._taken: dict[Key, tuple[float, int]] = {}
+        """Attempts that are taken and not filled up yet, and when that was, by key; the oldest first."""
+
+    def attempt(self, host: str, user: str, now_ns: int) -> float | None:
+        """Seconds that this attempt waits; None: too many wait already, it is refused unseen."""
+        waits = []
+        for key, allowance in _keys(host, user):
+            wanted = self._now(key, allowance, now_ns) + 1
+            waits.append((wanted - allowance.at_once) / allowance.per_second)
+        wait = max(0.0, *waits)
+        if wait > MOST_WAIT_S:
+            return None
+        for key, allowance in _keys(host, user):
+            self._put(key, self._now(key, allowance, now_ns) + 1, now_ns)
+        return wait
+
+    def succeeded(self, host: str, user: str, now_ns: int) -> None:
+        """That was no guess: the attempt is given back, and the user's earlier ones with it."""
+        self._taken.pop((host, user), None)
+        self._put((host, None), self._now((host, None), OF_ADDRESS, now_ns) - 1, now_ns)
+
+    def _now(self, key: Key, allowance: Allowance, now_ns: int) -> float:
+        taken, at_ns = self._taken.get(key, (0.0, now_ns))
+        return max(0.0, taken - (now_ns - at_ns) / NS * allowance.per_second)
+
+    def _put(self, key: Key, taken: float, now_ns: int) -> None:
+        self._taken.pop(key, None)
+        if taken <= 0:
+            return
+        if len(self._taken) >= MOST_KEYS:
+            del self._taken[next(iter(self._taken))]
+        self._taken[key] = taken, now_ns
+
+
+def _keys(host: str, user: str) -> tuple[tuple[Key, Allowance], ...]:
+    return ((host, user), OF_USER), ((host, None), OF_ADDRESS)

@@ -1,0 +1,67 @@
+"""Refused TLS handshakes: the client is sent OpenSSL's alert, so that its log says why.
+
+An event loop's TLS drops what OpenSSL has left to say when a handshake fails. It is kept on the error here, and sent
+over another descriptor of the connection, which outlives the one that the loop closes.
+"""
+
+import asyncio
+import socket
+import ssl
+import time
+from typing import Any
+
+MOST_BYTES = 1 << 12
+LINGER_S = 1.0
+READ_BYTES = 1 << 14
+MOST_READS = 64
+
+
+class TellingSession(ssl.SSLObject):
+    """A session whose failed handshake carries its alert."""
+
+    outgoing: ssl.MemoryBIO
+
+    def do_handshake(self) -> None:
+        """Raises SSLError, with the alert as its attribute `alert`."""
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            error.alert = self.outgoing.read(MOST_BYTES)  # type: ignore[attr-defined]
+            raise
+
+
+class TellingContext(ssl.SSLContext):
+    """A context of such sessions."""
+
+    sslobject_class = TellingSession
+
+    def wrap_bio(
+        self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any
+    ) -> ssl.SSLObject:
+        """As ssl.SSLContext's."""
+        session = super().wrap_bio(incoming, outgoing, *args, **kwargs)
+        assert isinstance(session, TellingSession)
+        session.outgoing = outgoing
+        return session
+
+
+async def tell(client: socket.socket, error: BaseException) -> None:
+    """Send a failed handshake's alert, then wait a little for the client to have it: a connection that is closed with
+    bytes unread is reset, and the alert with it."""
+    alert: bytes = getattr(error, "alert", b"")
+    if not alert:
+        return
+    try:
+        client.setblocking(False)
+        client.send(alert)
+        client.shutdown(socket.SHUT_WR)
+        loop = asyncio.get_running_loop()
+        deadline = time.monotonic() + LINGER_S
+        for _ in range(MOST_READS):
+            left = deadline - time.monotonic()
+            if left <= 0 or not await asyncio.wait_for(loop.sock_recv(client, READ_BYTES), left):
+                return
+    except (OSError, TimeoutError):
+        return

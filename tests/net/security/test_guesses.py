@@ -1,0 +1,50 @@
+"""Guesses of passwords: few at once, then a few a second, whoever guesses; who knows the password is not held up."""
+
+from kbroker.net.security.guesses import MOST_KEYS, MOST_WAIT_S, NS, OF_ADDRESS, OF_USER, Guesses
+
+
+def checked(guesses: Guesses, seconds: int, users: int, a_second: int = 200) -> int:
+    """Passwords that are looked at within so many seconds, of an address that tries as often as it can."""
+    seen = 0
+    for number in range(seconds * a_second):
+        now_ns = number * NS // a_second
+        wait = guesses.attempt("::1", f"user{number % users}", now_ns)
+        if wait is not None and now_ns + wait * NS <= seconds * NS:
+            seen += 1
+    return seen
+
+
+def test_one_user_is_guessed_at_slowly() -> None:
+    assert checked(Guesses(), 60, 1) <= OF_USER.at_once + 61 * OF_USER.per_second
+
+
+def test_an_address_guesses_slowly_whatever_the_users() -> None:
+    assert checked(Guesses(), 60, 1000) <= OF_ADDRESS.at_once + 61 * OF_ADDRESS.per_second
+
+
+def test_who_knows_the_password_never_waits() -> None:
+    guesses = Guesses()
+    for number in range(10_000):
+        assert guesses.attempt("::1", "alice", number) == 0
+        guesses.succeeded("::1", "alice", number)
+    assert guesses.attempt("::1", "alice", NS) == 0
+
+
+def test_a_client_with_a_wrong_password_holds_up_no_other_user_of_its_address() -> None:
+    guesses = Guesses()
+    waits = [guesses.attempt("::1", "wrong", 0) for _ in range(1000)]
+    assert waits[0] == 0
+    assert waits[-1] is None
+    assert max(wait for wait in waits if wait is not None) <= MOST_WAIT_S
+    assert guesses.attempt("::1", "alice", 0) == 0
+    assert guesses.attempt("::2", "wrong", 0) == 0
+
+
+def test_after_a_while_all_is_forgotten_and_memory_is_bounded() -> None:
+    guesses = Guesses()
+    for _ in range(1000):
+        guesses.attempt("::1", "wrong", 0)
+    assert guesses.attempt("::1", "wrong", 60 * NS) == 0
+    for number in range(MOST_KEYS + 1000):
+        guesses.attempt(str(number), "a", 0)
+    assert len(guesses._taken) <= MOST_KEYS

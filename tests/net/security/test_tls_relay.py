@@ -1,0 +1,124 @@
+"""A refused TLS handshake tells the client why, by TLS's own alert."""
+
+import asyncio
+import shutil
+import socket
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.net.security.tls_context import context_of
+from kbroker.net.security.tls_relay import relay
+from tests.certificates import certificate, dated
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="no openssl to make certificates with"
+)
+
+PREFIX = "listener.name.ssl."
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("tls")
+    certificate(made, "broker", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    certificate(made, "alice", "/CN=alice")
+    certificate(made, "mallory", "/CN=mallory")
+    dated(made, "late", datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC))
+    (made / "broker.pem").write_text((made / "broker.key").read_text() + (made / "broker.crt").read_text())
+    (made / "trusted.pem").write_text((made / "alice.crt").read_text() + (made / "late.crt").read_text())
+    return made
+
+
+def reason(folder: Path, client: ssl.SSLContext, **settings: str) -> str:
+    """What a client learns when it shakes hands with a listener of these settings and reads."""
+    config, _ = BrokerConfig.load(
+        {
+            "log.dirs": "/d", "listeners": "SSL://:0", "ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM",
+            "ssl.keystore.location": str(folder / "broker.pem"), "ssl.truststore.location": str(folder / "trusted.pem"),
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+    )  # fmt: skip
+    context = context_of(config, "SSL")
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def shake() -> str:
+        plain = socket.create_connection(listener.getsockname(), timeout=10)
+        try:
+            with client.wrap_socket(plain, server_hostname="localhost") as link:
+                link.sendall(b"x" * 3000)
+                return link.recv(1).decode()
+        except ssl.SSLError as error:
+            return error.reason
+        except OSError as error:
+            return type(error).__name__
+
+    def answer(inner: socket.socket) -> None:
+        if inner.recv(1):
+            inner.sendall(b"y")
+        inner.close()
+
+    async def run() -> str:
+        loop = asyncio.get_running_loop()
+        shaking = loop.run_in_executor(None, shake)
+        served, _ = listener.accept()
+        inner, ours = socket.socketpair()
+        answering = loop.run_in_executor(None, answer, inner)
+        await asyncio.wait_for(relay(served, ours, context, lambda _: None), 10)
+        await answering
+        return await shaking
+
+    with listener:
+        return uvloop.run(run())
+
+
+def trusting(folder: Path, name: str | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(folder / "broker.crt"))
+    if name is not None:
+        context.load_cert_chain(folder / f"{name}.crt", folder / f"{name}.key")
+    return context
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("alice", "y"),
+        (None, "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
+        ("mallory", "TLSV1_ALERT_UNKNOWN_CA"),
+        ("late", "SSLV3_ALERT_CERTIFICATE_EXPIRED"),
+    ],
+)
+def test_a_client_without_a_good_certificate_is_told_so(
+    folder: Path, name: str | None, expected: str
+) -> None:
+    assert reason(folder, trusting(folder, name), ssl_client_auth="required") == expected
+
+
+def old_version(context: ssl.SSLContext) -> None:
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+
+
+def weak_cipher(context: ssl.SSLContext) -> None:
+    old_version(context)
+    context.set_ciphers("ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0")
+
+
+@pytest.mark.parametrize(
+    ("change", "protocols", "expected"),
+    [
+        (old_version, "TLSv1.2,TLSv1.3", "y"),
+        (old_version, "TLSv1.3", "TLSV1_ALERT_PROTOCOL_VERSION"),
+        (weak_cipher, "TLSv1.2,TLSv1.3", "SSLV3_ALERT_HANDSHAKE_FAILURE"),
+    ],
+)
+def test_a_client_of_an_old_version_or_a_weak_cipher_is_told_so(
+    folder: Path, change: Callable[[ssl.SSLContext], None], protocols: str, expected: str
+) -> None:
+    client = trusting(folder)
+    change(client)
+    assert reason(folder, client, ssl_enabled_protocols=protocols) == expected
