@@ -8,7 +8,6 @@ import logging
 import os
 import platform
 import select
-import signal
 import threading
 import time
 from contextlib import suppress
@@ -18,7 +17,7 @@ from kbroker.cleaner.log_cleaner import Cleaned, LogChanged, LogCleaner, MapTooS
 from kbroker.cleaner.offset_map import OffsetMap
 from kbroker.cleaner.shift import Shift
 from kbroker.ipc import layout
-from kbroker.ipc.child import ChildContext
+from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.crash_point import crash_point
 from kbroker.ipc.link import LinkClosed
@@ -156,7 +155,7 @@ def be_modest() -> None:
 
 
 def main(context: ChildContext) -> None:
-    """Entry of the role "cleaner": serve until SIGTERM."""
+    """Entry of the role "cleaner": serve until the parent asks for a stop."""
     shift = Shift(context.config, Slots(context.shared.metrics[context.process]))
     bell = context.shared.cleaner_event_fd
 
@@ -164,7 +163,7 @@ def main(context: ChildContext) -> None:
         shift.stop.set()
         os.eventfd_write(bell, 1)
 
-    signal.signal(signal.SIGTERM, stop)
+    on_stop(stop)
     be_modest()
     context.shared.processes[context.process, layout.PROCESS_READY] = context.epoch
     caller = Caller(context.ways.connector)

@@ -6,6 +6,7 @@
 import sys
 from collections.abc import Sequence
 
+from kbroker.cli.early_stop import end_at_once_on_signals
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.serve_arguments import parse
 
@@ -13,6 +14,8 @@ from kbroker.cli.serve_arguments import parse
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit code. Errors that are no bug become a sentence on stderr."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == ["serve"]:
+        end_at_once_on_signals()
     if words[:1] == ["serve"] and (plain := parse(words[1:])) is not None:
         from kbroker.cli.serve import serve
 

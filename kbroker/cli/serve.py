@@ -21,7 +21,11 @@ from kbroker.supervisor.unsupported import unsupported
 log = logging.getLogger(__name__)
 
 EXIT_CONFIG = 2
-WARM = "from kbroker.kernels.warm import main; sys.exit(main())"
+# The compiler ends with whoever started it; 1 is PR_SET_PDEATHSIG.
+WARM = (
+    "import ctypes, signal; ctypes.CDLL(None).prctl(1, signal.SIGTERM); "
+    "from kbroker.kernels.warm import main; sys.exit(main())"
+)
 
 
 def serve(file: Path | None, overrides: list[str]) -> int:

@@ -5,7 +5,6 @@ Runs in: control. One uvloop; disks are touched on threads only (store, log read
 
 import asyncio
 import logging
-import signal
 import socket
 import time
 from collections import defaultdict
@@ -37,7 +36,7 @@ from kbroker.control.transactions.verification import verify
 from kbroker.ipc import layout
 from kbroker.ipc.background import Background
 from kbroker.ipc.block import client_request, requests
-from kbroker.ipc.child import ChildContext
+from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.connecting import accept
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.messages import (
@@ -95,9 +94,10 @@ class Control:
         self._replication.each_look.append(partial(finish_all, broker))
 
     async def run(self) -> None:
-        """Serve until SIGTERM."""
+        """Serve until the parent asks for a stop."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._stop.set)
+        loop.add_signal_handler(STOP_SIGNAL, self._stop.set)
+        take_stop()
         self._heartbeat(loop)
         await self._appender.start()
         listener = self._context.ways.listener
@@ -123,7 +123,7 @@ class Control:
         self._broker.close()
 
     async def _until_stop(self, work: Awaitable[Any]) -> None:
-        """Wait for the work or for SIGTERM, whichever is first."""
+        """Wait for the work or for the stop, whichever is first."""
         working = asyncio.ensure_future(work)
         stopping = asyncio.ensure_future(self._stop.wait())
         await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)

@@ -6,13 +6,12 @@ Runs in: http. Imports that only it needs happen after the fork, so that no othe
 
 import logging
 import os
-import signal
 import threading
 import time
 from typing import TYPE_CHECKING
 
 from kbroker.ipc import layout
-from kbroker.ipc.child import ChildContext
+from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.messages import Hello
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ LOOK_S = 5.0
 
 
 def main(context: ChildContext) -> None:
-    """Entry of the role "http": serve until SIGTERM."""
+    """Entry of the role "http": serve until the parent asks for a stop."""
     from kbroker.http.collector import BrokerCollector
     from kbroker.http.control_view import ControlView
     from kbroker.http.health import Health
@@ -38,7 +37,7 @@ def main(context: ChildContext) -> None:
     if listener is None:
         raise RuntimeError("the http process was given no listening socket")
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    on_stop(lambda *_: stop.set())
     acceptor = os.getppid()
     view = ControlView(context.ways.connector, Hello("http", context.index, context.epoch))
     view.start()

@@ -8,7 +8,6 @@ import errno
 import logging
 import os
 import select
-import signal
 import time
 from collections.abc import Callable
 
@@ -28,7 +27,7 @@ from kbroker.io.read_ahead import ReadAheadPool
 from kbroker.io.replication.replicas import Replicas
 from kbroker.io.replication.throttle import Throttle
 from kbroker.ipc import layout
-from kbroker.ipc.child import ChildContext
+from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.crash_point import crash_point, is_armed
 from kbroker.ipc.link import TOGETHER, LinkClosed, PolledLink
 from kbroker.ipc.messages import Hello, Reply
@@ -111,8 +110,8 @@ class Worker:
         self._poll.register(self._synced_fd, select.EPOLLIN)
 
     def run(self) -> None:
-        """Serve until SIGTERM, then flush and close every log."""
-        signal.signal(signal.SIGTERM, self._stop)
+        """Serve until the parent asks for a stop, then flush and close every log."""
+        on_stop(self._stop)
         self._refuse_old_entries()
         self._connect()
         while not self.stopping:

@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FrameType
 
 import setproctitle
 
@@ -22,6 +23,10 @@ PR_SET_PDEATHSIG = 1
 QUICK_ROLES = ("network", "io")  # who is on the way of every record
 STACK_SIGNAL = signal.SIGUSR2
 """On it a child writes the stacks of its threads to the log, whatever it is doing."""
+STOP_SIGNAL = signal.SIGUSR1
+"""By it alone the parent ends a child. A service manager or a terminal sends its SIGTERM or SIGINT to all processes at
+once; children ignore those, or they would end in any order and before the parent knew why."""
+PARENT_ONLY = (signal.SIGTERM, signal.SIGINT)
 EXIT_OK = 0
 EXIT_FAILED = 1
 
@@ -74,29 +79,42 @@ def die_with_parent(parent: int) -> None:
 
 
 def _stop_before_main(*_: object) -> None:
-    """A late role is asked to end before it has begun: there is nothing to finish, and the stop is a clean one.
-
-    Not so for the others: what they would have recovered is not."""
+    """A late role is asked to end before it has begun: there is nothing to finish, and the stop is a clean one."""
     os._exit(EXIT_OK)
+
+
+def on_stop(handler: Callable[[int, FrameType | None], None]) -> None:
+    """Have the handler run, in the main thread, when the parent wants this child to end, or at once if it has wanted
+    that before."""
+    signal.signal(STOP_SIGNAL, handler)
+    take_stop()
+
+
+def take_stop() -> None:
+    """A handler of STOP_SIGNAL is there: the signal is no longer kept back."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {STOP_SIGNAL})
 
 
 def run_child(
     context: ChildContext, main: Callable[[ChildContext], None], parent: int, late: bool = False
 ) -> None:
-    """Body of a child, forked with SIGTERM blocked so that none is lost on the parent's handler; never returns.
+    """Body of a child, forked with its signals blocked so that none meets the parent's handlers; never returns.
 
-    late: the role's main still has to be imported."""
+    late: the role's main still has to be imported. Other roles get a stop that comes early when they can heed it."""
     code = EXIT_FAILED
     try:
         die_with_parent(parent)
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C goes to all; the parent drains
-        signal.signal(signal.SIGTERM, _stop_before_main if late else signal.SIG_DFL)
+        for number in PARENT_ONLY:
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(STOP_SIGNAL, signal.SIG_DFL)
+        if late:
+            on_stop(_stop_before_main)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a peer that died is an error of write, not our end
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         faulthandler.register(STACK_SIGNAL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, PARENT_ONLY)
         setproctitle.setproctitle(context.title)
         logging.getLogger().handlers[0].set_name(context.title)
         context.shared.processes[context.process, 2] = os.getpid()

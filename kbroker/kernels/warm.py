@@ -4,9 +4,11 @@ One process for each processor compiles, the longest kernels first. ``make run``
 broker start has to wait for a compiler, and a broker that finds no image does. Later runs find what is there.
 """
 
+import ctypes
 import fcntl
 import importlib
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -17,6 +19,7 @@ from kbroker.kernels.image import CompiledKernel
 
 PACKAGE = Path(cache.__file__).parent.parent
 SAY_AFTER_S = 2.0
+PR_SET_PDEATHSIG = 1
 
 
 def modules() -> list[str]:
@@ -93,6 +96,7 @@ def compile_all(kernels: list[Any]) -> bool:
 
 def _work(kernels: list[Any], tasks: int, done: int) -> None:
     code = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
         while taken := os.read(tasks, 1):
             kernels[taken[0]].make()

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 import uvloop
 
 from kbroker.ipc import layout as sm
-from kbroker.ipc.child import ChildContext
+from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.messages import Hello, Image
 from kbroker.net.accept.ip_rates import IpRates
 from kbroker.net.accept.settings import AcceptorSettings
@@ -34,7 +34,7 @@ def main(
     served: Versions,
     image_listener: Callable[[Image], None] = lambda _: None,
 ) -> None:
-    """Serve until SIGTERM. Runs in: network.
+    """Serve until the parent asks for a stop. Runs in: network.
 
     local_handlers: by API key, ClientRequest -> framed answer or None to close; they must not block.
     served: the versions answered of every API; control gets what has no local handler (and is not Produce or Fetch).
@@ -52,7 +52,8 @@ async def _serve(
     assert context.handoff is not None
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(STOP_SIGNAL, stop.set)
+    take_stop()
     process = NetworkProcess(context.shared, context.process, context.config, context.handoff)
     upkeep = Upkeep(process)
     while upkeep.old_entries():
@@ -98,8 +99,8 @@ async def _serve(
     handing.send, handing.go_on = control.send_block, process.ask_turn
     process.transactions.ask = control.verify
     dispatch = process.server = Dispatch(process, control, fetches, local_handlers, served)
-    await control.connect()
-    await control.first_image.wait()
+    if not await _before(stop, _linked(control)):
+        return  # no client was served, nothing is owned
     process.start(loop)
     context.shared.processes[context.process, sm.PROCESS_READY] = context.epoch
     ticking = loop.create_task(_tick(upkeep, fetches))
@@ -111,6 +112,24 @@ async def _serve(
     process.checks.close()
     fetches.times.close()
     control.close()
+
+
+async def _linked(control: ControlLink) -> None:
+    """The topics are known."""
+    await control.connect()
+    await control.first_image.wait()
+
+
+async def _before(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do the work unless the stop comes first; whether it was done."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not working.done():
+        working.cancel()
+        return False
+    working.result()
+    return True
 
 
 async def _tick(upkeep: Upkeep, fetches: Fetches) -> None:

@@ -6,13 +6,14 @@ import signal
 import time
 from dataclasses import dataclass, field
 
-from kbroker.ipc.child import ChildContext, run_child
+from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext, run_child
 from kbroker.supervisor.back_off import BackOff
 from kbroker.supervisor.roles import Main, Role
 
 log = logging.getLogger(__name__)
 
 SIGKILL = signal.SIGKILL
+HELD_BACK = (*PARENT_ONLY, STOP_SIGNAL)  # in a new child, until it says what they do
 
 
 @dataclass(slots=True)
@@ -49,13 +50,13 @@ class Child:
     def fork(self, context: ChildContext, close_fds: list[int]) -> None:
         """Start the process; ``close_fds`` are the parent's alone and are closed in the child."""
         parent = os.getpid()
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
         pid = os.fork()
         if pid == 0:
             for fd in close_fds:
                 os.close(fd)
             run_child(context, self.main, parent, self.role.late)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
         self.pid = pid
         self.pidfd = os.pidfd_open(pid)
         self.started_ms = monotonic_ms()

@@ -4,7 +4,7 @@ Runs in: acceptor. Owner: the supervisor. The locks live as long as any process 
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kbroker.io.files import meta_properties
 from kbroker.io.files.log_dir import LogDir, LogDirInUse
@@ -61,9 +61,9 @@ class LogDirs:
         for folder in self._dirs:
             folder.closed_logs = []
 
-    def release(self, clean: bool, failed: Sequence[str] = ()) -> None:
+    def release(self, clean: bool, failed: Collection[str] = ()) -> None:
         """Give the log dirs back; clean: every log was closed, so the next start need not check them, but for those in
-        log dirs that failed."""
+        log dirs that failed or were not checked."""
         for folder in self._dirs:
             try:
                 if clean and folder.path not in failed:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import connecting, layout
-from kbroker.ipc.child import ChildContext
+from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots, bind
@@ -81,7 +81,7 @@ class Supervisor:
         gc.enable()
         self._start_all([child for child in places if not child.role.late])
         if not self._wait_until_ready():
-            return self._drain(failed=not self._stopping)
+            return self._drain(failed=not self._stopping, checked=False)
         self._dirs.forget_closed_logs()
         self._start_all([child for child in places if child.role.late])
         for fd in self._acceptor.fds():
@@ -105,9 +105,9 @@ class Supervisor:
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a child that died is an error of write, not our end
+        signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
         for number in SIGNALS:
             signal.signal(number, lambda *_: None)
-        signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
         self._poll.register(self._wake_read.fileno(), select.EPOLLIN)
 
     def _places(self) -> list[Child]:
@@ -253,8 +253,10 @@ class Supervisor:
 
     # --- stop --------------------------------------------------------------------------------------
 
-    def _drain(self, failed: bool) -> int:
-        """Network processes first, then control, then the IO workers, which flush and write their checkpoints."""
+    def _drain(self, failed: bool, checked: bool = True) -> int:
+        """Network processes first, then control, then the IO workers, which flush and write their checkpoints.
+
+        checked: every log was opened. If not, a log dir is left clean only where it was found clean."""
         log.info("stopping")
         self._stopping = True
         for fd in self._acceptor.fds():
@@ -267,18 +269,19 @@ class Supervisor:
         for rank in sorted({child.role.stop_rank for child in self._children}):
             clean &= self._stop([child for child in self._children if child.role.stop_rank == rank])
         if self._dirs is not None:
-            self._dirs.release(clean, self._dir_errors.failed)
+            in_doubt = () if checked else set(self._dirs.online) - self._dirs.clean
+            self._dirs.release(clean, {*self._dir_errors.failed, *in_doubt})
         log.info(
             "kbroker stopped%s", "" if clean else ", not cleanly: the logs will be checked at the next start"
         )
         return 0 if clean else 1
 
     def _stop(self, children: list[Child]) -> bool:
-        """SIGTERM, wait, SIGKILL after the timeout; whether all ended by themselves with code 0, or were stuck and own
+        """Ask, wait, SIGKILL after the timeout; whether all ended by themselves with code 0, or were stuck and own
         nothing that could be left unfinished."""
         deadline = monotonic_ms() + STOP_TIMEOUT_MS
         for child in children:
-            child.signal(signal.SIGTERM)
+            child.signal(STOP_SIGNAL)
         while any(child.running for child in children):
             left = deadline - monotonic_ms()
             if left <= 0:
@@ -318,3 +321,6 @@ def exit_code_of(supervisor: Supervisor) -> int:
     except OSError as error:
         log.error("can not start: %s", error.strerror or error)
         return 1
+    finally:
+        for number in PARENT_ONLY:  # the stop is done; nothing of it may be undone while the interpreter ends
+            signal.signal(number, signal.SIG_IGN)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.worker import Control
 from kbroker.ipc import connecting, layout
 from kbroker.ipc import messages as m
-from kbroker.ipc.child import ChildContext
+from kbroker.ipc.child import STOP_SIGNAL, ChildContext
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.protocol.api_keys import ApiKey
@@ -102,7 +101,7 @@ def play(
     dispatch: Any = lambda broker, client: b"answer",
     coordinators: Any = lambda broker, appender: (),
 ) -> None:
-    """Run control with a scene beside it, then end it by SIGTERM as the supervisor does."""
+    """Run control with a scene beside it, then end it as the supervisor does."""
 
     async def run() -> None:
         control = Control(stage.context(), stage.broker, dispatch, coordinators)
@@ -110,7 +109,7 @@ def play(
         try:
             await asyncio.wait_for(scene(stage), 20)
         finally:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), STOP_SIGNAL)
             await asyncio.wait_for(running, 20)
 
     asyncio.run(run())

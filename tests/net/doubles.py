@@ -17,7 +17,7 @@ import numpy as np
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import connecting, fds
 from kbroker.ipc import layout as sm
-from kbroker.ipc.child import ChildContext, run_child
+from kbroker.ipc.child import STOP_SIGNAL, ChildContext, run_child
 from kbroker.ipc.messages import (
     ClientRequest,
     Hello,
@@ -300,7 +300,7 @@ class NetNode:
     def stop(self) -> int:
         code = 0
         if self.pid:
-            os.kill(self.pid, signal.SIGTERM)
+            os.kill(self.pid, STOP_SIGNAL)
             code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         self.worker.ended.set()
         self.control.ways.close()

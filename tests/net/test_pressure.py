@@ -1,7 +1,6 @@
 """Full rings, a full arena, slow readers, dead neighbours: nothing is lost and nobody else waits."""
 
 import os
-import signal
 import socket
 import struct
 import time
@@ -9,6 +8,7 @@ import time
 import numpy as np
 
 from kbroker.ipc import layout as sm
+from kbroker.ipc.child import STOP_SIGNAL
 from kbroker.ipc.ring import mark_recovered, ring_take
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_request
@@ -197,7 +197,7 @@ def test_a_killed_process_is_succeeded_without_old_completions(node_factory: Nod
     assert len(node.worker.batches) == 21
 
 
-def test_sigterm_answers_what_was_received(node_factory: NodeFactory) -> None:
+def test_a_stop_answers_what_was_received(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1})
     link, waiting = node.connect(), node.connect()
     node.worker.hold.set()
@@ -205,7 +205,7 @@ def test_sigterm_answers_what_was_received(node_factory: NodeFactory) -> None:
     link.sendall(produce_frame(batch(), number=5))
     waiting.sendall(fetch_frame(0, max_wait_ms=30_000))
     time.sleep(0.2)
-    os.kill(node.pid, signal.SIGTERM)
+    os.kill(node.pid, STOP_SIGNAL)
     time.sleep(0.1)
     node.worker.hold.clear()
     assert numbers_of(link, 1) == [5]
