@@ -2,7 +2,6 @@
 
 import logging
 import socket
-import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -12,11 +11,12 @@ from prometheus_client.exposition import choose_encoder
 from kbroker.http.collector import BrokerCollector
 from kbroker.http.console.service import Console
 from kbroker.http.health import Health
+from kbroker.http.slots import Slots
 
 log = logging.getLogger(__name__)
 
-CONNECTIONS = 64
 IDLE_S = 60.0
+PROBES = ("/healthz", "/readyz")
 TEXT = "text/plain; charset=utf-8"
 INDEX = b"kbroker: /metrics /healthz /readyz\n"
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -41,11 +41,11 @@ class MetricsServer(ThreadingHTTPServer):
         self.collector = collector
         self.health = health
         self.console = console
-        self._room = threading.BoundedSemaphore(CONNECTIONS)
+        self.slots = Slots()
 
     def process_request(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
-        """A thread for the connection, or 503 when there are too many."""
-        if not self._room.acquire(blocking=False):
+        """A thread for the connection, or 503 when there are too many at work."""
+        if self.slots.take(request, client_address[0]) is None:
             request.setblocking(False)
             try:
                 request.send(BUSY)
@@ -60,7 +60,7 @@ class MetricsServer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            self.slots.leave(request)
 
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
         """A client that goes away is no news."""
@@ -76,10 +76,23 @@ class Handler(BaseHTTPRequestHandler):
     timeout: ClassVar[float] = IDLE_S
     server: MetricsServer
 
+    def parse_request(self) -> bool:
+        """A request has arrived: until it is answered the connection is at work."""
+        whole = super().parse_request()
+        self._probes_only = self.server.slots.work(self.connection, busy=True)
+        return whole
+
+    def handle_one_request(self) -> None:
+        """Then it is idle again."""
+        super().handle_one_request()
+        self.server.slots.work(self.connection, busy=False)
+
     def do_GET(self) -> None:
         """/metrics, /healthz, /readyz; the rest is the console's, or a word of help at /."""
         path = self.path.partition("?")[0]
-        if path == "/metrics":
+        if self._probes_only and path not in PROBES:
+            self._turn_away()
+        elif path == "/metrics":
             self._metrics()
         elif path == "/healthz":
             self._verdict(self.server.health.not_alive())
@@ -97,10 +110,16 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Changes and logins of the console."""
         self.close_connection = True  # whether the body was read or not
-        if self._is_console(self.path.partition("?")[0]):
+        if self._probes_only:
+            self._turn_away()
+        elif self._is_console(self.path.partition("?")[0]):
             self._console()
         else:
             self._answer(HTTPStatus.NOT_IMPLEMENTED, TEXT, INDEX)
+
+    def _turn_away(self) -> None:
+        self.close_connection = True
+        self._answer(HTTPStatus.SERVICE_UNAVAILABLE, TEXT, b"too many connections are at work\n")
 
     def _is_console(self, path: str) -> bool:
         console = self.server.console

@@ -3,13 +3,14 @@
 import http.client
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kbroker.http import server as server_module
 from kbroker.http.server import MetricsServer
+from kbroker.http.slots import CONNECTIONS
 from tests.http.scene import Scene
 
 
@@ -84,18 +85,48 @@ def test_a_scrape_that_fails_is_500_and_the_next_one_works(
     connection.close()
 
 
-def test_too_many_connections_are_turned_away_until_one_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def held(served: Served, count: int, sent: bytes = b"") -> list[socket.socket]:
+    """Connections that have sent so much, and read nothing."""
+    made = []
+    for _ in range(count):
+        link = socket.create_connection(("127.0.0.1", served.port), timeout=10)
+        link.sendall(sent)
+        made.append(link)
+    return made
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])
+def test_connections_that_wait_for_their_clients_keep_nobody_out(served: Served, sent: bytes) -> None:
+    links = held(served, 3 * CONNECTIONS, sent)
+    scraper = served.connect()
+    assert ask(scraper, "GET", "/metrics")[0] == 200
+    links += held(served, CONNECTIONS // 2, sent)
+    assert ask(served.connect(), "GET", "/healthz")[0] == 200
+    assert ask(served.connect(), "GET", "/readyz")[0] == 200
+    for link in links:
+        link.close()
+
+
+def test_while_all_are_at_work_probes_are_answered_and_others_turned_away(
+    served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_module, "CONNECTIONS", 1)
-    served = Served(Scene(tmp_path))
-    first = served.connect()
-    assert ask(first, "GET", "/healthz")[0] == 200
-    assert ask(served.connect(), "GET", "/healthz")[0] == 503
-    first.close()
-    for _ in range(1000):
-        if ask(served.connect(), "GET", "/healthz")[0] == 200:
-            break
-    else:
-        pytest.fail("the room of a closed connection is not given back")
-    served.close()
+    go = threading.Event()
+
+    def slow() -> tuple[()]:
+        assert go.wait(20)
+        return ()
+
+    monkeypatch.setattr(served.scene.view, "groups", slow, raising=False)
+    links = held(served, CONNECTIONS, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    deadline = time.monotonic() + 20
+    while served.server.slots.at_work() < CONNECTIONS:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    probe = served.connect()
+    assert ask(probe, "GET", "/healthz")[0] == 200
+    assert ask(probe, "GET", "/metrics") == (503, b"too many connections are at work\n")
+    go.set()
+    for link in links:
+        assert link.recv(15).startswith(b"HTTP/1.1 200 OK")
+        link.close()
+    probe.close()

@@ -1,0 +1,86 @@
+"""Connections of the HTTP server: a bounded number, of which those that wait for their clients give way to new ones.
+
+Neither idle connections nor slow readers keep anybody else out: when there is no room, a connection that is idle, or
+whose answer has been under way for long, is closed: one of the address that has most of them, and of those the oldest.
+When all are at work, a few more are taken for the health probes alone.
+"""
+
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+CONNECTIONS: Final = 64
+FOR_PROBES: Final = 8
+AT_WORK_S: Final = 5.0
+"""As long as this a connection is left at its work, whoever else comes."""
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A connection. busy: its request has arrived and is being answered, since `since_s`; else it has been idle since
+    then. probes_only: it was taken beyond the number."""
+
+    connection: socket.socket
+    host: str
+    since_s: float
+    busy: bool = False
+    probes_only: bool = False
+
+
+class Slots:
+    """Runs in: http, called by all of its threads. Owner: the MetricsServer."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._slots: dict[socket.socket, Slot] = {}
+
+    def take(self, connection: socket.socket, host: str) -> Slot | None:
+        """A slot for a new connection; None: it is to be turned away."""
+        with self._lock:
+            for probes_only, most in ((False, CONNECTIONS), (True, FOR_PROBES)):
+                others = [slot for slot in self._slots.values() if slot.probes_only is probes_only]
+                if len(others) < most or self._make_room(others):
+                    slot = Slot(connection, host, self._clock_s(), probes_only=probes_only)
+                    self._slots[connection] = slot
+                    return slot
+            return None
+
+    def leave(self, connection: socket.socket) -> None:
+        """The connection has ended."""
+        with self._lock:
+            self._slots.pop(connection, None)
+
+    def work(self, connection: socket.socket, busy: bool) -> bool:
+        """Its request has arrived, or its answer has left. Whether it may only ask what probes ask."""
+        with self._lock:
+            slot = self._slots.get(connection)
+            if slot is None:
+                return False
+            slot.busy = busy
+            slot.since_s = self._clock_s()
+            return slot.probes_only
+
+    def at_work(self) -> int:
+        """How many connections are being answered."""
+        with self._lock:
+            return sum(slot.busy for slot in self._slots.values())
+
+    def _make_room(self, slots: list[Slot]) -> bool:
+        now = self._clock_s()
+        waiting = [slot for slot in slots if not slot.busy]
+        late = [slot for slot in slots if slot.busy and now - slot.since_s > AT_WORK_S]
+        found = waiting or late
+        if not found:
+            return False
+        most = Counter(slot.host for slot in slots)
+        victim = min(found, key=lambda slot: (-most[slot.host], slot.since_s))
+        del self._slots[victim.connection]
+        with suppress(OSError):
+            victim.connection.shutdown(socket.SHUT_RDWR)  # its thread wakes up and ends
+        return True

@@ -1,0 +1,72 @@
+"""Who gives way to new connections, and who does not."""
+
+import socket
+
+from kbroker.http.slots import AT_WORK_S, CONNECTIONS, FOR_PROBES, Slots
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Link(socket.socket):
+    ended = False
+
+    def shutdown(self, how: int) -> None:
+        assert how == socket.SHUT_RDWR
+        self.ended = True
+
+
+def full(clock: Clock, hosts: tuple[str, ...] = ("::1",)) -> tuple[Slots, list[Link]]:
+    slots, links = Slots(clock), []
+    for number in range(CONNECTIONS):
+        clock.now += 0.001
+        link = Link()
+        assert slots.take(link, hosts[number % len(hosts)]) is not None
+        links.append(link)
+    return slots, links
+
+
+def ended(links: list[Link]) -> list[int]:
+    found = [number for number, link in enumerate(links) if link.ended]
+    for link in links:
+        link.close()
+    return found
+
+
+def test_the_oldest_idle_one_of_the_address_with_most_gives_way() -> None:
+    slots, links = full(Clock(), ("a", "b", "b"))
+    slots.work(links[1], busy=True)
+    with Link() as new:
+        slot = slots.take(new, "c")
+    assert slot is not None
+    assert not slot.probes_only
+    assert ended(links) == [2]
+
+
+def test_who_is_at_work_gives_way_only_after_a_while() -> None:
+    clock = Clock()
+    slots, links = full(clock)
+    for link in links:
+        slots.work(link, busy=True)
+    more = [Link() for _ in range(FOR_PROBES + 1)]
+    found = []
+    for link in more:
+        found.append(slots.take(link, "b"))
+        slots.work(link, busy=True)
+    assert [slot.probes_only for slot in found if slot is not None] == [True] * FOR_PROBES
+    assert found[-1] is None
+    assert slots.work(more[0], busy=False)
+    assert slots.take(more[-1], "b") is not None  # an idle one beyond the number gives way, too
+    assert more[0].ended
+    for link in more:
+        slots.leave(link)
+    clock.now += AT_WORK_S + 1
+    slot = slots.take(more[-1], "b")
+    assert slot is not None
+    assert not slot.probes_only
+    assert ended(more) == [0]
+    assert ended(links) == [0]
