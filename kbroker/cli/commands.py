@@ -14,6 +14,7 @@ from kbroker.cli import (
     cluster,
     configs,
     consume,
+    export,
     groups,
     log_dump,
     offsets,
@@ -58,7 +59,8 @@ def kbroker(
 ) -> None:
     """A message broker for one host that speaks the Apache Kafka protocol, and the tools to work with it.
 
-    All commands but [bold]serve[/bold] and [bold]log[/bold] are clients: they work against Apache Kafka too."""
+    All commands but [bold]serve[/bold], [bold]log[/bold] and [bold]export[/bold] are clients: they work against
+    Apache Kafka too."""
 
 
 @app.command(
@@ -92,4 +94,5 @@ app.command("consume", rich_help_panel=RECORDS, epilog=consume.EXAMPLES)(consume
 app.command("offsets", rich_help_panel=RECORDS, epilog=offsets.EXAMPLES)(offsets.offsets)
 for group in (topics, groups, configs, cluster, transactions):
     app.add_typer(group.app, rich_help_panel="Administration")
-app.add_typer(log_dump.app, rich_help_panel="Files")
+for files in (log_dump, export):
+    app.add_typer(files.app, rich_help_panel="Files")

@@ -12,6 +12,9 @@ KBROKER = (
             doc="Create topics with as many replicas as there are when a client or the settings ask for more, "
                 "with a warning. With several kbroker.replica.sites that is so for internal topics alone. "
                 "False refuses, as Kafka does."),
+    Setting("kbroker.kraft.metadata", BOOLEAN, False,
+            doc="Write KRaft metadata at each clean stop, as `kbroker export kraft` does, so that Apache Kafka can "
+                "start on the log.dirs at any time (docs/move-out.md)."),
     Setting("kbroker.replica.sites", STRING, "", importance=HIGH,
             doc="Groups of log.dirs that keep replicas of each other's partitions: directories of a site are "
                 "separated by commas, sites by semicolons, and every directory is in one of them. A site is a "

@@ -61,13 +61,13 @@ class LogDirs:
         for folder in self._dirs:
             folder.closed_logs = []
 
-    def release(self, clean: bool, failed: Collection[str] = ()) -> None:
+    def release(self, clean: bool, failed: Collection[str] = (), broker_epoch: int = -1) -> None:
         """Give the log dirs back; clean: every log was closed, so the next start need not check them, but for those in
-        log dirs that failed or were not checked."""
+        log dirs that failed or were not checked. broker_epoch: as Apache Kafka knows this broker."""
         for folder in self._dirs:
             try:
                 if clean and folder.path not in failed:
-                    folder.write_clean_marker()
+                    folder.write_clean_marker(broker_epoch)
             except OSError as error:
                 log.error("no clean shutdown marker in %s: %s", folder.path, error)
             folder.unlock()

@@ -23,6 +23,7 @@ from kbroker.metrics.slots import Slots, bind
 from kbroker.net.accept.acceptor import Acceptor
 from kbroker.supervisor import http_listener
 from kbroker.supervisor.child import Child, monotonic_ms
+from kbroker.supervisor.kraft_metadata import write_kraft_metadata
 from kbroker.supervisor.log_dirs import LogDirs, LogDirsUnusable
 from kbroker.supervisor.roles import ROLES, network_count, worker_count
 from kbroker.supervisor.stored_settings import with_stored_settings
@@ -270,7 +271,10 @@ class Supervisor:
             clean &= self._stop([child for child in self._children if child.role.stop_rank == rank])
         if self._dirs is not None:
             in_doubt = () if checked else set(self._dirs.online) - self._dirs.clean
-            self._dirs.release(clean, {*self._dir_errors.failed, *in_doubt})
+            failed_dirs = {*self._dir_errors.failed, *in_doubt}
+            wanted = clean and not failed_dirs and self.config.get_bool("kbroker.kraft.metadata")
+            epoch = write_kraft_metadata(self.config.node_id, self._dirs) if wanted else -1
+            self._dirs.release(clean, failed_dirs, epoch)
         log.info(
             "kbroker stopped%s", "" if clean else ", not cleanly: the logs will be checked at the next start"
         )

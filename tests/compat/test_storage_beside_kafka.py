@@ -90,8 +90,8 @@ class Work:
         assert found == self.committed
 
 
-def read(bootstrap: str, topic: str) -> list[Message]:
-    """All that read_committed sees."""
+def read(bootstrap: str, topic: str, partition: int = 0) -> list[Message]:
+    """All that read_committed sees of a partition."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -104,7 +104,7 @@ def read(bootstrap: str, topic: str) -> list[Message]:
     )
     found: list[Message] = []
     try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
+        consumer.assign([TopicPartition(topic, partition, 0)])
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             for message in consumer.consume(500, 1.0):

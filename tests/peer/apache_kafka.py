@@ -10,6 +10,7 @@ import uuid
 from contextlib import closing
 from pathlib import Path
 
+from tests.peer.artifacts import KAFKA
 from tests.peer.tools import ToolFailed, java_command, run_tool
 
 API_VERSIONS_V0 = struct.pack(">hhih4s", 18, 0, 1, 4, b"peer")
@@ -33,10 +34,13 @@ def answers(port: int) -> bool:
 
 
 class ApacheKafka:
-    """Apache Kafka 4.3.1 in a folder of its own. Whoever starts it stops it."""
+    """Apache Kafka 4.3.1, or that of other jars (`poms/`), in a folder of its own. Whoever starts it stops it."""
 
-    def __init__(self, folder: Path, heap: str = "512m", jvm: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, folder: Path, heap: str = "512m", jvm: tuple[str, ...] = (), jars: str = KAFKA
+    ) -> None:
         self.folder = folder
+        self.jars = jars
         self.log_dir = folder / "logs"
         self.output = folder / "kafka.out"
         self.jvm = (f"-Xmx{heap}", f"-Xms{heap}", "-XX:+UseG1GC", "-Xshare:auto", *jvm)
@@ -63,10 +67,10 @@ class ApacheKafka:
         if not (self.log_dir / "meta.properties").exists():
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             cluster_id = cluster_id.replace("-", "A", 1) if cluster_id.startswith("-") else cluster_id
-            run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config))
+            run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config), jars=self.jars)
         with open(self.output, "ab") as out:
             self.process = subprocess.Popen(
-                java_command("kafka.Kafka", str(config), jvm=self.jvm),
+                java_command("kafka.Kafka", str(config), jvm=self.jvm, jars=self.jars),
                 stdout=out,
                 stderr=out,
                 stdin=subprocess.DEVNULL,

@@ -1,19 +1,23 @@
-"""What a KRaft broker's metadata log knows and its partition folders do not: dynamic configs, producer ids.
+"""What a KRaft broker's metadata log knows and its partition folders do not: settings, quotas, users, producer ids.
 
-Read once, when folders that Apache Kafka wrote are adopted: the newest snapshot (`<offset>-<epoch>.checkpoint`), then
-the log behind it. A record's value is a frame version, a type and a version (unsigned varints), then the message
-(MetadataRecordSerde). Only the types below are looked at; ids and fields are those of Kafka's metadata schemas.
+Read when folders that Apache Kafka wrote are adopted or come back: the newest snapshot (`<offset>-<epoch>.checkpoint`),
+then the log behind it. A record's value is a frame version, a type and a version (unsigned varints), then the message
+(MetadataRecordSerde). Only the types in `kraft/records.py` are looked at.
 """
 
 import logging
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import singledispatchmethod
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
+from kbroker.config.client_quotas import Entity, entity_of
+from kbroker.control.kraft import records as kr
+from kbroker.control.kraft.snapshot import KRAFT_VERSION, KRAFT_VOTERS, NAME, SnapshotId, control_type
 from kbroker.control.metadata.config_resource import TOPIC
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA
+from kbroker.ipc.messages import ScramCredential
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
@@ -21,122 +25,102 @@ from kbroker.log.reader import LogReader
 from kbroker.log.walk import walk
 from kbroker.protocol.codec import decode
 from kbroker.protocol.compile_decode import read_uvarint
-from kbroker.protocol.records import RecordBatch, read_batches, read_records
-from kbroker.protocol.schema import ZERO_UUID, Field, ProtocolError, Schema, Struct
+from kbroker.protocol.records import NewRecord, RecordBatch, read_batches, read_records
+from kbroker.protocol.schema import ProtocolError, Struct
 
 log = logging.getLogger(__name__)
 
-FRAME_VERSION: Final = 1
 FOLDER: Final = files.folder_name(CLUSTER_METADATA, 0)
-_SNAPSHOT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_V0: Final = (0, 0)
-
-
-@dataclass(slots=True)
-class TopicRecord(Struct):
-    """A topic was made."""
-
-    name: str = ""
-    topic_id: bytes = ZERO_UUID
-
-    SCHEMA: ClassVar[Schema] = Schema(
-        _V0, 0, (Field("name", "string", _V0, ""), Field("topic_id", "uuid", _V0, ZERO_UUID))
-    )
-
-
-@dataclass(slots=True)
-class RemoveTopicRecord(Struct):
-    """A topic is gone, and its configs with it."""
-
-    topic_id: bytes = ZERO_UUID
-
-    SCHEMA: ClassVar[Schema] = Schema(_V0, 0, (Field("topic_id", "uuid", _V0, ZERO_UUID),))
-
-
-@dataclass(slots=True)
-class ConfigRecord(Struct):
-    """A dynamic config; value None drops it."""
-
-    resource_type: int = 0
-    resource_name: str = ""
-    name: str = ""
-    value: str | None = ""
-
-    SCHEMA: ClassVar[Schema] = Schema(
-        _V0,
-        0,
-        (
-            Field("resource_type", "int8", _V0, 0),
-            Field("resource_name", "string", _V0, ""),
-            Field("name", "string", _V0, ""),
-            Field("value", "string", _V0, "", nullable=_V0),
-        ),
-    )
-
-
-@dataclass(slots=True)
-class ProducerIdsRecord(Struct):
-    """A block of producer ids was handed to a broker."""
-
-    broker_id: int = 0
-    broker_epoch: int = -1
-    next_producer_id: int = 0
-
-    SCHEMA: ClassVar[Schema] = Schema(
-        _V0,
-        0,
-        (
-            Field("broker_id", "int32", _V0, 0),
-            Field("broker_epoch", "int64", _V0, -1),
-            Field("next_producer_id", "int64", _V0, 0),
-        ),
-    )
-
-
-TYPES: Final[dict[int, type[Struct]]] = {
-    2: TopicRecord,
-    4: ConfigRecord,
-    9: RemoveTopicRecord,
-    15: ProducerIdsRecord,
-}
+NOTHING: Final = SnapshotId(0, 0)
 
 
 @dataclass(slots=True)
 class KafkaMetadata:
-    """configs: by (resource type, name). topics: id by name. next_producer_id: None when none was handed out."""
+    """configs: by (resource type, name). topics: id by name. next_producer_id: None when none was handed out. scram: by
+    user and mechanism. end: behind the last record. voters: control records of the quorum, by type."""
 
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     topics: dict[str, bytes] = field(default_factory=dict)
     next_producer_id: int | None = None
+    features: dict[str, int] = field(default_factory=dict)
+    quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
+    scram: dict[tuple[str, int], ScramCredential] = field(default_factory=dict)
+    end: SnapshotId = NOTHING
+    voters: dict[int, NewRecord] = field(default_factory=dict)
 
+    @singledispatchmethod
     def replay(self, record: Struct) -> None:
         """Apply one record."""
-        if isinstance(record, TopicRecord):
-            self.topics[record.name] = record.topic_id
-        elif isinstance(record, RemoveTopicRecord):
-            name = next((name for name, known in self.topics.items() if known == record.topic_id), None)
-            if name is not None:
-                del self.topics[name]
-                self.configs.pop((TOPIC, name), None)
-        elif isinstance(record, ConfigRecord):
-            configs = self.configs.setdefault((record.resource_type, record.resource_name), {})
-            if record.value is None:
-                configs.pop(record.name, None)
-            else:
-                configs[record.name] = record.value
-        elif isinstance(record, ProducerIdsRecord):
-            self.next_producer_id = record.next_producer_id
+        raise TypeError(f"{type(record).__name__} is not replayed")
+
+    @replay.register
+    def _(self, record: kr.TopicRecord) -> None:
+        self.topics[record.name] = record.topic_id
+
+    @replay.register
+    def _(self, record: kr.RemoveTopicRecord) -> None:
+        name = next((name for name, known in self.topics.items() if known == record.topic_id), None)
+        if name is not None:
+            del self.topics[name]
+            self.configs.pop((TOPIC, name), None)
+
+    @replay.register
+    def _(self, record: kr.ConfigRecord) -> None:
+        configs = self.configs.setdefault((record.resource_type, record.resource_name), {})
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+
+    @replay.register
+    def _(self, record: kr.ProducerIdsRecord) -> None:
+        self.next_producer_id = record.next_producer_id
+
+    @replay.register
+    def _(self, record: kr.FeatureLevelRecord) -> None:
+        self.features[record.name] = record.feature_level
+
+    @replay.register
+    def _(self, record: kr.ClientQuotaRecord) -> None:
+        entity = entity_of((part.entity_type, part.entity_name) for part in record.entity)
+        quotas = self.quotas.setdefault(entity, {})
+        if record.remove:
+            quotas.pop(record.key, None)
+        else:
+            quotas[record.key] = record.value
+
+    @replay.register
+    def _(self, record: kr.UserScramCredentialRecord) -> None:
+        credential = (record.salt, record.stored_key, record.server_key, record.iterations)
+        self.scram[record.name, record.mechanism] = ScramCredential(*credential)
+
+    @replay.register
+    def _(self, record: kr.RemoveUserScramCredentialRecord) -> None:
+        self.scram.pop((record.name, record.mechanism), None)
+
+    def replay_batch(self, batch: RecordBatch) -> None:
+        """Apply a batch. Raises ProtocolError."""
+        for record in read_records(batch):
+            if batch.is_control:
+                kind = control_type(record.key)
+                if kind in (KRAFT_VERSION, KRAFT_VOTERS):
+                    self.voters[kind] = record.key, record.value, (), record.timestamp_ms
+            elif record.value is not None and (decoded := parse(record.value)) is not None:
+                self.replay(decoded)
 
 
 def read(log_dirs: Sequence[str]) -> KafkaMetadata | None:
     """The metadata log of the first directory that has one; None without one, or when it can not be read."""
-    folder = next((path for log_dir in log_dirs if (path := Path(log_dir, FOLDER)).is_dir()), None)
+    folder = folder_of(log_dirs)
     if folder is None:
         return None
     found = KafkaMetadata()
     try:
-        for record in _records(_batches(folder)):
-            found.replay(record)
+        for batch in _snapshot(folder, found):
+            found.replay_batch(batch)
+        for batch in _log(folder, found.end.end_offset):
+            found.replay_batch(batch)
+            found.end = SnapshotId(batch.last_offset + 1, batch.partition_leader_epoch)
     except (OSError, CorruptLog, ProtocolError) as error:
         log.error(
             "%s can not be read, so configs of topics found on disk are the defaults: %s", folder, error
@@ -145,23 +129,30 @@ def read(log_dirs: Sequence[str]) -> KafkaMetadata | None:
     return found
 
 
-def _batches(folder: Path) -> Iterator[RecordBatch]:
-    snapshots = sorted(path for path in folder.iterdir() if _SNAPSHOT.fullmatch(path.name))
-    start = 0
-    if snapshots:
-        start = int(snapshots[-1].name[:20])
-        yield from read_batches(snapshots[-1].read_bytes())
+def folder_of(log_dirs: Iterable[str]) -> Path | None:
+    """The metadata log's folder in the first log dir that has one."""
+    return next((path for log_dir in log_dirs if (path := Path(log_dir, FOLDER)).is_dir()), None)
+
+
+def newest_snapshot(folder: Path) -> tuple[SnapshotId, Path] | None:
+    """The latest snapshot in a metadata log's folder. Raises OSError."""
+    found = [(match, path) for path in folder.iterdir() if (match := NAME.fullmatch(path.name))]
+    if not found:
+        return None
+    match, path = max(found, key=lambda one: one[1].name)
+    return SnapshotId(int(match[1]), int(match[2])), path
+
+
+def _snapshot(folder: Path, found: KafkaMetadata) -> Iterable[RecordBatch]:
+    if (newest := newest_snapshot(folder)) is None:
+        return ()
+    found.end, path = newest
+    return read_batches(path.read_bytes())
+
+
+def _log(folder: Path, start: int) -> Iterator[RecordBatch]:
     for placed in walk(LogReader(str(folder), OpenFiles()), start):
         yield placed.batch
-
-
-def _records(batches: Iterable[RecordBatch]) -> Iterator[Struct]:
-    for batch in batches:
-        if batch.is_control:
-            continue
-        for record in read_records(batch):
-            if record.value is not None and (decoded := parse(record.value)) is not None:
-                yield decoded
 
 
 def parse(value: bytes) -> Struct | None:
@@ -172,9 +163,9 @@ def parse(value: bytes) -> Struct | None:
         version, pos = read_uvarint(value, pos)
     except IndexError:
         raise ProtocolError("a metadata record ends inside its header") from None
-    if frame_version != FRAME_VERSION:
+    if frame_version != kr.FRAME_VERSION:
         raise ProtocolError(f"metadata record of frame version {frame_version}")
-    if kind not in TYPES:
+    if kind not in kr.TYPES:
         return None
-    message, _ = decode(TYPES[kind], version, value, pos)
+    message, _ = decode(kr.TYPES[kind], version, value, pos)
     return message

@@ -6,21 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.control.kraft import records as kr
+from kbroker.control.kraft.records import framed
 from kbroker.control.metadata import kafka_metadata as km
 from kbroker.log import files
-from kbroker.protocol.codec import encode
 from kbroker.protocol.records import build_batch
 from kbroker.protocol.schema import ProtocolError, Struct
 from tests.control.fakes import world
 
 TOPIC, BROKER = 2, 4
-KIND = {message: kind for kind, message in km.TYPES.items()}
 ORDERS = b"o" * 16
-
-
-def framed(message: Struct) -> bytes:
-    """A record's value, as MetadataRecordSerde writes it."""
-    return bytes((1, KIND[type(message)], 0)) + encode(message, 0)
 
 
 def batch(*messages: Struct | bytes, base_offset: int = 0) -> bytes:
@@ -49,14 +44,14 @@ def test_the_log_is_replayed_in_order(tmp_path: Path) -> None:
     metadata_log(
         tmp_path,
         batch(
-            km.TopicRecord("orders", ORDERS),
-            km.ConfigRecord(TOPIC, "orders", "retention.ms", "1"),
-            km.ConfigRecord(TOPIC, "orders", "flush.ms", "5"),
+            kr.TopicRecord("orders", ORDERS),
+            kr.ConfigRecord(TOPIC, "orders", "retention.ms", "1"),
+            kr.ConfigRecord(TOPIC, "orders", "flush.ms", "5"),
         ),
         batch(
-            km.ConfigRecord(TOPIC, "orders", "retention.ms", "-1"),
-            km.ConfigRecord(TOPIC, "orders", "flush.ms", None),
-            km.ProducerIdsRecord(1, 7, 3000),
+            kr.ConfigRecord(TOPIC, "orders", "retention.ms", "-1"),
+            kr.ConfigRecord(TOPIC, "orders", "flush.ms", None),
+            kr.ProducerIdsRecord(1, 7, 3000),
             base_offset=3,
         ),
     )
@@ -71,10 +66,10 @@ def test_a_removed_topic_takes_its_configs_along(tmp_path: Path) -> None:
     metadata_log(
         tmp_path,
         batch(
-            km.TopicRecord("a", b"1" * 16),
-            km.ConfigRecord(TOPIC, "a", "retention.ms", "1"),
-            km.RemoveTopicRecord(b"1" * 16),
-            km.TopicRecord("a", b"2" * 16),
+            kr.TopicRecord("a", b"1" * 16),
+            kr.ConfigRecord(TOPIC, "a", "retention.ms", "1"),
+            kr.RemoveTopicRecord(b"1" * 16),
+            kr.TopicRecord("a", b"2" * 16),
         ),
     )
     found = km.read([str(tmp_path)])
@@ -83,9 +78,9 @@ def test_a_removed_topic_takes_its_configs_along(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_stands_for_the_log_before_it(tmp_path: Path) -> None:
-    old = batch(km.TopicRecord("a", ORDERS), km.ConfigRecord(TOPIC, "a", "retention.ms", "1"))
+    old = batch(kr.TopicRecord("a", ORDERS), kr.ConfigRecord(TOPIC, "a", "retention.ms", "1"))
     metadata_log(
-        tmp_path, batch(km.ConfigRecord(TOPIC, "a", "flush.ms", "2"), base_offset=9), snapshot=(9, old)
+        tmp_path, batch(kr.ConfigRecord(TOPIC, "a", "flush.ms", "2"), base_offset=9), snapshot=(9, old)
     )
     found = km.read([str(tmp_path)])
     assert found is not None
@@ -93,7 +88,7 @@ def test_a_snapshot_stands_for_the_log_before_it(tmp_path: Path) -> None:
 
 
 def test_records_of_other_types_are_passed_over(tmp_path: Path) -> None:
-    metadata_log(tmp_path, batch(bytes((1, 3, 0)) + b"whatever", km.TopicRecord("a", ORDERS)))
+    metadata_log(tmp_path, batch(bytes((1, 3, 0)) + b"whatever", kr.TopicRecord("a", ORDERS)))
     found = km.read([str(tmp_path)])
     assert found is not None
     assert list(found.topics) == ["a"]
@@ -118,12 +113,12 @@ def test_adopted_topics_keep_their_configs_and_producer_ids_go_on_far_above(tmp_
     metadata_log(
         log_dir,
         batch(
-            km.TopicRecord("orders", ORDERS),
-            km.ConfigRecord(TOPIC, "orders", "retention.ms", "-1"),
-            km.ConfigRecord(TOPIC, "orders", "gone.in.4.0", "1"),
-            km.TopicRecord("stale", b"other id........"),
-            km.ConfigRecord(TOPIC, "stale", "retention.ms", "1"),
-            km.ProducerIdsRecord(1, 7, 5000),
+            kr.TopicRecord("orders", ORDERS),
+            kr.ConfigRecord(TOPIC, "orders", "retention.ms", "-1"),
+            kr.ConfigRecord(TOPIC, "orders", "gone.in.4.0", "1"),
+            kr.TopicRecord("stale", b"other id........"),
+            kr.ConfigRecord(TOPIC, "stale", "retention.ms", "1"),
+            kr.ProducerIdsRecord(1, 7, 5000),
         ),
     )
     with world(tmp_path) as made:

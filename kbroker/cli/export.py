@@ -1,0 +1,119 @@
+"""`kbroker export`: log dirs of a stopped kbroker made ready for Apache Kafka; no broker is needed."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.cli.options import examples
+from kbroker.cli.output import say
+
+if TYPE_CHECKING:
+    from kbroker.io.files.log_dir import LogDir
+
+app = typer.Typer(name="export", no_args_is_help=True, help="Make a log directory ready for Apache Kafka.")
+
+
+class Release(StrEnum):
+    """Apache Kafka that is to start on the log dirs."""
+
+    V3_9 = "3.9"
+    V4_0 = "4.0"
+    V4_1 = "4.1"
+    V4_2 = "4.2"
+    V4_3 = "4.3"
+
+
+@app.callback()
+def export() -> None:
+    """Make log directories of a stopped kbroker ready for Apache Kafka."""
+
+
+@app.command(
+    epilog=examples(
+        "kbroker export kraft data > kraft.properties",
+        "kafka-server-start.sh kraft.properties",
+        "# for an earlier Apache Kafka, all of log.dirs",
+        "kbroker export kraft --kafka 3.9 /disk1/data /disk2/data",
+    )
+)
+def kraft(
+    dirs: Annotated[list[Path], typer.Argument(metavar="DIR", show_default=False)],
+    kafka: Annotated[
+        Release, typer.Option("--kafka", help="The Apache Kafka that is to start there.")
+    ] = Release.V4_3,
+) -> None:
+    """Write KRaft metadata: Apache Kafka starts on the directories with every topic, record, offset and setting.
+
+    Name all log.dirs of a kbroker that was stopped cleanly, in their order. A server.properties for Apache Kafka goes
+    to stdout. Nothing else changes: kbroker can start there again, and takes over what Apache Kafka did meanwhile
+    (docs/move-out.md)."""
+    from kbroker.control.kraft.export import ExportError, sample_properties
+    from kbroker.control.kraft.export import export as write
+    from kbroker.control.store.choice import open_newest
+    from kbroker.control.store.store import StoreError
+
+    log_dirs = [os.path.abspath(path) for path in dirs]  # noqa: PTH100 links are kept: the store names dirs this way
+    with ExitStack() as stack:
+        folders = _locked(log_dirs, stack)
+        cluster_id, node_id, directory_ids = _identities(log_dirs)
+        try:
+            store = stack.enter_context(closing(open_newest(log_dirs, log_dirs, cluster_id).store))
+            now_ms = time.time_ns() // 1_000_000
+            done = write(store, log_dirs, node_id, directory_ids, kafka.value, now_ms)
+            for folder in folders:
+                folder.write_clean_marker(done.broker_epoch)
+        except (ExportError, StoreError, sqlite3.Error) as error:
+            raise CommandFailed(str(error)) from None
+    say(f"{done.topics} topics with {done.partitions} partitions are in {done.snapshot}")
+    for left in done.left_out:
+        say(f"left out, Apache Kafka has no such setting: {left}")
+    print(sample_properties(done, log_dirs, node_id))
+
+
+def _locked(log_dirs: Sequence[str], stack: ExitStack) -> "list[LogDir]":
+    """Log dirs that no broker uses while the stack lasts, after a clean stop. Raises CommandFailed."""
+    from kbroker.control.store.store import FILE_NAME
+    from kbroker.io.files.log_dir import LogDir, LogDirInUse
+    from kbroker.log import files
+
+    if not any(Path(path, FILE_NAME).exists() for path in log_dirs):
+        raise UsageFailed(f"{', '.join(log_dirs)}: no {FILE_NAME} here, so no log directory of kbroker")
+    locked = [LogDir(path) for path in log_dirs]
+    for folder in locked:
+        try:
+            folder.lock()
+        except LogDirInUse as error:
+            raise CommandFailed(str(error)) from None
+        stack.callback(folder.unlock)
+        if not Path(folder.path, files.CLEAN_SHUTDOWN).exists():
+            raise CommandFailed(f"{folder.path}: the last stop was not clean; start kbroker and stop it once")
+    return locked
+
+
+def _identities(log_dirs: Sequence[str]) -> tuple[str, int, dict[str, str]]:
+    """Cluster id, node id and directory ids of log dirs. Raises CommandFailed."""
+    from kbroker.io.files.meta_properties import MetaPropertiesError, read
+
+    ids: dict[str, str] = {}
+    whose = set()
+    for path in log_dirs:
+        try:
+            found = read(path)
+        except MetaPropertiesError as error:
+            raise CommandFailed(str(error)) from None
+        if found is None or not found.directory_id:
+            raise CommandFailed(f"{path}: no meta.properties with a directory.id")
+        ids[path] = found.directory_id
+        whose.add((found.cluster_id, found.node_id))
+    if len(whose) > 1:
+        raise CommandFailed(f"the directories are of different brokers: {sorted(whose)}")
+    ((cluster_id, node_id),) = whose
+    return cluster_id, node_id, ids

@@ -1,0 +1,201 @@
+"""What the store holds as KRaft metadata, so that Apache Kafka starts on the log dirs of a broker that is stopped.
+
+The node comes as a Kafka restarts it: fenced, its partitions in sync and without leader; the controller elects one as
+soon as the broker has registered. The broker's epoch must stand in the clean shutdown markers, too: a broker with
+another one counts as stopped uncleanly and loses its place in the in-sync sets (KIP-966). Settings that only kbroker
+knows stay in the store (`take_back.py` keeps them).
+"""
+
+import base64
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from kbroker.config.topic import SYNONYM
+from kbroker.control.kraft import records as kr
+from kbroker.control.kraft.snapshot import SnapshotId, build, write
+from kbroker.control.metadata import kafka_metadata
+from kbroker.control.metadata.features import FEATURES
+from kbroker.control.store.store import Store, Stored
+from kbroker.protocol.schema import Struct
+
+MARK: Final = "kafka_metadata"
+"""Key in the store's meta table: files of the metadata log as kbroker last saw or wrote them."""
+NEWEST: Final = "4.3"
+RELEASES: Final[Mapping[str, Mapping[str, int]]] = MappingProxyType(
+    {
+        "3.9": {"metadata.version": 21},
+        "4.0": {"metadata.version": 25, "group.version": 1, "transaction.version": 2},
+        "4.1": {
+            "metadata.version": 27,
+            "group.version": 1,
+            "transaction.version": 2,
+            "eligible.leader.replicas.version": 1,
+        },
+        "4.2": {**{name: f.max_level for name, f in FEATURES.items()}, "metadata.version": 29},
+        NEWEST: {name: f.max_level for name, f in FEATURES.items()},
+    }
+)
+"""The highest feature levels that each Apache Kafka knows."""
+_NOT_A_FEATURE_RECORD: Final = "kraft.version"
+
+
+class ExportError(Exception):
+    """These log dirs can not be given to Apache Kafka as they are; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written. broker_epoch: for the clean shutdown markers. left_out: settings that Kafka does not
+    know, as `resource: name`."""
+
+    snapshot: Path
+    broker_epoch: int
+    topics: int
+    partitions: int
+    left_out: tuple[str, ...]
+
+
+def is_own(name: str) -> bool:
+    """Whether a dynamic config is kbroker's alone."""
+    return name.startswith("kbroker.") or SYNONYM.get(name, "").startswith("kbroker.")
+
+
+def fingerprint(log_dirs: Iterable[str]) -> str:
+    """Which files the metadata log has and how long they are: others after each run of Kafka. Empty without one."""
+    folder = kafka_metadata.folder_of(log_dirs)
+    if folder is None:
+        return ""
+    kept = (path for path in folder.iterdir() if path.suffix in (".log", ".checkpoint"))
+    return ",".join(sorted(f"{path.name}:{path.stat().st_size}" for path in kept))
+
+
+def export(
+    store: Store,
+    log_dirs: Sequence[str],
+    node_id: int,
+    directory_ids: Mapping[str, str],
+    release: str,
+    now_ms: int,
+) -> Exported:
+    """Write the snapshot. log_dirs: absolute, locked, closed clean. directory_ids: of them.
+
+    Raises ExportError, OSError."""
+    stored = store.load()
+    _check(stored, log_dirs)
+    folder = kafka_metadata.folder_of(log_dirs)
+    before = kafka_metadata.read(log_dirs)
+    if folder is not None and before is None:
+        raise ExportError(f"{folder} can not be read: move it out of the way, then only kbroker's data goes")
+    found = before or kafka_metadata.KafkaMetadata()
+    snapshot = SnapshotId(found.end.end_offset + 1, max(found.end.epoch, 1))
+    next_id = int(store.meta("next_producer_id", "0"))
+    epoch = snapshot.end_offset
+    dirs = {path: _uuid(text) for path, text in directory_ids.items()}
+    messages = chain(
+        _features(stored.features, RELEASES[release]),
+        [_broker(node_id, epoch, sorted(dirs.values()))],
+        _messages(stored, node_id, dirs),
+        [kr.ProducerIdsRecord(node_id, -1, max(next_id, found.next_producer_id or 0))],
+    )
+    voters = [found.voters[kind] for kind in sorted(found.voters)]
+    place = write(
+        folder or Path(log_dirs[0], kafka_metadata.FOLDER),
+        snapshot,
+        build(messages, voters, snapshot.epoch, now_ms),
+    )
+    store.put_meta(MARK, fingerprint(log_dirs))
+    own = sorted(
+        f"{resource or 'all brokers'}: {name}"
+        for (_, resource), configs in stored.configs.items()
+        for name in configs
+        if is_own(name)
+    )
+    count = sum(len(topic.partitions) for topic in stored.topics)
+    return Exported(place, epoch, len(stored.topics), count, tuple(own))
+
+
+def _check(stored: Stored, log_dirs: Collection[str]) -> None:
+    partitions = [partition for topic in stored.topics for partition in topic.partitions]
+    if elsewhere := sorted({r.log_dir for p in partitions for r in p.replicas} - set(log_dirs)):
+        raise ExportError(f"partitions lie in log dirs that were not named: {', '.join(elsewhere)}")
+    if replicated := [p for p in partitions if p.replicated]:
+        first = replicated[0]
+        raise ExportError(
+            f"{len(replicated)} partitions have several replicas on this host ({first.topic}-{first.index}, ...): "
+            "a Kafka node holds one. Reassign them to one replica each first"
+        )
+
+
+def _broker(node_id: int, epoch: int, log_dirs: Sequence[bytes]) -> Struct:
+    return kr.RegisterBrokerRecord(
+        node_id, incarnation_id=uuid.uuid4().bytes, broker_epoch=epoch, log_dirs=list(log_dirs)
+    )
+
+
+def _messages(stored: Stored, node_id: int, directory_ids: Mapping[str, bytes]) -> Iterator[Struct]:
+    for topic in stored.topics:
+        yield kr.TopicRecord(topic.name, topic.topic_id)
+        for partition in topic.partitions:
+            yield kr.PartitionRecord(
+                partition.index,
+                topic.topic_id,
+                replicas=[node_id],
+                isr=[node_id],
+                leader_epoch=partition.leader_epoch,
+                partition_epoch=0,
+                directories=[directory_ids[partition.log_dir]],
+            )
+    for (kind, resource), configs in stored.configs.items():
+        for name, value in configs.items():
+            if not is_own(name):
+                yield kr.ConfigRecord(kind, resource, name, value)
+    for entity, quotas in stored.client_quotas.items():
+        for key, amount in quotas.items():
+            yield kr.ClientQuotaRecord([kr.QuotaEntity(*part) for part in entity], key, amount)
+    for (user, mechanism), credential in stored.scram.items():
+        yield kr.UserScramCredentialRecord(user, mechanism, *credential)
+
+
+def _features(stored: Mapping[str, int], known: Mapping[str, int]) -> Iterator[Struct]:
+    """metadata.version comes first: it says how the rest is read."""
+    for name in sorted(known, key=lambda name: (name != "metadata.version", name)):
+        level = min(stored.get(name, FEATURES[name].default), known[name])
+        if level > 0 and name != _NOT_A_FEATURE_RECORD:
+            yield kr.FeatureLevelRecord(name, level)
+
+
+def _uuid(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "==")
+
+
+def sample_properties(exported: Exported, log_dirs: Sequence[str], node_id: int) -> str:
+    """A server.properties with which Apache Kafka starts on the log dirs as broker and controller in one."""
+    lines = [
+        "# Apache Kafka on the log dirs of a kbroker: one node, broker and controller. Take over further settings of",
+        "# the broker's server.properties (listeners, retention, limits) as they are, but for those named kbroker.*.",
+        "process.roles=broker,controller",
+        f"node.id={node_id}",
+        f"controller.quorum.voters={node_id}@127.0.0.1:9093",
+        "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+        "advertised.listeners=PLAINTEXT://127.0.0.1:9092",
+        "controller.listener.names=CONTROLLER",
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        f"log.dirs={','.join(log_dirs)}",
+        f"metadata.log.dir={exported.snapshot.parent.parent}",
+    ]
+    lines += [
+        f"{name}=1"
+        for name in (
+            "offsets.topic.replication.factor",
+            "transaction.state.log.replication.factor",
+            "transaction.state.log.min.isr",
+            "share.coordinator.state.topic.replication.factor",
+            "share.coordinator.state.topic.min.isr",
+        )
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,136 @@
+"""Log dirs that come back from Apache Kafka, or come from it: what its metadata says counts from now on.
+
+Looked at when control starts, before the store is loaded: topics that Kafka deleted go, settings, quotas and users are
+Kafka's, leader epochs go on above Kafka's. New topics and partitions are found on disk (`adoption.py`). What only
+kbroker knows stays. Nothing is done unless Kafka has run since kbroker last saw its metadata log.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from kbroker.config.alter import Alteration, AlterError, Op, alter_broker, alter_client_metrics, alter_group
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.setting import ConfigError
+from kbroker.config.topic import TopicConfig
+from kbroker.control.kraft.export import MARK, fingerprint, is_own
+from kbroker.control.metadata import adoption, kafka_metadata
+from kbroker.control.metadata.catalogue import Topic
+from kbroker.control.metadata.config_resource import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from kbroker.control.metadata.kafka_metadata import KafkaMetadata
+from kbroker.control.store.store import Change, ConfigKey, Store, Stored
+
+log = logging.getLogger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
+Found = Mapping[tuple[bytes, int], adoption.FoundPartition]
+
+
+def take_back(store: Store, log_dirs: Sequence[str], config: BrokerConfig) -> None:
+    """Bring the store up to what Kafka's metadata says. Blocks; nothing else runs yet."""
+    mark = fingerprint(log_dirs)
+    seen = store.meta(MARK, "")
+    if not mark or mark == seen:
+        return
+    kafka = kafka_metadata.read(log_dirs)
+    if kafka is None:
+        return
+    stored = store.load()
+    if seen or not stored.topics:  # else adopted by an older kbroker: there is no telling who was here last
+        found = {(one.topic_id, one.index): one for one in adoption.scan(log_dirs)}
+        change = _change(stored, kafka, found, config)
+        store.apply(change)
+        store.skip_producer_ids(kafka.next_producer_id or 0)
+        if seen:
+            log.info(
+                "Apache Kafka has used the log dirs: its settings hold from now on; %d topics are gone",
+                len(change.deleted_topics),
+            )
+    store.put_meta(MARK, mark)
+
+
+def _change(stored: Stored, kafka: KafkaMetadata, found: Found, config: BrokerConfig) -> Change:
+    change = Change()
+    for topic in stored.topics:
+        if kafka.topics.get(topic.name) == topic.topic_id:
+            _go_on(change, topic, found)
+        elif any((topic.topic_id, p.index) in found for p in topic.partitions):
+            log.warning("topic %s is not in Apache Kafka's metadata, but its data is here: kept", topic.name)
+        else:
+            change.deleted_topics.append(topic.name)
+            change.configs[TOPIC, topic.name] = dict.fromkeys(stored.configs.get((TOPIC, topic.name), {}))
+    kept = {topic.name for topic in stored.topics} - set(change.deleted_topics)
+    for key in {*stored.configs, *kafka.configs}:
+        kind, name = key
+        if kind != TOPIC or (name in kept and kafka.topics.get(name) is not None):
+            wanted = _usable(key, kafka.configs.get(key, {}), config)
+            if difference := _difference(stored.configs.get(key, {}), wanted, keep=is_own):
+                change.configs[key] = difference
+    for entity in {*stored.client_quotas, *kafka.quotas}:
+        amounts = _difference(stored.client_quotas.get(entity, {}), kafka.quotas.get(entity, {}))
+        if amounts:
+            change.client_quotas[entity] = amounts
+    change.scram = _difference(stored.scram, kafka.scram)
+    return change
+
+
+def _go_on(change: Change, topic: Topic, found: Found) -> None:
+    """Leader epochs above those in the logs, and log dirs into which Kafka moved partitions."""
+    for partition in topic.partitions:
+        here = found.get((topic.topic_id, partition.index))
+        if here is None:
+            continue
+        moved = here.log_dir != partition.log_dir and not Path(partition.leader.folder).exists()
+        if moved:
+            partition.leader.log_dir = here.log_dir
+        behind = here.leader_epoch >= partition.leader_epoch
+        if behind:
+            partition.leader_epoch = here.leader_epoch + 1
+        if moved or behind:
+            change.led_partitions.append(partition)
+
+
+def _difference(
+    before: Mapping[K, V], after: Mapping[K, V], keep: Callable[[K], bool] = lambda _: False
+) -> dict[K, V | None]:
+    """What to set, and with None what to drop; keep: keys that stay as they are."""
+    changed: dict[K, V | None] = {key: value for key, value in after.items() if before.get(key) != value}
+    return changed | {key: None for key in before if key not in after and not keep(key)}
+
+
+def _usable(key: ConfigKey, configs: Mapping[str, str], config: BrokerConfig) -> dict[str, str]:
+    """Those that kbroker takes; others are logged."""
+    usable: dict[str, str] = {}
+    if _problem(key, configs, config) is None:
+        return dict(configs)
+    for name, value in configs.items():
+        problem = _problem(key, {**usable, name: value}, config)
+        if problem is None:
+            usable[name] = value
+        else:
+            log.error("config %s=%s of %s is left out: %s", name, value, key[1] or "all brokers", problem)
+    return usable
+
+
+def _problem(key: ConfigKey, configs: Mapping[str, str], config: BrokerConfig) -> str | None:
+    """Why a resource can not have these configs."""
+    kind, resource = key
+    settings = [Alteration(name, Op.SET, value) for name, value in configs.items()]
+    try:
+        if kind == TOPIC:
+            TopicConfig.resolve(configs, config)
+        elif kind == BROKER:
+            alter_broker(resource, settings, config)
+        elif kind == GROUP:
+            alter_group(resource, {}, settings, config)
+        elif kind == CLIENT_METRICS:
+            alter_client_metrics(resource, {}, settings)
+        else:
+            return f"resource type {kind} is not known"
+    except AlterError as error:
+        return error.message
+    except ConfigError as error:
+        return str(error)
+    return None

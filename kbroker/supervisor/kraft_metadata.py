@@ -1,0 +1,29 @@
+"""KRaft metadata for Apache Kafka, written when the broker has stopped (kbroker.kraft.metadata)."""
+
+import logging
+import sqlite3
+import time
+from contextlib import closing
+
+from kbroker.supervisor.log_dirs import LogDirs
+
+log = logging.getLogger(__name__)
+
+
+def write_kraft_metadata(node_id: int, dirs: LogDirs) -> int:
+    """What `kbroker export kraft` writes; the broker epoch for the clean shutdown markers, -1 when that failed.
+
+    The log dirs are still locked. A failure is logged: the stop goes on."""
+    from kbroker.control.kraft.export import NEWEST, ExportError, export
+    from kbroker.control.store.choice import open_newest
+    from kbroker.control.store.store import StoreError
+
+    try:
+        with closing(open_newest(dirs.online, dirs.online, dirs.cluster_id).store) as store:
+            now_ms = time.time_ns() // 1_000_000
+            done = export(store, dirs.online, node_id, dirs.directory_ids, NEWEST, now_ms)
+        log.info("Apache Kafka can start here: %d topics are in %s", done.topics, done.snapshot)
+    except (ExportError, StoreError, sqlite3.Error, OSError) as error:
+        log.error("no KRaft metadata: %s", error)
+        return -1
+    return done.broker_epoch

@@ -1,0 +1,51 @@
+"""`kbroker export kraft` writes for Apache Kafka, and only after a clean stop."""
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.cli.app import run
+from kbroker.control.metadata import kafka_metadata as km
+from kbroker.io.files.log_dir import LogDir
+from kbroker.log import files
+from tests.control.fakes import CLUSTER_ID, world
+from tests.control.kraft.fill import fill
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> LogDir:
+    """The log dir of a broker that was stopped cleanly."""
+    with world(tmp_path) as made:
+        fill(made)
+        folder = LogDir(made.dirs[0])
+    folder.identify(CLUSTER_ID, 1)
+    folder.write_clean_marker()
+    return folder
+
+
+def test_a_stopped_brokers_log_dir_is_exported(stopped: LogDir, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", "kraft", "--kafka", "4.0", stopped.path]) == 0
+    said = capsys.readouterr()
+    assert f"log.dirs={stopped.path}" in said.out.splitlines()
+    assert "2 topics with 4 partitions" in said.err
+    assert "orders: write.caching" in said.err
+    found = km.read([stopped.path])
+    assert found is not None
+    assert set(found.topics) == {"orders", "doomed"}
+    # a broker whose marker has another epoch than its record loses its place in the in-sync sets
+    assert '"brokerEpoch":1' in Path(stopped.path, files.CLEAN_SHUTDOWN).read_text()
+
+
+def test_an_unclean_stop_a_running_broker_and_other_folders_are_refused(
+    stopped: LogDir, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = LogDir(stopped.path)
+    other.lock()
+    assert run(["export", "kraft", stopped.path]) == 1
+    other.unlock()
+    Path(stopped.path, files.CLEAN_SHUTDOWN).unlink()
+    assert run(["export", "kraft", stopped.path]) == 1
+    assert run(["export", "kraft", str(tmp_path)]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert [("in use" in said[0]), ("not clean" in said[1]), ("no kbroker.db" in said[2])] == [True] * 3
+    assert not Path(stopped.path, km.FOLDER).exists()

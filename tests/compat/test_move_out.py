@@ -1,0 +1,287 @@
+"""Log dirs go from kbroker to Apache Kafka and back with everything in them, whoever began."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages import alter_client_quotas as acq
+from kbroker.protocol.messages import describe_client_quotas as dcq
+from kbroker.protocol.messages import describe_user_scram_credentials as ds
+from kbroker.protocol.messages import init_producer_id as ip
+from kbroker.protocol.messages import metadata as md
+from tests.compat.raw import SocketPeer
+from tests.compat.test_storage_beside_kafka import read
+from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.artifacts import PeerUnavailable, class_path
+from tests.peer.eventually import eventually
+from tests.peer.kbroker_node import ROOT, KBroker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(500)]
+
+FEW = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "2"}
+RELEASES = [("4.3", "kafka-4.3.1"), ("4.0", "kafka-4.0.0"), ("3.9", "kafka-3.9.1")]
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+
+class Travels:
+    """What is written at each stop of the way, and what must be found at the next."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, int], list[bytes]] = {}
+        self.configs: dict[str, dict[str, str]] = {}
+        self.offsets: dict[str, int] = {}
+        self.producer_ids: list[int] = []
+        self.ids: dict[str, bytes] = {}
+        self.quotas: dict[str, float] = {}
+        self.users: set[str] = set()
+
+    def create(self, bootstrap: str, name: str, partitions: int, **configs: str) -> None:
+        wanted = {key.replace("_", "."): value for key, value in configs.items()}
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic(name, partitions, 1, config=wanted)])[name].result(30)
+        eventually(lambda: name in admin.list_topics(timeout=10).topics)
+        self.configs[name] = wanted
+
+    def delete(self, bootstrap: str, name: str) -> None:
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.delete_topics([name])[name].result(30)
+        for book in (self.configs, self.ids, self.offsets):
+            book.pop(name, None)
+        self.records = {key: values for key, values in self.records.items() if key[0] != name}
+
+    def grow(self, bootstrap: str, name: str, partitions: int) -> None:
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_partitions([NewPartitions(name, partitions)])[name].result(30)
+        eventually(lambda: len(admin.list_topics(name, 10).topics[name].partitions) == partitions)
+
+    def configure(self, bootstrap: str, name: str, key: str, value: str) -> None:
+        entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.incremental_alter_configs([resource])[resource].result(30)
+        self.configs[name][key] = value
+
+    def write(self, bootstrap: str, name: str, partition: int, tag: str) -> None:
+        """Plain records, a transaction that commits and one that does not."""
+        values = [f"{tag}-{number}".encode() for number in range(20)]
+        plain = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+        for value in values[:10]:
+            plain.produce(name, value, partition=partition)
+        assert plain.flush(30) == 0
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "travels"})
+        producer.init_transactions(60)
+        for committed, some in ((False, [b"never"]), (True, values[10:])):
+            producer.begin_transaction()
+            for value in some:
+                producer.produce(name, value, partition=partition)
+            assert producer.flush(30) == 0
+            producer.commit_transaction(60) if committed else producer.abort_transaction(60)
+        self.records.setdefault((name, partition), []).extend(values)
+
+    def leave_open(self, bootstrap: str, name: str) -> None:
+        """A transaction that the next broker has to end, when the producer comes back."""
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "travels"})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce(name, b"open", partition=0)
+        assert producer.flush(30) == 0
+
+    def commit(self, bootstrap: str, group: str, name: str, offset: int) -> None:
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+        consumer.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)
+        consumer.close()
+        self.offsets[group] = offset
+
+    def set_quota(self, port: int, user: str, rate: float) -> None:
+        op = acq.OpData("producer_byte_rate", rate, remove=False)
+        entry = acq.RequestEntryData([acq.RequestEntityData("user", user)], [op])
+        answer: Any = SocketPeer(port).ask(
+            ApiKey.ALTER_CLIENT_QUOTAS, 1, acq.AlterClientQuotasRequest([entry])
+        )
+        assert answer.entries[0].error_code == 0
+        self.quotas[user] = rate
+
+    def add_user(self, bootstrap: str, user: str) -> None:
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+        change = UserScramCredentialUpsertion(user, info, b"secret", b"salt" * 4)
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.alter_user_scram_credentials([change])[user].result(30)
+        self.users.add(user)
+
+    def take_producer_id(self, port: int) -> None:
+        """Nobody may get an id twice."""
+        peer = SocketPeer(port)
+        answers: list[Any] = []
+
+        def taken() -> bool:
+            answers.append(peer.ask(ApiKey.INIT_PRODUCER_ID, 4, ip.InitProducerIdRequest(None, 1000)))
+            return bool(answers[-1].error_code == 0)
+
+        eventually(taken)
+        assert answers[-1].producer_id not in self.producer_ids
+        self.producer_ids.append(answers[-1].producer_id)
+
+    def check(self, bootstrap: str) -> None:
+        """Everything is here, and nothing else."""
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        topics = {name for name in admin.list_topics(timeout=30).topics if name not in INTERNAL}
+        assert topics == set(self.configs)
+        port = int(bootstrap.rpartition(":")[2])
+        answer: Any = SocketPeer(port).ask(ApiKey.METADATA, 12, md.MetadataRequest(None))
+        ids = {topic.name: topic.topic_id for topic in answer.topics}
+        assert self.ids.items() <= ids.items()
+        self.ids = ids
+        for name, wanted in self.configs.items():
+            resource = ConfigResource(ResourceType.TOPIC, name)
+            found = admin.describe_configs([resource])[resource].result(30)
+            own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+            set_here = {key: entry.value for key, entry in found.items() if entry.source == own}
+            assert set_here == wanted, name
+        for (name, partition), values in self.records.items():
+            found_values = [message.value() for message in read(bootstrap, name, partition)]
+            assert found_values == values, (name, partition)
+        for group, offset in self.offsets.items():
+            consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+            name = next(iter(self.records))[0]
+            (place,) = consumer.committed([TopicPartition(name, 0)], timeout=30)
+            consumer.close()
+            assert place.offset == offset, group
+        asked = dcq.DescribeClientQuotasRequest([dcq.ComponentData("user", 2, None)], strict=False)
+        quotas: Any = SocketPeer(port).ask(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, asked)
+        assert {e.entity[0].entity_name: e.values[0].value for e in quotas.entries or ()} == self.quotas
+        every = ds.DescribeUserScramCredentialsRequest(None)
+        described: Any = SocketPeer(port).ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, every)
+        assert {result.user for result in described.results} == self.users
+        self.take_producer_id(port)
+
+
+def export(log_dir: Path, release: str) -> str:
+    command = [sys.executable, "-m", "kbroker", "export", "kraft", "--kafka", release, str(log_dir)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def stay(travels: Travels, bootstrap: str, tag: str) -> None:
+    """What is done at every stop."""
+    travels.write(bootstrap, "orders", 0, tag)
+    travels.commit(bootstrap, "readers", "orders", len(travels.records["orders", 0]))
+    travels.commit(bootstrap, f"group-{tag}", "orders", 3)
+    travels.create(bootstrap, f"of-{tag}", 2, retention_ms="123456789")
+    travels.write(bootstrap, f"of-{tag}", 1, tag)
+    travels.configure(bootstrap, "orders", "retention.ms", str(10**9 + len(travels.configs)))
+    travels.set_quota(int(bootstrap.rpartition(":")[2]), f"user-{tag}", 5e6 + len(travels.quotas))
+    travels.add_user(bootstrap, f"user-{tag}")
+    travels.leave_open(bootstrap, "orders")
+
+
+@pytest.fixture
+def travels() -> Travels:
+    return Travels()
+
+
+@pytest.mark.parametrize(("release", "jars"), RELEASES)
+def test_a_directory_of_kbrokers_goes_to_apache_kafka_and_back(
+    kafka_jars: str, tmp_path: Path, travels: Travels, release: str, jars: str
+) -> None:
+    try:
+        class_path(jars)
+    except PeerUnavailable as reason:
+        pytest.skip(f"no {jars}: {reason}")
+    node = KBroker(tmp_path / "kbroker", FEW)
+    kafka = ApacheKafka(tmp_path / "kafka", jars=jars)
+    kafka.log_dir = node.data_dir
+    node.start()
+    try:
+        travels.create(node.bootstrap, "orders", 2, cleanup_policy="delete")
+        travels.create(node.bootstrap, "doomed", 1)
+        stay(travels, node.bootstrap, "first")
+        travels.check(node.bootstrap)
+    finally:
+        node.stop()
+    assert f"log.dirs={node.data_dir}" in export(node.data_dir, release)
+
+    kafka.start(FEW)
+    try:
+        travels.check(kafka.bootstrap)
+        stay(travels, kafka.bootstrap, "second")
+        travels.delete(kafka.bootstrap, "doomed")
+        travels.grow(kafka.bootstrap, "orders", 4)
+        travels.write(kafka.bootstrap, "orders", 3, "grown")
+        travels.check(kafka.bootstrap)
+    finally:
+        kafka.stop()
+    assert not list(node.data_dir.glob("*-stray"))
+
+    node.start()
+    try:
+        travels.check(node.bootstrap)
+        stay(travels, node.bootstrap, "third")
+        travels.check(node.bootstrap)
+    finally:
+        node.stop()
+    export(node.data_dir, release)
+
+    kafka.start()
+    try:
+        travels.check(kafka.bootstrap)
+        travels.write(kafka.bootstrap, "orders", 0, "last")
+        travels.check(kafka.bootstrap)
+    finally:
+        kafka.stop()
+
+
+def test_a_directory_of_apache_kafkas_comes_back_with_what_was_made_meanwhile(
+    kafka_jars: str, tmp_path: Path, travels: Travels
+) -> None:
+    kafka = ApacheKafka(tmp_path / "kafka")
+    kafka.start(FEW)
+    try:
+        travels.create(kafka.bootstrap, "orders", 2, cleanup_policy="delete")
+        stay(travels, kafka.bootstrap, "first")
+    finally:
+        kafka.stop()
+
+    settings = {"log.dirs": str(kafka.log_dir), "kbroker.kraft.metadata": "true", **FEW}
+    node = KBroker(tmp_path / "kbroker", settings)
+    node.start()
+    try:
+        travels.check(node.bootstrap)
+        stay(travels, node.bootstrap, "second")
+        travels.grow(node.bootstrap, "orders", 3)
+        travels.write(node.bootstrap, "orders", 2, "grown")
+    finally:
+        node.stop()
+
+    kafka.start()
+    try:
+        travels.check(kafka.bootstrap)
+        stay(travels, kafka.bootstrap, "third")
+        travels.delete(kafka.bootstrap, "of-second")
+        travels.create(kafka.bootstrap, "of-second", 1, retention_ms="5000000")
+    finally:
+        kafka.stop()
+
+    node.start()
+    try:
+        travels.check(node.bootstrap)
+    finally:
+        node.stop()

@@ -1,0 +1,170 @@
+"""Log dirs that come back from Apache Kafka: its changes hold, and only what it changed is changed."""
+
+import base64
+import shutil
+from pathlib import Path
+
+from kbroker.control.kraft import records as kr
+from kbroker.control.kraft.records import framed
+from kbroker.control.metadata import kafka_metadata as km
+from kbroker.control.metadata.config_resource import BROKER, GROUP, TOPIC
+from kbroker.log import files
+from kbroker.protocol.records import build_batch
+from kbroker.protocol.schema import Struct
+from tests.control.fakes import World, world
+from tests.control.kraft.fill import CREDENTIAL, ENTITY, exported, fill
+
+
+def kafka_runs(made: World, *records: Struct, offset: int = 1) -> None:
+    """Apache Kafka starts on the log dirs, writes records into its metadata log, and stops."""
+    values = [framed(record) for record in records] or [b"\x01\x14\x00\x00"]
+    batch = build_batch(
+        [(None, value, (), 1) for value in values], base_offset=offset, partition_leader_epoch=2
+    )
+    Path(files.path(f"{made.dirs[0]}/{km.FOLDER}", offset, files.LOG)).write_bytes(batch)
+
+
+def grow(made: World, name: str, topic_id: bytes, epoch: int = 0) -> None:
+    """Kafka makes a partition, or leads one in a new epoch."""
+    folder = Path(made.dirs[0], name)
+    folder.mkdir(exist_ok=True)
+    text = base64.urlsafe_b64encode(topic_id).decode()[:22]
+    (folder / files.PARTITION_METADATA).write_text(f"version: 0\ntopic_id: {text}")
+    (folder / files.LEADER_EPOCH_CHECKPOINT).write_text(f"0\n1\n{epoch} 0\n")
+
+
+def with_ids(made: World) -> None:
+    """The fake IO workers write no partition.metadata."""
+    for topic in made.broker.catalogue.topics.values():
+        for partition in topic.partitions:
+            grow(made, f"{topic.name}-{partition.index}", topic.topic_id)
+
+
+def test_nothing_changes_when_kafka_has_not_run(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        fill(made)
+        with_ids(made)
+        exported(made)
+        before = made.broker.stores.first.load()
+        shutil.rmtree(Path(made.dirs[0], "doomed-0"))
+        made.reboot()
+        after = made.broker.stores.first.load()
+        assert [topic.name for topic in after.topics] == [topic.name for topic in before.topics]
+        assert (after.configs, after.client_quotas, after.scram) == (
+            before.configs,
+            before.client_quotas,
+            before.scram,
+        )
+
+
+def test_a_run_without_a_change_changes_nothing(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        fill(made)
+        with_ids(made)
+        exported(made)
+        before = made.broker.stores.first.load()
+        kafka_runs(made)
+        made.reboot()
+        after = made.broker.stores.first.load()
+        assert len(after.topics) == 2
+        assert (after.configs, after.client_quotas, after.scram) == (
+            before.configs,
+            before.client_quotas,
+            before.scram,
+        )
+
+
+def test_what_kafka_changed_holds(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        fill(made)
+        with_ids(made)
+        exported(made)
+        orders, doomed = (made.broker.catalogue.topics[name].topic_id for name in ("orders", "doomed"))
+        kafka_runs(
+            made,
+            kr.RemoveTopicRecord(doomed),
+            kr.ConfigRecord(TOPIC, "orders", "retention.ms", "8"),
+            kr.ConfigRecord(TOPIC, "orders", "flush.ms", "9"),
+            kr.ConfigRecord(BROKER, "", "log.retention.ms", None),
+            kr.ConfigRecord(BROKER, "", "listeners", "PLAINTEXT://:1"),
+            kr.ConfigRecord(GROUP, "h", "consumer.heartbeat.interval.ms", "6000"),
+            kr.TopicRecord("new", b"n" * 16),
+            kr.ConfigRecord(TOPIC, "new", "retention.ms", "10"),
+            kr.ClientQuotaRecord(
+                [kr.QuotaEntity(*part) for part in ENTITY], "producer_byte_rate", 0, remove=True
+            ),
+            kr.ClientQuotaRecord([kr.QuotaEntity("user", "bob")], "consumer_byte_rate", 3.0),
+            kr.RemoveUserScramCredentialRecord("ann", 1),
+            kr.UserScramCredentialRecord("bob", 2, *CREDENTIAL),
+            kr.ProducerIdsRecord(1, 7, 5000),
+        )
+        shutil.rmtree(Path(made.dirs[0], "doomed-0"))
+        grow(made, "new-0", b"n" * 16)
+        grow(made, "orders-3", orders)
+        grow(made, "orders-0", orders, epoch=12)
+        broker = made.reboot()
+        assert set(broker.catalogue.topics) == {"orders", "new"}
+        assert len(broker.catalogue.topics["orders"].partitions) == 4
+        assert broker.catalogue.topics["orders"].partitions[0].leader_epoch > 12
+        assert broker.override(TOPIC, "orders") == {
+            "retention.ms": "8",
+            "flush.ms": "9",
+            "write.caching": "false",
+        }
+        assert broker.override(TOPIC, "new") == {"retention.ms": "10"}
+        assert broker.override(BROKER, "") == {"min.insync.replicas": "1"}
+        assert broker.override(GROUP, "h") == {"consumer.heartbeat.interval.ms": "6000"}
+        stored = broker.stores.first.load()
+        assert stored.client_quotas == {(("user", "bob"),): {"consumer_byte_rate": 3.0}}
+        assert stored.scram == {("bob", 2): CREDENTIAL}
+        assert broker.stores.first.allocate_producer_ids(1) >= 5000
+
+
+def test_a_topic_made_anew_in_kafka_is_another_one(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        fill(made)
+        with_ids(made)
+        exported(made)
+        old = made.broker.catalogue.topics["doomed"].topic_id
+        kafka_runs(made, kr.RemoveTopicRecord(old), kr.TopicRecord("doomed", b"2" * 16))
+        grow(made, "doomed-0", b"2" * 16)
+        assert made.reboot().catalogue.topics["doomed"].topic_id == b"2" * 16
+
+
+def test_data_that_kafka_does_not_know_is_kept(tmp_path: Path) -> None:
+    with world(tmp_path) as made:
+        fill(made)
+        with_ids(made)
+        exported(made)
+        kafka_runs(made, kr.RemoveTopicRecord(made.broker.catalogue.topics["doomed"].topic_id))
+        assert "doomed" in made.reboot().catalogue.topics
+
+
+def test_a_partition_that_kafka_moved_is_found_in_its_log_dir(tmp_path: Path) -> None:
+    with world(tmp_path, dirs=2) as made:
+        fill(made)
+        for topic in made.broker.catalogue.topics.values():
+            for partition in topic.partitions:
+                text = base64.urlsafe_b64encode(topic.topic_id).decode()[:22]
+                Path(partition.leader.folder, files.PARTITION_METADATA).write_text(
+                    f"version: 0\ntopic_id: {text}"
+                )
+        exported(made)
+        kafka_runs(made)
+        here = made.broker.catalogue.topics["orders"].partitions[0]
+        there = next(log_dir for log_dir in made.dirs if log_dir != here.log_dir)
+        shutil.move(here.leader.folder, f"{there}/orders-0")
+        assert made.reboot().catalogue.topics["orders"].partitions[0].log_dir == there
+
+
+def test_a_new_store_takes_users_and_quotas_of_kafkas(tmp_path: Path) -> None:
+    folder = tmp_path / "d0" / km.FOLDER
+    folder.mkdir(parents=True)
+    values = [framed(kr.UserScramCredentialRecord("bob", 2, *CREDENTIAL))]
+    values.append(framed(kr.ClientQuotaRecord([kr.QuotaEntity("user", None)], "consumer_byte_rate", 3.0)))
+    batch = build_batch([(None, value, (), 1) for value in values])
+    Path(files.path(str(folder), 0, files.LOG)).write_bytes(batch)
+    with world(tmp_path) as made:
+        stored = made.broker.stores.first.load()
+        assert stored.scram == {("bob", 2): CREDENTIAL}
+        assert stored.client_quotas == {(("user", None),): {"consumer_byte_rate": 3.0}}
