@@ -32,6 +32,8 @@ def test_a_stopped_brokers_log_dir_is_exported(stopped: LogDir, capsys: pytest.C
     found = km.read([stopped.path])
     assert found is not None
     assert set(found.topics) == {"orders", "doomed"}
+    (written,) = Path(stopped.path, km.FOLDER).iterdir()
+    assert written.stat().st_mode & 0o777 == 0o600
     # a broker whose marker has another epoch than its record loses its place in the in-sync sets
     assert '"brokerEpoch":1' in Path(stopped.path, files.CLEAN_SHUTDOWN).read_text()
 

@@ -70,10 +70,10 @@ def write(folder: Path, snapshot: SnapshotId, data: bytes) -> Path:
     """Put the snapshot in place, then remove what it stands for: the log, earlier snapshots. Raises OSError.
 
     When this ends early, either the old files count or the new snapshot does: it lies beyond the old log's end."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     place = folder / snapshot.file_name
     partial = folder / (snapshot.file_name.removesuffix(".checkpoint") + _PARTIAL)
-    with open(partial, "wb") as out:
+    with open(partial, "wb", opener=_private) as out:
         out.write(data)
         out.flush()
         os.fsync(out.fileno())
@@ -84,6 +84,11 @@ def write(folder: Path, snapshot: SnapshotId, data: bytes) -> Path:
             old.unlink()
     files.sync_folder(str(folder))
     return place
+
+
+def _private(path: str, flags: int) -> int:
+    """Credentials are in it."""
+    return os.open(path, flags, 0o600)
 
 
 def _log_files(folder: Path) -> Iterator[Path]:
