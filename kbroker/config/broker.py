@@ -21,6 +21,7 @@ from kbroker.config.broker_transactions import TRANSACTIONS
 from kbroker.config.checks import at_least
 from kbroker.config.crosschecks import crosscheck, warnings_of
 from kbroker.config.inert import INERT_GROUPS
+from kbroker.config.providers import resolved
 from kbroker.config.setting import (
     CLUSTER,
     LONG,
@@ -129,12 +130,8 @@ class BrokerConfig:
 
         Raises ConfigError with every problem found, one a line.
         """
-        static = {**properties, **overrides}
+        static = resolved({**properties, **overrides})
         return cls(static), list(warnings_of(static, row_of))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickled as its three layers, so that it may be handed to another process."""
-        return type(self), (dict(self.static), dict(self.cluster), dict(self.own))
 
     def with_dynamic(self, *, cluster: Mapping[str, str], own: Mapping[str, str]) -> "BrokerConfig":
         """The same file under other dynamic layers. Raises ConfigError."""

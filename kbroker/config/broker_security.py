@@ -4,6 +4,7 @@ from kbroker.config.checks import KnownClass, list_of, one_of
 from kbroker.config.setting import (
     BOOLEAN,
     CLASS,
+    CLUSTER,
     HIGH,
     INT,
     LIST,
@@ -21,6 +22,11 @@ SECURITY = (
             KnownClass(("org.apache.kafka.metadata.authorizer.StandardAuthorizer",)), importance=LOW,
             doc="Empty allows everything; Kafka's StandardAuthorizer name turns on kbroker's own "
                 "authorizer with the same rules."),
+    Setting("config.providers", LIST, (), list_of(), CLUSTER, LOW,
+            doc="Names of providers of values that settings refer to, so that no secret stands in server.properties: "
+                "${file:PATH:KEY}, ${directory:PATH:FILE}, ${env:NAME}. config.providers.NAME.class is Kafka's File-, "
+                "Directory- or EnvVarConfigProvider, config.providers.NAME.param.allowed.paths or .allowlist.pattern "
+                "what it may read. Read at the start; a reference to nothing refuses it."),
     Setting("super.users", STRING, "",
             doc="Principals that may do everything, separated by semicolons: User:admin;User:ops."),
     Setting("allow.everyone.if.no.acl.found", BOOLEAN, False,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kbroker.config.broker import BrokerConfig
 
 _MIB = 1 << 20
-_PLUGIN_PREFIXES = ("rlmm.config.", "rsm.config.")
+_PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.")
 
 
 def crosscheck(config: "BrokerConfig") -> Iterator[str]:

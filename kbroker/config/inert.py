@@ -138,7 +138,6 @@ _TIERED_STORAGE = (
 _JAVA = (
     Setting("background.threads", INT, 10, at_least(1), CLUSTER, HIGH),
     Setting("client.quota.callback.class", CLASS, None, KnownClass(), importance=LOW),
-    Setting("config.providers", LIST, (), list_of(), CLUSTER, LOW),
     Setting("kafka.metrics.polling.interval.secs", INT, 10, at_least(1), importance=LOW),
     Setting("kafka.metrics.reporters", LIST, (), list_of(), importance=LOW),
     Setting("metric.reporters", LIST, ("org.apache.kafka.common.metrics.JmxReporter",), list_of(), CLUSTER,

@@ -1,6 +1,5 @@
 """Effective settings: layers, listener prefixes, names that stand for each other, warnings."""
 
-import pickle
 import re
 from pathlib import Path
 
@@ -178,13 +177,6 @@ def test_keys_that_may_change_and_keys_that_may_not_be_shown() -> None:
     assert is_sensitive("listener.name.x.ssl.keystore.password")
     assert is_sensitive("no.such.key")
     assert not [name for name in BROKER if is_sensitive(name) and BROKER[name].type.name != "PASSWORD"]
-
-
-def test_it_travels_to_another_process() -> None:
-    config = BrokerConfig({"num.partitions": "2"}, {"log.retention.ms": "5"}, {"log.retention.ms": "6"})
-    copy = pickle.loads(pickle.dumps(config))
-    assert dict(copy.items()) == dict(config.items())
-    assert (copy.static, copy.cluster, copy.own) == (config.static, config.cluster, config.own)
 
 
 def test_every_setting_the_code_asks_for_exists() -> None:
