@@ -5,6 +5,9 @@ import logging
 import os
 import socket
 
+from kbroker.config.broker import BrokerConfig
+from kbroker.http.console.listener import Access, door_of
+
 log = logging.getLogger(__name__)
 
 
@@ -50,3 +53,13 @@ def shown(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}/metrics" if ":" in host else f"http://{host}:{port}/metrics"
+
+
+def addresses(listening: socket.socket, config: BrokerConfig) -> str:
+    """What the broker says when it is ready: where its metrics are, and its console where that is served."""
+    metrics = shown(listening)
+    if not config.get_bool("kbroker.console.enable"):
+        return f"metrics={metrics}"
+    if door_of(listening.getsockname()[0], config).access is Access.CLOSED:
+        return f"metrics={metrics}"
+    return f"metrics={metrics} console={metrics.removesuffix('metrics')}"

@@ -194,7 +194,9 @@ class Supervisor:
 
     def _metrics(self) -> str:
         return (
-            f" metrics={http_listener.shown(self._http_listener)}" if self._http_listener is not None else ""
+            f" {http_listener.addresses(self._http_listener, self.config)}"
+            if self._http_listener is not None
+            else ""
         )
 
     # --- loop --------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ import socket
 
 import pytest
 
-from kbroker.supervisor.http_listener import listen, listen_or_elsewhere, shown
+from kbroker.config.broker import BrokerConfig
+from kbroker.supervisor.http_listener import addresses, listen, listen_or_elsewhere, shown
 
 
 def test_nothing_means_no_socket() -> None:
@@ -43,3 +44,24 @@ def test_a_taken_port_that_nobody_asked_for_is_replaced_by_a_free_one(
             assert shown(listening) in caplog.text
     with pytest.raises(OSError, match=r"kbroker\.http\.listen"):
         listen_or_elsewhere("no.such.host.invalid:1")
+
+
+@pytest.mark.parametrize(
+    ("address", "settings", "is_served"),
+    [
+        ("127.0.0.1:0", {}, True),
+        ("127.0.0.1:0", {"kbroker.console.enable": "false"}, False),
+        (":0", {}, False),
+        (":0", {"listeners": "SASL_PLAINTEXT://:0", "sasl.enabled.mechanisms": "SCRAM-SHA-512"}, True),
+    ],
+)
+def test_the_console_is_named_where_it_is_served(
+    address: str, settings: dict[str, str], is_served: bool
+) -> None:
+    config, _ = BrokerConfig.load({"log.dirs": "data", **settings}, {})
+    listening = listen(address)
+    assert listening is not None
+    with listening:
+        metrics = shown(listening)
+        console = f" console={metrics.removesuffix('metrics')}" if is_served else ""
+        assert addresses(listening, config) == f"metrics={metrics}{console}"

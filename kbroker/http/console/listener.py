@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from kbroker.config.broker import BrokerConfig
 from kbroker.config.listeners import Endpoint, SecurityProtocol
 from kbroker.http.console.scram_client import HASHES
 
@@ -74,3 +75,13 @@ def choose(
         return Door(Access.CLOSED, why="no listener takes clients without a login or with SCRAM")
     why = "on other addresses than loopback it needs a SASL listener with SCRAM"
     return Door(Access.CLOSED, why=why)
+
+
+def door_of(host: str, config: BrokerConfig) -> Door:
+    """The same with a broker's settings."""
+    return choose(
+        host,
+        config.listeners,
+        config.get_list("sasl.enabled.mechanisms"),
+        config.get_str("ssl.client.auth") == "required",
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 from kbroker.config.sites import sites_of
 from kbroker.http.console.caller import AT_A_TIME, Caller
-from kbroker.http.console.listener import Door, choose
+from kbroker.http.console.listener import Door, door_of
 from kbroker.http.console.live import Live
 from kbroker.http.console.request import Request
 from kbroker.http.console.scram_client import ScramClient
@@ -24,12 +24,7 @@ class Setup:
         self._view = view
         self.live = live
         self.readonly = config.get_bool("kbroker.console.readonly")
-        self.door: Door = choose(
-            host,
-            config.listeners,
-            config.get_list("sasl.enabled.mechanisms"),
-            config.get_str("ssl.client.auth") == "required",
-        )
+        self.door: Door = door_of(host, config)
         self._nodes = tuple(site.node_id for site in sites_of(config))
         self._turns = threading.Semaphore(AT_A_TIME)
         self._tls = _own_listener() if self.door.tls else None

@@ -1,0 +1,41 @@
+// Charts over time with uPlot, in the page's colours.
+import { h } from "./dom.js";
+
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const live = new Set();
+
+export class Chart {
+  // series: [{key, color: "a" | "b" | "c", fill}], show: number -> text
+  constructor(series, show) {
+    this.series = series; this.show = show; this.points = [];
+    this.element = h("div", { class: "chart", role: "img" });
+    this.observer = new ResizeObserver(() => this.resize());
+    this.observer.observe(this.element);
+    live.add(this);
+  }
+
+  size() { return { width: Math.max(120, this.element.clientWidth - 20), height: 154 }; }
+  resize() { if (this.plot) this.plot.setSize(this.size()); else this.draw(); }
+
+  draw() {
+    if (!this.element.isConnected || !this.element.clientWidth) return;
+    this.plot?.destroy();
+    const axis = { stroke: color("--muted"), font: "11px system-ui, sans-serif", grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
+    this.plot = new uPlot({
+      ...this.size(), cursor: { y: false, points: { size: 7 } }, legend: { show: true, live: true }, padding: [10, 6, 0, 0],
+      scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.12 : 1] } },
+      axes: [{ ...axis, grid: { show: false }, space: 70, size: 26, values: (_, ticks) => ticks.map((tick) => new Date(tick * 1000).toTimeString().slice(0, 8)) },
+        { ...axis, size: 64, space: 34, values: (_, ticks) => ticks.map((tick) => this.show(tick)) }],
+      series: [{}, ...this.series.map((one) => ({ label: one.label, stroke: color(`--${one.color}`), width: 1.75, points: { show: false }, spanGaps: true,
+        fill: one.fill ? color(`--${one.color}`) + "1c" : undefined }))],
+    }, this.data(), this.element);
+    this.element.setAttribute("aria-label", this.series.map((one) => one.label).join(", "));
+  }
+
+  data() { return [this.points.map((point) => point.at_ms / 1000), ...this.series.map((one) => this.points.map((point) => point[one.key]))]; }
+  set(points) { this.points = points; if (this.plot) this.plot.setData(this.data()); else this.draw(); }
+  close() { live.delete(this); this.observer.disconnect(); this.plot?.destroy(); }
+}
+
+export function redraw() { for (const chart of live) chart.draw(); }
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);

@@ -1,0 +1,102 @@
+// Elements made from text alone: nothing that a topic or a record holds ever becomes markup.
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "class") element.className = value;
+    else if (name === "width%") element.style.width = `${Math.max(0, Math.min(100, value))}%`;
+    else if (name in element && typeof value !== "string") element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  add(element, children);
+  return element;
+}
+
+export function add(element, children) {
+  for (const child of children.flat(4)) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : String(child));
+  }
+  return element;
+}
+
+export const fill = (element, ...children) => { element.replaceChildren(); return add(element, children); };
+
+const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
+export function bytes(value) {
+  if (value === null || value === undefined) return "–";
+  let unit = 0, number = value;
+  while (number >= 999.5 && unit < UNITS.length - 1) { number /= 1000; unit += 1; }
+  return `${unit && number < 99.95 ? number.toFixed(1) : Math.round(number)} ${UNITS[unit]}`;
+}
+export const rate = (value) => `${bytes(value)}/s`;
+export function count(value) {
+  if (value === null || value === undefined) return "–";
+  if (Math.abs(value) >= 1e9) return `${(value / 1e9).toFixed(1)} G`;
+  if (Math.abs(value) >= 1e6) return `${(value / 1e6).toFixed(1)} M`;
+  if (value >= 1e4) return `${(value / 1e3).toFixed(1)} k`;
+  return value >= 100 ? exact(Math.round(value)) : String(Math.round(value * 10) / 10);
+}
+export const exact = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US").replaceAll(",", "\u202f"));
+export function ms(value) {
+  if (value === null || value === undefined) return "–";
+  if (value === 0) return "0 ms";
+  if (value >= 1000) return `${(value / 1000).toFixed(2)} s`;
+  return `${value < 10 ? value.toFixed(2) : value.toFixed(0)} ms`;
+}
+export const percent = (share) => `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`;
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) {
+    if (seconds >= size) return `${(seconds / size).toFixed(seconds < 10 * size ? 1 : 0)} ${unit}`;
+  }
+  return `${Math.round(seconds)} s`;
+}
+const pad = (number, width = 2) => String(number).padStart(width, "0");
+export function time(at) {
+  if (at === null || at === undefined || at < 0) return "–";
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return String(at);
+  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}.${pad(date.getMilliseconds(), 3)}`;
+}
+
+export const tag = (text, kind = "") => h("span", { class: `tag ${kind}` }, text);
+export const empty = (title, text, action) => h("div", { class: "empty" }, h("b", {}, title), text, action && h("div", {}, action));
+export const loading = () => h("div", { class: "loading", role: "status" }, "Loading");
+export function failed(error, again) {
+  return h("div", { class: "failed", role: "alert" }, h("b", {}, error.title ?? "This could not be loaded"), error.message,
+    again && h("div", {}, h("button", { class: "button", onclick: again }, "Try again")));
+}
+export function bar(share) {
+  const kind = share > 0.95 ? "bar bad" : share > 0.85 ? "bar warn" : "bar";
+  return h("div", { class: kind, role: "img", "aria-label": percent(share) }, h("i", { "width%": share * 100 }));
+}
+export function panel(title, content, more) {
+  return h("section", { class: "panel" }, title && h("header", {}, h("h2", {}, title), more), content);
+}
+export function head(title, { facts = [], actions = [], crumb } = {}) {
+  return h("div", { class: "head" }, crumb && h("div", { class: "crumb" }, h("a", { href: crumb[1] }, `← ${crumb[0]}`)),
+    h("h1", {}, title), facts.length > 0 && h("div", { class: "facts" }, facts.map((fact) => h("span", {}, fact))),
+    actions.length > 0 && h("div", { class: "actions" }, actions));
+}
+
+// columns: {title, cell, number, sort}; go: the address a row leads to
+export function table(columns, rows, { go, order, onsort } = {}) {
+  const header = columns.map((column) => h("th", { class: column.number ? "n" : "", scope: "col",
+    "aria-sort": order && column.sort === order ? "descending" : null },
+  column.sort && onsort ? h("button", { type: "button", onclick: () => onsort(column.sort) }, column.title, order === column.sort ? " ↓" : "") : column.title));
+  const body = rows.map((row) => {
+    const address = go?.(row);
+    const follow = (event) => { if (!event.target.closest("a,button,input") && !getSelection().toString()) location.hash = address; };
+    return h("tr", { class: address ? "go" : "", onclick: address ? follow : null },
+      columns.map((column) => h("td", { class: [column.number && "n", column.wrap && "wrap"].filter(Boolean).join(" ") }, column.cell(row))));
+  });
+  return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, header)), h("tbody", {}, body)));
+}
+
+export function toast(text) {
+  const box = h("div", { class: "toast" }, text);
+  document.getElementById("toasts").append(box);
+  setTimeout(() => box.remove(), 5000);
+}

@@ -1,0 +1,79 @@
+import { get, path, post, session } from "../api.js";
+import { bar, count, empty, exact, fill, h, head, panel, table, toast } from "../dom.js";
+import { ask, choice, field } from "../dialog.js";
+import { stateTag } from "./groups.js";
+
+export async function group(context) {
+  const { name, signal, onleave } = context;
+  const body = h("div", { class: "flow" });
+  async function draw() {
+    const found = await get(path("groups", name), {}, signal);
+    const most = Math.max(1, ...found.partitions.map((row) => row.lag ?? 0));
+    const resettable = ["classic", "consumer"].includes(found.kind);
+    fill(body, head(name, { crumb: ["Groups", "#/groups"], facts: [stateTag(found.state), `${found.kind} group`, found.assignor && `assignor ${found.assignor}`, `lag ${count(found.lag)}`].filter(Boolean),
+      actions: session.readonly ? [] : [resettable && h("button", { class: "button", onclick: () => reset(found, context) }, "Reset offsets"), h("button", { class: "button danger", onclick: () => remove(found) }, "Delete")].filter(Boolean) }),
+    panel("Partitions", found.partitions.length ? table([
+      { title: "Topic", cell: (row) => h("a", { class: "name", href: `#/topics/${encodeURIComponent(row.topic)}` }, row.topic) },
+      { title: "Partition", number: true, cell: (row) => row.partition },
+      { title: "Committed", number: true, cell: (row) => exact(row.committed_offset) },
+      { title: "End", number: true, cell: (row) => exact(row.log_end_offset) },
+      { title: "Lag", number: true, cell: (row) => h("span", { class: row.lag ? "" : "zero" }, exact(row.lag)) },
+      { title: "", cell: (row) => (row.lag ? h("div", { class: "bar" }, h("i", { "width%": (row.lag / most) * 100 })) : null) },
+      { title: "Client", wrap: true, cell: (row) => (row.client_id ? [row.client_id, " ", h("span", { class: "muted" }, row.host)] : h("span", { class: "zero" }, "nobody")) },
+    ], found.partitions) : empty("Nothing committed", "The group has no committed offsets and no assigned partitions.")),
+    panel(`Members (${found.members.length})`, found.members.length ? table([
+      { title: "Client", cell: (row) => h("span", { class: "name" }, row.client_id) },
+      { title: "Host", cell: (row) => row.host },
+      { title: "Member", wrap: true, cell: (row) => h("span", { class: "mono soft" }, row.instance_id ? `${row.instance_id} (static)` : row.member_id) },
+      { title: "Assignment", wrap: true, cell: (row) => row.assignment.map((one) => h("div", {}, one.topic, " ", h("span", { class: "muted" }, one.partitions.join(", ")))) },
+    ], found.members) : empty("No members", "Nobody reads with this group now.")));
+  }
+  await draw();
+  const timer = setInterval(() => { if (!document.hidden && !document.querySelector("dialog[open]")) draw().catch(() => {}); }, 3000);
+  onleave(() => clearInterval(timer));
+  return body;
+}
+
+function reset(found, context) {
+  const topics = [...new Set(found.partitions.map((row) => row.topic))];
+  const topic = choice([["", "All topics"], ...topics.map((one) => [one, one])], "");
+  const to = choice([["earliest", "Earliest"], ["latest", "Latest"], ["offset", "Offset"], ["time", "Time"], ["shift", "Shift by"]], "earliest");
+  const number = h("input", { type: "number", value: "0" });
+  const at = h("input", { type: "datetime-local", step: "1" });
+  const numberField = field("Number", number), timeField = field("First record from", at);
+  const preview = h("div", { class: "scroll" });
+  const wanted = (show) => ({ to: to.value, preview: show, ...(topic.value ? { topic: topic.value } : {}),
+    ...(to.value === "offset" ? { offset: Number(number.value) } : {}), ...(to.value === "shift" ? { by: Number(number.value) } : {}),
+    ...(to.value === "time" ? { time_ms: at.value ? new Date(at.value).getTime() : Date.now() } : {}) });
+  async function look() {
+    numberField.hidden = !["offset", "shift"].includes(to.value);
+    timeField.hidden = to.value !== "time";
+    try {
+      const { moves } = await post(path("groups", found.group, "reset"), wanted(true));
+      fill(preview, table([
+        { title: "Topic", cell: (row) => row.topic }, { title: "Partition", number: true, cell: (row) => row.partition },
+        { title: "Now", number: true, cell: (row) => exact(row.before) }, { title: "Then", number: true, cell: (row) => h("b", {}, exact(row.after)) },
+        { title: "Change", number: true, cell: (row) => `${row.change > 0 ? "+" : ""}${exact(row.change)}` }], moves));
+    } catch (error) { fill(preview, h("p", { class: "error pad" }, error.message)); }
+  }
+  for (const input of [topic, to, number, at]) input.onchange = look;
+  look();
+  const active = !["Empty", "Dead"].includes(found.state);
+  ask({ title: `Reset offsets of ${found.group}`, button: "Reset offsets", danger: true, confirm: found.group,
+    text: active ? "The group has members: stop them first. The preview shows what would change." : "Members that join later go on from the new offsets.",
+    content: [h("div", { class: "fields" }, field("Topic", topic), field("To", to), numberField, timeField), preview],
+    run: async () => {
+      const { moves } = await post(path("groups", found.group, "reset"), wanted(false));
+      toast(`${moves.length} offsets of ${found.group} are reset.`);
+      context.again();
+    } });
+}
+
+function remove(found) {
+  ask({ title: `Delete ${found.group}?`, text: "Its committed offsets go. Members that join later start anew.", button: "Delete group", danger: true, confirm: found.group,
+    run: async () => {
+      await post(path("groups", found.group, "delete"), { confirm: found.group });
+      toast(`Group ${found.group} is deleted.`);
+      location.hash = "#/groups";
+    } });
+}

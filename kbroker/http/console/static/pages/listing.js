@@ -1,0 +1,47 @@
+// What all lists have: a search, pages, an order in the address, and their states.
+import { get } from "../api.js";
+import { empty, failed, fill, h, head, loading, panel, table } from "../dom.js";
+
+const LIMIT = 100;
+
+// columns: of dom.table; rows: member of the answer; nothing: what an empty list says
+export async function listing(context, { title, where, rows, columns, go, nothing, search, order, more, parameters = {}, actions = [], extra }) {
+  const state = { search: context.query.get("search") ?? "", sort: context.query.get("sort") ?? order, offset: 0 };
+  const box = h("div", {}, loading());
+  const total = h("span", { class: "end" });
+  const aside = h("div");
+  const options = () => ({ ...parameters, ...(more?.values() ?? {}) });
+  let control;
+
+  async function draw() {
+    control?.abort();
+    control = new AbortController();
+    try {
+      const found = await get(where, { ...options(), limit: LIMIT, offset: state.offset || "", ...(search ? { search: state.search } : {}), ...(order ? { sort: state.sort } : {}) }, control.signal);
+      fill(total, `${found.total} ${found.total === 1 ? title.toLowerCase().replace(/s$/, "") : title.toLowerCase()}`);
+      if (extra) fill(aside, extra(found));
+      const list = found[rows];
+      fill(box, list.length === 0 ? (state.search ? empty("Nothing found", `No name contains “${state.search}”.`) : nothing(found))
+        : table(columns, list, { go, order: state.sort, onsort: order && ((sort) => { state.sort = sort; state.offset = 0; draw(); }) }), pager(found));
+    } catch (error) {
+      if (error.name !== "AbortError") fill(box, failed(error, draw));
+    }
+  }
+
+  function pager(found) {
+    if (found.total <= LIMIT) return null;
+    const move = (offset) => { state.offset = offset; draw(); };
+    return h("div", { class: "pager" }, `${found.offset + 1}–${Math.min(found.offset + LIMIT, found.total)} of ${found.total}`,
+      h("button", { class: "button", disabled: found.offset === 0, onclick: () => move(Math.max(0, found.offset - LIMIT)) }, "Previous"),
+      h("button", { class: "button", disabled: found.offset + LIMIT >= found.total, onclick: () => move(found.offset + LIMIT) }, "Next"));
+  }
+
+  let wait;
+  const input = search && h("input", { type: "search", placeholder: "Search   /", "aria-label": `Search ${title.toLowerCase()}`, value: state.search,
+    oninput: () => { clearTimeout(wait); wait = setTimeout(() => { state.search = input.value.trim(); state.offset = 0; draw(); }, 150); } });
+  const controls = more?.build(() => { state.offset = 0; draw(); });
+  const timer = setInterval(() => { if (!document.hidden && !document.querySelector("dialog[open]")) draw(); }, 5000);
+  context.onleave(() => { clearInterval(timer); clearTimeout(wait); control?.abort(); });
+  await draw();
+  return h("div", { class: "flow" }, head(title, { actions }), aside, panel(null, [h("div", { class: "tools" }, input, controls, total), box]));
+}

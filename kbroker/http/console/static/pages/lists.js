@@ -1,0 +1,64 @@
+import { path } from "../api.js";
+import { bytes, count, duration, empty, h, panel, rate, tag } from "../dom.js";
+import { listing } from "./listing.js";
+
+const none = () => h("span", { class: "zero" }, "–");
+
+export const transactions = (context) => listing(context, {
+  title: "Transactions", where: path("transactions"), rows: "transactions", search: true,
+  nothing: () => empty("No transactions", "Transactional producers appear here with their last transaction."),
+  columns: [
+    { title: "Transactional id", wrap: true, cell: (row) => h("span", { class: "name" }, row.transactional_id) },
+    { title: "State", cell: (row) => tag(row.state, { Ongoing: "warn dot", CompleteCommit: "good", CompleteAbort: "" }[row.state] ?? "") },
+    { title: "Open for", number: true, cell: (row) => (row.open_s !== null && row.state === "Ongoing" ? duration(row.open_s) : none()) },
+    { title: "Timeout", number: true, cell: (row) => (row.timeout_ms === null ? none() : duration(row.timeout_ms / 1000)) },
+    { title: "Producer", number: true, cell: (row) => `${row.producer_id} / ${row.producer_epoch ?? "–"}` },
+    { title: "Partitions", wrap: true, cell: (row) => (row.partitions.length ? row.partitions.slice(0, 12).map((one) => `${one.topic}-${one.partition}`).join(", ") : none()) },
+  ],
+});
+
+export const clients = (context) => listing(context, {
+  title: "Clients", where: path("clients"), rows: "clients",
+  nothing: () => empty("No clients", "Nobody is connected to a listener."),
+  extra: (found) => panel(null, h("dl", { class: "tiles" }, found.listeners.map((row) => h("div", { class: "tile" }, h("dt", {}, `${row.listener} · port ${row.port}`), h("dd", {}, count(row.connections), h("small", {}, "connections")))))),
+  columns: [
+    { title: "Address", cell: (row) => h("span", { class: "name mono" }, row.address) },
+    { title: "Listeners", cell: (row) => row.listeners.join(", ") },
+    { title: "Connections", number: true, cell: (row) => row.connections },
+    { title: "Not yet taken by the client", number: true, cell: (row) => (row.unsent_bytes ? bytes(row.unsent_bytes) : none()) },
+    { title: "Not yet read by the broker", number: true, cell: (row) => (row.unread_bytes ? bytes(row.unread_bytes) : none()) },
+  ],
+});
+
+const QUOTAS = { producer_byte_rate: ["produce", rate], consumer_byte_rate: ["fetch", rate], request_percentage: ["request time", (value) => `${value} %`],
+  controller_mutation_rate: ["partition changes", (value) => `${value}/s`], connection_creation_rate: ["new connections", (value) => `${value}/s`] };
+
+export const quotas = (context) => listing(context, {
+  title: "Quotas", where: path("quotas"), rows: "quotas",
+  nothing: () => empty("No quotas", "Every client may use what is there."),
+  columns: [
+    { title: "For", cell: (row) => row.entity.map((part) => h("div", {}, h("span", { class: "muted" }, `${part.type} `), h("span", { class: "name" }, part.name ?? "default"))) },
+    { title: "Limits", cell: (row) => Object.entries(row.values).map(([key, value]) => h("div", {}, h("span", { class: "muted" }, `${(QUOTAS[key] ?? [key])[0]} `), (QUOTAS[key] ?? [0, String])[1](value))) },
+  ],
+});
+
+export const users = (context) => listing(context, {
+  title: "Users", where: path("users"), rows: "users",
+  nothing: () => empty("No SCRAM users", "Users come by kafka-configs or AlterUserScramCredentials."),
+  columns: [
+    { title: "User", cell: (row) => h("span", { class: "name" }, row.name) },
+    { title: "Credentials", cell: (row) => row.credentials.map((one) => [tag(`${one.mechanism}, ${one.iterations} iterations`), " "]) },
+  ],
+});
+
+export const acls = (context) => listing(context, {
+  title: "ACLs", where: path("acls"), rows: "acls",
+  nothing: (found) => (found.enabled ? empty("No ACLs", "The authorizer is on and has no rules.") : empty("No authorizer", "Access control is off: every client may do everything that its listener allows.")),
+  columns: [
+    { title: "Principal", cell: (row) => h("span", { class: "name" }, row.principal) },
+    { title: "Permission", cell: (row) => tag(row.permission, row.permission === "deny" ? "bad" : "good") },
+    { title: "Operation", cell: (row) => row.operation },
+    { title: "Resource", wrap: true, cell: (row) => [h("span", { class: "muted" }, `${row.resource} `), row.name, row.pattern === "prefixed" && h("span", { class: "muted" }, " (prefix)")] },
+    { title: "Host", cell: (row) => row.host },
+  ],
+});

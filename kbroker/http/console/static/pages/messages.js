@@ -1,0 +1,125 @@
+import { get, listen, path } from "../api.js";
+import { bytes, count, empty, exact, failed, fill, h, loading, panel, tag, time } from "../dom.js";
+import { choice, field } from "../dialog.js";
+
+const SHOWN = 500;
+const LIMIT = 50;
+
+export function messages(context, topic) {
+  const partition = choice([["", "All"], ...topic.partitions.slice(0, 1000).map((row) => [String(row.partition), String(row.partition)])], "");
+  const start = choice([["latest", "Latest"], ["earliest", "Earliest"], ["offset", "Offset"], ["time", "Time"]], "latest");
+  const offset = h("input", { type: "number", min: "0", value: "0" });
+  const at = h("input", { type: "datetime-local", step: "1" });
+  const key = h("input", { type: "search", placeholder: "contains" });
+  const value = h("input", { type: "search", placeholder: "contains" });
+  const committed = h("input", { type: "checkbox" });
+  const tail = h("button", { class: "button", type: "button", "aria-pressed": "false", onclick: () => (stop ? follow(false) : follow(true)) }, "Live tail");
+  const offsetField = field("Offset", offset), timeField = field("From", at);
+  const note = h("span", { class: "end", role: "status" });
+  const list = h("div", {}, loading());
+  const foot = h("div");
+  let stop = null, control = null;
+  const filters = () => ({ partition: partition.value, key: key.value, value: value.value, committed: committed.checked ? "true" : "" });
+  const where = path("topics", topic.name, "messages");
+
+  async function read(more = {}) {
+    follow(false);
+    control?.abort();
+    control = new AbortController();
+    offsetField.hidden = start.value !== "offset";
+    timeField.hidden = start.value !== "time";
+    const asked = { ...filters(), start: start.value, limit: LIMIT, ...more };
+    if (start.value === "offset") asked.offset = offset.value || 0;
+    if (start.value === "time") asked.time_ms = at.value ? new Date(at.value).getTime() : 0;
+    if (!more.cursor) fill(list, loading());
+    try {
+      const found = await get(where, asked, control.signal);
+      const newest = start.value === "latest" && !more.cursor;
+      const records = newest ? found.records.toReversed() : found.records;
+      if (!more.cursor) fill(list);
+      list.append(...records.map(message));
+      if (!list.children.length) fill(list, nothing(found));
+      fill(note, found.scanned_bytes > 2e6 ? `${bytes(found.scanned_bytes)} searched` : "");
+      fill(foot, !newest && !found.complete && h("div", { class: "pager" }, h("button", { class: "button", onclick: () => read({ cursor: found.cursor }) }, found.records.length ? "More" : "Search on")),
+        newest && records.length > 0 && topic.partitions.length === 1 && h("div", { class: "pager" }, "the latest records first"));
+    } catch (error) {
+      if (error.name !== "AbortError") { fill(list, failed(error, () => read())); fill(foot); }
+    }
+  }
+
+  const filtered = () => key.value || value.value || committed.checked;
+  const nothing = (found) => (filtered() ? empty("Nothing found", found.complete || start.value === "latest" ? "No record here matches; start from Earliest to search the whole topic." : `${bytes(found.scanned_bytes)} were searched; go on below.`)
+    : empty("No records", "Nothing is in this part of the log. ", h("span", {}, "Live tail shows what comes.")));
+
+  function follow(on) {
+    stop?.();
+    stop = null;
+    tail.setAttribute("aria-pressed", String(on));
+    tail.className = on ? "button main" : "button";
+    tail.textContent = on ? "Stop" : "Live tail";
+    if (!on) { fill(note); return; }
+    control?.abort();
+    fill(foot);
+    fill(list, empty("Waiting for records", "What is written from now on appears here."));
+    let first = true, left = 0;
+    stop = listen(path("topics", topic.name, "tail"), filters(), {
+      records: (found) => {
+        if (first) fill(list);
+        first = false;
+        left += found.left_out;
+        list.prepend(...found.records.toReversed().map(message));
+        while (list.children.length > SHOWN) list.lastElementChild.remove();
+        fill(note, tag("live", "dot good"), left ? ` ${count(left)} more than could be shown` : "");
+      },
+      refused: (refusal) => { follow(false); fill(list, failed(refusal)); },
+    }, (open) => fill(note, open ? tag("live", "dot good") : tag("connecting", "dot warn")));
+  }
+  context.onleave(() => { stop?.(); control?.abort(); });
+
+  let wait;
+  const later = () => { clearTimeout(wait); wait = setTimeout(() => (stop ? follow(true) : read()), 350); };
+  for (const input of [partition, start, committed, at]) input.onchange = later;
+  for (const input of [key, value, offset]) input.oninput = later;
+  const tools = h("div", { class: "tools" }, field("Partition", partition), field("Start at", start), offsetField, timeField, field("Key", key), field("Value or header", value),
+    h("label", { class: "check" }, committed, "Committed only"), tail, note);
+  read();
+  return panel(null, [tools, list, foot]);
+}
+
+const text = (data) => (data === null ? h("span", { class: "muted" }, "null") : data.encoding === "base64" ? h("span", { class: "muted" }, `${bytes(data.size)} binary`) : data.text || h("span", { class: "muted" }, "empty"));
+const flat = (data) => (data && data.encoding === "utf-8" ? data.text.slice(0, 400).replace(/\s+/g, " ") : null);
+
+function message(record) {
+  const details = h("details", { class: "message" }, h("summary", {},
+    h("span", { class: "mono soft" }, time(record.timestamp_ms)),
+    h("span", { class: "mono muted", title: "partition : offset" }, `${record.partition} : ${exact(record.offset)}`),
+    h("span", { class: "mono" }, flat(record.key) || text(record.key)), h("span", { class: "mono soft" }, flat(record.value) || text(record.value))));
+  details.addEventListener("toggle", () => { if (details.open && details.children.length === 1) details.append(body(record)); });
+  return details;
+}
+
+function body(record) {
+  const part = (title, data) => h("div", {}, h("h3", {}, title, data ? ` · ${bytes(data.size)}${data.encoding === "base64" ? ", base64" : ""}${data.cut ? ", cut" : ""}` : ""), pretty(data));
+  return h("div", { class: "body" }, record.key && part("Key", record.key), part("Value", record.value),
+    record.headers.length > 0 && h("div", {}, h("h3", {}, "Headers"), h("pre", {}, record.headers.map((one) => [h("span", { class: "j-key" }, one.name), ": ", text(one.value), "\n"]))));
+}
+
+function pretty(data) {
+  if (data === null) return h("pre", {}, h("span", { class: "muted" }, "null"));
+  if (data.encoding === "utf-8" && !data.cut && /^\s*[[{]/.test(data.text)) {
+    try { return h("pre", {}, colored(JSON.stringify(JSON.parse(data.text), null, 2))); } catch { /* text that only begins like JSON */ }
+  }
+  return h("pre", {}, data.text);
+}
+
+function colored(json) {
+  const parts = [];
+  let end = 0;
+  for (const match of json.matchAll(/("(?:\\.|[^"\\])*")(\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g)) {
+    parts.push(json.slice(end, match.index));
+    const kind = match[1] ? (match[2] ? "j-key" : "j-text") : /^[tfn]/.test(match[0]) ? "j-word" : "j-number";
+    parts.push(h("span", { class: kind }, match[1] ?? match[0]), match[2] ?? "");
+    end = match.index + match[0].length;
+  }
+  return [...parts, json.slice(end)];
+}

@@ -1,0 +1,41 @@
+import { get, path, post, session } from "../api.js";
+import { empty, fill, h, head, panel, table, tag, toast } from "../dom.js";
+import { ask, field } from "../dialog.js";
+
+// change: async (changes by name) or null where nothing may be changed
+export function settingsTable(rows, change) {
+  const search = h("input", { type: "search", placeholder: "Search   /", "aria-label": "Search settings", oninput: () => draw() });
+  const only = h("input", { type: "checkbox", onchange: () => draw() });
+  const total = h("span", { class: "end" });
+  const box = h("div");
+  function draw() {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const shown = rows.filter((row) => (!only.checked || row.source !== "default") && words.every((word) => `${row.name} ${row.text}`.toLowerCase().includes(word)));
+    fill(total, `${shown.length} of ${rows.length}`);
+    fill(box, shown.length ? table([
+      { title: "Setting", wrap: true, cell: (row) => [h("span", { class: "name mono" }, row.name), row.text && h("div", { class: "muted small" }, row.text)] },
+      { title: "Value", wrap: true, cell: (row) => (row.sensitive ? tag("hidden") : h("span", { class: "mono" }, row.value === null ? "null" : row.value === "" ? "empty" : row.value)) },
+      { title: "Source", cell: (row) => (row.source === "default" ? h("span", { class: "muted" }, "default") : tag(row.source, "good")) },
+      ...(change ? [{ title: "", number: true, cell: (row) => !row.read_only && h("button", { class: "button quiet", onclick: () => edit(row, change) }, "Change") }] : []),
+    ], shown) : empty("Nothing found", only.checked && !words.length ? "Every setting has its default." : "No setting matches."));
+  }
+  draw();
+  return panel(null, [h("div", { class: "tools" }, search, h("label", { class: "check" }, only, "Changed only"), total), box]);
+}
+
+function edit(row, change) {
+  const value = h("input", { type: row.sensitive ? "password" : "text", value: row.value ?? "", spellcheck: false, autocomplete: "off" });
+  const back = h("input", { type: "checkbox", onchange: () => { value.disabled = back.checked; } });
+  ask({ title: row.name, text: row.text, button: "Change setting", content: [field(`Value (${row.type})`, value), h("label", { class: "check" }, back, "Back to the default")],
+    run: () => change({ [row.name]: back.checked ? null : value.value }) });
+}
+
+export async function settings(context) {
+  const found = await get(path("settings"), {}, context.signal);
+  const change = session.readonly ? null : async (changes) => {
+    await post(path("settings"), { settings: changes });
+    toast("The setting is changed.");
+    context.again();
+  };
+  return h("div", { class: "flow" }, head("Settings", { facts: ["of this broker"] }), settingsTable(found.settings, change));
+}

@@ -1,0 +1,63 @@
+import { get, path, post, session } from "../api.js";
+import { bytes, count, exact, h, head, panel, rate, table, tag, time, toast } from "../dom.js";
+import { ask, field } from "../dialog.js";
+import { messages } from "./messages.js";
+import { settingsTable } from "./settings.js";
+
+export async function topic(context) {
+  const { name, tab = "messages", signal } = context;
+  const found = await get(path("topics", name), {}, signal);
+  const address = `#/topics/${encodeURIComponent(name)}`;
+  const sum = (key) => found.partitions.reduce((total, row) => total + (row[key] ?? 0), 0);
+  const tabs = [["messages", "Messages"], ["partitions", `Partitions (${found.partitions.length})`], ["settings", "Settings"]];
+  const content = { messages: () => messages(context, found), partitions: () => partitions(found), settings: () => settings(found, context) }[tab];
+  return h("div", { class: "flow" },
+    head(name, { crumb: ["Topics", "#/topics"],
+      facts: [found.internal && tag("internal"), `${count(sum("high_watermark") - sum("log_start_offset"))} records`, bytes(sum("bytes")), `${rate(found.in_bytes)} in`, `${rate(found.out_bytes)} out`].filter(Boolean),
+      actions: session.readonly ? [] : [h("button", { class: "button", onclick: () => grow(found, context) }, "Add partitions"), h("button", { class: "button danger", onclick: () => remove(found) }, "Delete")] }),
+    h("div", { class: "tabs", role: "navigation", "aria-label": "Parts of the topic" }, tabs.map(([key, label]) => h("a", { href: `${address}/${key}`, "aria-current": key === tab ? "page" : null }, label))),
+    content ? content() : null);
+}
+
+function partitions(found) {
+  return panel(null, table([
+    { title: "Partition", number: true, cell: (row) => row.partition },
+    { title: "Leader", cell: (row) => (row.leader < 0 ? tag("none", "bad") : row.leader) },
+    { title: "Replicas", cell: (row) => [row.replicas.join(", "), row.isr.length < row.replicas.length && [" ", tag(`in sync: ${row.isr.join(", ") || "none"}`, "warn")]] },
+    { title: "First offset", number: true, cell: (row) => exact(row.log_start_offset) },
+    { title: "End", number: true, cell: (row) => exact(row.high_watermark) },
+    { title: "Stable", number: true, cell: (row) => h("span", { class: row.last_stable_offset < row.high_watermark ? "" : "zero" }, exact(row.last_stable_offset)) },
+    { title: "Segments", number: true, cell: (row) => exact(row.segments) },
+    { title: "Size", number: true, cell: (row) => bytes(row.bytes) },
+    { title: "Latest timestamp", cell: (row) => h("span", { class: "mono" }, time(row.max_timestamp_ms)) },
+  ], found.partitions));
+}
+
+function settings(found, context) {
+  const change = session.readonly ? null : async (changes) => {
+    await post(path("topics", found.name, "settings"), { settings: changes });
+    toast(`Settings of ${found.name} are changed.`);
+    context.again();
+  };
+  return settingsTable(found.settings, change);
+}
+
+function grow(found, context) {
+  const number = h("input", { type: "number", min: String(found.partitions.length + 1), max: "10000", value: String(found.partitions.length + 1), required: true });
+  ask({ title: `Add partitions to ${found.name}`, text: "Keys may go to other partitions from then on. The number cannot be lowered again.", button: "Add partitions",
+    content: field("Partitions in all", number),
+    run: async () => {
+      await post(path("topics", found.name, "partitions"), { partitions: Number(number.value) });
+      toast(`${found.name} has ${number.value} partitions.`);
+      context.again();
+    } });
+}
+
+function remove(found) {
+  ask({ title: `Delete ${found.name}?`, text: "All its records go, too. This cannot be undone.", button: "Delete topic", danger: true, confirm: found.name,
+    run: async () => {
+      await post(path("topics", found.name, "delete"), { confirm: found.name });
+      toast(`Topic ${found.name} is deleted.`);
+      location.hash = "#/topics";
+    } });
+}

@@ -1,0 +1,147 @@
+"""Debian's Chromium without a screen, driven over its debugging pipe: no library, no port."""
+
+import base64
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+DEADLINE_S = 30.0
+
+
+def program() -> str | None:
+    """Where a Chromium is, None when there is none."""
+    return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
+
+
+class Browser:
+    """One browser with one page. Owner: a test, which closes it. problems: what its console said was wrong."""
+
+    def __init__(self, folder: Path) -> None:
+        found = program()
+        assert found is not None, "no chromium"
+        to_read, self._write = os.pipe()
+        self._read, to_write = os.pipe()
+        keep = (to_read, to_write)
+        command = f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}'
+        arguments = ["--headless=new", "--remote-debugging-pipe", f"--user-data-dir={folder}", "--no-sandbox"]
+        quiet = ["--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--hide-scrollbars"]
+        offline = ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+        self._process = subprocess.Popen(
+            ["bash", "-c", command, found, *arguments, *quiet, *offline, "about:blank"],
+            pass_fds=keep,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for fd in keep:
+            os.close(fd)
+        self._buffer = b""
+        self._number = 0
+        self._session = ""
+        self.problems: list[str] = []
+        self.requested: list[str] = []
+        pages = [page for page in self.call("Target.getTargets")["targetInfos"] if page["type"] == "page"]
+        attached = self.call("Target.attachToTarget", targetId=pages[0]["targetId"], flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: Any) -> Any:
+        """One command of the protocol and its result."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            answer = self._next(deadline)
+            if answer.get("id") == self._number:
+                assert "error" not in answer, f"{method}: {answer['error']}"
+                return answer["result"]
+
+    def open(self, address: str) -> None:
+        """Load a page from nothing."""
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url=address)
+
+    def size(self, width: int, height: int, scale: float = 1.0) -> None:
+        """Of the window, in its own pixels."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width, height=height, deviceScaleFactor=scale, mobile=width < 600,
+        )  # fmt: skip
+
+    def scheme(self, name: str) -> None:
+        """What prefers-color-scheme says: light or dark."""
+        features = [{"name": "prefers-color-scheme", "value": name}]
+        self.call("Emulation.setEmulatedMedia", features=features)
+
+    def run(self, script: str) -> Any:
+        """The value of an expression of JavaScript; a promise is awaited."""
+        result = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in result, f"{script}: {result['exceptionDetails']}"
+        return result["result"].get("value")
+
+    def wait(self, script: str) -> None:
+        """Until an expression is true."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not self.run(f"Boolean({script})"):
+            assert time.monotonic() < deadline, f"never came true: {script}; page:\n{self.text()}"
+            time.sleep(0.05)
+
+    def text(self) -> str:
+        """What a reader sees."""
+        return str(self.run("document.body.innerText"))
+
+    def press(self, key: str, code: str = "") -> None:
+        """One key."""
+        more = {"text": key} if len(key) == 1 else {}
+        if key == "Enter":
+            more = {"text": "\r", "windowsVirtualKeyCode": 13}  # type: ignore[dict-item]
+        elif key == "Tab":
+            more = {"windowsVirtualKeyCode": 9}  # type: ignore[dict-item]
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, code=code or key, **more)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, code=code or key)
+
+    def screenshot(self, path: Path, **options: Any) -> None:
+        """What the window shows, as a PNG or as another format."""
+        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **options)["data"]))
+
+    def close(self) -> None:
+        """End the browser."""
+        self._session = ""
+        try:
+            self.call("Browser.close")
+        finally:
+            self._process.wait(10)
+            os.close(self._write)
+            os.close(self._read)
+
+    def _next(self, deadline: float) -> Any:
+        while b"\0" not in self._buffer:
+            readable, _, _ = select.select([self._read], [], [], max(0.0, deadline - time.monotonic()))
+            assert readable, "the browser does not answer"
+            data = os.read(self._read, 1 << 20)
+            assert data, "the browser has ended"
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\0")
+        message = json.loads(line)
+        self._note(message.get("method"), message.get("params", {}))
+        return message
+
+    def _note(self, event: str | None, parameters: dict[str, Any]) -> None:
+        if event == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
+            entry = parameters["entry"]
+            self.problems.append(f"{entry['level']}: {entry['text']} ({entry.get('url', '')})")
+        elif event == "Runtime.exceptionThrown":
+            self.problems.append(str(parameters["exceptionDetails"]))
+        elif event == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
+            self.problems.append(str([each.get("value") for each in parameters["args"]]))
+        elif event == "Network.requestWillBeSent":
+            self.requested.append(parameters["request"]["url"])

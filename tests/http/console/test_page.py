@@ -1,0 +1,235 @@
+"""The page in Debian's Chromium: every section, live data, changes, keyboard, phone, dark; nothing in its error log."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.conftest import _run
+from tests.http.console.browser import Browser, program
+from tests.http.console.service import Service
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [
+    pytest.mark.compat,
+    pytest.mark.skipif(program() is None, reason="no chromium: apt-get install chromium"),
+]
+
+SCRIPT = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KBroker]:
+    node = KBroker(tmp_path_factory.mktemp("page"), {"kbroker.console.readonly": "false"})
+    running = _run(node)
+    next(running)
+    client = {"bootstrap.servers": node.bootstrap}
+    admin = AdminClient(client)
+    for future in admin.create_topics([NewTopic("orders", 2, 1)]).values():
+        future.result(30)
+    producer = Producer(client)
+    for number in range(30):
+        value = json.dumps({"number": number, "text": SCRIPT})
+        producer.produce("orders", value, key=f"key-{number}", headers={SCRIPT: SCRIPT})
+    producer.flush(30)
+    consumer = Consumer(client | {"group.id": "billing"})
+    consumer.commit(offsets=[TopicPartition("orders", number, 1) for number in range(2)], asynchronous=False)
+    consumer.close()
+    yield node
+    next(running, None)
+
+
+@pytest.fixture(scope="module")
+def shared_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    made = Browser(tmp_path_factory.mktemp("chromium"))
+    yield made
+    made.close()
+
+
+class Page:
+    """The console in a browser."""
+
+    def __init__(self, browser: Browser, node: KBroker) -> None:
+        self.browser = browser
+        self.address = f"http://{Service(node).address}/"
+
+    def show(self, place: str) -> None:
+        self.browser.open(f"{self.address}#/{place}")
+        self.browser.wait("document.querySelector('main h1') && !document.querySelector('.loading')")
+
+    def click(self, text: str) -> None:
+        buttons = "[...document.querySelectorAll('button, a')]"
+        find = f"{buttons}.findLast(e => e.textContent === {json.dumps(text)})"
+        self.browser.wait(find)
+        self.browser.run(f"{find}.click()")
+
+    def enter(self, selector: str, text: str) -> None:
+        self.browser.run(
+            f"(e => {{ e.value = {json.dumps(text)}; e.dispatchEvent(new Event('input')); "
+            f"e.dispatchEvent(new Event('change')) }})(document.querySelector({json.dumps(selector)}))"
+        )
+
+    def sees(self, text: str) -> None:
+        self.browser.wait(f"document.body?.innerText.includes({json.dumps(text)})")
+
+
+@pytest.fixture
+def page(shared_browser: Browser, node: KBroker) -> Iterator[Page]:
+    shared_browser.problems.clear()
+    shared_browser.requested.clear()
+    shared_browser.size(1280, 900)
+    made = Page(shared_browser, node)
+    yield made
+    assert shared_browser.problems == []
+    outside = [
+        url for url in shared_browser.requested if not url.startswith((made.address, "about:", "data:"))
+    ]
+    assert outside == []
+
+
+SECTIONS = {
+    "": "Throughput",
+    "topics": "orders",
+    "topics/orders": "key-29",
+    "topics/orders/partitions": "First offset",
+    "topics/orders/settings": "retention.ms",
+    "groups": "billing",
+    "groups/billing": "Nobody reads with this group now.",
+    "transactions": "No transactions",
+    "clients": "127.0.0.1",
+    "quotas": "No quotas",
+    "users": "No SCRAM users",
+    "acls": "No authorizer",
+    "log-dirs": "orders",
+    "settings": "log.retention.hours",
+}
+
+
+@pytest.mark.parametrize("place", list(SECTIONS))
+def test_every_section_shows_its_data(page: Page, place: str) -> None:
+    page.show(place)
+    page.sees(SECTIONS[place])
+
+
+def test_every_section_fits_a_phone(page: Page) -> None:
+    page.browser.size(360, 740)
+    for place in SECTIONS:
+        page.show(place)
+        page.sees(SECTIONS[place])
+        assert page.browser.run("document.documentElement.scrollWidth") <= 360, place
+
+
+def test_the_overview_draws_its_charts_and_gets_samples(page: Page) -> None:
+    page.show("")
+    page.browser.wait("document.querySelectorAll('.chart canvas').length === 4")
+    page.sees("live")
+    page.browser.run("window.before = document.querySelector('.tiles')")
+    page.browser.wait("document.querySelector('.tiles') !== window.before")
+
+
+def test_the_theme_follows_the_system_until_it_is_chosen(page: Page) -> None:
+    background = "getComputedStyle(document.documentElement).backgroundColor"
+    page.browser.scheme("light")
+    page.show("topics")
+    light = page.browser.run(background)
+    page.browser.scheme("dark")
+    assert page.browser.run(background) != light
+    page.click("◐ System")
+    assert page.browser.run(background) == light
+    page.show("topics")
+    assert page.browser.run(background) == light
+    page.click("◐ Light")
+    page.click("◐ Dark")
+    assert page.browser.run("document.documentElement.dataset.theme") is None
+
+
+def test_records_are_shown_as_text_whatever_they_hold(page: Page) -> None:
+    page.show("topics/orders")
+    page.browser.wait("document.querySelectorAll('.message').length === 30")
+    page.browser.run("document.querySelector('.message').open = true")
+    page.browser.wait("document.querySelector('.message .j-key')")
+    page.sees(SCRIPT)
+    assert page.browser.run("document.querySelectorAll('main img').length") == 0
+
+
+def test_messages_are_filtered_and_followed(page: Page, node: KBroker) -> None:
+    page.show("topics/orders")
+    page.enter("input[placeholder=contains]", "key-17")
+    page.browser.run("document.querySelectorAll('.tools select')[1].value = 'earliest'")
+    page.enter("input[placeholder=contains]", "key-17")
+    page.browser.wait("document.querySelectorAll('.message').length === 1")
+    page.enter("input[placeholder=contains]", "")
+    page.browser.wait("document.querySelectorAll('.message').length === 30")
+    page.click("Live tail")
+    page.sees("live")
+    producer = Producer({"bootstrap.servers": node.bootstrap})
+    producer.produce("orders", "just now", key="tail")
+    producer.flush(30)
+    page.sees("just now")
+    page.click("Stop")
+
+
+def test_a_topic_is_created_and_deleted_after_a_confirmation(page: Page) -> None:
+    page.show("topics")
+    page.click("New topic")
+    page.enter("dialog input[type=text]", "made-here")
+    page.click("Create topic")
+    page.sees("Topic made-here is created.")
+    page.show("topics/made-here")
+    page.click("Delete")
+    assert page.browser.run("document.querySelector('dialog button.main').disabled")
+    page.enter("dialog input[type=text]", "made-here")
+    page.click("Delete topic")
+    page.browser.wait("location.hash === '#/topics'")
+
+
+def test_what_the_broker_refuses_is_said_in_the_dialog(page: Page) -> None:
+    page.show("topics")
+    page.click("New topic")
+    page.enter("dialog input[type=text]", "orders")
+    page.click("Create topic")
+    page.browser.wait("document.querySelector('dialog .error').textContent.includes('orders')")
+    page.browser.problems.clear()  # the browser notes each answer of 409
+
+
+def test_offsets_are_previewed_before_they_are_reset(page: Page) -> None:
+    page.show("groups/billing")
+    page.click("Reset offsets")
+    page.browser.wait("document.querySelectorAll('dialog tbody tr').length === 2")
+    page.enter("dialog form > label input", "billing")
+    page.browser.run("document.querySelector('dialog button.main').click()")
+    page.sees("2 offsets of billing are reset.")
+
+
+def test_lists_are_searched_and_walked_by_keyboard(page: Page) -> None:
+    page.show("topics")
+    page.browser.press("/")
+    assert page.browser.run("document.activeElement.type") == "search"
+    for letter in "ord":
+        page.browser.press(letter)
+    page.sees("1 topic")
+    for _ in range(12):
+        page.browser.press("Tab")
+        if page.browser.run("document.activeElement.textContent") == "orders":
+            break
+    page.browser.press("Enter")
+    page.browser.wait("location.hash === '#/topics/orders'")
+
+
+def test_what_is_not_there_says_so(page: Page) -> None:
+    page.browser.open(f"{page.address}#/topics/none")
+    page.sees("This could not be loaded")
+    page.browser.open(f"{page.address}#/nowhere")
+    page.sees("There is no such page")
+    page.browser.problems.clear()  # the browser notes each answer of 404
+
+
+def test_controls_have_names(page: Page) -> None:
+    named = "e.textContent.trim() || e.getAttribute('aria-label') || e.closest('label')?.textContent.trim()"
+    controls = "[...document.querySelectorAll('button,a,input,select,textarea')]"
+    unnamed = f"{controls}.filter(e => !({named})).map(e => e.outerHTML)"
+    for place in SECTIONS:
+        page.show(place)
+        assert page.browser.run(unnamed) == [], place
