@@ -29,6 +29,8 @@ ZSTD_BLOCK_HEADER: Final = 3
 ZSTD_REPEATED_BYTE: Final = 1
 """Type of a block that is one byte, to be repeated."""
 ZSTD_CHECKSUM: Final = 4
+ZSTD_KEPT_WINDOW: Final = 8 << 20
+"""Decompressors keep the window of their largest frame."""
 LZ4_MOST: Final = 255
 """A byte of lz4 stands for no more bytes than this."""
 LZ4_FAST_LEVEL: Final = 9  # the default takes the fast compressor, not that of level 9 (Lz4BlockOutputStream)
@@ -179,20 +181,28 @@ def _lz4_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
 
 
 def _zstd_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
-    _check_zstd_frames(memoryview(data))
-    if not hasattr(_contexts, "zstd"):
-        _contexts.zstd = zstandard.ZstdDecompressor()  # making one takes four times as long as a small batch
-    reader = _contexts.zstd.stream_reader(data, read_across_frames=True)
+    if _check_zstd_frames(memoryview(data)) > ZSTD_KEPT_WINDOW:
+        unpacker = zstandard.ZstdDecompressor()  # its window goes with it
+    else:
+        if not hasattr(_contexts, "zstd"):
+            _contexts.zstd = (
+                zstandard.ZstdDecompressor()
+            )  # making one takes four times as long as a small batch
+        unpacker = _contexts.zstd
+    reader = unpacker.stream_reader(data, read_across_frames=True)
     while piece := reader.read(most_bytes):
         yield piece
 
 
-def _check_zstd_frames(data: memoryview) -> None:
-    """Frames must end where the data ends: the reader takes a cut one for a short one (RFC 8878, section 3.1.1)."""
-    pos = 0
+def _check_zstd_frames(data: memoryview) -> int:
+    """Frames must end where the data ends: the reader takes a cut one for a short one (RFC 8878, section 3.1.1).
+    Returns the largest window that one asks for."""
+    pos = window = 0
     while pos < len(data):
         head = data[pos : pos + ZSTD_MOST_HEADER]
-        checksum = zstandard.get_frame_parameters(head).has_checksum
+        parameters = zstandard.get_frame_parameters(head)
+        checksum = parameters.has_checksum
+        window = max(window, parameters.window_size)
         pos += zstandard.frame_header_size(head)
         last = False
         while not last:
@@ -202,6 +212,7 @@ def _check_zstd_frames(data: memoryview) -> None:
         pos += ZSTD_CHECKSUM if checksum else 0
     if pos != len(data):
         raise ProtocolError("zstd data is truncated")
+    return window
 
 
 _PIECES: Final[Mapping[int, Callable[[bytes | memoryview, int], Iterator[bytes]]]] = {

@@ -9,15 +9,19 @@ from dataclasses import dataclass, replace
 from kbroker.ipc import layout as sm
 from kbroker.kernels.crc32c import crc32c
 from kbroker.net.produce.check_kernel import ANY_CODEC, FOREVER
+from kbroker.net.produce.record_stream import Head, counted, heads
 from kbroker.net.produce.record_walk import Demands, Found, TooLong, walk
 from kbroker.protocol import batch_layout as rb
-from kbroker.protocol.compression import Codec, compress, decompress
+from kbroker.protocol.compression import Codec, pieces
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.records import Record, RecordBatch, build_batch, read_batches, read_records
+from kbroker.protocol.records import RecordBatch, read_batches
 from kbroker.protocol.schema import ProtocolError
+from kbroker.protocol.streamed_compression import TooLarge, compress_pieces
 
 NO_TIMESTAMP = -1
 SHOWN_ERRORS = 3
+MAX_ERRORS = 10_000  # that an answer names
+MAX_RECORDS = 1_000_000  # that are looked at for errors of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,30 +101,40 @@ def _demands(batch: RecordBatch, rules: Rules, now_ms: int) -> Demands:
 
 
 def _refused(batch: RecordBatch, rules: Rules, now_ms: int) -> Verdict | None:
-    """The errors of a batch's records, one by one; None when they have none."""
+    """The errors of a batch's records, one by one; None when they have none. Of a batch with very many records or
+    errors the first ones are shown: an answer has an end."""
+    errors: list[tuple[int, ErrorCode, str]] = []
     try:
-        faults = [_fault(record, batch, rules, now_ms) for record in read_records(batch)]
+        for index, head in enumerate(heads(batch)):
+            fault = _fault(head, batch, rules, now_ms)
+            if fault is not None:
+                errors.append((index, *fault))
+            if len(errors) >= MAX_ERRORS or index >= MAX_RECORDS:
+                return _refusal(errors) if errors else Verdict(ErrorCode.INVALID_RECORD)
     except ProtocolError:
         return Verdict(ErrorCode.INVALID_RECORD)
-    errors = [(index, *fault) for index, fault in enumerate(faults) if fault is not None]
     return _refusal(errors) if errors else None
 
 
-def _fault(record: Record, batch: RecordBatch, rules: Rules, now_ms: int) -> tuple[ErrorCode, str] | None:
-    if rules.compacted and record.key is None:
+def _fault(head: Head, batch: RecordBatch, rules: Rules, now_ms: int) -> tuple[ErrorCode, str] | None:
+    if rules.compacted and not head.has_key:
         text = f"Compacted topic cannot accept message without key in topic partition {rules.partition}"
         return ErrorCode.INVALID_RECORD, text
-    if not rules.log_append_time and record.timestamp_ms != NO_TIMESTAMP:
-        age = now_ms - record.timestamp_ms
+    offset = batch.base_offset + head.offset_delta
+    timestamp = (
+        batch.max_timestamp if batch.has_log_append_time else batch.base_timestamp + head.timestamp_delta
+    )
+    if not rules.log_append_time and timestamp != NO_TIMESTAMP:
+        age = now_ms - timestamp
         if age > rules.before_max_ms or -age > rules.after_max_ms:
             oldest, newest = _java_long(now_ms - rules.before_max_ms), _java_long(now_ms + rules.after_max_ms)
             return ErrorCode.INVALID_TIMESTAMP, (
-                f"Timestamp {record.timestamp_ms} of message with offset {record.offset} is out of range. "
+                f"Timestamp {timestamp} of message with offset {offset} is out of range. "
                 f"The timestamp should be within [{oldest}, {newest}]"
             )
     elif batch.has_log_append_time:
         return ErrorCode.INVALID_TIMESTAMP, (
-            f"Invalid timestamp type in message with offset {record.offset}. Producer should not set "
+            f"Invalid timestamp type in message with offset {offset}. Producer should not set "
             "timestamp type to LogAppendTime."
         )
     return None
@@ -149,8 +163,11 @@ def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> Verdict:
         return Verdict()
     body = bytes(batch.data[rb.RECORDS :])
     if codec != batch.codec:
-        plain = _counted(batch) if found.disordered else decompress(batch.codec, body)
-        body = compress(codec, bytes(plain), rules.level)
+        plain = counted(batch) if found.disordered else pieces(batch.codec, body)
+        try:
+            body = bytes(compress_pieces(codec, plain, rules.level, rules.max_message_bytes))
+        except TooLarge:
+            return Verdict(ErrorCode.MESSAGE_TOO_LARGE)
     out = bytearray(batch.data[: rb.RECORDS]) + body
     if len(out) > rules.max_message_bytes:
         return Verdict(ErrorCode.MESSAGE_TOO_LARGE)
@@ -159,12 +176,6 @@ def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> Verdict:
     struct.pack_into(">q", out, rb.MAX_TIMESTAMP, found.largest)
     struct.pack_into(">I", out, rb.CRC, crc32c(memoryview(out)[rb.ATTRIBUTES :]))
     return Verdict(data=bytes(out))
-
-
-def _counted(batch: RecordBatch) -> bytes:
-    """The records section in plain, with offset deltas that count up from 0."""
-    records = [(one.key, one.value, one.headers, one.timestamp_ms) for one in read_records(batch)]
-    return build_batch(records)[rb.RECORDS :]
 
 
 def _java_long(value: int) -> int:
