@@ -29,6 +29,7 @@ from kbroker.control.links.appender import Appender
 from kbroker.control.links.links import bounded
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.endpoint import advertised_endpoint
+from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.control.replication.reassignment import finish_all
 from kbroker.control.replication.service import Replication
 from kbroker.control.request_time import RequestTime
@@ -284,7 +285,7 @@ class Control:
             if settings := broker.dynamic_settings():
                 await link.call(Settings(settings))
             await self._close_orphans(link, hello.index)
-            mine = broker.logs_of(hello.index)
+            mine = sorted(broker.logs_of(hello.index), key=lambda one: one[0].name not in INTERNAL)
             calls = [partial(self._open, link, *each) for each in mine]
             await bounded(OPENS_AT_ONCE, calls)
         except LinkClosed:

@@ -153,6 +153,7 @@ class Housekeeping:
         self._logs.deletions.remove_due(now)
         self._logs.heal()
         self._logs.reservations.look(now)
+        self._logs.recovery_notes.write()
         self.sync_cleaner_offsets()
         self._durability.measure()
         self._metrics.words[PRODUCERS] = self._producers.count

@@ -13,6 +13,7 @@ from kbroker.io.append import append_row as ar
 from kbroker.io.append.drain import Drain
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
+from kbroker.io.log_dirs.recovery_notes import RecoveryNotes
 from kbroker.io.log_dirs.reservations import Reservations
 from kbroker.io.openings import Opening, Openings
 from kbroker.io.partition.deletions import Deletions
@@ -60,6 +61,7 @@ class Logs:
         self.moved_listeners: list[Callable[[int, str], None]] = []
         """Told the slot of each partition that goes on in another log dir, and the folder that it has left."""
         self._checkpoints = OffsetCheckpoints(self._dirs, self._not_written)
+        self.recovery_notes = RecoveryNotes(self._dirs, self.get, self._not_written)
         self._openings = Openings(context, self._checkpoints, notify)
         self._full: set[int] = set()
         most = context.config.get_int("kbroker.log.reserve.bytes")
@@ -351,6 +353,7 @@ class Logs:
     def close_all(self) -> None:
         """Orderly stop: sync and close every log, then write the checkpoints. Raises OSError."""
         self._openings.close()
+        self.recovery_notes.close()
         self.take_opened()
         left: dict[str, list[ClosedLog]] = {}
         for slot, partition in list(self._partitions.items()):

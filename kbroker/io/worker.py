@@ -71,7 +71,7 @@ class Worker:
             self._notify_again.add,
             call_cleaner=lambda: os.eventfd_write(self.shared.cleaner_event_fd, 1),
         )
-        self.durability.synced_listeners.append(self.cleaning.synced)
+        self.durability.synced_listeners += [self.cleaning.synced, self.logs.recovery_notes.synced]
         self.housekeeping = Housekeeping(
             context.config,
             self.logs,

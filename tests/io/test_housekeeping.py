@@ -32,7 +32,7 @@ class Scene:
         self.expired: list[int] = []
         self.deletions = Deletions()
         helper: Any = self
-        self.reservations = helper
+        self.reservations = self.recovery_notes = helper
         self.housekeeping = Housekeeping(
             BrokerConfig(), helper, helper, helper, helper, private(), self.node.rows, 0
         )
@@ -42,7 +42,7 @@ class Scene:
 
     def nothing(self) -> None: ...
 
-    checkpoint = check_dirs = heal = measure = sync_checkpoints = nothing
+    write = checkpoint = check_dirs = heal = measure = sync_checkpoints = nothing
 
     def look(self, now_ms: int) -> None:
         self.reservations_looked_at.append(now_ms)

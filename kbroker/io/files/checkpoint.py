@@ -6,7 +6,7 @@ Formats are Kafka's (CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpoint
 import base64
 import fcntl
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kbroker.ipc.crash_point import crash_point
@@ -68,12 +68,13 @@ def write_offsets(path: str, offsets: Mapping[TopicPartition, int], sync: bool =
 
 def update_offsets(
     path: str,
-    changed: Mapping[TopicPartition, int],
+    changed: Mapping[TopicPartition, int] | Callable[[], Mapping[TopicPartition, int]],
     dropped: Iterable[TopicPartition] = (),
     sync: bool = True,
 ) -> None:
     """Change some entries of an offset checkpoint. Several IO workers share a log dir and so its checkpoints: the
-    folder is locked meanwhile. A file that does not parse counts as empty, as in Kafka."""
+    folder is locked meanwhile, also while `changed` is called. A file that does not parse counts as empty, as in
+    Kafka."""
     folder = os.open(Path(path).parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -84,7 +85,7 @@ def update_offsets(
         before = dict(offsets)
         for partition in dropped:
             offsets.pop(partition, None)
-        offsets.update(changed)
+        offsets.update(changed() if callable(changed) else changed)
         if offsets != before or not Path(path).exists():
             write_offsets(path, offsets, sync)
     finally:

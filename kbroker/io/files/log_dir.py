@@ -5,6 +5,7 @@ import errno
 import fcntl
 import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -111,7 +112,9 @@ class LogDir:
         return self._offsets(files.LOG_START_OFFSETS)
 
     def update_recovery_points(
-        self, changed: dict[TopicPartition, int], dropped: tuple[TopicPartition, ...] = ()
+        self,
+        changed: dict[TopicPartition, int] | Callable[[], dict[TopicPartition, int]],
+        dropped: tuple[TopicPartition, ...] = (),
     ) -> None:
         """Write changed recovery points into the checkpoint that all workers of this log dir share."""
         checkpoint.update_offsets(f"{self.path}/{files.RECOVERY_POINTS}", changed, dropped)
