@@ -36,7 +36,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "operation": ("Produce", "Fetch"),
     "role": ("control", "io", "network", "http", "cleaner"),
     "listener": tuple(str(number) for number in range(64)),
-    "why": ("peer", "idle", "error", "limit", "stop"),
+    "why": ("peer", "idle", "error", "limit", "stop", "memory"),
     "path": ("sendfile", "copy"),
     "quota": ("produce", "fetch", "request", "mutation"),
 }

@@ -20,6 +20,7 @@ from kbroker.net.produce.compressed_kernel import PLAIN_BYTES
 from kbroker.net.produce.partial_record_kernel import PARTIAL_WORDS
 from kbroker.net.rows import fetch_layout as fl
 from kbroker.net.rows import layout as nl
+from kbroker.net.rows.chunk_kernel import RESERVED_SHARE
 
 Words = NDArray[np.int64]
 
@@ -113,7 +114,8 @@ class Context:
             nl.CX_PROCESS_LINE: process.ctypes.data,
             nl.CX_TOKEN_EPOCH: nl.signed((int(process[sm.PROCESS_EPOCH]) & 0xFFFF) << sm.TOKEN_EPOCH_SHIFT),
             nl.CX_MAX_FRAME: min(
-                config.get_int("socket.request.max.bytes"), self.arena.size - 2 * CHUNK_BYTES
+                config.get_int("socket.request.max.bytes"),
+                self.arena.size - (2 + len(self.chunks) // RESERVED_SHARE) * CHUNK_BYTES,
             ),
             nl.CX_MAX_FIRST_FRAME: min(
                 config.get_int("sasl.server.max.receive.size"), config.get_int("socket.request.max.bytes")

@@ -98,7 +98,7 @@ def read_again(cx: int, connection: int) -> None:
         return
     if get(row, CN_CHUNK) >= 0:
         handle_region(cx, connection)
-    if get(row, CN_FLAGS) & FLAGS_NOT_READING == 0:
+    if get(row, CN_FLAGS) & (FLAGS_NOT_READING | FLAG_STALLED) == 0:
         arm(cx, connection, READING)
 
 

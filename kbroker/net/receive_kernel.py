@@ -16,7 +16,7 @@ from kbroker.net.produce.admit_kernel import admit, rings_have
 from kbroker.net.produce.check_kernel import CORRUPT_MESSAGE
 from kbroker.net.produce.queue_kernel import request_done
 from kbroker.net.produce.scan_kernel import FLEXIBLE, MALFORMED, scan
-from kbroker.net.rows.chunk_kernel import ensure_room, hold, release, reserve
+from kbroker.net.rows.chunk_kernel import ensure_room, hold, is_short, release, reserve
 from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, tell
 from kbroker.net.rows.count_kernel import PRODUCE, count_queued, parse_begins, parse_ends
 from kbroker.net.rows.fetch_layout import SERVED, WAITING
@@ -72,6 +72,7 @@ from kbroker.net.rows.layout import (
     FLAG_FETCH,
     FLAG_HOT,
     FLAG_QUOTA,
+    FLAG_STALLED,
     FLAGS_NOT_READING,
     REQUEST_WORDS,
     RQ_ACKS,
@@ -218,6 +219,8 @@ def _move_region(cx: int, row: int, size: int) -> bool:
     start = get(row, CN_START)
     if get(row, CN_LIMIT) - start >= size:
         return True
+    if is_short(cx, size):
+        return False
     chunk = get(row, CN_CHUNK)
     filled = get(row, CN_FILLED)
     chunk_bytes = get(cx, CX_CHUNK_BYTES)
@@ -282,6 +285,14 @@ def handle_region(cx: int, connection: int) -> None:
 
 
 @inlined
+def _rest(cx: int, connection: int) -> None:
+    """Have epoll say nothing of a connection that has no room for what it would read."""
+    row = connection_row(cx, connection)
+    if get(row, CN_FLAGS) & FLAG_STALLED != 0:
+        arm(cx, connection, get(row, CN_ARMED) & EPOLLOUT)
+
+
+@inlined
 def receive(cx: int, connection: int) -> None:
     """One recv of a readable connection, and all that follows from its bytes."""
     row = connection_row(cx, connection)
@@ -296,14 +307,18 @@ def receive(cx: int, connection: int) -> None:
         room = get(row, CN_LIMIT) - offset
         if room == 0:  # a stalled partial frame got its turn back before it got its room
             handle_region(cx, connection)
+            _rest(cx, connection)
             return
     else:
         if not ensure_room(cx, MIN_ROOM):
             put(cx, CX_STAT_STALLS, get(cx, CX_STAT_STALLS) + 1)
             mark_stalled(cx, connection)
+            _rest(cx, connection)
             return
         offset = get(cx, CX_BUMP)
         room = min((get(cx, CX_CURRENT) + 1) * get(cx, CX_CHUNK_BYTES) - offset, get(cx, CX_RECEIVE_BYTES))
+        if is_short(cx, room):
+            room = MIN_ROOM
     count = recv(get(row, CN_FD), get(cx, CX_ARENA) + offset, room, MSG_DONTWAIT)
     if count <= 0:
         error = errno() if count < 0 else 0

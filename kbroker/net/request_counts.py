@@ -35,7 +35,8 @@ EXPIRED = bind("kbroker_purgatory_expired_total", operation="Fetch")
 SESSIONS = bind("kbroker_fetch_sessions")
 SESSION_PARTITIONS = bind("kbroker_fetch_session_partitions")
 SESSION_EVICTIONS = bind("kbroker_fetch_session_evictions_total")
-REASONS = {"closed by the client": "peer", "idle": "idle", "the broker stops": "stop"}
+SHORT = "half a request while memory for requests is short"
+REASONS = {"closed by the client": "peer", "idle": "idle", "the broker stops": "stop", SHORT: "memory"}
 WHY = {why: number for number, why in enumerate(VALUES["why"])}
 PUMPED = {
     nl.CX_STAT_TURNS: slot.NETWORK_TURNS,

@@ -12,8 +12,7 @@ from kbroker.net.process import NetworkProcess
 from kbroker.net.produce.lost_kernel import settle_lost
 from kbroker.net.pump_kernel import pump
 from kbroker.net.rows import layout as nl
-
-STALLED_NS = 5_000_000_000
+from kbroker.net.unfinished_requests import UnfinishedRequests
 
 
 class Upkeep:
@@ -22,6 +21,7 @@ class Upkeep:
     def __init__(self, process: NetworkProcess) -> None:
         self._process = process
         self._context = process.context
+        self._unfinished = UnfinishedRequests(process)
         self._idle_ns = process.config.get_int("connections.max.idle.ms") * 1_000_000
 
     def old_entries(self) -> bool:
@@ -33,7 +33,7 @@ class Upkeep:
 
     def tick(self, late_s: float) -> None:
         """Once a second. late_s: by how much the second was longer."""
-        process, words = self._process, self._context.words
+        process = self._process
         process.counts.tick(late_s, process.senders.used())
         now = time.monotonic_ns()
         if self._idle_ns >= 0:
@@ -43,8 +43,9 @@ class Upkeep:
         process.turn()
         if settle_lost(self._context.address, len(self._context.results)):
             process.turn()
-        if words[nl.CX_STALLED] >= 0 and not words[nl.CX_FREE_CHUNK_COUNT]:
-            self._free_room(now - STALLED_NS)
+        self._unfinished.look(now)
+        if self._unfinished.give_way(now):
+            process.turn()
 
     def give_back(self) -> bool:
         """Give some memory of the arena back; False when there is no more to give."""
@@ -57,13 +58,6 @@ class Upkeep:
         quiet &= (table[:, nl.CN_LAST_NS] < before_ns) & (table[:, nl.CN_HEAD] < 0)
         found: list[int] = np.flatnonzero(quiet).tolist()
         return [row for row in found if row in self._process.connections]
-
-    def _free_room(self, before_ns: int) -> None:
-        """The arena is full: who has left a frame half sent for long gives its room to those who send."""
-        holders = [r for r in self._quiet_since(before_ns) if self._context.connections[r, nl.CN_CHUNK] >= 0]
-        for row in holders:
-            connection = self._process.connections[row]
-            self._process.refuse(connection, "half a request for too long while memory for requests is short")
 
     def stop_reading(self) -> None:
         """Take no new connections and no new requests."""

@@ -24,6 +24,8 @@ from kbroker.net.rows.layout import (
 )
 
 ALIGNMENT = 64
+RESERVED_SHARE = 16  # one chunk in so many is left to small requests
+SMALL_BYTES = 65536
 
 
 @inlined
@@ -128,6 +130,13 @@ def reserve(cx: int, size: int) -> int:
     put(cx, CX_BUMP, offset + -(-size // ALIGNMENT) * ALIGNMENT)
     hold(cx, get(cx, CX_CURRENT))
     return offset
+
+
+@inlined
+def is_short(cx: int, size: int) -> bool:
+    """Whether a request of so many bytes would take what is left to small ones."""
+    left = get(cx, CX_FREE_CHUNK_COUNT) - -(-size // get(cx, CX_CHUNK_BYTES))
+    return size > SMALL_BYTES and left < get(cx, CX_CHUNK_COUNT) // RESERVED_SHARE
 
 
 @inlined
