@@ -91,9 +91,19 @@ def say(verdict: Verdict) -> None:
     print(", ".join(f"{count:,} {name}" for name, count in verdict.records.items()))
     for name, result in verdict.results.items():
         note = result.reason or ", ".join(f"{kind}: {count}" for kind, count in result.kinds().items())
+        if not note and result.basis is not None:
+            note = f"rests on {result.basis:,}"
         print(f"{name} {NAMES[name]:<16} {result.verdict:<11} {note}")
-    convicted = verdict.convicted()
-    print("CONVICTED of " + ", ".join(convicted) if convicted else "CLEAN")
+    if (weakest := verdict.weakest) is not None:
+        print(f"weakest: {weakest.anomaly} {NAMES[weakest.anomaly]} rests on {weakest.basis:,} rows")
+    print(closing_line(verdict))
+
+
+def closing_line(verdict: Verdict) -> str:
+    """The verdict in one line."""
+    if convicted := verdict.convicted():
+        return "CONVICTED of " + ", ".join(convicted)
+    return "CANNOT JUDGE: " + "; ".join(verdict.missing) if verdict.missing else "CLEAN"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -67,14 +67,14 @@ class Evidence:
     def consumer_clients(self) -> list[ConsumerClient]:
         return load_consumers(self.folder)
 
-    def rows(self, kind: str) -> DataFrame:
-        """A history of history.KINDS; empty when the run has none."""
+    def rows(self, kind: str, every_topic: bool = False) -> DataFrame:
+        """A history of history.KINDS, of the judged topics or of every one; empty when the run has none."""
         schema = ", ".join(f"`{f.name}` {SPARK_TYPES[f.type]}" for f in history.KINDS[kind])
         folder = self.folder / kind
         if not folder.is_dir() or not any(folder.glob("*.parquet")):
             return self.spark.createDataFrame([], schema)
         rows = self.spark.read.schema(schema).parquet(str(folder))
-        if "topic" not in rows.columns:
+        if every_topic or "topic" not in rows.columns:
             return rows
         return rows.where(F.col("topic").isin([topic.name for topic in self.run.topics]))
 

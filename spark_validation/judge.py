@@ -24,6 +24,7 @@ from spark_validation.checks import (
     transactions,
 )
 from spark_validation.evidence import IDENTITY, Evidence
+from spark_validation.grounds import weigh
 from spark_validation.verdict import LISTED, Verdict
 
 log = logging.getLogger("spark_validation")
@@ -50,6 +51,8 @@ class Judge:
         self.judge_transactions()
         self.judge_groups()
         self.judge_files()
+        with self.step("grounds"):
+            weigh(self.evidence, self.verdict)
         with self.step("latency"):
             self.latencies = latency.latencies(self.evidence)
         for frame in (sends, held, reads):

@@ -16,7 +16,8 @@ class CannotJudge(Exception):
 
 @dataclass
 class Result:
-    """One anomaly. judged: False with a reason when the evidence holds nothing to judge it by."""
+    """One anomaly. judged: False with a reason when the evidence holds nothing to judge it by. basis: how many rows the
+    check compared, where they are counted."""
 
     anomaly: str
     judged: bool = True
@@ -24,6 +25,7 @@ class Result:
     convicting: list[dict[str, Any]] = field(default_factory=list)
     counted: list[dict[str, Any]] = field(default_factory=list)
     truncated: bool = False
+    basis: int | None = None
 
     @property
     def verdict(self) -> str:
@@ -43,15 +45,25 @@ class Result:
 
 @dataclass
 class Verdict:
-    """The results in order of the anomalies, and what was measured on the way."""
+    """The results in order of the anomalies, and what was measured on the way. missing: why a run without a finding is
+    not clean all the same."""
 
     results: dict[str, Result] = field(default_factory=lambda: {a.id: Result(a.id) for a in ANOMALIES})
     seconds: dict[str, float] = field(default_factory=dict)
     records: dict[str, int] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
 
     @property
     def exit_code(self) -> int:
-        return CONVICTED if any(result.convicting for result in self.results.values()) else CLEAN
+        if any(result.convicting for result in self.results.values()):
+            return CONVICTED
+        return CANNOT_JUDGE if self.missing else CLEAN
+
+    @property
+    def weakest(self) -> Result | None:
+        """The judged anomaly that rests on the fewest rows."""
+        counted = [result for result in self.results.values() if result.judged and result.basis is not None]
+        return min(counted, key=lambda result: result.basis or 0, default=None)
 
     def add(self, rows: list[dict[str, Any]]) -> None:
         """Findings of a check."""

@@ -93,13 +93,23 @@ def listing(result: Result, name: str) -> str:
     return f"<h3>{result.anomaly} {name}</h3>{table(head, cells)}"
 
 
+def banner_of(verdict: Verdict) -> str:
+    """The verdict in one line."""
+    if convicted := verdict.convicted():
+        return "Convicted: " + ", ".join(convicted)
+    if verdict.missing:
+        return "Cannot judge: " + "; ".join(verdict.missing)
+    weakest = verdict.weakest
+    rests = f"; the weakest check, {weakest.anomaly}, rests on {weakest.basis:,} rows" if weakest else ""
+    return f"Clean: no anomaly found{rests}"
+
+
 def page(evidence: Evidence, verdict: Verdict, summary: Summary, latencies: list[Latency]) -> str:
     """The whole file."""
     run = evidence.run
     good = verdict.exit_code == 0
     faults = faults_of(evidence.folder)
-    convicted = verdict.convicted()
-    banner = "Clean: no anomaly found" if good else "Convicted: " + ", ".join(convicted)
+    banner = banner_of(verdict)
     when = datetime.fromtimestamp(run.started_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     seconds = summary.end_ns / 1e9 - summary.start_ns / 1e9
     facts = [
@@ -158,11 +168,13 @@ def as_json(evidence: Evidence, verdict: Verdict, latencies: list[Latency]) -> d
         "run": evidence.run.run,
         "exit_code": verdict.exit_code,
         "records": verdict.records,
+        "missing": verdict.missing,
         "source": evidence.source,
         "results": {
             name: {
                 "verdict": result.verdict,
                 "reason": result.reason,
+                "rests_on": result.basis,
                 "kinds": result.kinds(),
                 "truncated": result.truncated,
                 "findings": result.convicting + result.counted,

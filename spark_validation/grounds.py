@@ -1,0 +1,90 @@
+"""What a verdict rests on: how many records each check had, and what is missing for a verdict at all.
+
+No evidence is not innocence. A run that sent or read nothing, that did not end by itself, whose drains did not reach
+the end of a topic, or whose histories lost files cannot be called clean: `missing` says why, and the exit code is 2.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_validation.evidence import Evidence
+from spark_validation.verdict import Verdict
+
+SENDS, LOG, READS = "sends", "log", "reads"
+RESTS_ON = {
+    "V01": SENDS, "V02": SENDS, "V03": READS, "V04": LOG, "V05": LOG, "V06": LOG, "V07": LOG, "V08": READS,
+    "V09": "commits", "V10": READS, "V11": "transactions", "V12": "copies", "V13": LOG, "V15": LOG,
+}  # fmt: skip
+"""Which rows a check compares. Checks that are not here name their own reason when they cannot judge."""
+
+
+def weigh(evidence: Evidence, verdict: Verdict) -> None:
+    """Fill in `basis` and `missing` of a verdict whose records are counted."""
+    counts = dict(verdict.records)
+    for kind in ("commits", "transactions", "copies"):
+        counts[kind] = evidence.rows(kind).count()
+    for anomaly, kind in RESTS_ON.items():
+        result = verdict.results[anomaly]
+        result.basis = counts[kind]
+        if result.judged and not counts[kind] and not result.convicting:
+            verdict.skip(anomaly, f"the run has no {kind}")
+    verdict.missing += [
+        *absent(evidence, counts),
+        *undrained(evidence),
+        *cut_off_sends(evidence),
+        *cut_off_reads(evidence),
+    ]
+
+
+def absent(evidence: Evidence, counts: dict[str, int]) -> list[str]:
+    """Reasons by what the run as a whole lacks."""
+    found = []
+    if evidence.run.ended_ns is None:
+        found.append("the run did not end by itself: its histories stop somewhere")
+    if not counts[SENDS]:
+        found.append("no acknowledged send is recorded")
+    if not counts[READS]:
+        found.append("no delivered record is recorded")
+    return found
+
+
+def undrained(evidence: Evidence) -> list[str]:
+    """Topics that no drain consumer read to the end."""
+    drained = {
+        topic for c in evidence.consumer_clients if c.role == "drain" and c.finished for topic in c.topics
+    }
+    missing = sorted(topic.name for topic in evidence.run.topics if topic.name not in drained)
+    return [f"no drain reached the end of: {', '.join(missing)}"] if missing else []
+
+
+def cut_off_sends(evidence: Evidence) -> list[str]:
+    """Producers that ended by themselves, so that every record has an outcome, and whose rows have gaps."""
+    topics = {topic.name for topic in evidence.run.topics}
+    ended = [p.producer for p in evidence.producer_clients if p.ended_ns is not None and p.topic in topics]
+    if not ended:
+        return []
+    rows = evidence.rows("sends").where(F.col("producer").isin(ended))
+    held = rows.groupBy("producer").agg(
+        F.count("*").alias("rows"), F.countDistinct("seq").alias("seqs"), F.max("seq").alias("last")
+    )
+    begun = evidence.intents.where(F.col("producer").isin(ended))
+    begun = begun.groupBy("producer").agg(F.max("first_seq").alias("begun"))
+    both = begun.join(held, "producer", "full")
+    gaps = both.where("rows is null or seqs != last + 1 or begun > last")
+    return _named(gaps, "producer", "sends of producers that ended by themselves are missing")
+
+
+def cut_off_reads(evidence: Evidence) -> list[str]:
+    """Consumers whose deliveries, which they number from 0 on, have gaps."""
+    held = (
+        evidence.rows("reads", every_topic=True)
+        .groupBy("consumer")
+        .agg(F.countDistinct("position").alias("rows"), F.max("position").alias("last"))
+    )
+    return _named(held.where("rows != last + 1"), "consumer", "deliveries of consumers are missing")
+
+
+def _named(frame: DataFrame, column: str, what: str) -> list[str]:
+    found = [row[column] for row in frame.select(column).orderBy(column).limit(6).collect()]
+    more = " ..." if len(found) > 5 else ""
+    return [f"{what}: {', '.join(map(str, found[:5]))}{more}"] if found else []

@@ -1,0 +1,136 @@
+"""No evidence is not innocence: what a run must show before the judge calls it clean."""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
+
+from pyspark.sql import SparkSession
+
+from spark_validation.cli import closing_line
+from spark_validation.evidence import Evidence
+from spark_validation.grounds import weigh
+from spark_validation.judge import Judge
+from spark_validation.opening import open_evidence
+from spark_validation.verdict import CANNOT_JUDGE, CLEAN, CONVICTED, Verdict
+from tests.spark_validation.world import clean, write
+
+pytestmark = pytest.mark.spark
+
+TOPIC = "calm"
+PRODUCER, READER = 10, 10
+
+
+def options(folder: Path) -> argparse.Namespace:
+    return argparse.Namespace(
+        history=folder / "run", bootstrap=None, segments=str(folder / "data"), earlier=None, topics=None
+    )
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    folder = tmp_path_factory.mktemp("first")
+    write(folder, [clean(TOPIC, 1)])
+    session = open_evidence(options(folder)).spark
+    yield session
+    session.stop()
+
+
+def edit_run(folder: Path, **changes: object) -> None:
+    path = folder / "run" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def edit_clients(folder: Path, pattern: str, **changes: object) -> None:
+    for path in (folder / "run" / "clients").glob(pattern):
+        content = json.loads(path.read_text())
+        path.write_text(json.dumps(content | {k: v for k, v in changes.items() if k in content}))
+
+
+def drop(folder: Path, kind: str, who: str, number: int, column: str, value: int) -> None:
+    """Take one row out of a history."""
+    for path in (folder / "run" / kind).glob("*.parquet"):
+        rows = pq.read_table(path)
+        gone = pc.and_(pc.equal(rows[who], number), pc.equal(rows[column], value))
+        assert pc.any(gone).as_py()
+        pq.write_table(rows.filter(pc.invert(gone)), path)
+
+
+def empty(folder: Path, kind: str) -> None:
+    for path in (folder / "run" / kind).glob("*.parquet"):
+        path.unlink()
+
+
+def last_seq(folder: Path) -> int:
+    rows = pq.read_table(folder / "run" / "sends")
+    return int(pc.max(rows.filter(pc.equal(rows["producer"], PRODUCER))["seq"]).as_py())
+
+
+CUT: dict[str, tuple[Callable[[Path], None], str]] = {
+    "no sends": (lambda f: empty(f, "sends"), "no acknowledged send"),
+    "no reads": (lambda f: empty(f, "reads"), "no delivered record"),
+    "no end": (lambda f: edit_run(f, ended_ns=None), "did not end by itself"),
+    "no drain": (lambda f: edit_clients(f, "c*.json", finished=False), f"no drain reached the end of: {TOPIC}"),
+    "a send within is gone": (lambda f: drop(f, "sends", "producer", PRODUCER, "seq", 3), "sends of producers"),
+    "a read within is gone": (lambda f: drop(f, "reads", "consumer", READER, "position", 4), "deliveries"),
+    "intents go further than sends": (
+        lambda f: (f / "run" / "intents" / f"p{PRODUCER:06d}.jsonl").open("a").write(
+            f'{{"producer": {PRODUCER}, "first_seq": {last_seq(f) + 5}, "last_seq": 9999, "at_ns": 0}}\n'
+        ) and None,
+        "sends of producers",
+    ),
+}  # fmt: skip
+
+
+def weighed(folder: Path, spark: SparkSession) -> Verdict:
+    evidence = Evidence(spark, folder / "run", spark.createDataFrame([], "offset bigint"), "segments")
+    verdict = Verdict()
+    verdict.records = {
+        "sends": evidence.sends.where("status = 0 and offset >= 0").count(),
+        "log": 1,
+        "reads": evidence.reads.count(),
+    }
+    weigh(evidence, verdict)
+    return verdict
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_run_without_the_evidence_cannot_be_judged(tmp_path: Path, spark: SparkSession, name: str) -> None:
+    write(tmp_path, [clean(TOPIC, 1)])
+    cut, reason = CUT[name]
+    cut(tmp_path)
+    verdict = weighed(tmp_path, spark)
+    assert any(reason in missing for missing in verdict.missing), verdict.missing
+    assert verdict.exit_code == CANNOT_JUDGE
+    assert closing_line(verdict).startswith("CANNOT JUDGE: ")
+
+
+def test_a_killed_producer_may_lack_outcomes(tmp_path: Path, spark: SparkSession) -> None:
+    write(tmp_path, [clean(TOPIC, 1)])
+    drop(tmp_path, "sends", "producer", PRODUCER, "seq", last_seq(tmp_path))
+    edit_clients(tmp_path, f"p{PRODUCER:06d}.json", ended_ns=None)
+    assert weighed(tmp_path, spark).missing == []
+
+
+def test_a_whole_run_is_clean_and_says_what_it_rests_on(tmp_path: Path, spark: SparkSession) -> None:
+    write(tmp_path, [clean(TOPIC, 1)])
+    verdict = Judge(open_evidence(options(tmp_path))).run()
+    assert (verdict.missing, verdict.exit_code) == ([], CLEAN)
+    assert verdict.results["V01"].basis == verdict.records["sends"] > 0
+    assert not verdict.results["V12"].judged  # nothing was copied
+    weakest = verdict.weakest
+    assert weakest is not None
+    assert weakest.basis == min(r.basis for r in verdict.results.values() if r.judged and r.basis is not None)
+
+
+def test_a_conviction_stands_whatever_is_missing() -> None:
+    verdict = Verdict()
+    verdict.missing.append("a reason")
+    verdict.add([{"anomaly": "V01", "kind": "gone", "convicts": True}])
+    assert verdict.exit_code == CONVICTED
