@@ -14,6 +14,7 @@ from spark_validation.checks import (
     batches,
     compaction,
     delivery,
+    group_coverage,
     groups,
     indexes,
     latency,
@@ -124,10 +125,15 @@ class Judge:
             self.verdict.skip("V12", "nothing was copied in the run")
 
     def judge_groups(self) -> None:
-        """V09."""
+        """V09, and V08 and V10 of groups."""
         with self.step("groups"):
             self.take(groups.going_back(self.evidence))
             self.take(groups.early_deliveries(self.evidence))
+        with self.step("group coverage"):
+            self.take(group_coverage.starts(self.evidence))
+            self.take(group_coverage.ends(self.evidence))
+            self.take(group_coverage.undelivered(self.evidence))
+            self.take(group_coverage.owners(self.evidence))
 
     def judge_files(self) -> None:
         """V07, V13, V14."""

@@ -72,7 +72,7 @@ def last_seq(folder: Path) -> int:
     return int(pc.max(rows.filter(pc.equal(rows["producer"], PRODUCER))["seq"]).as_py())
 
 
-CUT: dict[str, tuple[Callable[[Path], None], str]] = {
+CUT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no sends": (lambda f: empty(f, "sends"), "no acknowledged send"),
     "no reads": (lambda f: empty(f, "reads"), "no delivered record"),
     "no end": (lambda f: edit_run(f, ended_ns=None), "did not end by itself"),
@@ -82,7 +82,7 @@ CUT: dict[str, tuple[Callable[[Path], None], str]] = {
     "intents go further than sends": (
         lambda f: (f / "run" / "intents" / f"p{PRODUCER:06d}.jsonl").open("a").write(
             f'{{"producer": {PRODUCER}, "first_seq": {last_seq(f) + 5}, "last_seq": 9999, "at_ns": 0}}\n'
-        ) and None,
+        ),
         "sends of producers",
     ),
 }  # fmt: skip

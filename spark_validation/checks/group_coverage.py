@@ -1,0 +1,152 @@
+"""V09 and V10 of groups: over all assignments a group gets every record between its first start and its last commit.
+
+A consumer that was killed takes what it knew last with it: deliveries and commits after its last rows. What such a
+consumer may have done is never held against the broker: those findings are counted, and convict nobody.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from spark_validation.anomalies import findings
+from spark_validation.checks.groups import GROUP, counted_commits
+from spark_validation.digests import BUCKET
+from spark_validation.evidence import CONTROL, PLACE, VISIBLE, Evidence, bucket
+
+ASSIGNED, REVOKED = 0, 1
+NO_COMMIT = -1001  # of an assignment's start: the reset policy decides
+
+
+def killed_groups(evidence: Evidence) -> list[str]:
+    """Groups with a consumer that did not end by itself: their histories may lack deliveries and commits."""
+    return sorted({c.group for c in evidence.consumer_clients if c.group and c.ended_ns is None})
+
+
+def whole(evidence: Evidence) -> Column:
+    """Whether nothing of a row's group is unknown."""
+    return ~F.col("group").isin(killed_groups(evidence))
+
+
+def starts(evidence: Evidence) -> DataFrame:
+    """V09: where assignments begin, against what was confirmed before and what anybody asked to commit.
+
+    A start that ignores a confirmed commit reads again from the reset policy's end; one above every commit skips.
+    """
+    commits = evidence.rows("commits")
+    known = counted_commits(evidence).select(
+        *GROUP, F.col("answered_ns").alias("at_ns"), F.col("offset").alias("confirmed")
+    )
+    asked = commits.select(*GROUP, F.col("asked_ns").alias("at_ns"), F.col("offset").alias("asked"))
+    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = begun.select(*GROUP, "at_ns", "consumer", F.col("start_offset").alias("start"))
+    events = begun.unionByName(known, True).unionByName(asked, True)
+    before = (
+        Window.partitionBy(*GROUP)
+        .orderBy("at_ns", F.col("start").isNotNull())
+        .rowsBetween(Window.unboundedPreceding, -1)
+    )
+    seen = events.withColumns(
+        {"highest": F.max("confirmed").over(before), "most": F.max("asked").over(before)}
+    )
+    seen = seen.where("start is not null").withColumn("offset", F.col("start"))
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("had confirmed"), "highest")
+    forgotten = seen.where((F.col("start") < 0) & F.col("highest").isNotNull())
+    skipped = seen.where((F.col("start") > F.col("most")) & F.col("highest").isNotNull())
+    return findings(forgotten, "V09", "start forgot a confirmed commit", detail).unionByName(
+        findings(skipped, "V09", "start above every commit", detail, whole(evidence))
+    )
+
+
+def ends(evidence: Evidence) -> DataFrame:
+    """V09: an offset at the end that nobody asked to commit."""
+    rows = [
+        (group, topic, int(partition), offset)
+        for group, topics in evidence.run.committed.items()
+        for topic, partitions in topics.items()
+        for partition, offset in partitions.items()
+    ]
+    final = evidence.spark.createDataFrame(rows, "`group` string, topic string, partition int, offset bigint")
+    asked = evidence.rows("commits").groupBy(*GROUP).agg(F.max("offset").alias("most"))
+    invented = final.join(asked, GROUP, "left").where("offset >= 0 and (most is null or offset > most)")
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("asked at most"), "most")
+    return findings(invented, "V09", "offset at the end that nobody committed", detail, whole(evidence))
+
+
+def spans(evidence: Evidence) -> DataFrame:
+    """GROUP, first, until, committed: between a group's first start and its last confirmed commit.
+
+    A start without a commit is where the log begins, or, with auto.offset.reset=latest, the first record given."""
+    earliest = [c.consumer for c in evidence.consumer_clients if c.offset_reset == "earliest"]
+    ends = evidence.ends.select("topic", "partition", F.col("start_offset").alias("log_start"))
+    begun = evidence.rows("assignments").where(F.col("event") == ASSIGNED)
+    begun = begun.join(ends, ["topic", "partition"], "left")
+    reset = F.when(F.col("consumer").isin(earliest), F.coalesce("log_start", F.lit(0)))
+    begun = begun.withColumn(
+        "first", F.when(F.col("start_offset") >= 0, F.col("start_offset")).otherwise(reset)
+    )
+    begun = begun.where("first is not null").select(*GROUP, "first")
+    isolation = evidence.consumers.where("`group` is not null and role = 'load'")
+    reading = evidence.reads.join(isolation.select("consumer", "group"), "consumer")
+    reading = reading.select(*GROUP, F.col("offset").alias("first"))
+    first = begun.unionByName(reading).groupBy(*GROUP).agg(F.min("first").alias("first"))
+    last = counted_commits(evidence).groupBy(*GROUP).agg(F.max("offset").alias("until"))
+    views = isolation.groupBy("group").agg(F.bool_and("committed").alias("committed"))
+    return F.broadcast(first.join(last, GROUP).join(views, "group").where("first < until"))
+
+
+def undelivered(evidence: Evidence) -> DataFrame:
+    """V10: visible records between a group's first start and its last commit that no member was given.
+
+    Buckets whose number of records agrees with the number of delivered offsets are not joined.
+    """
+    held = spans(evidence)
+    members = evidence.consumers.where("`group` is not null").select("consumer", "group")
+    given = evidence.reads.join(members, "consumer").select(*GROUP, "offset", bucket()).distinct()
+    log = evidence.log.where(F.col("state") != CONTROL).join(held, ["topic", "partition"])
+    log = log.where("offset >= first and offset < until").where(
+        ~F.col("committed") | (F.col("state") == VISIBLE)
+    )
+    wanted = log.groupBy("group", bucket(), "topic", "partition").agg(F.count("*").alias("wanted"))
+    inside = given.join(held, GROUP).where("offset >= first and offset < until")
+    got = inside.groupBy("group", *BUCKET).agg(F.count("*").alias("got"))
+    suspect = wanted.join(got, ["group", *BUCKET], "left").where("got is null or got < wanted")
+    near = F.broadcast(suspect.select("group", *BUCKET))
+    missing = (
+        log.withColumn("bucket", bucket())
+        .join(near, ["group", *BUCKET])
+        .select(*PLACE, "group", "producer", "seq")
+        .join(given.select(*GROUP, "offset"), [*GROUP, "offset"], "left_anti")
+    )
+    detail = F.concat_ws(" ", F.lit("group"), "group")
+    return findings(missing, "V10", "never delivered to its group", detail, whole(evidence))
+
+
+def owners(evidence: Evidence) -> DataFrame:
+    """V08: two consumers of a group that both got records of a partition while both had it.
+
+    A consumer that lost its partition without knowing (LOST, or killed) may go on for a while: a rebalance allows that.
+    """
+    rows = evidence.rows("assignments")
+    key = ["consumer", "assignment", *GROUP]
+    begun = rows.where(F.col("event") == ASSIGNED).select(*key, F.col("at_ns").alias("begin_ns"))
+    ended = rows.where(F.col("event") == REVOKED).select(*key, F.col("at_ns").alias("end_ns"))
+    held = begun.join(ended, key)
+    seen = evidence.reads.groupBy("consumer", "assignment", "topic", "partition").agg(
+        F.min("seen_ns").alias("first_ns"), F.max("seen_ns").alias("last_ns"), F.min("offset").alias("offset")
+    )
+    held = held.join(seen, ["consumer", "assignment", "topic", "partition"])
+    order = Window.partitionBy(*GROUP).orderBy("begin_ns", "consumer", "assignment")
+    beside = held.withColumns(
+        {
+            name: F.lag(column).over(order)
+            for name, column in (
+                ("other", "consumer"),
+                ("other_end_ns", "end_ns"),
+                ("other_last_ns", "last_ns"),
+            )
+        }
+    )
+    both = beside.where(
+        "other is not null and other <> consumer and other_end_ns > begin_ns and other_last_ns > first_ns"
+    )
+    detail = F.concat_ws(" ", F.lit("group"), "group", F.lit("other consumer"), "other")
+    return findings(both, "V08", "two owners at the same time", detail)
