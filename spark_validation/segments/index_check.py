@@ -55,7 +55,7 @@ def entries_of(folder: str, segment: int, suffix: str, kind: np.dtype) -> NDArra
     except FileNotFoundError:
         return None
     entries = np.frombuffer(data[: len(data) // kind.itemsize * kind.itemsize], kind)
-    used = np.flatnonzero(entries.view((np.uint8, kind.itemsize)).reshape(len(entries), -1).any(axis=1))
+    used = np.flatnonzero(entries.view((np.uint8, kind.itemsize)).reshape(-1, kind.itemsize).any(axis=1))
     return entries[: used[-1] + 1] if len(used) else entries[:0]
 
 
