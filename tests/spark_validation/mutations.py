@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import NamedTuple
 
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import ControlType
+from tests.spark_validation.group_mutations import GROUP_MUTATIONS
+from tests.spark_validation.mutation import Expected, Mutation
 from tests.spark_validation.world import (
     BATCH,
-    BATCHES,
-    EARLIEST,
     MS,
     PARTITIONS,
     Batch,
@@ -21,15 +20,6 @@ from tests.spark_validation.world import (
     read_row,
     send_row,
 )
-
-Expected = dict[tuple[str, str], int]
-
-
-class Mutation(NamedTuple):
-    name: str
-    mode: str
-    mutate: Callable[[Topic], None]
-    expected: Expected
 
 
 def nothing(topic: Topic) -> None:
@@ -150,48 +140,6 @@ def deliver_below_the_commit(topic: Topic) -> None:
     first = next(row for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 1)
     before = topic.reads_of(topic.reader, 0)[topic.reads_of(topic.reader, 0).index(first) - 1]
     rows.insert(rows.index(first), before | {"assignment": 1})
-
-
-def forget_the_commit_at_a_start(topic: Topic) -> None:
-    """The second assignment begins where the reset policy says, though a commit was confirmed."""
-    row = next(row for row in topic.rows["assignments"] if row["assignment"] == 1 and row["partition"] == 0)
-    row["start_offset"] = EARLIEST
-
-
-def begin_above_the_commit(topic: Topic) -> None:
-    row = next(row for row in topic.rows["assignments"] if row["assignment"] == 1 and row["partition"] == 0)
-    row["start_offset"] += BATCH
-    skip_the_first(topic, BATCH)
-
-
-def skip_the_first(topic: Topic, count: int = 3) -> None:
-    """The second assignment begins where it should, and its first records are delivered to nobody."""
-    for row in [row for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 1][:count]:
-        topic.rows["reads"].remove(row)
-
-
-def deliver_nothing(topic: Topic) -> None:
-    """A partition is assigned and committed to its end, and none of its records is given to anybody."""
-    for row in topic.reads_of(topic.reader, 1):
-        topic.rows["reads"].remove(row)
-
-
-def invent_a_commit(topic: Topic) -> None:
-    topic.committed[1] += 7
-
-
-def own_twice(topic: Topic) -> None:
-    """Another consumer is given the partition and its records before the first one gives it back."""
-    began = next(row for row in topic.rows["assignments"] if row["assignment"] == 0 and row["partition"] == 0)
-    mine = [row for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 0]
-    other = {"consumer": topic.committed_drain, "assignment": 5}
-    end = mine[-1]["seen_ns"] + 1000 * MS
-    topic.rows["assignments"] += [
-        began | other | {"at_ns": mine[3]["seen_ns"]},
-        began | {"event": 1, "at_ns": end},
-        began | other | {"event": 1, "at_ns": end + MS},
-    ]
-    topic.rows["reads"] += [row | other for row in mine[3:6]]
 
 
 def drain_ends_early(topic: Topic) -> None:
@@ -326,6 +274,7 @@ def be_unsure(topic: Topic) -> None:
 
 
 ALL: tuple[Mutation, ...] = (
+    *GROUP_MUTATIONS,
     Mutation("clean", "idempotent", nothing, {}),
     Mutation("clean-plain", "plain", nothing, {}),
     Mutation("clean-transactional", "transactional", nothing, {}),
@@ -375,32 +324,6 @@ ALL: tuple[Mutation, ...] = (
         skip_a_delivery,
         {("V08", "skipped"): 1, ("V10", "never delivered to its group"): 1},
     ),
-    Mutation(
-        "start-forgotten",
-        "idempotent",
-        forget_the_commit_at_a_start,
-        {("V09", "start forgot a confirmed commit"): 1},
-    ),
-    Mutation(
-        "start-above",
-        "idempotent",
-        begin_above_the_commit,
-        {("V09", "start above every commit"): 1, ("V10", "never delivered to its group"): BATCH},
-    ),
-    Mutation("start-skipped", "idempotent", skip_the_first, {("V10", "never delivered to its group"): 3}),
-    Mutation(
-        "delivers-nothing",
-        "idempotent",
-        deliver_nothing,
-        {("V10", "never delivered to its group"): BATCHES * BATCH},
-    ),
-    Mutation(
-        "commit-invented",
-        "idempotent",
-        invent_a_commit,
-        {("V09", "offset at the end that nobody committed"): 1},
-    ),
-    Mutation("two-owners", "idempotent", own_twice, {("V08", "two owners at the same time"): 1}),
     Mutation("again", "idempotent", deliver_again, {("V08", "delivered again"): 1}),
     Mutation("backwards", "idempotent", deliver_backwards, {("V08", "went back"): 1}),
     Mutation("commit-back", "idempotent", commit_backwards, {("V09", "commit below a confirmed commit"): 1}),

@@ -12,7 +12,8 @@ pytest.importorskip("pyspark", reason="`make venv-spark` brings it")
 
 from spark_validation.live.job import LiveJob
 from spark_validation.opening import open_evidence
-from tests.spark_validation.mutations import Expected, world
+from tests.spark_validation.mutation import Expected
+from tests.spark_validation.mutations import world
 from tests.spark_validation.world import Topic, write
 
 pytestmark = pytest.mark.spark

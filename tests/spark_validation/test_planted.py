@@ -15,7 +15,8 @@ from spark_validation.judge import Judge, apply_limits
 from spark_validation.opening import open_evidence
 from spark_validation.report.page import as_json, page
 from spark_validation.summaries import summarise
-from tests.spark_validation.mutations import ALL, Expected, world
+from tests.spark_validation.mutation import Expected
+from tests.spark_validation.mutations import ALL, world
 from tests.spark_validation.world import write
 
 pytestmark = pytest.mark.spark

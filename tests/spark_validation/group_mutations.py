@@ -1,0 +1,76 @@
+"""Mutations of what a group was given, and of what it began with and committed."""
+
+from tests.spark_validation.mutation import Mutation
+from tests.spark_validation.world import BATCH, BATCHES, EARLIEST, MS, Topic
+
+
+def forget_the_commit_at_a_start(topic: Topic) -> None:
+    """The second assignment begins where the reset policy says, though a commit was confirmed."""
+    row = next(row for row in topic.rows["assignments"] if row["assignment"] == 1 and row["partition"] == 0)
+    row["start_offset"] = EARLIEST
+
+
+def begin_above_the_commit(topic: Topic) -> None:
+    row = next(row for row in topic.rows["assignments"] if row["assignment"] == 1 and row["partition"] == 0)
+    row["start_offset"] += BATCH
+    skip_the_first(topic, BATCH)
+
+
+def skip_the_first(topic: Topic, count: int = 3) -> None:
+    """The second assignment begins where it should, and its first records are delivered to nobody."""
+    for row in [row for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 1][:count]:
+        topic.rows["reads"].remove(row)
+
+
+def deliver_nothing(topic: Topic) -> None:
+    """A partition is assigned and committed to its end, and none of its records is given to anybody."""
+    for row in topic.reads_of(topic.reader, 1):
+        topic.rows["reads"].remove(row)
+
+
+def invent_a_commit(topic: Topic) -> None:
+    topic.committed[1] += 7
+
+
+def own_twice(topic: Topic) -> None:
+    """Another consumer is given the partition and its records before the first one gives it back."""
+    began = next(row for row in topic.rows["assignments"] if row["assignment"] == 0 and row["partition"] == 0)
+    mine = [row for row in topic.reads_of(topic.reader, 0) if row["assignment"] == 0]
+    other = {"consumer": topic.committed_drain, "assignment": 5}
+    end = mine[-1]["seen_ns"] + 1000 * MS
+    topic.rows["assignments"] += [
+        began | other | {"at_ns": mine[3]["seen_ns"]},
+        began | {"event": 1, "at_ns": end},
+        began | other | {"event": 1, "at_ns": end + MS},
+    ]
+    topic.rows["reads"] += [row | other for row in mine[3:6]]
+
+
+GROUP_MUTATIONS: tuple[Mutation, ...] = (
+    Mutation(
+        "start-forgotten",
+        "idempotent",
+        forget_the_commit_at_a_start,
+        {("V09", "start forgot a confirmed commit"): 1},
+    ),
+    Mutation(
+        "start-above",
+        "idempotent",
+        begin_above_the_commit,
+        {("V09", "start above every commit"): 1, ("V10", "never delivered to its group"): BATCH},
+    ),
+    Mutation("start-skipped", "idempotent", skip_the_first, {("V10", "never delivered to its group"): 3}),
+    Mutation(
+        "delivers-nothing",
+        "idempotent",
+        deliver_nothing,
+        {("V10", "never delivered to its group"): BATCHES * BATCH},
+    ),
+    Mutation(
+        "commit-invented",
+        "idempotent",
+        invent_a_commit,
+        {("V09", "offset at the end that nobody committed"): 1},
+    ),
+    Mutation("two-owners", "idempotent", own_twice, {("V08", "two owners at the same time"): 1}),
+)
