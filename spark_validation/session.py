@@ -30,6 +30,7 @@ SETTINGS = {
     # a machine that is busy with the load is slow, not dead
     "spark.sql.broadcastTimeout": "36000",
     "spark.network.timeout": "1200s",
+    "spark.python.authenticate.socketTimeout": "300s",  # until a worker has connected; 15 s
 }
 # Arrow's Java library checks bounds and nulls at each value again: a fifth of reading a log in the JVM.
 ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
@@ -63,6 +64,7 @@ def spark_session(
     if not submitted:
         os.environ["JAVA_HOME"] = java_home(CACHE)
         # workers would start the python3 of PATH, which need not be this one
+        os.environ.setdefault("SPARK_AUTH_SOCKET_TIMEOUT", "300")  # the workers' side of the same
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
