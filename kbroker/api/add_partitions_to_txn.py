@@ -54,16 +54,16 @@ def _whole(request: AddPartitionsToTxnRequest, version: int, code: ErrorCode) ->
     if code is ErrorCode.PRODUCER_FENCED and version < FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=_results(request.v3_and_below_topics, {}, code)
+        results_by_topic_v3_and_below=results(request.v3_and_below_topics, {}, code)
     )
 
 
 async def _batched(ctx: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-    results = await asyncio.gather(*(_one(ctx, each) for each in request.transactions))
+    found = await asyncio.gather(*(_one(ctx, each) for each in request.transactions))
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(transaction.transactional_id, topics)
-            for transaction, topics in zip(request.transactions, results, strict=True)
+            for transaction, topics in zip(request.transactions, found, strict=True)
         ]
     )
 
@@ -99,7 +99,7 @@ async def _one(
             partitions,
             TV_2,
         )
-    return _results(transaction.topics, codes, code)
+    return results(transaction.topics, codes, code)
 
 
 def _partitions(topics: list[AddPartitionsToTxnTopic]) -> frozenset[TopicPartition]:
@@ -115,12 +115,13 @@ def _not_attempted(
     topics: list[AddPartitionsToTxnTopic], missing: list[TopicPartition]
 ) -> list[AddPartitionsToTxnTopicResult]:
     unknown = dict.fromkeys(missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return _results(topics, unknown, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    return results(topics, unknown, ErrorCode.OPERATION_NOT_ATTEMPTED)
 
 
-def _results(
+def results(
     topics: list[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode], otherwise: ErrorCode
 ) -> list[AddPartitionsToTxnTopicResult]:
+    """A result for each partition."""
     return [
         AddPartitionsToTxnTopicResult(
             topic.name,

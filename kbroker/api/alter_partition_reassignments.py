@@ -42,8 +42,21 @@ async def handle(
 def refuse(
     request: AlterPartitionReassignmentsRequest, error: KafkaError, version: int
 ) -> AlterPartitionReassignmentsResponse:
-    """The request failed as a whole."""
-    return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
+    """The request failed as a whole: every partition carries the error, too."""
+    return AlterPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        responses=[
+            ReassignableTopicResponse(
+                topic.name,
+                [
+                    ReassignablePartitionResponse(each.partition_index, error.code, error.message)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
 
 
 async def _result(

@@ -9,10 +9,13 @@ from kbroker.ipc.messages import ClientRequest
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request on its way. Runs in: control. broker: the state that handlers read and change."""
+    """One request on its way. Runs in: control. broker: the state that handlers read and change.
+
+    narrowed: the answer is for this client alone, or to less than it asked: nobody may repeat it."""
 
     broker: Broker
     client: ClientRequest
+    narrowed: bool = False
 
     @property
     def version(self) -> int:

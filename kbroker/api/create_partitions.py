@@ -53,5 +53,5 @@ def refuse(request: CreatePartitionsRequest, error: KafkaError, version: int) ->
     """The request failed as a whole: every topic carries the error."""
     names = dict.fromkeys(topic.name for topic in request.topics)
     return CreatePartitionsResponse(
-        results=[CreatePartitionsTopicResult(name, error.code, error.message) for name in names]
+        results=[CreatePartitionsTopicResult(name, error.code, error.own_words) for name in names]
     )

@@ -1,24 +1,49 @@
-"""DeleteAcls (key 31), v1-3: without an authorizer the answer is SECURITY_DISABLED, as Kafka's.
+"""DeleteAcls (key 31), v1-3: drops what filters select; without an authorizer the answer is SECURITY_DISABLED.
 
 v1 pattern types (KIP-290; v0 is gone since Kafka 4.0); v2 flexible; v3 user resources.
 """
 
+from collections.abc import Awaitable
+
 from kbroker.api.context import RequestContext
+from kbroker.api.describe_acls import filter_of, has_unknown
 from kbroker.api.row import Api
+from kbroker.config.acls import Acl
+from kbroker.config.authorizer import Authorizer
+from kbroker.control.changes.acl_change import delete_acls
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
 
 API = Api(ApiKey.DELETE_ACLS, 1, 3)
+NO_AUTHORIZER = "No Authorizer is configured."
 
 
-def handle(ctx: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """There is no authorizer that could be told."""
-    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+def handle(ctx: RequestContext, request: DeleteAclsRequest) -> Awaitable[DeleteAclsResponse] | None:
+    """What each filter has dropped. Numbers that stand for nothing known close the connection, as in Kafka."""
+    if any(has_unknown(wanted) for wanted in request.filters):
+        return None
+    if ctx.broker.authorizer is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    return _delete(ctx, ctx.broker.authorizer, request)
+
+
+async def _delete(
+    ctx: RequestContext, authorizer: Authorizer, request: DeleteAclsRequest
+) -> DeleteAclsResponse:
+    results = await delete_acls(ctx.broker, authorizer, [filter_of(wanted) for wanted in request.filters])
+    return DeleteAclsResponse(filter_results=[_result(result) for result in results])
+
+
+def _result(result: list[Acl] | KafkaError) -> DeleteAclsFilterResult:
+    if isinstance(result, KafkaError):
+        return DeleteAclsFilterResult(result.code, result.message)
+    return DeleteAclsFilterResult(0, None, [DeleteAclsMatchingAcl(0, None, *acl) for acl in result])
 
 
 def refuse(request: DeleteAclsRequest, error: KafkaError, version: int) -> DeleteAclsResponse:

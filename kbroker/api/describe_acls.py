@@ -1,21 +1,60 @@
-"""DescribeAcls (key 29), v1-3: without an authorizer the answer is SECURITY_DISABLED, as Kafka's.
+"""DescribeAcls (key 29), v1-3: the ACLs that a filter selects; without an authorizer the answer is SECURITY_DISABLED.
 
 v1 pattern types (KIP-290; v0 is gone since Kafka 4.0); v2 flexible; v3 user resources.
 """
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
+from kbroker.config.acls import AclFilter
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
-from kbroker.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from kbroker.protocol.messages.delete_acls import DeleteAclsFilter
+from kbroker.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 
 API = Api(ApiKey.DESCRIBE_ACLS, 1, 3)
 NO_AUTHORIZER = "No Authorizer is configured on the broker"
 
 
-def handle(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """There is no authorizer that could be asked."""
-    raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+def handle(ctx: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse | None:
+    """By resource. Numbers that stand for nothing known close the connection, as in Kafka."""
+    if has_unknown(request):
+        return None
+    if ctx.broker.authorizer is None:
+        raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+    for acl in ctx.broker.authorizer.matching(filter_of(request)):
+        key = acl.resource_type, acl.resource_name, acl.pattern_type
+        resource = resources.setdefault(key, DescribeAclsResource(*key))
+        resource.acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission))
+    return DescribeAclsResponse(resources=list(resources.values()))
+
+
+def has_unknown(wanted: DescribeAclsRequest | DeleteAclsFilter) -> bool:
+    """Whether a field has Kafka's number for unknown."""
+    return 0 in (
+        wanted.resource_type_filter,
+        wanted.pattern_type_filter,
+        wanted.operation,
+        wanted.permission_type,
+    )
+
+
+def filter_of(wanted: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+    """The filter that a request holds."""
+    return AclFilter(
+        wanted.resource_type_filter,
+        wanted.resource_name_filter,
+        wanted.pattern_type_filter,
+        wanted.principal_filter,
+        wanted.host_filter,
+        wanted.operation,
+        wanted.permission_type,
+    )
 
 
 def refuse(request: DescribeAclsRequest, error: KafkaError, version: int) -> DescribeAclsResponse:

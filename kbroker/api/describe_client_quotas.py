@@ -58,7 +58,7 @@ def refuse(
     request: DescribeClientQuotasRequest, error: KafkaError, version: int
 ) -> DescribeClientQuotasResponse:
     """The request failed as a whole."""
-    return DescribeClientQuotasResponse(0, error.code, error.message, None)
+    return DescribeClientQuotasResponse(0, error.code, error.own_words, None)
 
 
 def _check(component: ComponentData, seen: set[str]) -> None:

@@ -50,7 +50,7 @@ def refuse(
 
 
 def _failed(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsResponseGroup:
-    return DescribeShareGroupOffsetsResponseGroup(group_id, [], error.code, error.message)
+    return DescribeShareGroupOffsetsResponseGroup(group_id, [], error.code, error.own_words)
 
 
 def _topics(

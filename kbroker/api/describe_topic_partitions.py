@@ -3,6 +3,7 @@
 An empty list is all topics. Topics come sorted; the cursor of an answer says where the next request goes on.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from kbroker.api.context import RequestContext
@@ -33,17 +34,32 @@ def handle(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> StandingAnswer | DescribeTopicPartitionsResponse:
     """One page."""
+    response = page(ctx, request, lambda _: True)
+    if not request.topics or request.cursor or response.next_cursor:
+        return standing(ctx, response)
+    return standing_by_topic(ctx, response, lambda topic: topic.name.encode(), _room(ctx.broker, request))
+
+
+def _room(broker: Broker, request: DescribeTopicPartitionsRequest) -> int:
+    """Most partitions of an answer."""
+    limit = broker.config.get_int("max.request.partition.size.limit")
+    return max(1, min(limit, request.response_partition_limit))
+
+
+def page(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest, is_visible: Callable[[str], bool]
+) -> DescribeTopicPartitionsResponse:
+    """One page of the topics that are visible."""
     broker, cursor = ctx.broker, request.cursor
     everything = not request.topics
     first = cursor.topic_name if cursor else ""
     names = broker.catalogue.topics if everything else {topic.name for topic in request.topics}
     wanted = sorted(name for name in names if name >= first)
     _check_cursor(request, wanted)
-    limit = broker.config.get_int("max.request.partition.size.limit")
-    room = most = max(1, min(limit, request.response_partition_limit))
+    room = _room(broker, request)
     response = DescribeTopicPartitionsResponse()
     parts = TopicParts.of(broker)
-    for name in wanted:
+    for name in filter(is_visible, wanted):
         if room == 0:
             response.next_cursor = ResponseCursor(name, 0)
             break
@@ -61,9 +77,7 @@ def handle(
             response.next_cursor = ResponseCursor(name, start + len(shown))
             break
         room -= len(shown)
-    if everything or cursor or response.next_cursor:
-        return standing(ctx, response)
-    return standing_by_topic(ctx, response, lambda topic: topic.name.encode(), most)
+    return response
 
 
 def refuse(

@@ -39,7 +39,7 @@ def refuse(
     request: DescribeUserScramCredentialsRequest, error: KafkaError, version: int
 ) -> DescribeUserScramCredentialsResponse:
     """The request failed as a whole."""
-    return DescribeUserScramCredentialsResponse(0, error.code, error.message)
+    return DescribeUserScramCredentialsResponse(0, error.code, error.own_words)
 
 
 def _described(broker: Broker, user: str, times: int) -> DescribeUserScramCredentialsResult:

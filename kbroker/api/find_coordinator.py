@@ -25,6 +25,7 @@ from kbroker.protocol.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 
+MANY_KEYS_FROM = 4
 API = Api(ApiKey.FIND_COORDINATOR, 0, 6)
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NAMES: Mapping[int, str] = {GROUP: "group", TRANSACTION: "transaction", SHARE: "share"}
@@ -38,7 +39,7 @@ def handle(
     if request.key_type not in NAMES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {request.key_type}")
     coordinator = ctx.broker.coordinators.get(request.key_type)
-    keys = request.coordinator_keys if ctx.version >= 4 else [request.key]
+    keys = request.coordinator_keys if ctx.version >= MANY_KEYS_FROM else [request.key]
     if (
         coordinator is None
         or coordinator.is_ready
@@ -61,7 +62,7 @@ async def _made_ready(
 def _answer(
     ctx: RequestContext, request: FindCoordinatorRequest, unavailable: KafkaError | None
 ) -> FindCoordinatorResponse:
-    if ctx.version >= 4:
+    if ctx.version >= MANY_KEYS_FROM:
         coordinators = []
         for key in request.coordinator_keys:
             error = _refusal(ctx, request.key_type, key) or unavailable
@@ -77,7 +78,7 @@ def _answer(
 def refuse(request: FindCoordinatorRequest, error: KafkaError, version: int) -> FindCoordinatorResponse:
     """The request failed as a whole."""
     node_id, host, port = NO_NODE
-    if version >= 4:
+    if version >= MANY_KEYS_FROM:
         coordinators = [Found(key, *NO_NODE, error.code, error.message) for key in request.coordinator_keys]
         return FindCoordinatorResponse(coordinators=coordinators)
     return FindCoordinatorResponse(

@@ -43,10 +43,12 @@ def handle(
     ctx: RequestContext, request: MetadataRequest
 ) -> bytes | MetadataResponse | Awaitable[MetadataResponse]:
     """Answer from the cache when nothing has changed since; else make the answer, creating topics if asked."""
-    _check(request, ctx.version)
-    missing = _to_create(ctx, request)
-    if missing:
-        return _before_creating(ctx, request, missing)
+    check(request, ctx.version)
+    names = missing(ctx, request)
+    if names:
+        return _before_creating(ctx, request, names)
+    if ctx.narrowed:
+        return respond(ctx, request)
     cache = _cache_of(ctx.broker)
     if (kept := cache.get(ctx)) is not None:
         return kept
@@ -58,7 +60,7 @@ def handle(
 
 def _standing(ctx: RequestContext, request: MetadataRequest) -> StandingAnswer | MetadataResponse:
     response = respond(ctx, request)
-    if _is_all(request, ctx.version):
+    if is_all(request, ctx.version):
         return standing(ctx, response)
     by_id = any(topic.topic_id != ZERO_UUID for topic in request.topics or ())
     return standing_by_topic(ctx, response, lambda topic: topic.topic_id if by_id else topic.name.encode())
@@ -72,7 +74,8 @@ def refuse(request: MetadataRequest, error: KafkaError, version: int) -> Metadat
     return MetadataResponse(topics=topics, error_code=error.code)
 
 
-def _check(request: MetadataRequest, version: int) -> None:
+def check(request: MetadataRequest, version: int) -> None:
+    """Raises KafkaError for a request that no broker answers."""
     topics = request.topics or ()
     by_id = any(topic.topic_id != ZERO_UUID for topic in topics)
     for topic in topics:
@@ -86,13 +89,14 @@ def _check(request: MetadataRequest, version: int) -> None:
             )
 
 
-def _is_all(request: MetadataRequest, version: int) -> bool:
+def is_all(request: MetadataRequest, version: int) -> bool:
+    """Whether all topics are asked for."""
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def _to_create(ctx: RequestContext, request: MetadataRequest) -> list[str]:
+def missing(ctx: RequestContext, request: MetadataRequest) -> list[str]:
     """Names that shall be created: missing ones, when client and broker allow it."""
-    if _is_all(request, ctx.version) or any(topic.topic_id != ZERO_UUID for topic in request.topics or ()):
+    if is_all(request, ctx.version) or any(topic.topic_id != ZERO_UUID for topic in request.topics or ()):
         return []
     allowed = ctx.version < 4 or request.allow_auto_topic_creation
     if not allowed or not ctx.broker.config.get_bool("auto.create.topics.enable"):
@@ -102,10 +106,10 @@ def _to_create(ctx: RequestContext, request: MetadataRequest) -> list[str]:
 
 
 async def _before_creating(
-    ctx: RequestContext, request: MetadataRequest, missing: list[str]
+    ctx: RequestContext, request: MetadataRequest, names: list[str]
 ) -> MetadataResponse:
     response = respond(ctx, request)
-    await create_topics(ctx.broker, [wish_for(name, ctx.broker.config) for name in missing])
+    await create_topics(ctx.broker, [wish_for(name, ctx.broker.config) for name in names])
     return response
 
 
@@ -133,7 +137,7 @@ def respond(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
 def _asked(broker: Broker, request: MetadataRequest, version: int) -> list[Topic]:
     """Topics that exist, each once. Any id in the request makes it a request by id."""
     catalogue = broker.catalogue
-    if _is_all(request, version):
+    if is_all(request, version):
         return list(catalogue.topics.values())
     topics = request.topics or []
     ids = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)

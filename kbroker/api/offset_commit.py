@@ -40,7 +40,7 @@ def _ask(ctx: RequestContext, request: OffsetCommitRequest) -> Any:
         request.group_id, lambda now_ms: service.shard.commit_offsets(request, ctx.version, now_ms)
     )
     if isinstance(answer, Deferred):  # decided at once: no other operation of the group is under way
-        service.lane.learn(ctx.client.body, ctx.version, request)
+        service.lane.learn(ctx.client, request)
     return answer
 
 

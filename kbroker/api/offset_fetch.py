@@ -31,7 +31,7 @@ TOPIC_IDS_FROM = 10
 
 def handle(ctx: RequestContext, request: OffsetFetchRequest) -> StandingAnswer | OffsetFetchResponse:
     """One answer per group; below v8 the request is about one group. It stands when it depends on offsets alone."""
-    groups = _groups(request, ctx.version)
+    groups = groups_of(request, ctx.version)
     response = _respond(ctx, request, groups)
     if len(groups) != 1 or groups[0].member_id or groups[0].member_epoch >= 0:
         return response
@@ -52,27 +52,30 @@ def _respond(
 ) -> OffsetFetchResponse:
 
     def ask(index: str) -> OffsetFetchResponseGroup:
-        return _fetch(ctx, groups[int(index)], request.require_stable)
+        return fetch(ctx, groups[int(index)], request.require_stable)
 
     answers: list[OffsetFetchResponseGroup] = each(
         map(str, range(len(groups))),
         ask,
-        lambda index, error: _failed(groups[int(index)], error.code, ctx.version),
+        lambda index, error: failed(groups[int(index)], error.code, ctx.version),
     )
-    if ctx.version >= MANY_GROUPS_FROM:
-        return OffsetFetchResponse(groups=answers)
-    return _single(answers[0], ctx.version)
+    return response_of(answers, ctx.version)
 
 
 def refuse(request: OffsetFetchRequest, error: KafkaError, version: int) -> OffsetFetchResponse:
     """The request failed as a whole."""
-    answers = [_failed(group, error.code, version) for group in _groups(request, version)]
+    return response_of([failed(group, error.code, version) for group in groups_of(request, version)], version)
+
+
+def response_of(answers: list[OffsetFetchResponseGroup], version: int) -> OffsetFetchResponse:
+    """The answer of a version with these answers of groups."""
     if version >= MANY_GROUPS_FROM:
         return OffsetFetchResponse(groups=answers)
     return _single(answers[0], version)
 
 
-def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
+def groups_of(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
+    """The groups of a request of any version."""
     if version >= MANY_GROUPS_FROM:
         return request.groups
     topics = request.topics
@@ -89,7 +92,7 @@ def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchReques
     ]
 
 
-def _failed(group: OffsetFetchRequestGroup, code: ErrorCode, version: int) -> OffsetFetchResponseGroup:
+def failed(group: OffsetFetchRequestGroup, code: ErrorCode, version: int) -> OffsetFetchResponseGroup:
     """A group's code, and before v2, which has none, the code of each partition."""
     answer = failed_group(group.group_id, code)
     if version < GROUP_CODE_FROM:
@@ -126,9 +129,10 @@ def _single(answer: OffsetFetchResponseGroup, version: int) -> OffsetFetchRespon
     )
 
 
-def _fetch(
+def fetch(
     ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
+    """The answer of one group. Raises KafkaError when it has none."""
     service = GroupService.of(ctx.broker)
     by_id = ctx.version >= TOPIC_IDS_FROM
     unknown = _name_topics(ctx, group) if by_id else []

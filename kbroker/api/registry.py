@@ -75,6 +75,7 @@ from kbroker.api import (
     update_features,
     write_txn_markers,
 )
+from kbroker.api.authorization.table import guard_of
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import ErrorCounts
 from kbroker.api.row import SERVED, Api, Owner
@@ -185,7 +186,9 @@ def dispatch(broker: Broker, client: ClientRequest) -> Answer | Deferred | Await
         return None
     module = _HANDLERS[client.api_key]
     try:
-        response = module.handle(RequestContext(broker, client), request)
+        ctx = RequestContext(broker, client)
+        guard = guard_of(broker, client)
+        response = module.handle(ctx, request) if guard is None else guard(ctx, request, module.handle)
     except KafkaError as error:
         return _refused(broker, module, client, request, error)
     if isinstance(response, Struct):

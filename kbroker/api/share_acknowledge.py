@@ -3,6 +3,8 @@
 v2 renewed locks (KIP-1222).
 """
 
+from collections.abc import Iterable
+
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
@@ -10,7 +12,7 @@ from kbroker.api.share_request import check_sender, told
 from kbroker.control.share.service import ShareService
 from kbroker.control.share.share_partition import AcknowledgedBatch
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.share_acknowledge import (
     PartitionData,
     ShareAcknowledgeRequest,
@@ -47,6 +49,11 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
         acquisition_lock_timeout_ms=service.partitions.limits(group_id).lock_ms,
         responses=list(topics.values()),
     )
+
+
+def topic_response(topic_id: bytes, indexes: Iterable[int], code: ErrorCode) -> ShareAcknowledgeTopicResponse:
+    """What is said of a topic that is refused as a whole."""
+    return ShareAcknowledgeTopicResponse(topic_id, [PartitionData(index, code) for index in indexes])
 
 
 def refuse(request: ShareAcknowledgeRequest, error: KafkaError, version: int) -> ShareAcknowledgeResponse:

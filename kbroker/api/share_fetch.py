@@ -5,6 +5,7 @@ v2 strict record limit (KIP-1206) and renewed locks (KIP-1222); v0 was of the pr
 
 from collections.abc import Iterable, Mapping
 
+from kbroker.api.authorization.share import may_read
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
@@ -14,7 +15,7 @@ from kbroker.control.share.service import Acknowledgements, Fetched, FetchWish, 
 from kbroker.control.share.sessions import FINAL_EPOCH, TopicPartition
 from kbroker.control.share.share_partition import AcknowledgedBatch
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.share_fetch import (
     AcquiredRecords,
     FetchTopic,
@@ -56,12 +57,18 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
             _acknowledgements(request.topics),
             request.is_renew_ack,
             ctx.client.connection_id,
+            lambda topic_id: may_read(ctx, topic_id),
         )
     )
     return ShareFetchResponse(
         acquisition_lock_timeout_ms=service.partitions.limits(group_id).lock_ms,
         responses=_responses(fetched),
     )
+
+
+def topic_response(topic_id: bytes, indexes: Iterable[int], code: ErrorCode) -> ShareFetchableTopicResponse:
+    """What is said of a topic that is refused as a whole."""
+    return ShareFetchableTopicResponse(topic_id, [PartitionData(index, code) for index in indexes])
 
 
 def refuse(request: ShareFetchRequest, error: KafkaError, version: int) -> ShareFetchResponse:

@@ -25,7 +25,7 @@ def standing(ctx: RequestContext, response: Answer, word: int = WORD_TOPICS) -> 
     word: of the group or the transactions that it tells of.
     """
     codes = list(error_codes(response))
-    if any(codes):
+    if any(codes) or ctx.narrowed:
         return response
     client = ctx.client
     frame = encode_response(client.api_key, client.api_version, client.correlation_id, response)
@@ -40,7 +40,7 @@ def standing_by_topic(
     key: what requests name one of its topics by. room: most partitions of such an answer.
     """
     codes = list(error_codes(response))
-    if any(codes):
+    if any(codes) or ctx.narrowed:
         return response
     client = ctx.client
     topics: Sequence[Any] = response.topics

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
+from kbroker.config.acls import Acl
+from kbroker.config.authorizer import Authorizer
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.listeners import Endpoint
@@ -30,7 +32,7 @@ from kbroker.ipc import layout
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.log_dir_errors import LogDirErrors
-from kbroker.ipc.messages import Image, OpenPartition, ScramCredential, TopicImage
+from kbroker.ipc.messages import AclDelta, Image, OpenPartition, ScramCredential, TopicImage
 from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
 from kbroker.ipc.shared import Shared
 from kbroker.ipc.standing import StandingWords
@@ -50,11 +52,12 @@ class Broker:
     """Runs in: control. Owner: the process's main. Everything of it is used from the event loop alone.
 
     config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource type, name).
-    quotas: of clients. scram: credentials of users.
+    quotas: of clients. scram: credentials of users. authorizer: None when everybody may do everything.
     coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
     attachments: what upper rooms keep along with this broker, by its type.
     config_listeners: told the resource (type, name) whose dynamic configs have changed.
     partition_listeners: told each topic that is new or has more partitions. deletion_listeners: that has been deleted.
+    acl_listeners: called when ACLs have changed.
     block_servers: given each block of requests first; what they take of it has no call any more.
     connection_listeners: told the id of each connection that has share-fetched and is closed now.
     announcing: topics that network processes are being told of but that clients may not see yet.
@@ -90,6 +93,7 @@ class Broker:
         self.features_epoch = stored.features_epoch
         self.quotas = QuotaTable(stored.client_quotas)
         self.scram: dict[ScramKey, ScramCredential] = stored.scram
+        self.authorizer = Authorizer.of(static, stored.acls)
         own = self.override(BROKER, str(self.node_id))
         self.config = static.with_dynamic(cluster=self.override(BROKER, ""), own=own)
         self.standing = StandingWords(shared.standing)
@@ -110,6 +114,7 @@ class Broker:
         self.partition_listeners: list[Callable[[Topic], None]] = []
         self.deletion_listeners: list[Callable[[Topic], None]] = []
         self.block_servers: list[Callable[[AsyncLink, bytearray], None]] = []
+        self.acl_listeners: list[Callable[[], None]] = []
         self.connection_listeners: list[Callable[[int], None]] = []
         self.orphans: list[Deletion] = []
         self._topic_configs: dict[str, TopicConfig] = {}
@@ -215,6 +220,12 @@ class Broker:
         for name in topics:
             self._topic_configs.pop(name, None)
 
+    def acls_changed(self) -> None:
+        """Forget what was answered."""
+        self.standing.topics_changed()
+        for listener in self.acl_listeners:
+            listener()
+
     def assign_worker(self, replica: Replica) -> None:
         """Choose the IO worker that writes the log: one of its directory's, the least loaded."""
         candidates = self._workers_of.get(replica.log_dir) or tuple(self._load)
@@ -245,10 +256,17 @@ class Broker:
         self._image_version += 1
         return self._image(False, quotas=self.quotas)
 
+    def acl_image(self, added: tuple[Acl, ...], removed: tuple[Acl, ...]) -> Image:
+        """A delta that tells of ACLs."""
+        self._image_version += 1
+        return self._image(False, acls=AclDelta(added, removed))
+
     def full_image(self) -> Image:
         """Everything, for a network process that starts; includes what is being announced right now."""
         topics = {**self.catalogue.topics, **self.announcing}
-        return self._image(True, tuple(topic.image() for topic in topics.values()), (), self.quotas)
+        entries = tuple(self.authorizer.acls) if self.authorizer is not None else ()
+        images = tuple(topic.image() for topic in topics.values())
+        return self._image(True, images, (), self.quotas, AclDelta(entries))
 
     def _image(
         self,
@@ -256,10 +274,11 @@ class Broker:
         topics: tuple[TopicImage, ...] = (),
         deleted: tuple[str, ...] = (),
         quotas: QuotaTable | None = None,
+        acls: AclDelta | None = None,
     ) -> Image:
         settings, features = self.dynamic_settings(), dict(self.features)
         version, epoch = self._image_version, self.features_epoch
-        return Image(version, full, topics, deleted, settings, quotas, features, epoch)
+        return Image(version, full, topics, deleted, settings, quotas, features, epoch, acls)
 
     def publish_throttles(self) -> None:
         """What replicas of each site may send and copy while they are out of sync (KIP-73)."""

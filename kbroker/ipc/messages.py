@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
+from kbroker.config.acls import Acl
 from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.topic import TopicConfig
 
@@ -224,11 +225,18 @@ class TopicImage(Struct, frozen=True, array_like=True):
     partitions: tuple[PartitionImage, ...]
 
 
+class AclDelta(Struct, frozen=True, array_like=True):
+    """ACLs that are new, and that are gone."""
+
+    added: tuple[Acl, ...] = ()
+    removed: tuple[Acl, ...] = ()
+
+
 class Image(Struct, frozen=True, array_like=True, tag=True):
     """Topics to add or replace, and names to drop. full: forget everything else first. Called; replied when
     every later request of every connection sees it. settings: dynamic broker settings by Kafka name. quotas: all of
     them, None when they are what they were. features: levels that were changed from their defaults, and how often that
-    has happened."""
+    has happened. acls: all of them in a full image, in others what has changed."""
 
     version: int
     full: bool
@@ -238,6 +246,7 @@ class Image(Struct, frozen=True, array_like=True, tag=True):
     quotas: QuotaTable | None = None
     features: dict[str, int] = field(default_factory=dict)
     features_epoch: int = 0
+    acls: AclDelta | None = None
 
 
 # --- control -> io (all are called) ----------------------------------------------------------------

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from kbroker.config.listeners import Endpoint
 from kbroker.ipc.fds import Accepted
+from kbroker.net.security.grant import Grant
 from kbroker.net.security.login import Login
 
 GATHER = 64  # buffers of one writev
@@ -54,12 +55,15 @@ class Connection:
 
     __slots__ = (
         "accepted",
+        "access",
         "api_key",
         "api_version",
+        "audience",
         "began_ns",
         "client_id",
         "end",
         "fd",
+        "grant",
         "listener",
         "login",
         "met",
@@ -94,6 +98,11 @@ class Connection:
         self.peer_bytes: NDArray[np.uint8] | None = None  # what control is told of it, kept for the kernel
         self.end = ""  # why it was closed
         self.login: Login | None = None  # on SASL listeners
+        self.grant: Grant | None = None  # what it may do; None: everything
+        self.access: tuple[NDArray[np.int64], object] | None = (
+            None  # its row for kernels, and what that names
+        )
+        self.audience = 0  # of answers that depend on who asks
         self.on_end: Callable[[], None] | None = None  # as on_close, for what lasts as long as the connection
 
     @property

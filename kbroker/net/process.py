@@ -31,6 +31,7 @@ from kbroker.net.rate_limited_log import Complaints, bad_size
 from kbroker.net.request_counts import RequestCounts
 from kbroker.net.rows import layout as nl
 from kbroker.net.rows.chunk_kernel import release_chunk
+from kbroker.net.security.access import Access
 from kbroker.net.security.login import Login
 from kbroker.net.security.tls_listeners import TlsListeners
 from kbroker.net.server import Server
@@ -64,6 +65,7 @@ class NetworkProcess:
         )
         self.checks.consent = self.transactions.consent
         self.handing = HandOn(self, self._serve_events, self._wait_sent)
+        self.access = Access(self, config)
         self.server: Server
         self._process_line = shared.processes[client]
         self._handoff = handoff
@@ -87,6 +89,7 @@ class NetworkProcess:
             nl.EVENT_ADVANCED: self._on_advanced,
             nl.EVENT_READ_AHEAD: self._on_read_ahead,
             nl.EVENT_TIMES: lambda _, slot, timestamp, __: self.server.on_times(slot, timestamp),
+            nl.EVENT_TRANSACTIONAL_ID: self.access.look_at_id,
             nl.EVENT_UNVERIFIED: self._on_unverified,
             nl.EVENT_ANSWER_REST: self.handing.rest,
             nl.EVENT_UNANSWERED: self.handing.unanswered,
@@ -188,13 +191,13 @@ class NetworkProcess:
             connection.state = State.AUTHENTICATING
         elif self.quotas.active:
             self.quotas.start(connection)
-        self.handing.know(connection)
+        self.access.know(connection)
         self.counts.opened(connection)
         self.context.connections[row, nl.CN_ARMED] = READING
         self._register(fd, READING, row)
         self._process_line[sm.PROCESS_CONNECTIONS] = len(self.connections)
         if inner is not None:
-            self.tls.start(connection, outer, inner)
+            self.tls.start(connection, outer, inner, self.access.know)
 
     def stop_taking(self) -> None:
         """Take no more connections."""
@@ -208,6 +211,7 @@ class NetworkProcess:
         connection.end = reason
         self.counts.closed(connection, reason)
         close_row(self.context.address, connection.row)
+        self.access.forget(connection)
         connection.unsent.clear()
         del self.connections[connection.row]
         if self.context.connections[connection.row, nl.CN_FLAGS] & nl.FLAG_LENT:

@@ -13,9 +13,10 @@ from kbroker.kernels.wire import skip_request_header
 from kbroker.net.fetch.fetch_kernel import serve
 from kbroker.net.forward.forward_kernel import ANSWERED, HANDED, hand_on
 from kbroker.net.produce.admit_kernel import admit, rings_have
-from kbroker.net.produce.check_kernel import CORRUPT_MESSAGE
+from kbroker.net.produce.check_kernel import CORRUPT_MESSAGE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from kbroker.net.produce.queue_kernel import request_done
 from kbroker.net.produce.scan_kernel import FLEXIBLE, MALFORMED, scan
+from kbroker.net.rows.access_kernel import UNDECIDED, may_use_id
 from kbroker.net.rows.chunk_kernel import ensure_room, hold, is_short, release, reserve
 from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, tell
 from kbroker.net.rows.count_kernel import PRODUCE, count_queued, parse_begins, parse_ends
@@ -52,6 +53,8 @@ from kbroker.net.rows.layout import (
     CX_SCAN_ACKS,
     CX_SCAN_BOUND,
     CX_SCAN_COUNT,
+    CX_SCAN_ID,
+    CX_SCAN_ID_BYTES,
     CX_SCAN_REFUSED,
     CX_SCAN_TIMEOUT,
     CX_SCAN_TOPICS,
@@ -64,6 +67,7 @@ from kbroker.net.rows.layout import (
     EVENT_BAD_SIZE,
     EVENT_CLOSED,
     EVENT_REQUEST,
+    EVENT_TRANSACTIONAL_ID,
     EVENT_WAIT,
     EVENT_WORDS,
     FLAG_BUSY,
@@ -126,6 +130,15 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     if body < 0 or scan(cx, body, end, version) == MALFORMED:
         _tell_frame(cx, EVENT_BAD_REQUEST, connection, frame, length, chunk)
         return CLOSE
+    if get(cx, CX_SCAN_ID) != 0:
+        allowed = may_use_id(row, get(cx, CX_SCAN_ID), get(cx, CX_SCAN_ID_BYTES))
+        if allowed == UNDECIDED:  # the frame stays where it is until Python has looked
+            put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_BUSY)
+            place = get(cx, CX_SCAN_ID) - get(cx, CX_ARENA)
+            tell(cx, EVENT_TRANSACTIONAL_ID, connection, place, get(cx, CX_SCAN_ID_BYTES))
+            return LATER
+        if allowed == 0:
+            put(cx, CX_SCAN_REFUSED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     count = get(cx, CX_SCAN_COUNT)
     full = get(cx, CX_FREE_REQUESTS) < 1 or get(cx, CX_FREE_RESULTS) < count or events_left(cx) < count + 64
     if full or get(row, CN_QUEUED) >= get(cx, CX_PIPELINE) or not rings_have(cx, count):

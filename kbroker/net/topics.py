@@ -3,7 +3,7 @@
 Runs in: network. Filled from control's Image messages alone; between two images it does not change.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,20 @@ DELETED = -1
 
 
 class Topics:
-    """Topics by name and by id. Lookups by kernels go through the tables that this class keeps."""
+    """Topics by name and by id. Lookups by kernels go through the tables that this class keeps.
+
+    rows: numbers of the topics' rows in the kernels' table. on_row(number, name): is called for each new row; on_rows:
+    before that, when the table is another one.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self.by_name: dict[str, TopicImage] = {}
         self.by_id: dict[bytes, TopicImage] = {}
         self.by_slot: dict[int, tuple[TopicImage, PartitionImage]] = {}
-        self._rows: dict[str, int] = {}
+        self.rows: dict[str, int] = {}
+        self.on_row: Callable[[int, str], None] = lambda *_: None
+        self.on_rows: Callable[[], None] = lambda: None
         self.version = -1
         self._rebuild(())
 
@@ -63,7 +69,7 @@ class Topics:
 
     def row_of(self, name: str) -> int:
         """Number of a topic's row in the kernels' table, until CX_TOPICS_VERSION grows."""
-        return self._rows[name]
+        return self.rows[name]
 
     def _forget(self, name: str) -> list[int]:
         topic = self.by_name.pop(name, None)
@@ -71,7 +77,7 @@ class Topics:
             return []
         if self.by_id.get(topic.topic_id) is topic:
             del self.by_id[topic.topic_id]
-        row = self._rows.pop(name, None)
+        row = self.rows.pop(name, None)
         self._context.words[CX_TOPICS_VERSION] += 1
         if row is not None:
             for index in (self._name_index, self._id_index):
@@ -91,8 +97,9 @@ class Topics:
         size = 1 << (4 * len(self._table) - 1).bit_length()
         self._name_index: Words = np.zeros(size, np.int64)
         self._id_index: Words = np.zeros(size, np.int64)
-        self._rows = {}
+        self.rows = {}
         self._rows_used = self._partitions_used = 0
+        self.on_rows()
         words = self._context.words
         words[CX_TOPICS_VERSION] += 1
         words[nl.CX_TOPICS] = self._table.ctypes.data
@@ -110,7 +117,7 @@ class Topics:
             return
         number = self._rows_used
         self._rows_used += 1
-        self._rows[topic.name] = number
+        self.rows[topic.name] = number
         first = self._partitions_used
         self._partitions_used += len(topic.partitions)
         for at, part in enumerate(topic.partitions, first):
@@ -129,6 +136,12 @@ class Topics:
         row[nl.TP_INTERNAL] = topic.internal
         _put(self._name_index, crc32c(name), number)
         _put(self._id_index, high ^ low, number)
+        self.on_row(number, topic.name)
+
+    @property
+    def capacity(self) -> int:
+        """Rows of the kernels' table."""
+        return len(self._table)
 
 
 def _put(index: Words, hashed: int, number: int) -> None:

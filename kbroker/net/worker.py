@@ -69,6 +69,7 @@ async def _serve(
         process.counts,
         process.quotas,
         process.senders,
+        process.access.may,
     )
 
     ip_rates = IpRates(context.handoff)
@@ -76,6 +77,7 @@ async def _serve(
 
     def on_image(image: Image) -> None:
         gone = process.topics.apply(image.topics, image.deleted, image.full, image.version)
+        process.access.change(image.acls, image.full)
         fetches.on_gone(gone)
         dispatch.logins.change(image.settings)
         process.tls.change(image.settings)

@@ -5,6 +5,7 @@ An authorizer that is not asked, or a SASL listener that lets everybody in, must
 
 from collections.abc import Iterator
 
+from kbroker.config.authorizer import Authorizer
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.jaas import PLAIN_MODULE, plain_users
 from kbroker.config.listeners import Endpoint
@@ -24,8 +25,10 @@ def unsupported(config: BrokerConfig) -> list[str]:
                 problems.append(f"listener {endpoint.listener} ({endpoint.protocol.name}): {error}")
         if endpoint.protocol.sasl:
             problems += _sasl(config, endpoint)
-    if config.get_optional_str("authorizer.class.name"):
-        problems.append("authorizer.class.name: authorization is not supported yet, leave it empty")
+    try:
+        Authorizer.of(config)
+    except ConfigError as error:
+        problems.append(str(error))
     return problems
 
 

@@ -64,6 +64,7 @@ class FetchWish:
     acknowledgements: Acknowledgements
     renewing: bool = False
     connection_id: int = 0
+    may_read: Callable[[bytes], bool] = lambda _: True  # a topic, by its id
 
 
 class ShareService:
@@ -271,6 +272,12 @@ class ShareService:
         keys = [ShareKey(wish.group_id, *each) for each in session.partitions]
         for key in sorted(keys, key=lambda key: self.partitions.get(key) is None):
             topic_id, index = key.topic_id, key.partition
+            if not wish.may_read(topic_id):
+                results.setdefault((topic_id, index), Fetched()).error = KafkaError(
+                    ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                )
+                told = True
+                continue
             if max_records <= 0 or max_bytes <= 0:
                 break
             if told and self.partitions.get(key) is None:

@@ -3,7 +3,7 @@
 One SQLite file, `kbroker.db`, and copies of it in other log directories (`copies.py`); WAL, synchronous=FULL: a
 change that was answered is on disk.
 
-Schema version (PRAGMA user_version) 4:
+Schema version (PRAGMA user_version) 5:
     meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch; run, changes:
                                         see `Standing`; copies: log dirs of all copies that are written, as JSON
     topics(name, topic_id)
@@ -19,6 +19,8 @@ Schema version (PRAGMA user_version) 4:
     client_quotas(entity, key, value)   entity as JSON of its (type, name) pairs (since 3)
     scram_credentials(user, mechanism, salt, stored_key, server_key, iterations)
                                         never a password, nor what could stand for one (since 3)
+    acls(resource_type, resource_name, pattern_type, principal, host, operation, permission)
+                                        numbers as in Kafka's protocol (since 5)
 Migration: add a step to MIGRATIONS (`schema.py`) that takes version n to n + 1; steps run in one transaction when
 the file is opened.
 A file of a newer version is refused, and one whose rows do not add up to their digest (`digest.py`).
@@ -32,6 +34,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from kbroker.config.acls import Acl
 from kbroker.config.client_quotas import Entity
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.store.digest import DamagedStore, RowDigest
@@ -87,6 +90,7 @@ class Change:
     deletions: logs that are to go; they are remembered until `finish_deletions`. led_partitions: leader, epoch or
     replicas are other ones; those that are not stored any more are passed over.
     client_quotas: entity -> key -> new value, None to drop the key. scram: new credentials, None to drop them.
+    acls: whether each is there from now on.
     """
 
     new_topics: list[Topic] = field(default_factory=list)
@@ -99,6 +103,7 @@ class Change:
     features: dict[str, int] = field(default_factory=dict)
     client_quotas: dict[Entity, dict[str, float | None]] = field(default_factory=dict)
     scram: dict[ScramKey, ScramCredential | None] = field(default_factory=dict)
+    acls: dict[Acl, bool] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -112,6 +117,7 @@ class Stored:
     next_generation: int
     client_quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
     scram: dict[ScramKey, ScramCredential] = field(default_factory=dict)
+    acls: list[Acl] = field(default_factory=list)
 
 
 class Store:
@@ -216,6 +222,7 @@ class Store:
             features_epoch=int(self.meta("features_epoch", "0")),
             next_generation=int(self.meta("next_generation", "1")),
             client_quotas=self._client_quotas(),
+            acls=[Acl(*row) for row in self._db.execute(f"SELECT {', '.join(Acl._fields)} FROM acls")],
             scram={
                 (user, mechanism): ScramCredential(*credential)
                 for user, mechanism, *credential in self._db.execute(
@@ -294,6 +301,14 @@ class Store:
                 db.execute("DELETE FROM scram_credentials WHERE user = ? AND mechanism = ?", key)
                 if credential is not None:
                     db.execute("INSERT INTO scram_credentials VALUES (?, ?, ?, ?, ?, ?)", (*key, *credential))
+            self._apply_acls(change.acls)
+
+    def _apply_acls(self, acls: dict[Acl, bool]) -> None:
+        condition = " AND ".join(f"{name} = ?" for name in Acl._fields)
+        gone = [acl for acl, stays in acls.items() if not stays]
+        self._db.executemany(f"DELETE FROM acls WHERE {condition}", gone)
+        added = [acl for acl, stays in acls.items() if stays]
+        self._db.executemany("INSERT OR REPLACE INTO acls VALUES (?, ?, ?, ?, ?, ?, ?)", added)
 
     def _apply_quotas(self, entity: str, quotas: dict[str, float | None]) -> None:
         for key, value in quotas.items():

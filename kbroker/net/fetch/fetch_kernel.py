@@ -16,6 +16,8 @@ from kbroker.net.fetch.answer_kernel import build, has_room, select
 from kbroker.net.fetch.read_kernel import plan_reads
 from kbroker.net.fetch.request_kernel import plan_request, plan_row
 from kbroker.net.fetch.send_kernel import send_parts
+from kbroker.net.rows.access_kernel import may_use
+from kbroker.net.rows.access_layout import CN_ACCESS, MAY_READ
 from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.count_kernel import count_fetch
 from kbroker.net.rows.fetch_layout import (
@@ -38,6 +40,7 @@ from kbroker.net.rows.fetch_layout import (
     PL_OFFSET,
     PL_SELECTED,
     PL_SLOT,
+    PL_TOPIC,
     READY,
     SE_EPOCH,
     SE_LAST_EPOCH,
@@ -128,14 +131,24 @@ def _weigh(cx: int) -> tuple[int, int, int, int]:
 
 
 @inlined
+def _may_read_all(cx: int, where: int) -> bool:
+    if get(where, CN_ACCESS) == 0:
+        return True
+    for number in range(get(cx, CX_PLAN_COUNT)):
+        if not may_use(cx, where, get(plan_row(cx, number), PL_TOPIC), MAY_READ):
+            return False
+    return True
+
+
+@inlined
 def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int:
     """Answer a Fetch request (address of its header) if it is a common one: SERVED, WAITING or TO_PYTHON.
 
     force: answer with what there is. WAITING and TO_PYTHON have changed nothing.
     """
-    if plan_request(cx, frame, length) != READY:
-        return TO_PYTHON
     where = connection_row(cx, connection)
+    if plan_request(cx, frame, length) != READY or not _may_read_all(cx, where):
+        return TO_PYTHON
     state = plan_reads(cx, where)
     if state == TO_PYTHON or (state == WAITING and not force):
         return state
@@ -164,6 +177,7 @@ def serve_fetch(cx: int, connection: int, frame: int, length: int, force: int) -
 @kernel("int64(int64, int64, int64, int64)")
 def plan_fetch(cx: int, connection: int, frame: int, length: int) -> int:
     """Fill the plan: READY, WAITING or TO_PYTHON."""
-    if plan_request(cx, frame, length) != READY:
+    where = connection_row(cx, connection)
+    if plan_request(cx, frame, length) != READY or not _may_read_all(cx, where):
         return TO_PYTHON
-    return plan_reads(cx, connection_row(cx, connection))
+    return plan_reads(cx, where)

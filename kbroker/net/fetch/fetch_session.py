@@ -34,6 +34,7 @@ class Wanted:
     last_fetched_epoch: int
     told_high_watermark: int = -1
     told_log_start: int = -1
+    refused: bool = False  # the client of this request may not read it
 
     def ask(self, part: FetchPartition) -> None:
         """Take what a request says."""

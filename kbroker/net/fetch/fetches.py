@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kbroker.config.acls import READ
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import layout as sm
 from kbroker.ipc.log_dir_errors import LogDirErrors
@@ -81,9 +82,11 @@ class Fetches:
         counts: RequestCounts,
         quotas: Quotas,
         senders: Senders,
+        may: Callable[[Connection, int, str], bool] = lambda *_: True,
     ) -> None:
         shared, client = context.shared, context.client
         self._counts = counts
+        self._may = may
         self._quotas = quotas
         self._shared = shared
         self._client = client
@@ -117,6 +120,8 @@ class Fetches:
             self._counts.fetch_error(found)
             self._reply(connection, FetchAnswer(header, self._node_id).build([], found))
             return
+        if connection.grant is not None:
+            self._refuse(found)
         interesting = [w for w in found.partitions.values() if not isinstance(self.reader.find(w), ErrorCode)]
         readings = self._read(found, interesting)
         enough = sum(reading.length for reading in readings) >= found.min_bytes
@@ -125,6 +130,12 @@ class Fetches:
             self._answer(found, list(zip(interesting, readings, strict=True)))
         else:
             self._wait(found, interesting, request.max_wait_ms)
+
+    def _refuse(self, fetch: Fetch) -> None:
+        """Mark what the client may not read, which it may have been allowed before."""
+        for wanted in fetch.partitions.values():
+            name = self.reader.name_of(wanted)
+            wanted.refused = name is not None and not self._may(fetch.connection, READ, name)
 
     def _context(
         self, connection: Connection, header: RequestHeader, request: FetchRequest

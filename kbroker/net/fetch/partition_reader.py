@@ -77,6 +77,13 @@ class PartitionReader:
         if found is not None:
             self._files.forget_folder(found[1].folder)
 
+    def name_of(self, wanted: Wanted) -> str | None:
+        """Name of a partition's topic, None of an id that nobody knows."""
+        if wanted.topic_id == ZERO_UUID:
+            return wanted.topic
+        topic = self._topics.by_id.get(wanted.topic_id)
+        return None if topic is None else topic.name
+
     def find(self, wanted: Wanted) -> tuple[TopicImage, PartitionImage] | ErrorCode:
         """The partition a fetch names."""
         if wanted.topic_id != ZERO_UUID:
@@ -85,6 +92,8 @@ class PartitionReader:
                 return ErrorCode.UNKNOWN_TOPIC_ID
         else:
             topic = self._topics.by_name.get(wanted.topic)
+        if wanted.refused:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if topic is None or not 0 <= wanted.partition < len(topic.partitions):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return topic, topic.partitions[wanted.partition]

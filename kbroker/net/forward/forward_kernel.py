@@ -15,6 +15,7 @@ from kbroker.net.local_answers.list_offsets_kernel import LIST_OFFSETS, tell_off
 from kbroker.net.local_answers.offset_for_leader_epoch_kernel import OFFSET_FOR_LEADER_EPOCH, tell_epochs
 from kbroker.net.local_answers.producer_id_kernel import INIT_PRODUCER_ID, tell_producer_id
 from kbroker.net.local_answers.topic_part_kernel import compose, keep_parts
+from kbroker.net.rows.access_kernel import may_take_producer_id
 from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, send_once, tell
 from kbroker.net.rows.count_kernel import count_request, observe_phase
 from kbroker.net.rows.layout import (
@@ -96,8 +97,9 @@ def hand_on(cx: int, connection: int, frame: int, length: int) -> int:
         return ANSWERED
     if api == OFFSET_FOR_LEADER_EPOCH and tell_epochs(cx, connection, frame, length, body):
         return ANSWERED
-    if api == INIT_PRODUCER_ID and tell_producer_id(cx, connection, frame, length, body):
-        return ANSWERED
+    if api == INIT_PRODUCER_ID and may_take_producer_id(row):
+        if tell_producer_id(cx, connection, frame, length, body):
+            return ANSWERED
     if repeat(cx, connection, frame, length, body) or compose(cx, connection, frame, length, body):
         return ANSWERED
     peer_bytes = get(row, CN_PEER_BYTES)

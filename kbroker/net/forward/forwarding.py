@@ -105,7 +105,15 @@ class HandOn:
         row = self._context.connections[connection.row]
         row[nl.CN_PEER] = connection.peer_bytes.ctypes.data
         row[nl.CN_PEER_BYTES] = len(packed)
-        row[nl.CN_AUDIENCE] = accepted.listener << 8 | accepted.site
+        row[nl.CN_AUDIENCE] = connection.audience << 16 | accepted.listener << 8 | accepted.site
+        if connection.audience < 0:  # nothing may be kept for it
+            row[nl.CN_PEER] = 0
+
+    def forget_answers(self) -> None:
+        """Nothing that was kept may be given any more."""
+        for first, (_, index, _) in zip((al.CX_ANSWERS, al.CX_TOPIC_PARTS), self._tables, strict=True):
+            self._words[first + al.TB_COUNT] = self._words[first + al.TB_POOL_USED] = 0
+            index[:] = 0
 
     def allow(self, allowed: bool) -> None:
         """Before each turn: whether requests may pass Python by now."""

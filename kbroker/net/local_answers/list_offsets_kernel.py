@@ -34,6 +34,9 @@ from kbroker.net.local_answers.offset_for_time_kernel import (
     segment_of_time,
 )
 from kbroker.net.local_answers.topic_answer_kernel import HEAD_BYTES, end_struct, named_topic
+from kbroker.net.rows.access_kernel import may_use
+from kbroker.net.rows.access_layout import MAY_DESCRIBE
+from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.fetch_layout import CX_PLAN, CX_SNAPSHOT
 from kbroker.net.rows.layout import (
     CX_OUT,
@@ -209,7 +212,7 @@ def tell_offsets(cx: int, connection: int, frame: int, length: int, body: int) -
     longer = False
     for number in range(topics):
         topic, position, out = named_topic(cx, position, end, compact, out, limit)
-        if topic == 0:
+        if topic == 0 or not may_use(cx, connection_row(cx, connection), topic, MAY_DESCRIBE):
             return False
         for earlier in range(number):
             if load_i64(seen + 8 * earlier) == topic:

@@ -14,6 +14,9 @@ from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, writ
 from kbroker.net.local_answers.cached_answer_kernel import answer_from
 from kbroker.net.local_answers.list_offsets_kernel import slot_of
 from kbroker.net.local_answers.topic_answer_kernel import HEAD_BYTES, end_struct, named_topic
+from kbroker.net.rows.access_kernel import may_use
+from kbroker.net.rows.access_layout import MAY_DESCRIBE
+from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.fetch_layout import CX_SNAPSHOT
 from kbroker.net.rows.layout import CX_OUT, CX_OUT_BYTES, CX_OUT_USED
 
@@ -73,7 +76,7 @@ def tell_epochs(cx: int, connection: int, frame: int, length: int, body: int) ->
     codes = 0
     for _ in range(topics):
         topic, position, out = named_topic(cx, position, end, compact, out, limit)
-        if topic == 0:
+        if topic == 0 or not may_use(cx, connection_row(cx, connection), topic, MAY_DESCRIBE):
             return False
         position, out, count = _partitions(cx, topic, compact, position, end, out, limit)
         if position < 0:

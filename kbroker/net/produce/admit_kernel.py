@@ -22,13 +22,18 @@ from kbroker.net.produce.check_kernel import (
     MESSAGE_TOO_LARGE,
     NONE,
     REFUSED,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
+    UNNAMED,
     check_batch,
     check_single,
     check_slot,
 )
 from kbroker.net.produce.scan_kernel import FLEXIBLE, TOPIC_IDS
+from kbroker.net.rows.access_kernel import may_use
+from kbroker.net.rows.access_layout import CN_ACCESS, MAY_WRITE
+from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.layout import (
     CX_ARENA,
     CX_COUNTERS,
@@ -253,14 +258,17 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
     last = -1
     pending = 0
     deep = 0
+    where = connection_row(cx, connection)
     for _ in range(topics):
+        name = length = 0
         if version >= TOPIC_IDS:
             topic = topic_by_id(cx, position)
             position += 16
         else:
-            length, position = read_length(position, end, compact, False)
-            topic = topic_by_name(cx, position, length)
-            position += length
+            length, name = read_length(position, end, compact, False)
+            topic = topic_by_name(cx, name, length)
+            position = name + length
+        name_bytes = length
         partitions, position = read_length(position, end, compact, True)
         for _ in range(partitions):
             index = load_i32_be(position)
@@ -275,6 +283,12 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
             partition = _partition(cx, topic, index)
             if refused != NONE:
                 error = refused
+            elif topic != 0 and not may_use(cx, where, topic, MAY_WRITE):
+                error = TOPIC_AUTHORIZATION_FAILED
+            elif topic == 0 and name != 0 and get(where, CN_ACCESS) != 0:
+                error = UNNAMED
+                put(row, RS_ADDRESS, name - get(cx, CX_ARENA))
+                put(row, RS_LENGTH, name_bytes)
             elif partition == 0:
                 error = unknown if topic == 0 else UNKNOWN_TOPIC_OR_PARTITION
             else:
@@ -282,7 +296,7 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
             if error == NONE and ring_has_room(cx, get(row, RS_WORKER)):
                 push_append(cx, result)
                 pending += 1
-            elif error == NONE or error == DEEP or error == REFUSED:
+            elif error == NONE or error == DEEP or error == REFUSED or error == UNNAMED:
                 put(row, RS_STATE, RESULT_DEEP)
                 _ask_python(cx, connection, result, error)
                 pending += 1

@@ -34,6 +34,7 @@ NOT_LEADER_OR_FOLLOWER = 6
 MESSAGE_TOO_LARGE = 10
 INVALID_TOPIC_EXCEPTION = 17
 INVALID_REQUIRED_ACKS = 21
+TOPIC_AUTHORIZATION_FAILED = 29
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 KAFKA_STORAGE_ERROR = 56
 UNSUPPORTED_COMPRESSION_TYPE = 76
@@ -43,6 +44,7 @@ UNKNOWN_TOPIC_ID = 100
 REFUSED = (
     1 << 21
 )  # not an error: Python asks control about the transaction first, and then refuses with RS_ERROR
+UNNAMED = 1 << 22  # not an error: Python looks whether the producer may know that there is no such topic
 DEEP = 1 << 20  # not an error: Python must decompress and look at the records, or rewrite the batch
 
 ANY_CODEC = -1  # SLOT_COMPRESSION of a topic that keeps what producers chose

@@ -14,7 +14,7 @@ from functools import partial
 from kbroker.ipc import layout as sm
 from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.produce.admit_kernel import push_checked
-from kbroker.net.produce.check_kernel import MIN_LEGACY_RECORD, REFUSED
+from kbroker.net.produce.check_kernel import MIN_LEGACY_RECORD, REFUSED, UNNAMED
 from kbroker.net.produce.queue_kernel import settle_checked
 from kbroker.net.produce.record_checks import Rules, Verdict, check
 from kbroker.net.produce.record_walk import TooLong
@@ -44,9 +44,11 @@ log = logging.getLogger(__name__)
 
 class ProduceChecks:
     """on_settled(row): every batch of the connection's request has been decided; it may go on.
-    consent(result, then): then(code, text) is called once control has been asked about a transactional batch."""
+    consent(result, then): then(code, text) is called once control has been asked about a transactional batch.
+    may_write(row, topic): whether a connection's client may write to a topic, which need not exist."""
 
     consent: Callable[[int, Callable[[int, str | None], None]], None]
+    may_write: Callable[[int, bytes], bool]
 
     def __init__(self, context: Context, topics: Topics, on_settled: Callable[[int], None]) -> None:
         self._context = context
@@ -71,6 +73,14 @@ class ProduceChecks:
             self._waiting.append(result)
             return
         words = self._context.results[result]
+        if reason == UNNAMED:
+            start, end = int(words[nl.RS_ADDRESS]), int(words[nl.RS_ADDRESS] + words[nl.RS_LENGTH])
+            row = int(self._context.requests[request, nl.RQ_CONNECTION])
+            allowed = self.may_write(row, bytes(self._context.arena_bytes[start:end]))
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            settle_checked(self._context.address, result, code, -1)
+            self._decided(request)
+            return
         if reason == REFUSED:
             self._checked(result, Verdict(ErrorCode(int(words[nl.RS_ERROR]))))
             return

@@ -18,6 +18,8 @@ from kbroker.net.rows.layout import (
     CX_SCAN_ACKS,
     CX_SCAN_BOUND,
     CX_SCAN_COUNT,
+    CX_SCAN_ID,
+    CX_SCAN_ID_BYTES,
     CX_SCAN_REFUSED,
     CX_SCAN_TIMEOUT,
     CX_SCAN_TOPICS,
@@ -39,7 +41,8 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
     length, position = read_length(position, end, compact, False)
     if position < 0 or length > end - position:
         return MALFORMED
-    transactional_id = length >= 0
+    transactional_id = position if length >= 0 else 0
+    id_bytes = length
     position += max(length, 0)
     if end - position < 6:
         return MALFORMED
@@ -94,8 +97,10 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
     if position < 0:  # bytes behind the end are legal, some clients send them
         return MALFORMED
     refused = CORRUPT_MESSAGE if corrupt else NONE
-    if transactional and not transactional_id:
+    if transactional and transactional_id == 0:
         refused = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    put(cx, CX_SCAN_ID, transactional_id if transactional else 0)
+    put(cx, CX_SCAN_ID_BYTES, id_bytes)
     put(cx, CX_SCAN_REFUSED, refused)
     put(cx, CX_SCAN_COUNT, count)
     put(cx, CX_SCAN_BOUND, bound)

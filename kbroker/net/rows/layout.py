@@ -4,7 +4,7 @@ All are private to the process. A row's address is ``table + index * WORDS * 8``
 """
 
 # --- context: one row a process; addresses of everything else, and the state of the pump ------------------
-CONTEXT_WORDS = 136
+CONTEXT_WORDS = 138
 CX_CONNECTIONS = 0
 CX_REQUESTS = 1
 CX_RESULTS = 2
@@ -57,6 +57,8 @@ CX_SCAN_TOPICS = 48  # address of the topic array
 CX_SCAN_COUNT = 49  # partitions
 CX_SCAN_BOUND = 50  # bytes its answer can not exceed
 CX_SCAN_REFUSED = 51  # error that refuses the whole request, or 0
+CX_SCAN_ID = 136  # transactional id of a request with transactional batches: address (0: none), bytes
+CX_SCAN_ID_BYTES = 137
 CX_WALK_MAX_TIMESTAMP = 52
 CX_PIPELINE = 53  # requests of one connection that may wait for completions
 CX_STAT_TURNS = 54
@@ -111,7 +113,7 @@ CN_BYTES_IN = 13
 CN_BYTES_OUT = 14
 CN_REQUESTS = 15
 CN_GENERATION = 16  # grows each time the row is taken
-# 17, 24-28: fetch_layout.py
+# 17, 24-28: fetch_layout.py; 18: access_layout.py
 CN_CALL = 32  # the call that control is to answer, 0 for none
 CN_API = 33  # of that request: key | version << 16
 CN_REQUEST_BYTES = 34
@@ -244,6 +246,7 @@ EVENT_UNSENT_FILE = 14  # A: segment row, B: position, C: bytes
 EVENT_ANSWER_REST = 15  # of control's block. A: position of what the socket did not take, B: bytes
 EVENT_RETURNED = 17  # a closed connection was lent, and is not any more
 EVENT_UNANSWERED = 16  # control has no answer. A: status of the message, B: API key
+EVENT_TRANSACTIONAL_ID = 19  # A: arena offset of an id that the connection may not be allowed, B: its bytes
 EVENT_TIMES = 18  # A: slot whose segments' times are not known, B: the timestamp asked for
 
 TOKEN_READ_AHEAD = 1 << 40

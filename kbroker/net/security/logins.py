@@ -262,7 +262,7 @@ class Logins:
         words[nl.CN_FLAGS] &= ~(nl.FLAG_HOT | nl.FLAG_FETCH)
         if state is State.READY:
             words[nl.CN_FLAGS] |= nl.FLAG_HOT | nl.FLAG_FETCH
-            self._process.handing.know(connection)
+            self._process.access.know(connection)
             if self._process.quotas.active:
                 self._process.quotas.start(connection)
 

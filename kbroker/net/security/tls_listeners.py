@@ -3,12 +3,12 @@
 import logging
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.ipc.background import Background
-from kbroker.net.connection import Connection
+from kbroker.net.connection import Connection, State
 from kbroker.net.security.tls_context import TlsError, context_of, user_of
 from kbroker.net.security.tls_relay import relay
 
@@ -46,13 +46,16 @@ class TlsListeners:
         relays.setblocking(False)
         return ours.detach(), relays
 
-    def start(self, connection: Connection, fd: int, inner: socket.socket) -> None:
-        """Relay between a client's descriptor and the inner end."""
+    def start(
+        self, connection: Connection, fd: int, inner: socket.socket, know: Callable[[Connection], None]
+    ) -> None:
+        """Relay between a client's descriptor and the inner end. know: who the client is has been settled."""
         outer = socket.socket(fileno=fd)
 
         def authenticated(session: ssl.SSLObject) -> None:
-            if not connection.listener.protocol.sasl:
+            if not connection.listener.protocol.sasl and connection.state is not State.CLOSED:
                 connection.user = user_of(session.getpeercert())
+                know(connection)
 
         context = self._contexts[connection.listener.listener]
         self._relays.start(relay(outer, inner, context, authenticated))

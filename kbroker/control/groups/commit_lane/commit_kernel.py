@@ -207,6 +207,16 @@ def _write_answer(message: int, out: int, answer: int, size: int) -> int:
 
 
 @inlined
+def _is_of(row: int, message: int) -> bool:
+    """Whether a pass is for the sender of a message."""
+    peer_bytes = get(row, PA_PEER_BYTES)
+    return peer_bytes == 0 or (
+        peer_bytes == load_i32(message + 16)
+        and memcmp(get(row, PA_PEER), message + HEAD_BYTES, peer_bytes) == 0
+    )
+
+
+@inlined
 def _beat(cm: int, message: int) -> None:
     """Answer a heartbeat that passes: nothing of it is written."""
     frame = message + HEAD_BYTES + ((load_i32(message + 16) + 7) & ~7)
@@ -229,11 +239,7 @@ def _beat(cm: int, message: int) -> None:
     if number < 0:
         return
     row = get(cm, CM_PASSES) + number * PASS_WORDS * 8
-    peer_bytes = get(row, PA_PEER_BYTES)
-    if peer_bytes > 0 and (
-        peer_bytes != load_i32(message + 16)
-        or memcmp(get(row, PA_PEER), message + HEAD_BYTES, peer_bytes) != 0
-    ):
+    if not _is_of(row, message):
         return
     size = 8 + get(row, PA_ANSWER_BYTES)
     used = get(cm, CM_PLAIN_USED)
@@ -307,6 +313,8 @@ def take_commits(cm: int, block: int, length: int) -> int:
             break
         _beat(cm, message)
         number = take(cm, commit, message)
+        if number >= 0 and not _is_of(get(cm, CM_PASSES) + number * PASS_WORDS * 8, message):
+            number = -1
         if number >= 0 and get(commit, CO_BOUND) + rb.RECORDS <= get(cm, CM_MAX_BATCH):
             if bound + get(commit, CO_BOUND) + rb.RECORDS > get(cm, CM_RECORD_ROOM):
                 break

@@ -8,7 +8,7 @@ the machine sees one history. A commit is answered when its record is in the log
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.config.acls import READ, TOPIC
 from kbroker.control import crash_point
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.append_error import coordinator_error
@@ -118,11 +119,12 @@ class CommitLane:
         words[cl.CM_READY] = self._ready.ctypes.data
         words[cl.CM_BATCHES] = self._batches.ctypes.data
         runtime.before_timers(self._passes.settle_touched)
+        broker.acl_listeners.append(self._passes.forget_all)
         shard.table.offsets.on_change = broker.standing.group_changed
 
     # --- what may pass --------------------------------------------------------------------------------
 
-    def learn(self, body: bytes, version: int, request: OffsetCommitRequest) -> None:
+    def learn(self, client: ClientRequest, request: OffsetCommitRequest) -> None:
         """A commit has been decided by the machine, with no other operation of its group under way.
 
         From the second commit of an offset on there is one to replace, and the next request of its kind may pass.
@@ -134,6 +136,8 @@ class CommitLane:
             return
         self._look_at_topics()
         store = self._shard.table.offsets
+        if not self._may_commit(client, store.of_group(request.group_id)):
+            return
         for topic in request.topics:
             for part in topic.partitions:
                 key = encode_offset_key(request.group_id, topic.name, part.partition_index)
@@ -147,7 +151,20 @@ class CommitLane:
                 if commit.row < 0:
                     return
         partition = self._runtime.partition_for(request.group_id)
-        self._passes.enter(request.group_id, version, body, partition, entitled)
+        self._passes.enter(
+            request.group_id, client.api_version, client.body, partition, entitled, self._peer(client)
+        )
+
+    def _may_commit(self, client: ClientRequest, topics: Iterable[str]) -> bool:
+        """Whether the client may commit to every offset that the group has: a pass looks at none of them."""
+        authorizer = self._broker.authorizer
+        return authorizer is None or all(
+            authorizer.allows(client.principal, client.client_host, READ, TOPIC, name) for name in topics
+        )
+
+    def _peer(self, client: ClientRequest) -> bytes:
+        """Whose passes are whose alone: everybody's, when it matters who asks."""
+        return b"" if self._broker.authorizer is None else pack_peer(peer_of(client))
 
     def learn_heartbeat(
         self, client: ClientRequest, request: HeartbeatRequest, answer: HeartbeatResponse
@@ -155,7 +172,8 @@ class CommitLane:
         """A heartbeat has been answered by the machine, with no other operation of its group under way."""
         entitled = self._shard.heartbeats_alike(request, answer)
         if entitled is not None:
-            self._enter_heartbeat(client, request.group_id, client.body, entitled, answer)
+            peer = self._peer(client)
+            self._enter_heartbeat(client, request.group_id, client.body, entitled, answer, peer)
 
     def learn_consumer_heartbeat(
         self,

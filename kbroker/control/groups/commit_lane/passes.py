@@ -60,11 +60,16 @@ class CommitPasses:
         """Live passes."""
         return len(self._keys)
 
-    def enter(self, group_id: str, version: int, body: bytes, partition: int, entitled: Entitled) -> None:
-        """From now on requests of this version that begin as `body` does may commit to the group's offsets."""
+    def enter(
+        self, group_id: str, version: int, body: bytes, partition: int, entitled: Entitled, peer: bytes = b""
+    ) -> None:
+        """From now on requests of this version that begin as `body` does (of this peer, if one is given) may commit to
+        the group's offsets."""
         length = prefix_bytes(version, np.frombuffer(body, np.uint8).ctypes.data, len(body))
         if length >= 0:
-            self._enter(group_id, cl.OFFSET_COMMIT << 8 | version, body[:length], entitled, partition)
+            self._enter(
+                group_id, cl.OFFSET_COMMIT << 8 | version, body[:length], entitled, partition, peer=peer
+            )
 
     def enter_heartbeat(
         self, group_id: str, kind: int, asked: bytes, entitled: Entitled, answer: bytes, peer: bytes = b""

@@ -1,0 +1,60 @@
+"""Guards of the APIs about configs: what is needed depends on the kind of resource."""
+
+from types import ModuleType
+from typing import Any
+
+from kbroker.api.authorization.guard import Guard, Serve, changed, may, narrowed
+from kbroker.api.context import RequestContext
+from kbroker.api.later import then
+from kbroker.config import acls
+from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+NEEDED = {
+    BROKER: acls.CLUSTER,
+    BROKER_LOGGER: acls.CLUSTER,
+    CLIENT_METRICS: acls.CLUSTER,
+    TOPIC: acls.TOPIC,
+    GROUP: acls.GROUP,
+}
+CODES = {
+    acls.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    acls.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    acls.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+}
+
+
+def _code(ctx: RequestContext, operation: int, kind: int, name: str) -> ErrorCode:
+    """NONE when the client may; an unknown kind is the handler's to refuse."""
+    needed = NEEDED.get(kind)
+    if needed is None:
+        return ErrorCode.NONE
+    resource = acls.CLUSTER_NAME if needed == acls.CLUSTER else name
+    return ErrorCode.NONE if may(ctx, operation, needed, resource) else CODES[needed]
+
+
+def on_configs(module: ModuleType, operation: int, answered: str) -> Guard:
+    """Guard of an API whose request is a list of resources, and its answer one of results."""
+
+    def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+        codes = [_code(ctx, operation, each.resource_type, each.resource_name) for each in request.resources]
+        if not any(codes):
+            return serve(ctx, request)
+        if any(each.resource_type not in NEEDED for each in request.resources) and answered == "results":
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        pairs = list(zip(request.resources, codes, strict=True))
+        allowed = [each for each, code in pairs if not code]
+        refused = []
+        for each, code in pairs:
+            if code:
+                asked = changed(request, "resources", [each])
+                refused += getattr(module.refuse(asked, KafkaError(code), ctx.version), answered)
+
+        def finish(response: Any) -> Any:
+            getattr(response, answered).extend(refused)
+            return response
+
+        rest = changed(request, "resources", allowed)
+        return then(serve(narrowed(ctx), rest), finish)
+
+    return guard

@@ -1,0 +1,361 @@
+"""Guards of the APIs about groups and their offsets."""
+
+from dataclasses import replace
+from typing import Any
+
+from kbroker.api import (
+    describe_groups,
+    describe_share_group_offsets,
+    offset_commit,
+    offset_fetch,
+)
+from kbroker.api.authorization.guard import (
+    Guard,
+    Serve,
+    changed,
+    may,
+    may_all,
+    on_each,
+    operations,
+    require,
+    serve_rest,
+)
+from kbroker.api.context import RequestContext
+from kbroker.api.later import then
+from kbroker.api.operations import ON_GROUP
+from kbroker.config import acls
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from kbroker.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+from kbroker.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from kbroker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kbroker.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
+
+
+def _may_topic(ctx: RequestContext, operation: int, name: str) -> bool:
+    return may(ctx, operation, acls.TOPIC, name)
+
+
+# --- offsets --------------------------------------------------------------------------------------------
+
+
+def guard_offset_commit(ctx: RequestContext, request: OffsetCommitRequest, serve: Serve) -> Any:
+    """READ on the group and on each topic."""
+    require(ctx, acls.READ, acls.GROUP, request.group_id)
+    allowed: list[OffsetCommitRequestTopic] = []
+    refused: list[OffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        name: str | None = topic.name
+        if ctx.version >= offset_commit.TOPIC_IDS_FROM:
+            found = ctx.broker.catalogue.by_id(topic.topic_id)
+            name = None if found is None else found.name
+        fits = name is None or _may_topic(ctx, acls.READ, name)
+        (allowed if fits else refused).append(topic)
+    if not refused:
+        return serve(ctx, request)
+    parts = allowed, refused
+    return serve_rest(ctx, offset_commit, request, serve, ("topics", "topics"), parts, TOPIC_REFUSED)
+
+
+def guard_offset_fetch(ctx: RequestContext, request: OffsetFetchRequest, serve: Serve) -> Any:
+    """DESCRIBE on each group; topics that the client may not see are left out, or refused when it named them."""
+    groups = offset_fetch.groups_of(request, ctx.version)
+    whole = all(
+        may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id) and _all_visible(ctx, group) for group in groups
+    )
+    if whole:
+        return serve(ctx, request)
+    answers = [_fetched(ctx, group, request.require_stable) for group in groups]
+    return offset_fetch.response_of(answers, ctx.version)
+
+
+def _all_visible(ctx: RequestContext, group: OffsetFetchRequestGroup) -> bool:
+    if group.topics is None:
+        return all(_may_topic(ctx, acls.DESCRIBE, name) for name in ctx.broker.catalogue.topics)
+    return all(
+        name is None or _may_topic(ctx, acls.DESCRIBE, name)
+        for name in (_name_of(ctx, topic.name, topic.topic_id) for topic in group.topics)
+    )
+
+
+def _name_of(ctx: RequestContext, name: str, topic_id: bytes) -> str | None:
+    if ctx.version < offset_fetch.TOPIC_IDS_FROM:
+        return name
+    found = ctx.broker.catalogue.by_id(topic_id)
+    return None if found is None else found.name
+
+
+def _fetched(
+    ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    if not may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id):
+        return offset_fetch.failed(group, GROUP_REFUSED, ctx.version)
+    if group.topics is None:
+        answer = _asked(ctx, group, require_stable)
+        answer.topics = [topic for topic in answer.topics if _may_topic(ctx, acls.DESCRIBE, topic.name)]
+        return answer
+    allowed: list[OffsetFetchRequestTopics] = []
+    refused: list[OffsetFetchRequestTopics] = []
+    for topic in group.topics:
+        name = _name_of(ctx, topic.name, topic.topic_id)
+        fits = name is None or _may_topic(ctx, acls.DESCRIBE, name)
+        (allowed if fits else refused).append(topic)
+    answer = _asked(ctx, replace(group, topics=allowed), require_stable)
+    if answer.error_code:
+        return answer
+    answer.topics += [
+        OffsetFetchResponseTopics(
+            topic.name,
+            topic.topic_id,
+            [
+                OffsetFetchResponsePartitions(index, -1, -1, "", TOPIC_REFUSED)
+                for index in topic.partition_indexes
+            ],
+        )
+        for topic in refused
+    ]
+    return answer
+
+
+def _asked(
+    ctx: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    try:
+        return offset_fetch.fetch(ctx, group, require_stable)
+    except KafkaError as error:
+        return offset_fetch.failed(group, error.code, ctx.version)
+
+
+def guard_offset_delete(ctx: RequestContext, request: OffsetDeleteRequest, serve: Serve) -> Any:
+    """DELETE on the group, READ on each topic."""
+    require(ctx, acls.DELETE, acls.GROUP, request.group_id)
+    allowed = [topic for topic in request.topics if _may_topic(ctx, acls.READ, topic.name)]
+    if len(allowed) == len(request.topics):
+        return serve(ctx, request)
+    refused = [
+        OffsetDeleteResponseTopic(
+            topic.name,
+            [OffsetDeleteResponsePartition(part.partition_index, TOPIC_REFUSED) for part in topic.partitions],
+        )
+        for topic in request.topics
+        if not _may_topic(ctx, acls.READ, topic.name)
+    ]
+
+    def finish(response: Any) -> Any:
+        if not response.error_code:
+            response.topics += refused
+        return response
+
+    return then(serve(ctx, changed(request, "topics", allowed)), finish)
+
+
+# --- groups ---------------------------------------------------------------------------------------------
+
+
+def guard_list_groups(ctx: RequestContext, request: ListGroupsRequest, serve: Serve) -> Any:
+    """All groups for who may describe the cluster, else those that the client may describe."""
+    response: ListGroupsResponse = serve(ctx, request)
+    if not may_all(ctx, acls.DESCRIBE):
+        response.groups = [
+            group for group in response.groups if may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id)
+        ]
+    return response
+
+
+def guard_describe_groups(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+    """DESCRIBE on each group, and what else the client may do to it."""
+
+    def described(inner: RequestContext, rest: Any) -> Any:
+        response = serve(inner, rest)
+        if request.include_authorized_operations:
+            for group in response.groups:
+                if not group.error_code:
+                    group.authorized_operations = operations(ctx, acls.GROUP, group.group_id, ON_GROUP)
+        return response
+
+    guard = on_each(describe_groups, acls.DESCRIBE, acls.GROUP, "groups", "groups", "")
+    return guard(ctx, request, described)
+
+
+def describing(module: Any) -> Guard:
+    """Guard of a Describe API of modern groups: one that tells of a topic that the client may not see is refused."""
+    each = on_each(module, acls.DESCRIBE, acls.GROUP, "group_ids", "groups", "")
+
+    def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+        def described(inner: RequestContext, rest: Any) -> Any:
+            response = serve(inner, rest)
+            for group in response.groups:
+                if group.error_code:
+                    continue
+                if any(not _may_topic(ctx, acls.DESCRIBE, name) for name in _topics_told(group)):
+                    group.error_code = TOPIC_REFUSED
+                    group.error_message = HIDDEN_TOPICS
+                    group.members = []
+                if request.include_authorized_operations:
+                    group.authorized_operations = operations(ctx, acls.GROUP, group.group_id, ON_GROUP)
+            return response
+
+        return each(ctx, request, described)
+
+    return guard
+
+
+def _topics_told(group: Any) -> set[str]:
+    """Topics that the description of a group names."""
+    names: set[str] = set()
+    topology = getattr(group, "topology", None)
+    for subtopology in (topology.subtopologies or ()) if topology is not None else ():
+        names.update(subtopology.source_topics)
+        names.update(subtopology.repartition_sink_topics)
+        for kind in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
+            names.update(topic.name for topic in kind)
+    for member in group.members:
+        for assignment in (getattr(member, "assignment", None), getattr(member, "target_assignment", None)):
+            names.update(each.topic_name for each in getattr(assignment, "topic_partitions", ()))
+    return names
+
+
+def guard_heartbeat_with_topics(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+    """READ on the group, DESCRIBE on each topic that the member subscribes to by name."""
+    require(ctx, acls.READ, acls.GROUP, request.group_id)
+    for name in request.subscribed_topic_names or ():
+        require(ctx, acls.DESCRIBE, acls.TOPIC, name)
+    return serve(ctx, request)
+
+
+def guard_streams_heartbeat(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+    """READ on the group, DESCRIBE on each topic of the topology."""
+    require(ctx, acls.READ, acls.GROUP, request.group_id)
+    if request.topology is not None:
+        for subtopology in request.topology.subtopologies:
+            repartition = [topic.name for topic in subtopology.repartition_source_topics]
+            changelogs = [topic.name for topic in subtopology.state_changelog_topics]
+            for name in (
+                *subtopology.source_topics,
+                *subtopology.repartition_sink_topics,
+                *repartition,
+                *changelogs,
+            ):
+                require(ctx, acls.DESCRIBE, acls.TOPIC, name)
+    return serve(ctx, request)
+
+
+# --- offsets of share groups --------------------------------------------------------------------------------
+
+
+def guard_describe_share_group_offsets(
+    ctx: RequestContext, request: DescribeShareGroupOffsetsRequest, serve: Serve
+) -> Any:
+    """DESCRIBE on each group and each of its topics."""
+    hidden: dict[str, list[str]] = {}
+    kept = []
+    for group in request.groups:
+        topics = group.topics
+        if topics is not None and may(ctx, acls.DESCRIBE, acls.GROUP, group.group_id):
+            fits = [topic for topic in topics if _may_topic(ctx, acls.DESCRIBE, topic.topic_name)]
+            hidden[group.group_id] = [topic.topic_name for topic in topics if topic not in fits]
+            kept.append(DescribeShareGroupOffsetsRequestGroup(group.group_id, fits))
+        else:
+            kept.append(group)
+    asked = {
+        (group.group_id, topic.topic_name): topic.partitions
+        for group in request.groups
+        for topic in group.topics or ()
+    }
+
+    def described(inner: RequestContext, rest: Any) -> Any:
+        response: DescribeShareGroupOffsetsResponse = serve(inner, rest)
+        for group in response.groups:
+            group.topics = [
+                topic for topic in group.topics if _may_topic(ctx, acls.DESCRIBE, topic.topic_name)
+            ]
+            if group.error_code:
+                continue
+            error = KafkaError(TOPIC_REFUSED)
+            for name in hidden.get(group.group_id, ()):
+                parts = [
+                    DescribeShareGroupOffsetsResponsePartition(index, -1, 0, -1, error.code, error.message)
+                    for index in asked[group.group_id, name]
+                ]
+                group.topics.append(DescribeShareGroupOffsetsResponseTopic(name, bytes(16), parts))
+        return response
+
+    module = describe_share_group_offsets
+    guard = on_each(module, acls.DESCRIBE, acls.GROUP, "groups", "groups", "group_id")
+    return guard(ctx, changed(request, "groups", kept), described)
+
+
+def guard_alter_share_group_offsets(
+    ctx: RequestContext, request: AlterShareGroupOffsetsRequest, serve: Serve
+) -> Any:
+    """READ on the group and on each topic."""
+    require(ctx, acls.READ, acls.GROUP, request.group_id)
+    allowed = [topic for topic in request.topics if _may_topic(ctx, acls.READ, topic.topic_name)]
+    if len(allowed) == len(request.topics):
+        return serve(ctx, request)
+    error = KafkaError(TOPIC_REFUSED)
+    refused = [
+        AlterShareGroupOffsetsResponseTopic(
+            topic.topic_name,
+            partitions=[
+                AlterShareGroupOffsetsResponsePartition(part.partition_index, error.code, error.message)
+                for part in topic.partitions
+            ],
+        )
+        for topic in request.topics
+        if not _may_topic(ctx, acls.READ, topic.topic_name)
+    ]
+    return then(serve(ctx, changed(request, "topics", allowed)), lambda answer: _with(answer, refused))
+
+
+def guard_delete_share_group_offsets(
+    ctx: RequestContext, request: DeleteShareGroupOffsetsRequest, serve: Serve
+) -> Any:
+    """DELETE on the group, READ on each topic."""
+    require(ctx, acls.DELETE, acls.GROUP, request.group_id)
+    allowed = [topic for topic in request.topics if _may_topic(ctx, acls.READ, topic.topic_name)]
+    if len(allowed) == len(request.topics):
+        return serve(ctx, request)
+    error = KafkaError(TOPIC_REFUSED)
+    refused = [
+        DeleteShareGroupOffsetsResponseTopic(topic.topic_name, bytes(16), error.code, error.message)
+        for topic in request.topics
+        if not _may_topic(ctx, acls.READ, topic.topic_name)
+    ]
+    return then(serve(ctx, changed(request, "topics", allowed)), lambda answer: _with(answer, refused))
+
+
+def _with(answer: Any, refused: list[Any]) -> Any:
+    if not answer.error_code:
+        answer.responses += refused
+    return answer

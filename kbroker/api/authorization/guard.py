@@ -1,0 +1,159 @@
+"""A guard stands before an API's handler: it refuses requests or parts of them, and hides what a client may not see."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from kbroker.api.context import RequestContext
+from kbroker.config import acls
+from kbroker.control.coordinator.machine import Deferred
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.schema import Struct
+
+Serve = Callable[[RequestContext, Any], Any]
+"""The API's handler."""
+Guard = Callable[[RequestContext, Any, Serve], Any]
+
+REFUSALS = {
+    acls.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    acls.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    acls.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    acls.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    acls.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+
+def may(ctx: RequestContext, operation: int, kind: int, name: str) -> bool:
+    """Whether the client may do an operation to a resource."""
+    authorizer, client = ctx.broker.authorizer, ctx.client
+    return authorizer is None or authorizer.allows(
+        client.principal, client.client_host, operation, kind, name
+    )
+
+
+def may_all(ctx: RequestContext, operation: int) -> bool:
+    """Whether the client may do an operation to the cluster."""
+    return may(ctx, operation, acls.CLUSTER, acls.CLUSTER_NAME)
+
+
+def require(ctx: RequestContext, operation: int, kind: int, name: str) -> None:
+    """Raises KafkaError when the client may not do an operation to a resource."""
+    if not may(ctx, operation, kind, name):
+        raise KafkaError(REFUSALS[kind])
+
+
+def operations(ctx: RequestContext, kind: int, name: str, possible: int) -> int:
+    """Of the possible operations (bits), those that the client may do."""
+    return sum(1 << bit for bit in range(32) if possible >> bit & 1 and may(ctx, bit, kind, name))
+
+
+def narrowed(ctx: RequestContext) -> RequestContext:
+    """For a handler whose answer this client alone may see: it is not kept."""
+    return replace(ctx, narrowed=True)
+
+
+def on_cluster(*either: int) -> Guard:
+    """Guard of an API that needs one of these operations on the cluster."""
+
+    def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+        if not any(may_all(ctx, operation) for operation in either):
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return serve(ctx, request)
+
+    return guard
+
+
+def on_one(operation: int, kind: int, field: str) -> Guard:
+    """Guard of an API that is about one resource, which a field of the request names."""
+
+    def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+        require(ctx, operation, kind, getattr(request, field))
+        return serve(ctx, request)
+
+    return guard
+
+
+def on_each(
+    module: ModuleType,
+    operation: int,
+    kind: int,
+    asked: str,
+    answered: str,
+    name: str = "name",
+) -> Guard:
+    """Guard of an API that is about many resources: those that the client may not use are answered with an error.
+
+    asked: field of the request, a list; name: of an item's field, or empty for items that are names. answered: field
+    of the response, a list.
+    """
+
+    def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+        items = getattr(request, asked) or []
+        allowed = [item for item in items if may(ctx, operation, kind, getattr(item, name) if name else item)]
+        if len(allowed) == len(items):
+            return serve(ctx, request)
+        kept = {id(item) for item in allowed}
+        refused = [item for item in items if id(item) not in kept]
+        if not name:
+            names = set(allowed)
+            refused = [item for item in items if item not in names]
+        return serve_rest(ctx, module, request, serve, (asked, answered), (allowed, refused), REFUSALS[kind])
+
+    return guard
+
+
+def serve_rest(
+    ctx: RequestContext,
+    module: ModuleType,
+    request: Struct,
+    serve: Serve,
+    fields: tuple[str, str],
+    parts: tuple[list[Any], list[Any]],
+    code: ErrorCode,
+) -> Any:
+    """The answer to what is allowed (the first of parts), and after it the refusal of the rest."""
+    asked, answered = fields
+    allowed, refused = parts
+    refusal = module.refuse(changed(request, asked, refused), KafkaError(code), ctx.version)
+    if not allowed:
+        return refusal
+    rest = changed(request, asked, allowed)
+    finish = partial(_joined, answered, refusal)
+    try:
+        answer = serve(narrowed(ctx), rest)
+    except KafkaError as error:
+        return finish(module.refuse(rest, error, ctx.version))
+    if isinstance(answer, Deferred):
+        made = Deferred()
+
+        def settle(found: Any) -> None:
+            failed = isinstance(found, KafkaError)
+            made.complete(finish(module.refuse(rest, found, ctx.version) if failed else found))
+
+        answer.on_complete(settle)
+        return made
+    if isinstance(answer, Awaitable):
+        return _awaited(answer, finish, lambda error: module.refuse(rest, error, ctx.version))
+    return finish(answer)
+
+
+async def _awaited(
+    answer: Awaitable[Any], finish: Callable[[Any], Any], refuse: Callable[[KafkaError], Any]
+) -> Any:
+    try:
+        found = await answer
+    except KafkaError as error:
+        found = refuse(error)
+    return finish(found)
+
+
+def _joined(field: str, refusal: Struct, answer: Struct) -> Struct:
+    getattr(answer, field).extend(getattr(refusal, field))
+    return answer
+
+
+def changed(request: Struct, field: str, value: Any) -> Any:
+    """A request with another value of a field."""
+    return replace(request, **{field: value})  # type: ignore[type-var]

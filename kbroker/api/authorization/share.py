@@ -1,0 +1,45 @@
+"""Guards of ShareFetch and ShareAcknowledge: READ on the group and on each topic."""
+
+from types import ModuleType
+from typing import Any
+
+from kbroker.api.authorization.guard import Guard, Serve, changed, may, require
+from kbroker.api.context import RequestContext
+from kbroker.api.later import then
+from kbroker.config import acls
+from kbroker.protocol.errors import ErrorCode
+
+REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def on_shared(module: ModuleType) -> Guard:
+    """Guard of one of the two; topics are named by id, and one that nobody knows is the handler's to refuse."""
+
+    def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
+        require(ctx, acls.READ, acls.GROUP, request.group_id or "")
+        refused = [topic for topic in request.topics if not may_read(ctx, topic.topic_id)]
+        if not refused:
+            return serve(ctx, request)
+        kept = {id(topic) for topic in refused}
+        allowed = [topic for topic in request.topics if id(topic) not in kept]
+        answers = [
+            module.topic_response(
+                topic.topic_id, [part.partition_index for part in topic.partitions], REFUSED
+            )
+            for topic in refused
+        ]
+
+        def finish(response: Any) -> Any:
+            if not response.error_code:
+                response.responses += answers
+            return response
+
+        return then(serve(ctx, changed(request, "topics", allowed)), finish)
+
+    return guard
+
+
+def may_read(ctx: RequestContext, topic_id: bytes) -> bool:
+    """Whether the client may read a topic; of one that nobody knows there is nothing to read."""
+    found = ctx.broker.catalogue.by_id(topic_id)
+    return found is None or may(ctx, acls.READ, acls.TOPIC, found.name)

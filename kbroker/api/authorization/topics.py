@@ -1,0 +1,205 @@
+"""Guards of the APIs about topics that do more than refuse what is named."""
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Any
+
+from kbroker.api import create_topics, describe_topic_partitions, metadata
+from kbroker.api.authorization.guard import Serve, changed, may, may_all, narrowed, operations
+from kbroker.api.context import RequestContext
+from kbroker.api.later import then
+from kbroker.api.operations import ON_CLUSTER, ON_TOPIC
+from kbroker.api.standing import standing
+from kbroker.config import acls
+from kbroker.control.metadata.topic_name import INTERNAL
+from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kbroker.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from kbroker.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponseTopic,
+)
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from kbroker.protocol.schema import ZERO_UUID
+
+REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def _sees(ctx: RequestContext, name: str) -> bool:
+    return may(ctx, acls.DESCRIBE, acls.TOPIC, name)
+
+
+# --- Metadata -------------------------------------------------------------------------------------------
+
+
+def guard_metadata(ctx: RequestContext, request: MetadataRequest, serve: Serve) -> Any:
+    """Topics that the client may not see are left out of all, and refused by the name or id that it gave."""
+    metadata.check(request, ctx.version)
+    if metadata.is_all(request, ctx.version):
+        hidden = {name for name in ctx.broker.catalogue.topics if not _sees(ctx, name)}
+        if hidden or _asks_operations(request):
+            response: MetadataResponse = serve(narrowed(ctx), request)
+            response.topics = [topic for topic in response.topics if topic.name not in hidden]
+            return standing(ctx, _with_operations(ctx, request, response))
+        return serve(ctx, request)
+    refused = [*_hidden_topics(ctx, request), *_not_created(ctx, request)]
+    if not refused and not _asks_operations(request):
+        return serve(ctx, request)
+    gone = {topic.name or topic.topic_id for topic in refused}
+    left = [topic for topic in request.topics or () if topic.name not in gone and topic.topic_id not in gone]
+
+    def finish(response: MetadataResponse) -> Any:
+        answer = _with_operations(ctx, request, response)
+        answer.topics += refused
+        return answer if refused or isinstance(found, Awaitable) else standing(ctx, answer)
+
+    rest = changed(request, "topics", left)
+    if metadata.is_all(rest, ctx.version):  # version 0 means all by an empty list
+        response = metadata.respond(narrowed(ctx), changed(request, "topics", None))
+        response.topics = []
+        found: Any = response
+    else:
+        found = serve(narrowed(ctx), rest)
+    return then(found, finish)
+
+
+def _asks_operations(request: MetadataRequest) -> bool:
+    return request.include_topic_authorized_operations or request.include_cluster_authorized_operations
+
+
+def _hidden_topics(ctx: RequestContext, request: MetadataRequest) -> list[MetadataResponseTopic]:
+    topics = request.topics or []
+    ids = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
+    if ids:  # an id is no secret, a name is
+        known = (ctx.broker.catalogue.by_id(topic_id) for topic_id in ids)
+        return [
+            MetadataResponseTopic(REFUSED, None, topic.topic_id)
+            for topic in known
+            if topic is not None and not _sees(ctx, topic.name)
+        ]
+    names = dict.fromkeys(topic.name for topic in topics if topic.name is not None)
+    return [MetadataResponseTopic(REFUSED, name) for name in names if not _sees(ctx, name)]
+
+
+def _not_created(ctx: RequestContext, request: MetadataRequest) -> list[MetadataResponseTopic]:
+    """Topics that the client may see, that are not there, and that it may not create."""
+    if may_all(ctx, acls.CREATE):
+        return []
+    return [
+        MetadataResponseTopic(REFUSED, name, is_internal=name in INTERNAL)
+        for name in metadata.missing(ctx, request)
+        if _sees(ctx, name) and not may(ctx, acls.CREATE, acls.TOPIC, name)
+    ]
+
+
+def _with_operations(
+    ctx: RequestContext, request: MetadataRequest, response: MetadataResponse
+) -> MetadataResponse:
+    if request.include_topic_authorized_operations:
+        response.topics = [
+            replace(
+                topic, topic_authorized_operations=operations(ctx, acls.TOPIC, topic.name or "", ON_TOPIC)
+            )
+            for topic in response.topics
+        ]
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = cluster_operations(ctx)
+    return response
+
+
+def cluster_operations(ctx: RequestContext) -> int:
+    """What the client may do to the cluster; nothing when it may not see that."""
+    if not may_all(ctx, acls.DESCRIBE):
+        return 0
+    return operations(ctx, acls.CLUSTER, acls.CLUSTER_NAME, ON_CLUSTER)
+
+
+# --- DescribeTopicPartitions ----------------------------------------------------------------------------
+
+
+def guard_describe_topic_partitions(
+    ctx: RequestContext, request: DescribeTopicPartitionsRequest, serve: Serve
+) -> Any:
+    """As Metadata, with operations always."""
+    first = request.cursor.topic_name if request.cursor else ""
+    refused = []
+    if request.topics:
+        names = dict.fromkeys(topic.name for topic in request.topics if topic.name >= first)
+        refused = [
+            DescribeTopicPartitionsResponseTopic(REFUSED, name) for name in names if not _sees(ctx, name)
+        ]
+    response = describe_topic_partitions.page(ctx, request, lambda name: _sees(ctx, name))
+    response.topics = [
+        replace(topic, topic_authorized_operations=operations(ctx, acls.TOPIC, topic.name or "", ON_TOPIC))
+        for topic in response.topics
+    ]
+    response.topics += refused
+    return standing(ctx, response)
+
+
+# --- CreateTopics, DeleteTopics ---------------------------------------------------------------------------
+
+
+def guard_create_topics(ctx: RequestContext, request: CreateTopicsRequest, serve: Serve) -> Any:
+    """CREATE on the cluster or on the topic; its configs are shown to who may describe them."""
+    everything = may_all(ctx, acls.CREATE)
+    allowed: list[CreatableTopic] = []
+    refused: list[CreatableTopic] = []
+    for topic in request.topics:
+        fits = everything or may(ctx, acls.CREATE, acls.TOPIC, topic.name)
+        (allowed if fits else refused).append(topic)
+    refusal = create_topics.refuse(changed(request, "topics", refused), KafkaError(REFUSED), ctx.version)
+
+    def finish(response: CreateTopicsResponse) -> CreateTopicsResponse:
+        for result in response.topics:
+            if not result.error_code and not may(ctx, acls.DESCRIBE_CONFIGS, acls.TOPIC, result.name):
+                result.topic_config_error_code = REFUSED
+                result.num_partitions = result.replication_factor = -1
+                result.configs = []
+        response.topics += refusal.topics
+        return response
+
+    return then(serve(ctx, changed(request, "topics", allowed)), finish)
+
+
+def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve: Serve) -> Any:
+    """DELETE on the cluster or on the topic; the name of one that is hidden is not told to who asks by id."""
+    if may_all(ctx, acls.DELETE):
+        return serve(ctx, request)
+    kept, refused = [], []
+    error = KafkaError(REFUSED)
+    for topic in _named_once(request):
+        found = None if topic.name is not None else ctx.broker.catalogue.by_id(topic.topic_id)
+        name = topic.name if found is None else found.name
+        badly_named = name is None or (topic.name is not None and topic.topic_id != ZERO_UUID)
+        if badly_named or _may_hear_of_deletion(ctx, name or ""):
+            kept.append(topic)
+        else:
+            told = topic.name if found is None else found.name if _sees(ctx, found.name) else None
+            refused.append(DeletableTopicResult(told, topic.topic_id, error.code, error.message))
+    if not refused:
+        return serve(ctx, request)
+
+    def finish(response: DeleteTopicsResponse) -> DeleteTopicsResponse:
+        response.responses += refused
+        return response
+
+    rest = replace(request, topics=kept, topic_names=[])
+    return then(serve(ctx, rest), finish)
+
+
+def _may_hear_of_deletion(ctx: RequestContext, name: str) -> bool:
+    """Who may delete a topic, or see that there is none."""
+    missing = name not in ctx.broker.catalogue.topics
+    return may(ctx, acls.DELETE, acls.TOPIC, name) or (missing and _sees(ctx, name))
+
+
+def _named_once(request: DeleteTopicsRequest) -> list[DeleteTopicState]:
+    """Both ways of naming topics; what is named twice stays, for its own error."""
+    named = [DeleteTopicState(name) for name in request.topic_names]
+    return [*named, *request.topics]

@@ -1,0 +1,168 @@
+"""Who may do what: the rules of Kafka's StandardAuthorizer, over any set of ACLs.
+
+Super users may do everything. Of the ACLs that name a resource (by its name, by a prefix of it, or by ``*``) and the
+client (or everybody, ``User:*``), from its host (or any), one that denies decides, then one that allows. A resource
+that no ACL names at all is open to nobody, or with allow.everyone.if.no.acl.found to everybody.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from kbroker.config import acls
+from kbroker.config.acls import Acl, AclFilter
+from kbroker.config.broker import BrokerConfig
+from kbroker.config.setting import ConfigError
+
+CLASS_SETTING: Final = "authorizer.class.name"
+SOME_RESOURCE: Final = "hardcode"
+"""A name that stands for any resource, as in Kafka's Authorizer.authorizeByResourceType."""
+
+
+def super_users_of(text: str) -> frozenset[str]:
+    """The principals of super.users. Raises ConfigError."""
+    found = set()
+    for each in filter(None, (part.strip() for part in text.split(";"))):
+        kind, colon, name = each.partition(":")
+        if not colon or not kind:
+            raise ConfigError(f"super.users: expected a principal as Type:name, not {each}")
+        found.add(f"{kind}:{name}")
+    return frozenset(found)
+
+
+class Authorizer:
+    """A pure table: control and each network process have one, with the same ACLs."""
+
+    def __init__(
+        self,
+        super_users: frozenset[str] = frozenset(),
+        allow_if_none: bool = False,
+        entries: Iterable[Acl] = (),
+    ) -> None:
+        self.super_users = super_users
+        self.allow_if_none = allow_if_none
+        self.acls: dict[Acl, None] = {}
+        self._literal: dict[tuple[int, str], dict[Acl, None]] = {}
+        self._prefixed: dict[tuple[int, str], dict[Acl, None]] = {}
+        self._lengths: dict[int, dict[int, int]] = {}  # resource type -> length of a prefix -> prefixes
+        self._hosts: dict[str, int] = {}
+        self.add(entries)
+
+    @classmethod
+    def of(cls, config: BrokerConfig, entries: Iterable[Acl] = ()) -> "Authorizer | None":
+        """The one that the settings ask for. Raises ConfigError."""
+        if not config.get_optional_str(CLASS_SETTING):
+            return None
+        everyone = config.get_bool("allow.everyone.if.no.acl.found")
+        return cls(super_users_of(config.get_str("super.users")), everyone, entries)
+
+    # --- changes --------------------------------------------------------------------------------------
+
+    def add(self, entries: Iterable[Acl]) -> None:
+        """Take ACLs in; those that are there already stay as they are."""
+        for acl in entries:
+            if acl in self.acls:
+                continue
+            self.acls[acl] = None
+            key = acl.resource_type, acl.resource_name
+            if acl.pattern_type == acls.LITERAL:
+                self._literal.setdefault(key, {})[acl] = None
+            else:
+                if key not in self._prefixed:
+                    lengths = self._lengths.setdefault(acl.resource_type, {})
+                    lengths[len(acl.resource_name)] = lengths.get(len(acl.resource_name), 0) + 1
+                self._prefixed.setdefault(key, {})[acl] = None
+            self._hosts[acl.host] = self._hosts.get(acl.host, 0) + 1
+
+    def remove(self, entries: Iterable[Acl]) -> None:
+        """Drop ACLs; those that are not there are passed over."""
+        for acl in entries:
+            if acl not in self.acls:
+                continue
+            del self.acls[acl]
+            key = acl.resource_type, acl.resource_name
+            literal = acl.pattern_type == acls.LITERAL
+            table = self._literal if literal else self._prefixed
+            del table[key][acl]
+            if not table[key]:
+                del table[key]
+                if not literal:
+                    lengths = self._lengths[acl.resource_type]
+                    lengths[len(acl.resource_name)] -= 1
+                    if not lengths[len(acl.resource_name)]:
+                        del lengths[len(acl.resource_name)]
+            self._hosts[acl.host] -= 1
+            if not self._hosts[acl.host]:
+                del self._hosts[acl.host]
+
+    # --- questions ------------------------------------------------------------------------------------
+
+    def host_of(self, host: str) -> str:
+        """The host, if any ACL names it: clients from all others are treated alike."""
+        return host if host in self._hosts else ""
+
+    def matching(self, wanted: AclFilter) -> Iterator[Acl]:
+        """ACLs that a filter selects."""
+        return (acl for acl in self.acls if wanted.matches(acl))
+
+    def view(self, principal: str, host: str) -> "Authorizer":
+        """A smaller one that answers the same for this client."""
+        if self.allow_if_none or principal in self.super_users:
+            return self
+        names, hosts = (principal, acls.ANYBODY), (host, acls.WILDCARD)
+        mine = (acl for acl in self.acls if acl.principal in names and acl.host in hosts)
+        return Authorizer(self.super_users, self.allow_if_none, mine)
+
+    def allows(self, principal: str, host: str, operation: int, kind: int, name: str) -> bool:
+        """Whether a client may do an operation to a resource."""
+        if principal in self.super_users:
+            return True
+        named = allowed = False
+        for group in self._naming(kind, name):
+            named = True
+            for acl in group:
+                if acl.principal not in (principal, acls.ANYBODY) or acl.host not in (host, acls.WILDCARD):
+                    continue
+                if acl.permission == acls.ALLOW:
+                    implying = acls.IMPLYING.get(operation)
+                    allowed |= (
+                        acl.operation in (acls.ALL, operation)
+                        if implying is None
+                        else acl.operation == acls.ALL or acl.operation in implying
+                    )
+                elif acl.operation in (acls.ALL, operation):
+                    return False
+        return allowed if named else self.allow_if_none
+
+    def _naming(self, kind: int, name: str) -> Iterator[dict[Acl, None]]:
+        """The ACLs that name a resource, by pattern."""
+        if found := self._literal.get((kind, name)):
+            yield found
+        if name != acls.WILDCARD and (found := self._literal.get((kind, acls.WILDCARD))):
+            yield found
+        for length in self._lengths.get(kind, ()):
+            if length <= len(name) and (found := self._prefixed.get((kind, name[:length]))):
+                yield found
+
+    def allows_some(self, principal: str, host: str, operation: int, kind: int) -> bool:
+        """Whether a client may do an operation to any resource of a type at all."""
+        if self.allows(principal, host, operation, kind, SOME_RESOURCE):
+            return True
+        denied: set[tuple[int, str]] = set()
+        allowed: set[tuple[int, str]] = set()
+        for acl in self.acls:
+            if acl.resource_type != kind or acl.host not in (host, acls.WILDCARD):
+                continue
+            if acl.principal not in (principal, acls.ANYBODY) or acl.operation not in (operation, acls.ALL):
+                continue
+            pattern = acl.pattern_type, acl.resource_name
+            if acl.permission == acls.DENY and pattern == (acls.LITERAL, acls.WILDCARD):
+                return False
+            (denied if acl.permission == acls.DENY else allowed).add(pattern)
+        if (acls.LITERAL, acls.WILDCARD) in allowed:
+            return True
+        for pattern in allowed:
+            prefixes = ((acls.PREFIXED, pattern[1][:length]) for length in range(1, len(pattern[1]) + 1))
+            literally = pattern[0] == acls.LITERAL and pattern in denied
+            if not literally and not any(prefix in denied for prefix in prefixes):
+                return True
+        return False

@@ -1,0 +1,113 @@
+"""Changing ACLs: checked, stored, told to the network processes, then answered (KIP-140, KIP-290).
+
+Kafka's AclControlManager and AclApis: each ACL or filter fails on its own; what is right of a request is stored
+together.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kbroker.config import acls
+from kbroker.config.acls import Acl, AclFilter
+from kbroker.config.authorizer import Authorizer
+from kbroker.control.broker import Broker
+from kbroker.control.store.store import Change
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+MOST_CHANGES: Final = 10_000
+"""Of one request, as Kafka's QuorumController has it."""
+ANY_NAMES: Final = {1: "ANY"}
+
+
+async def create_acls(
+    broker: Broker, authorizer: Authorizer, entries: Sequence[Acl]
+) -> list[KafkaError | None]:
+    """Add ACLs; those that are there already are no error. Raises KafkaError when nothing could be stored."""
+    async with broker.changing:
+        results = [_refusal(acl) for acl in entries]
+        new = dict.fromkeys(
+            acl
+            for acl, error in zip(entries, results, strict=True)
+            if error is None and acl not in authorizer.acls
+        )
+        if len(new) > MOST_CHANGES:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"Unable to perform excessively large batch operation: {len(new)} ACLs",
+            )
+        if new:
+            await _apply(broker, authorizer, tuple(new), ())
+        return list(results)
+
+
+async def delete_acls(
+    broker: Broker, authorizer: Authorizer, filters: Sequence[AclFilter]
+) -> list[list[Acl] | KafkaError]:
+    """Drop what each filter selects; gives that. Raises KafkaError when nothing could be stored."""
+    async with broker.changing:
+        results: list[list[Acl] | KafkaError] = []
+        gone: dict[Acl, None] = {}
+        for wanted in filters:
+            error = _filter_refusal(wanted)
+            if error is not None:
+                results.append(error)
+                continue
+            found = list(authorizer.matching(wanted))
+            if len(found) + len(gone) > MOST_CHANGES and len({*found, *gone}) > MOST_CHANGES:
+                text = f"Cannot remove more than {MOST_CHANGES} acls in a single delete operation."
+                results.append(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, text))
+                continue
+            gone.update(dict.fromkeys(found))
+            results.append(found)
+        if gone:
+            await _apply(broker, authorizer, (), tuple(gone))
+        return results
+
+
+async def _apply(
+    broker: Broker, authorizer: Authorizer, added: tuple[Acl, ...], removed: tuple[Acl, ...]
+) -> None:
+    change = Change(acls={**dict.fromkeys(added, True), **dict.fromkeys(removed, False)})
+    await broker.in_store(lambda store: store.apply(change))
+    authorizer.add(added)
+    authorizer.remove(removed)
+    broker.acls_changed()
+    await broker.links.announce(broker.acl_image(added, removed))
+
+
+def _refusal(acl: Acl) -> KafkaError | None:
+    """Why an ACL can not be added."""
+    text = None
+    if acl.resource_type == acls.CLUSTER and acl.resource_name != acls.CLUSTER_NAME:
+        text = f"The only valid name for the CLUSTER resource is {acls.CLUSTER_NAME}"
+    elif not acl.resource_name:
+        text = "Invalid empty resource name"
+    elif acl.resource_type not in acls.RESOURCES:
+        text = f"Invalid resourceType {ANY_NAMES.get(acl.resource_type, 'UNKNOWN')}"
+    elif acl.pattern_type not in acls.PATTERNS:
+        shown = {**ANY_NAMES, acls.MATCH: "MATCH"}.get(acl.pattern_type, "UNKNOWN")
+        text = f"Invalid patternType {shown}"
+    elif acl.operation not in acls.OPERATIONS:
+        text = f"Invalid operation {ANY_NAMES.get(acl.operation, 'UNKNOWN')}"
+    elif acl.permission not in acls.PERMISSIONS:
+        text = f"Invalid permissionType {ANY_NAMES.get(acl.permission, 'UNKNOWN')}"
+    elif ":" not in acl.principal:
+        why = "(no colon is present separating the principal type from the principal name)"
+        text = f"Could not parse principal from `{acl.principal}` {why}"
+    return None if text is None else KafkaError(ErrorCode.INVALID_REQUEST, text)
+
+
+def _filter_refusal(wanted: AclFilter) -> KafkaError | None:
+    """Why a filter selects nothing."""
+    if wanted.resource_type not in (acls.ANY, *acls.RESOURCES) or wanted.pattern_type not in (
+        acls.ANY,
+        acls.MATCH,
+        *acls.PATTERNS,
+    ):
+        return KafkaError(ErrorCode.INVALID_REQUEST, "Unknown patternFilter.")
+    if wanted.operation not in (acls.ANY, *acls.OPERATIONS) or wanted.permission not in (
+        acls.ANY,
+        *acls.PERMISSIONS,
+    ):
+        return KafkaError(ErrorCode.INVALID_REQUEST, "Unknown entryFilter.")
+    return None

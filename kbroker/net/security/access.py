@@ -1,0 +1,165 @@
+"""What each connection may do, where the kernels look it up: a byte a topic for each principal and host.
+
+Control sends ACLs with its images; here the bytes are computed once for each principal (and host, where ACLs name it),
+and again when its ACLs or the topics change. Without an authorizer there is nothing of it: CN_ACCESS stays 0.
+"""
+
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.config import acls
+from kbroker.config.authorizer import Authorizer
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.messages import AclDelta
+from kbroker.net.connection import Connection
+from kbroker.net.context import Context
+from kbroker.net.forward.forwarding import HandOn
+from kbroker.net.produce.checks import ProduceChecks
+from kbroker.net.rows import access_layout as ac
+from kbroker.net.security.grant import Grant, Who
+from kbroker.net.topics import Topics
+
+MOST_AUDIENCES: Final = 1 << 13
+
+
+class Process(Protocol):
+    """The process, as far as it is needed here."""
+
+    context: Context
+    topics: Topics
+    connections: dict[int, Connection]
+    handing: HandOn
+    checks: ProduceChecks
+
+    def unbusy(self, row: int) -> None:
+        """A connection may read on."""
+
+
+class Access:
+    """Runs in: network. Owner: the process."""
+
+    def __init__(self, process: Process, config: BrokerConfig) -> None:
+        self._context = process.context
+        self._topics = process.topics
+        self._connections = process.connections
+        self._know_audience = process.handing.know
+        self._forget_answers = process.handing.forget_answers
+        self._unbusy = process.unbusy
+        process.checks.may_write = self.may_write
+        self._authorizer = Authorizer.of(config)
+        self._grants: dict[Who, Grant] = {}
+        self._audiences = 0
+        if self._authorizer is not None:
+            process.topics.on_row, process.topics.on_rows = self._on_row, self._on_rows
+
+    # --- connections ----------------------------------------------------------------------------------
+
+    def know(self, connection: Connection) -> None:
+        """Who the client is has been settled, or what its principal may do: from now on it holds."""
+        self.forget(connection)
+        authorizer = self._authorizer
+        connection.audience = 0
+        if authorizer is not None and connection.principal not in authorizer.super_users:
+            who = connection.principal, authorizer.host_of(connection.accepted.host)
+            grant = self._grants.get(who) or self._new_grant(authorizer, who)
+            grant.users += 1
+            connection.grant = grant
+            connection.audience = grant.audience
+            row: NDArray[np.int64] = np.zeros(ac.ACCESS_WORDS, np.int64)
+            row[ac.AC_GRANT] = grant.words.ctypes.data
+            connection.access = row, b""
+            self._context.connections[connection.row, ac.CN_ACCESS] = row.ctypes.data
+        self._know_audience(connection)
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is closed, or somebody else's."""
+        grant, connection.grant = connection.grant, None
+        self._context.connections[connection.row, ac.CN_ACCESS] = 0
+        connection.access = None
+        if grant is not None:
+            grant.users -= 1
+            if not grant.users and self._grants.get(grant.who) is grant:
+                del self._grants[grant.who]
+
+    def _new_grant(self, authorizer: Authorizer, who: Who) -> Grant:
+        if self._audiences + 1 >= MOST_AUDIENCES:
+            self._number_anew()
+        self._audiences += 1
+        grant = Grant(who, self._audiences if self._audiences < MOST_AUDIENCES else -1)
+        grant.view = authorizer.view(*who)
+        grant.fill(self._topics.rows, self._topics.capacity)
+        self._grants[who] = grant
+        return grant
+
+    def _number_anew(self) -> None:
+        """All numbers have been used: those that live get new ones."""
+        self._forget_answers()
+        for number, grant in enumerate(self._grants.values(), 1):
+            grant.audience = number if number < MOST_AUDIENCES - 1 else -1
+        self._audiences = min(len(self._grants), MOST_AUDIENCES - 1)
+        for connection in self._connections.values():
+            if connection.grant is not None:
+                connection.audience = connection.grant.audience
+                self._know_audience(connection)
+
+    # --- changes --------------------------------------------------------------------------------------
+
+    def change(self, delta: AclDelta | None, full: bool) -> None:
+        """ACLs of control's image; connections that are there feel it at once."""
+        authorizer = self._authorizer
+        if authorizer is None or delta is None:
+            return
+        if full:
+            authorizer.remove(list(authorizer.acls))
+        authorizer.add(delta.added)
+        authorizer.remove(delta.removed)
+        for grant in self._grants.values():
+            view = authorizer.view(*grant.who)
+            if view is authorizer or view.acls.keys() != grant.view.acls.keys():
+                grant.view = view
+                grant.fill(self._topics.rows, self._topics.capacity)
+        for connection in self._connections.values():
+            if connection.grant is not None:
+                if connection.grant.who[1] != authorizer.host_of(connection.accepted.host):
+                    self.know(connection)
+                elif connection.access is not None:
+                    connection.access[0][ac.AC_ID] = 0
+
+    def _on_row(self, row: int, name: str) -> None:
+        for grant in self._grants.values():
+            grant.set_topic(row, name)
+
+    def _on_rows(self) -> None:
+        for grant in self._grants.values():
+            grant.fill({}, self._topics.capacity)
+
+    # --- what kernels leave to Python -------------------------------------------------------------------
+
+    def may(self, connection: Connection, operation: int, name: str) -> bool:
+        """Whether a client may do an operation to a topic, which need not exist."""
+        return connection.grant is None or connection.grant.allows(operation, acls.TOPIC, name)
+
+    def may_write(self, row: int, name: bytes) -> bool:
+        """Whether the client of a connection row may write to a topic."""
+        connection = self._connections.get(row)
+        return connection is None or self.may(connection, acls.WRITE, name.decode(errors="replace"))
+
+    def look_at_id(self, row: int, offset: int, length: int, _: int) -> None:
+        """Event: a client has produced with a transactional id that was not looked at; its request waits."""
+        connection = self._connections.get(row)
+        if connection is None:
+            return
+        if connection.access is not None and connection.grant is not None:
+            name = bytes(self._context.arena_bytes[offset : offset + length])
+            words = connection.access[0]
+            kept: NDArray[np.uint8] = np.frombuffer(name + b"\0", np.uint8)
+            connection.access = words, kept
+            allowed = connection.grant.allows(
+                acls.WRITE, acls.TRANSACTIONAL_ID, name.decode(errors="replace")
+            )
+            words[ac.AC_ID_BYTES] = length
+            words[ac.AC_ID_ALLOWED] = allowed
+            words[ac.AC_ID] = kept.ctypes.data
+        self._unbusy(row)

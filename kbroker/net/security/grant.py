@@ -1,0 +1,49 @@
+"""What one principal may do: the rows and bytes that kernels look it up in."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.config import acls
+from kbroker.config.authorizer import Authorizer
+from kbroker.net.rows import access_layout as ac
+
+BITS: Final = ((ac.MAY_WRITE, acls.WRITE), (ac.MAY_READ, acls.READ), (ac.MAY_DESCRIBE, acls.DESCRIBE))
+Who = tuple[str, str]
+"""Principal, and host if ACLs name it."""
+
+
+class Grant:
+    """What one principal may do from one host. audience: number of those who get the same answers, -1 when there are
+    too many of them."""
+
+    __slots__ = ("audience", "bits", "users", "view", "who", "words")
+
+    def __init__(self, who: Who, audience: int) -> None:
+        self.who = who
+        self.audience = audience
+        self.users = 0
+        self.view = Authorizer()
+        self.bits: NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self.words: NDArray[np.int64] = np.zeros(ac.GRANT_WORDS, np.int64)
+
+    def allows(self, operation: int, kind: int, name: str) -> bool:
+        """Whether an operation on a resource is allowed."""
+        return self.view.allows(*self.who, operation, kind, name)
+
+    def set_topic(self, row: int, name: str) -> None:
+        """Compute the byte of a topic."""
+        self.bits[row] = sum(bit for bit, operation in BITS if self.allows(operation, acls.TOPIC, name))
+
+    def fill(self, rows: Mapping[str, int], capacity: int) -> None:
+        """Compute everything anew."""
+        if len(self.bits) != capacity:
+            self.bits = np.zeros(capacity, np.uint8)
+            self.words[ac.GR_TOPICS] = self.bits.ctypes.data
+        for name, row in rows.items():
+            self.set_topic(row, name)
+        self.words[ac.GR_PRODUCER_IDS] = self.allows(
+            acls.IDEMPOTENT_WRITE, acls.CLUSTER, acls.CLUSTER_NAME
+        ) or self.view.allows_some(*self.who, acls.WRITE, acls.TOPIC)

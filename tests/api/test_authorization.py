@@ -1,0 +1,105 @@
+"""Guards: no API is forgotten, ACLs are stored and hold, and what is hidden is hidden in control's answers."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.api.authorization.table import GUARDS, UNGUARDED
+from kbroker.api.registry import APIS
+from kbroker.config import acls
+from kbroker.config.acls import Acl
+from kbroker.config.authorizer import Authorizer
+from kbroker.control.changes.topic_change import create_topics
+from kbroker.control.metadata.topic_plan import NewTopic
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from kbroker.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from kbroker.protocol.messages.describe_acls import DescribeAclsRequest
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.api.in_process import ask
+from tests.control.fakes import World, world
+
+ANYTHING = (1, None, 1, None, None, 1, 1)
+
+
+@pytest.fixture
+def made(tmp_path: Path):  # type: ignore[no-untyped-def]
+    with world(tmp_path) as one:
+        one.broker.authorizer = Authorizer(frozenset(("User:ANONYMOUS",)))
+        asyncio.run(create_topics(one.broker, [NewTopic("seen"), NewTopic("hidden")]))
+        yield one
+
+
+def creation(name: str = "seen", operation: int = acls.DESCRIBE, **more: Any) -> AclCreation:
+    given = {"principal": "User:x", "host": "*", "permission_type": acls.ALLOW, **more}
+    return AclCreation(acls.TOPIC, name, acls.LITERAL, operation=operation, **given)
+
+
+def request(made: World, api: ApiKey, version: int, asked: Any) -> Any:
+    return asyncio.run(ask(made.broker, api, version, asked))
+
+
+def test_every_api_has_a_guard_or_a_reason_to_have_none() -> None:
+    assert set(APIS) == set(GUARDS) | UNGUARDED
+    assert not set(GUARDS) & UNGUARDED
+
+
+def test_acls_are_created_once_stored_described_and_deleted(made: World) -> None:
+    answer = request(made, ApiKey.CREATE_ACLS, 3, CreateAclsRequest([creation(), creation(), creation("")]))
+    assert [one.error_code for one in answer.results] == [0, 0, ErrorCode.INVALID_REQUEST]
+    wanted = Acl(acls.TOPIC, "seen", acls.LITERAL, "User:x", "*", acls.DESCRIBE, acls.ALLOW)
+    assert made.broker.stores.first.load().acls == [wanted]
+    found = request(made, ApiKey.DESCRIBE_ACLS, 3, DescribeAclsRequest(*ANYTHING))
+    assert [(one.resource_name, len(one.acls)) for one in found.resources] == [("seen", 1)]
+    gone = request(made, ApiKey.DELETE_ACLS, 3, DeleteAclsRequest([DeleteAclsFilter(*ANYTHING)]))
+    assert [one.principal for one in gone.filter_results[0].matching_acls] == ["User:x"]
+    assert made.broker.stores.first.load().acls == []
+    assert made.broker.authorizer is not None
+    assert not made.broker.authorizer.acls
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"permission_type": 1}, "Invalid permissionType ANY"),
+        ({"operation": 1}, "Invalid operation ANY"),
+        ({"resource_pattern_type": acls.MATCH}, "Invalid patternType MATCH"),
+        ({"resource_type": 1}, "Invalid resourceType ANY"),
+        ({"resource_type": acls.CLUSTER}, "The only valid name for the CLUSTER resource is kafka-cluster"),
+        ({"resource_name": ""}, "Invalid empty resource name"),
+    ],
+)
+def test_an_acl_that_says_nothing_is_refused_in_kafkas_words(
+    made: World, wrong: dict[str, Any], text: str
+) -> None:
+    one = creation()
+    for name, value in wrong.items():
+        setattr(one, name, value)
+    answer = request(made, ApiKey.CREATE_ACLS, 3, CreateAclsRequest([one]))
+    assert (answer.results[0].error_code, answer.results[0].error_message) == (
+        ErrorCode.INVALID_REQUEST,
+        text,
+    )
+
+
+def test_metadata_says_nothing_of_topics_that_are_hidden(made: World) -> None:
+    request(made, ApiKey.CREATE_ACLS, 3, CreateAclsRequest([creation(principal="User:ANONYMOUS")]))
+    everything = request(made, ApiKey.METADATA, 12, MetadataRequest(None))
+    assert made.broker.authorizer is not None
+    made.broker.authorizer.super_users = frozenset()
+    seen = request(made, ApiKey.METADATA, 12, MetadataRequest(None))
+    assert {topic.name for topic in everything.topics} == {"seen", "hidden"}
+    assert {topic.name for topic in seen.topics} == {"seen"}
+    named = [MetadataRequestTopic(name=name) for name in ("hidden", "absent")]
+    told = request(made, ApiKey.METADATA, 12, MetadataRequest(named, False))
+    assert {(one.name, one.error_code, one.topic_id) for one in told.topics} == {
+        (name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, bytes(16)) for name in ("hidden", "absent")
+    }
+    by_id = [MetadataRequestTopic(made.broker.catalogue.topics["hidden"].topic_id, None)]
+    told = request(made, ApiKey.METADATA, 12, MetadataRequest(by_id, False))
+    assert [(one.name, one.error_code) for one in told.topics] == [
+        (None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    ]

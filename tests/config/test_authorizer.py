@@ -1,0 +1,121 @@
+"""The authorizer beside a plain reading of its rules, and the rules that are easily got wrong."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.config import acls
+from kbroker.config.acls import Acl, AclFilter
+from kbroker.config.authorizer import Authorizer, super_users_of
+from kbroker.config.setting import ConfigError
+
+NAMES = ("a", "ab", "abc", "b", "*")
+WHO = ("User:x", "User:y", "User:*")
+HOSTS = ("1.1.1.1", "2.2.2.2", "*")
+ENTRY = st.builds(
+    Acl,
+    st.sampled_from((acls.TOPIC, acls.GROUP)),
+    st.sampled_from(NAMES),
+    st.sampled_from((acls.LITERAL, acls.PREFIXED)),
+    st.sampled_from(WHO),
+    st.sampled_from(HOSTS),
+    st.sampled_from((acls.ALL, acls.READ, acls.WRITE, acls.ALTER_CONFIGS, acls.DESCRIBE)),
+    st.sampled_from((acls.ALLOW, acls.DENY)),
+)
+
+
+def plainly(entries: list[Acl], everyone: bool, who: str, host: str, operation: int, name: str) -> bool:
+    """The rules, one after the other."""
+    naming = [
+        one
+        for one in entries
+        if one.resource_type == acls.TOPIC
+        and (
+            one.resource_name in (name, "*")
+            if one.pattern_type == acls.LITERAL
+            else name.startswith(one.resource_name)
+        )
+    ]
+    if not naming:
+        return everyone
+    mine = [one for one in naming if one.principal in (who, "User:*") and one.host in (host, "*")]
+    if any(one.permission == acls.DENY and one.operation in (operation, acls.ALL) for one in mine):
+        return False
+    implied = acls.IMPLYING.get(operation, frozenset((operation,)))
+    return any(one.permission == acls.ALLOW and one.operation in (*implied, acls.ALL) for one in mine)
+
+
+@given(
+    st.lists(ENTRY, max_size=6),
+    st.booleans(),
+    st.sampled_from(WHO[:2]),
+    st.sampled_from(HOSTS[:2]),
+    st.sampled_from((acls.READ, acls.WRITE, acls.DESCRIBE, acls.DESCRIBE_CONFIGS)),
+    st.sampled_from(NAMES[:4]),
+)
+def test_the_rules_hold_for_any_acls_and_views_and_after_removals(
+    entries: list[Acl], everyone: bool, who: str, host: str, operation: int, name: str
+) -> None:
+    one = Authorizer(frozenset(), everyone, entries)
+    asked = (who, host, operation, acls.TOPIC, name)
+    wanted = plainly(entries, everyone, who, host, operation, name)
+    assert one.allows(*asked) == wanted
+    assert one.view(who, host).allows(*asked) == wanted
+    one.add([Acl(acls.TOPIC, "abcd", acls.PREFIXED, who, host, acls.ALL, acls.DENY)])
+    gone = entries[::2]
+    one.remove(gone)
+    left = [each for each in dict.fromkeys(entries) if each not in gone]
+    assert one.allows(*asked) == plainly(left, everyone, who, host, operation, name)
+
+
+def test_a_denial_of_read_denies_no_describe() -> None:
+    entries = [
+        Acl(acls.TOPIC, "t", acls.LITERAL, "User:x", "*", acls.WRITE, acls.ALLOW),
+        Acl(acls.TOPIC, "t", acls.LITERAL, "User:x", "*", acls.READ, acls.DENY),
+    ]
+    one = Authorizer(frozenset(), False, entries)
+    assert one.allows("User:x", "h", acls.DESCRIBE, acls.TOPIC, "t")
+    assert not one.allows("User:x", "h", acls.READ, acls.TOPIC, "t")
+
+
+def test_super_users_may_do_what_is_denied_to_all() -> None:
+    entry = Acl(acls.TOPIC, "*", acls.LITERAL, "User:*", "*", acls.ALL, acls.DENY)
+    one = Authorizer(super_users_of("User:x; User:CN=a,OU=b"), False, [entry])
+    assert one.allows("User:x", "h", acls.READ, acls.TOPIC, "t")
+    assert one.allows("User:CN=a,OU=b", "h", acls.READ, acls.TOPIC, "t")
+    assert not one.allows("User:y", "h", acls.READ, acls.TOPIC, "t")
+
+
+def test_a_super_user_without_a_type_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expected a principal"):
+        super_users_of("User:a;root")
+
+
+def test_some_topic_is_allowed_unless_a_denial_covers_all_that_is() -> None:
+    def some(*entries: tuple[int, str, int]) -> bool:
+        found = [
+            Acl(acls.TOPIC, name, pattern, "User:x", "*", acls.WRITE, permission)
+            for pattern, name, permission in entries
+        ]
+        return Authorizer(frozenset(), False, found).allows_some("User:x", "h", acls.WRITE, acls.TOPIC)
+
+    assert some((acls.LITERAL, "t", acls.ALLOW))
+    assert not some((acls.LITERAL, "t", acls.ALLOW), (acls.LITERAL, "t", acls.DENY))
+    assert not some((acls.PREFIXED, "team-a", acls.ALLOW), (acls.PREFIXED, "team", acls.DENY))
+    assert some((acls.PREFIXED, "team", acls.ALLOW), (acls.PREFIXED, "team-a", acls.DENY))
+    assert not some((acls.LITERAL, "t", acls.ALLOW), (acls.LITERAL, "*", acls.DENY))
+
+
+def test_a_filter_that_matches_takes_every_pattern_that_covers_the_name() -> None:
+    entries = [
+        Acl(acls.TOPIC, name, pattern, "User:x", "*", acls.READ, acls.ALLOW)
+        for pattern, name in (
+            (acls.LITERAL, "abc"),
+            (acls.LITERAL, "*"),
+            (acls.PREFIXED, "ab"),
+            (acls.PREFIXED, "b"),
+            (acls.LITERAL, "ab"),
+        )
+    ]
+    wanted = AclFilter(acls.TOPIC, "abc", acls.MATCH, None, None, acls.ANY, acls.ANY)
+    assert [entries.index(one) for one in Authorizer(entries=entries).matching(wanted)] == [0, 1, 2]
