@@ -183,6 +183,8 @@ lock: venv ## locks the requirements anew from pyproject.toml (UPGRADE=1 takes n
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra spark -c requirements/load.txt -c requirements/dev.txt -o requirements/spark.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra bench -c requirements/dev.txt -o requirements/bench.txt
 	$(COMPILE) $(if $(UPGRADE),--upgrade) --extra java -c requirements/dev.txt -o requirements/java.txt
+	@echo uv | $(BIN)/uv pip compile - --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --no-annotate --no-header -c requirements/dev.txt -o requirements/uv.txt
 	$(SYNC) run dev
 
 .PHONY: clean

@@ -5,8 +5,10 @@ lock file, same interpreter) is not touched, so a second run takes milliseconds.
 run at once.
 """
 
+import ast
 import fcntl
 import hashlib
+import os
 import subprocess
 import sys
 import time
@@ -15,7 +17,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
+UV = VENV / "bin" / "uv"
 OLDEST = (3, 11)
+FROM_PIP = {  # environment variables of uv: what they are called in pip's configuration, what separates several
+    "UV_DEFAULT_INDEX": ("index-url", " "),
+    "UV_INDEX": ("extra-index-url", " "),
+    "UV_FIND_LINKS": ("find-links", ","),
+    "SSL_CERT_FILE": ("cert", " "),
+}
 
 
 def say(text: str) -> None:
@@ -34,14 +43,41 @@ def pip(*args: str) -> None:
     subprocess.run([str(PYTHON), "-m", "pip", "--disable-pip-version-check", *args], check=True)
 
 
-def step(stamp: str, wanted: str, what: str, *pip_args: str) -> None:
-    """Runs pip once per state: the stamp in the environment remembers which."""
+def uv_environment() -> dict[str, str]:
+    """uv reads none of pip's settings; packages come from where the machine's pip would take them."""
+    asked = [str(PYTHON), "-m", "pip", "config", "list"]
+    settings: dict[str, str] = {}
+    for line in subprocess.run(asked, check=False, capture_output=True, text=True).stdout.splitlines():
+        place, _, value = line.partition("=")
+        section, _, name = place.rpartition(".")
+        if name not in settings or section == ":env:":
+            settings[name] = ast.literal_eval(value)
+    found = {
+        name: between.join(settings[of_pip].split())
+        for name, (of_pip, between) in FROM_PIP.items()
+        if of_pip in settings
+    }
+    return found | os.environ
+
+
+def install(*args: str) -> None:
+    """By uv, which is pinned, too, and takes a third of pip's time."""
+    if not UV.exists():
+        pip(
+            "install", "--quiet", "--require-hashes", "--no-deps", "-r", str(ROOT / "requirements" / "uv.txt")
+        )
+    command = [str(UV), "pip", "install", "--quiet", "--python", str(PYTHON), *args]
+    subprocess.run(command, check=True, env=uv_environment())
+
+
+def step(stamp: str, wanted: str, what: str, *args: str) -> None:
+    """Installs once per state: the stamp in the environment remembers which."""
     mark = VENV / f".{stamp}.sync"
     if mark.exists() and mark.read_text() == wanted:
         return
     say(f"{what} ...")
     start = time.monotonic()
-    pip("install", "--quiet", *pip_args)
+    install(*args)
     mark.write_text(wanted)
     say(f"{what}: {time.monotonic() - start:.0f} s")
 

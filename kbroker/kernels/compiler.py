@@ -85,6 +85,8 @@ class Part(dispatcher.Dispatcher):
     """A function that kernels take in. A call from Python (of a test) compiles it as a kernel of its own."""
 
     targetdescr = cpu_target
+    compiled: Callable[[], object] = staticmethod(lambda: None)
+    """Called at each part, for whoever shows progress."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function, {}, OPTIONS)
@@ -92,6 +94,7 @@ class Part(dispatcher.Dispatcher):
         self._alone: Any = None
 
     def add_overload(self, result: Any) -> None:
+        Part.compiled()
         key = object()  # what numba finds the code by, in place of a callable
         self.targetctx.insert_user_function(key, result.fndesc, [result.library])
         self.overloads[tuple(result.signature.args)] = result._replace(entry_point=key)

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from kbroker.kernels.image import CompiledKernel
 PACKAGE = Path(cache.__file__).parent.parent
 SAY_AFTER_S = 2.0
 PR_SET_PDEATHSIG = 1
+OPTIMISING = 0.15
+AGAIN = 0.15
+FUNCTION = 255
 
 
 def modules() -> list[str]:
@@ -51,8 +55,8 @@ def compiled(kernel: Any) -> CompiledKernel | None:
     )
 
 
-def weight(kernel: Any) -> int:
-    """How much there is to compile: the length of the byte code of a kernel and of all that it calls."""
+def functions_of(kernel: Any) -> set[Any]:
+    """A kernel's function and all that it calls."""
     seen: set[Any] = set()
     left = [kernel.py_func]
     while left:
@@ -62,7 +66,34 @@ def weight(kernel: Any) -> int:
         seen.add(function)
         called = (function.__globals__.get(name) for name in function.__code__.co_names)
         left += [one.py_func for one in called if hasattr(one, "py_func")]
-    return sum(len(function.__code__.co_code) for function in seen)
+    return seen
+
+
+def length(functions: Iterable[Any]) -> int:
+    """How much there is to compile: the length of the byte code."""
+    return sum(len(function.__code__.co_code) for function in functions)
+
+
+class Progress:
+    """How far it is, in functions: to compile one is 1, to optimise it as part of a kernel is OPTIMISING."""
+
+    def __init__(self, kernels: list[Any], workers: int) -> None:
+        of_each = [functions_of(one) for one in kernels]
+        self._kernels = [OPTIMISING * len(own) for own in of_each]
+        again = 1 + AGAIN * (workers - 1)  # what several workers need, each of them compiles
+        self._all = len(set().union(*of_each)) * again + sum(self._kernels)
+        self._done = 0.0
+        self.count = 0
+
+    def take(self, messages: bytes) -> None:
+        """What workers said: a function was compiled (FUNCTION), or a kernel is done (its number)."""
+        for message in messages:
+            self.count += message != FUNCTION
+            self._done += 1 if message == FUNCTION else self._kernels[message]
+
+    def left_s(self, elapsed_s: float) -> float:
+        """About how long it will last."""
+        return elapsed_s * max(0.0, self._all - self._done) / max(1.0, self._done)
 
 
 def declare() -> list[Any]:
@@ -72,7 +103,7 @@ def declare() -> list[Any]:
     jit.declare_only = True
     for name in modules():
         importlib.import_module(name)
-    return sorted(jit.DECLARED, key=weight, reverse=True)
+    return sorted(jit.DECLARED, key=lambda one: length(functions_of(one)), reverse=True)
 
 
 def compile_all(kernels: list[Any]) -> bool:
@@ -90,7 +121,7 @@ def compile_all(kernels: list[Any]) -> bool:
     os.close(done)
     os.write(task, bytes(range(len(kernels))))  # one byte a kernel: whoever reads it compiles it
     os.close(task)
-    _report([weight(one) for one in kernels], ready)
+    _report(Progress(kernels, len(workers)), len(kernels), ready)
     return sum(os.waitpid(worker, 0)[1] for worker in workers) == 0
 
 
@@ -98,6 +129,9 @@ def _work(kernels: list[Any], tasks: int, done: int) -> None:
     code = 1
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
+        from kbroker.kernels.compiler import Part
+
+        Part.compiled = staticmethod(lambda: os.write(done, bytes([FUNCTION])))
         while taken := os.read(tasks, 1):
             kernels[taken[0]].make()
             os.write(done, taken)
@@ -111,17 +145,15 @@ def _work(kernels: list[Any], tasks: int, done: int) -> None:
         os._exit(code)
 
 
-def _report(weights: list[int], ready: int) -> None:
+def _report(progress: Progress, total: int, ready: int) -> None:
     """Say now and then how far it is and how long it will last, until no process is left that compiles."""
     start = said = time.monotonic()
-    count = finished = 0
-    while taken := os.read(ready, 64):
-        count += len(taken)
-        finished += sum(weights[number] for number in taken)
+    while messages := os.read(ready, 4096):
+        progress.take(messages)
         now = time.monotonic()
-        if now - said >= SAY_AFTER_S and count < len(weights):
-            left = (now - start) / finished * (sum(weights) - finished)
-            sys.stderr.write(f"kernels: {count} of {len(weights)} compiled, about {left:.0f} s left\n")
+        if now - said >= SAY_AFTER_S:
+            left = progress.left_s(now - start)
+            sys.stderr.write(f"kernels: {progress.count} of {total} compiled, about {left:.0f} s left\n")
             said = now
 
 

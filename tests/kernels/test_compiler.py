@@ -10,6 +10,7 @@ import numpy as np
 
 from kbroker.kernels import cache
 from kbroker.kernels.compiler import Kernel, KernelLibrary, Part, use_kernel_libraries
+from kbroker.kernels.warm import FUNCTION, Progress
 
 PACKAGE = Path(cache.__file__).parent.parent
 
@@ -88,3 +89,15 @@ def test_warm_compiles_in_processes_and_a_second_one_finds_all(tmp_path: Path) -
     assert "kernels: compiling" in said[0]
     assert "kernels: ready in" in said[0]
     assert "kernels are ready" in said[1]
+
+
+def test_progress_knows_what_is_left() -> None:
+    progress = Progress([Kernel(_sum, "int64(int64[:])"), Kernel(_times, "int64(int64, int64)")], workers=1)
+    assert progress.left_s(0.5) > 0
+    progress.take(bytes([FUNCTION, FUNCTION]))
+    before = progress.left_s(1.0)
+    progress.take(bytes([0]))
+    assert 0 < progress.left_s(1.0) < before
+    progress.take(bytes([1]))
+    assert progress.left_s(1.0) < 1e-9
+    assert progress.count == 2
