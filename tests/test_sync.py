@@ -16,11 +16,11 @@ def test_uv_takes_packages_from_where_pip_would(monkeypatch: pytest.MonkeyPatch)
     sync = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sync)
     monkeypatch.setattr(sync, "PYTHON", Path(sys.executable))
-    monkeypatch.setenv("PIP_INDEX_URL", "https://example.org/simple")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://example.org/packages")
     monkeypatch.setenv("PIP_FIND_LINKS", "/wheels\n/more")
     monkeypatch.setenv("UV_INDEX", "https://example.com/own")
     monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "https://example.com/not")
     found = sync.uv_environment()
-    assert found["UV_DEFAULT_INDEX"] == "https://example.org/simple"
+    assert found["UV_DEFAULT_INDEX"] == "https://example.org/packages"
     assert found["UV_FIND_LINKS"] == "/wheels,/more"
     assert found["UV_INDEX"] == "https://example.com/own"
