@@ -1,17 +1,29 @@
-"""The table of sensors, see ``sensor_kernel``. All words are int64."""
+"""The table of sensors, see ``sensor_kernel``."""
 
 from typing import Final
+
+from kbroker.kernels.row import Row, word
 
 SENSORS: Final = 4096  # a power of two
 WAYS: Final = 16
 TABLE_ROWS: Final = SENSORS + WAYS
-SENSOR_KEY_HIGH = 0
-SENSOR_KEY_LOW = 1  # 0 and 0: free
-SENSOR_USED = 2  # window of the last use
-SENSOR_CELLS = 4
-CELL_WORDS = 2
+
+
+class SensorCell(Row, writer="its process", shared="network and control"):
+    """What a client used in one window."""
+
+    WINDOW = word("number", "of the window")
+    AMOUNT = word("amount", "used in it")
+
+
+class SensorRow(Row, writer="its process", shared="network and control", words=4):
+    """What one client used. SensorCells follow, one for each sample."""
+
+    KEY_HIGH = word("bits", "of the key")
+    KEY_LOW = word("bits", "of the key; 0 and 0: free")
+    USED = word("number", "window of the last use")
 
 
 def row_words(samples: int) -> int:
-    """Words of a row."""
-    return SENSOR_CELLS + CELL_WORDS * samples
+    """Words of a row with its cells."""
+    return SensorRow.WORDS + SensorCell.WORDS * samples

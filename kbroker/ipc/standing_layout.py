@@ -4,36 +4,49 @@ The words are shared; control alone writes them. An answer stands as long as its
 when it was made (`standing.py`).
 """
 
-STANDING_WORDS = 1024
-WORD_TOPICS = 0  # grows with every change of topics, settings, quotas, credentials and places of logs
-WORD_TRANSACTIONS = 1  # grows with every change of a transactional id
-FIRST_KEYED_WORD = 2
-"""The others: each grows with what groups of one hash commit and what else happens to them, and with every change of
-transactional ids of that hash."""
+from kbroker.kernels.row import Row, word
 
-# --- behind the frame of an answer in a block (block.py), from the next multiple of 8 on --------------------------
-TERM_TOPICS = 0  # value of WORD_TOPICS
-TERM_WORD = 1  # number of a second word, WORD_TOPICS again when there is none
-TERM_VALUE = 2  # its value
-TERM_CODES = 3  # error codes in the answer, all of them NONE
-TERM_BODY_BYTES = 4  # of the request's body, which follows
-TERM_PARTS = 5  # topics by which the answer can be taken apart, 0 when it can not
-TERM_WORDS = 6
 
-# --- behind the body, from the next multiple of 8 on, if there are parts --------------------------------------------
-CUT_ARRAY = (
-    0  # position of the array of topics in the answer's frame, of the first one, of what is behind the last
-)
-CUT_FIRST = 1
-CUT_END = 2
-CUT_ROOM = 3  # most partitions in an answer to a request with these options
-CUT_CODES = 4  # error codes outside of the topics
-CUT_WORDS = 5
-# then for each of them, in their order in the answer:
-PART_BYTES = 0  # in the frame
-PART_CODES = 1
-PART_PARTITIONS = 2
-PART_KEY_BYTES = (
-    3  # of what requests name it by, a name or an id, which follows, up to the next multiple of 8
-)
-PART_WORDS = 4
+class Standing(Row, writer="control", shared="network"):
+    """Words that say whether an answer from before still stands."""
+
+    TOPICS = word(
+        "count", "grows with every change of topics, settings, quotas, credentials and places of logs"
+    )
+    TRANSACTIONS = word("count", "grows with every change of a transactional id")
+    KEYED = word(
+        "count",
+        "each grows with what groups of one hash commit and what else happens to them, and with every change of "
+        "transactional ids of that hash",
+        count=1022,
+    )
+
+
+class Term(Row, writer="control; network in its copies", shared="network"):
+    """The terms of an answer that stands, behind its frame in a block, from the next multiple of 8 on."""
+
+    TOPICS = word("count", "value of Standing.TOPICS")
+    WORD = word("number", "of a second word, Standing.TOPICS again when there is none")
+    VALUE = word("count", "its value")
+    CODES = word("count", "error codes in the answer, all of them NONE")
+    BODY_BYTES = word("bytes", "of the request's body, which follows")
+    PARTS = word("count", "topics by which the answer can be taken apart, 0 when it cannot")
+
+
+class Cut(Row, writer="control", shared="network"):
+    """How an answer can be taken apart: behind the body, from the next multiple of 8 on, if there are parts."""
+
+    ARRAY = word("bytes", "position of the array of topics in the answer's frame")
+    FIRST = word("bytes", "position of the first topic")
+    END = word("bytes", "position of what is behind the last topic")
+    ROOM = word("count", "most partitions in an answer to a request with these options")
+    CODES = word("count", "error codes outside of the topics")
+
+
+class CutPart(Row, writer="control", shared="network"):
+    """A topic of such an answer, in their order in it. Its key follows, up to the next multiple of 8."""
+
+    BYTES = word("bytes", "of the topic in the frame")
+    CODES = word("count", "error codes")
+    PARTITIONS = word("count", "partitions")
+    KEY_BYTES = word("bytes", "of what requests name it by, a name or an id")

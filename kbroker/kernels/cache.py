@@ -15,7 +15,7 @@ from kbroker.kernels import trust
 
 KERNEL_FOLDER = Path(__file__).parent
 # what kernels outside this folder are called, and plain modules whose constants or functions they compile in
-KERNELS_ELSEWHERE = ("**/*_kernel.py", "**/*layout.py", "ipc/ring.py", "io/append/append_row.py")
+KERNELS_ELSEWHERE = ("**/*_kernel.py", "**/*layout.py", "**/rows/*.py", "**/rows.py", "ipc/ring.py")
 NO_KERNELS = ("image.py", "trust.py", "warm.py")  # they carry kernels from here to there
 
 METRICS_OFF = "KBROKER_BENCH_WITHOUT_METRICS"

@@ -13,6 +13,7 @@ from llvmlite import binding as llvm
 
 from kbroker.kernels import image
 from kbroker.kernels.cache import cache_folder
+from kbroker.kernels.row import Constants
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,6 +33,8 @@ if IMAGE is None:
     ir = import_module("llvmlite.ir")
     compiler = import_module("kbroker.kernels.compiler")
     compiler.use_kernel_libraries()
+    # a class of constants is to numba what a module is: a kernel compiles `Class.NAME` in as a literal
+    numba.extending.typeof_impl.register(Constants)(lambda value, _: numba.types.Module(value))
 
 DECLARED: list[Any] = []
 """The kernels of this process that come from numba, as `compiler.Kernel`."""

@@ -6,6 +6,7 @@ kept in the on-disk cache (ctypes function pointers would not be).
 
 from kbroker.kernels.jit import external, inlined
 from kbroker.kernels.memory import load_i32
+from kbroker.kernels.row import Values
 
 _i64, _i32 = "int64", "int32"
 
@@ -38,6 +39,19 @@ TCP_CORK = 3
 EAGAIN = 11
 EINTR = 4
 EIO = 5
+
+
+class Epoll(Values):
+    """Events and operations of epoll."""
+
+    IN = 1
+    OUT = 4
+    ERR = 8
+    HUP = 16
+    RDHUP = 0x2000
+    ET = 1 << 31
+    ADD = 1
+    MODIFY = 3
 
 
 @inlined

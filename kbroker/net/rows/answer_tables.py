@@ -1,0 +1,39 @@
+"""Answers that stand (ipc/standing.py), as a network process keeps them: whole, and in parts by topic."""
+
+from kbroker.kernels.row import Row, word
+
+
+class AnswerTable(Row, writer="network"):
+    """A table of answers: rows of Answer, an index, and one pool of bytes (answer_table_kernel.py)."""
+
+    MOST_ANSWERS = 2048
+    MOST_PARTS = 8192
+    MAX_POOL_BYTES = 4 << 20
+
+    ROWS = word("address", "rows of Answer")
+    COUNT = word("count", "rows in use")
+    MOST = word("count", "rows that there are")
+    INDEX = word("address", "open addressing: row + 1, 0 free")
+    INDEX_ENTRIES = word("count", "a power of two")
+    POOL = word("address", "keys and answers")
+    POOL_BYTES = word("bytes", "size of the pool")
+    POOL_USED = word("bytes", "of it that are taken")
+
+
+class Answer(Row, writer="network", words=16):
+    """An answer that stands, or a part of one."""
+
+    MAX_BYTES = 1 << 16  # of a body and its answer; what is larger is made by control each time
+
+    HASH = word("bits", "of kind and key")
+    KIND = word("bits", "api | version << 16 | audience << 32; of parts: topic_part_kernel.py")
+    BODY = word("address", "the key: a request's body, its options, or what it names a topic by")
+    BODY_BYTES = word("bytes", "of the key")
+    ANSWER = word("address", "the frame, its size included, or the part")
+    ANSWER_BYTES = word("bytes", "of that")
+    ROOM = word("bytes", "that ANSWER has room for")
+    TERMS = word("words of Term", "TOPICS, WORD, VALUE and CODES: as long as they hold, it stands", count=4)
+    PARTITIONS = word("count", "in a part; of a head: the most of an answer")
+    HEAD_BYTES = word("bytes", "of a head: those before the topics; the others are behind them")
+    USED = word("count", "Context.COMPOSED of the last answer that was made of this part")
+    FOLLOWING = word("address", "the part behind this one in it, 0 behind the last")

@@ -1,0 +1,138 @@
+"""Tables of the compiled fetch path, private to a network process.
+
+The kernel serves what is common: sessionless requests and incremental ones of a session it knows, on partitions without
+any error, with bytes that are there and in the page cache. Everything else goes to Python, before anything has changed.
+"""
+
+from kbroker.kernels.row import Row, word
+
+
+class ReadEnd(Row, writer="network"):
+    """Where the last read of a partition ended."""
+
+    SLOT = word("number", "slot + 1; 0: nothing is known")
+    OFFSET = word("offset", "the next one")
+    SEGMENT = word("number", "its segment")
+    POSITION = word("bytes", "its place in that segment")
+    VERSION = word("count", "Slot.SEGMENTS_VERSION then")
+
+
+class Plan(Row, writer="network", words=20):
+    """One partition of the Fetch request under way."""
+
+    TOPIC = word("address", "row of the topic")
+    INDEX = word("number", "of the partition")
+    SLOT = word("number", "its slot")
+    GENERATION = word("count", "of the slot")
+    OFFSET = word("offset", "from which is read")
+    MAX_BYTES = word("bytes", "of its records")
+    EPOCH = word("epoch", "leader epoch that the client knows, -1: none")
+    LAST_EPOCH = word("epoch", "of the client's last record, -1: none")
+    ENTRY = word("address", "its row of SessionEntry, 0 without one")
+    HIGH_WATERMARK = word("offset", "of the answer")
+    LAST_STABLE = word("offset", "of the answer")
+    LOG_START = word("offset", "of the answer")
+    SEGMENT = word("number", "of the segment, -1 without bytes")
+    POSITION = word("bytes", "where the range begins")
+    LENGTH = word("bytes", "of the range")
+    SELECTED = word("flag", "1: it is in the answer")
+    VERSION = word("count", "Slot.SEGMENTS_VERSION")
+    TO_END = word("flag", "1: the bytes end at END")
+    END = word("offset", "up to which may be read: high watermark, or last stable offset for read_committed")
+
+
+class Session(Row, writer="network"):
+    """A fetch session."""
+
+    ID = word("number", "0: the kernel does not serve it now")
+    EPOCH = word("count", "that the client must send")
+    USES_IDS = word("flag", "1: topics are named by id")
+    ENTRIES = word("address", "rows of SessionEntry")
+    ORDER = word("address", "numbers of entries in the order in which they are read")
+    COUNT = word("count", "entries")
+    TOPICS_VERSION = word("count", "Context.TOPICS_VERSION for which entries name rows of Topic")
+    USED_MS = word("ms", "last use")
+
+
+class SessionEntry(Row, writer="network", words=14):
+    """A partition of a fetch session."""
+
+    TOPIC = word("number", "row of the topic")
+    INDEX = word("number", "of the partition")
+    OFFSET = word("offset", "fetch offset")
+    MAX_BYTES = word("bytes", "of its records")
+    EPOCH = word("epoch", "leader epoch that the client knows, -1: none")
+    LAST_EPOCH = word("epoch", "of the client's last record, -1: none")
+    TOLD_HIGH_WATERMARK = word("offset", "high watermark of the last answer")
+    TOLD_LOG_START = word("offset", "log start offset of the last answer")
+    NEXT = word(ReadEnd, "where its last read ended")
+
+
+class Read(Row, writer="network", words=8):
+    """The segments of a slot that is read, by slot number."""
+
+    GENERATION = word("count", "of the slot")
+    VERSION = word("count", "Slot.SEGMENTS_VERSION of the list")
+    FIRST = word("number", "first row of Segment")
+    COUNT = word("count", "0: Python has not listed them")
+    ASKED = word("flag", "1: Python has been asked for the times of its segments")
+
+
+class Segment(Row, writer="network", words=8):
+    """A segment that is read."""
+
+    CLOSED = 1 << 62
+    NOT_WALKED = -1
+
+    BASE = word("offset", "base offset")
+    LOG_FD = word("descriptor", "-1: Python has not opened it")
+    INDEX_FD = word("descriptor", "of its offset index")
+    TIME_FD = word("descriptor", "of its time index")
+    LARGEST = word("ms", "largest timestamp of the bytes up to WALKED, -1: none")
+    LARGEST_OFFSET = word("offset", "last offset of the first batch that has it")
+    WALKED = word("bytes", "CLOSED: all of it, and no more will come; NOT_WALKED")
+
+
+class Part(Row, writer="network"):
+    """A part of an answer to Fetch."""
+
+    ROWS = 512
+
+    SEGMENT = word("number", "of the segment; -1: memory")
+    START = word("bytes", "position in the segment, or address")
+    LENGTH = word("bytes", "of the part")
+    FD = word("descriptor", "of the file")
+
+
+class BoxPart(Row, writer="network or sender"):
+    """A part of the answer in an outbox."""
+
+    FILE = word("descriptor", "-1: memory")
+    START = word("bytes", "position in the file, or address")
+    LENGTH = word("bytes", "that have not left")
+
+
+class Box(Row, writer="network or sender", words=512):
+    """Outbox: what is left to send of an answer with large file ranges.
+
+    A row is with one thread at a time: the network process's own, or a sender (senders.py) from the job that names the
+    row until the same row comes back. Rows never move.
+    """
+
+    ROWS = 512
+    MOST_PARTS = 33
+    RECORD_BYTES = 8  # of a job and of what comes back: the address of a row
+    BACK_BYTES = 64 * RECORD_BYTES
+
+    FREE = word("number", "link of the free list")
+    SOCKET = word("descriptor", "-1: a sender that takes it ends")
+    CONNECTION = word("number", "of its connection")
+    COUNT = word("count", "parts; 0: the row is free")
+    NEXT = word("number", "the first part that has not left")
+    MOVED = word("bytes", "that left at the last try")
+    ERROR = word("errno", "of the last try, 0 when the socket is full or all has left")
+    FILE_LEFT = word("bytes", "of files that have not left")
+    POSITION = word("bytes", "sendfile's")
+    PARTS = word("rows of BoxPart", "the parts", count=MOST_PARTS * BoxPart.WORDS)
+    MEMORY = word("bytes", "contents of the parts in memory", count=404)
+    MEMORY_BYTES = 404 * 8

@@ -1,0 +1,240 @@
+"""Tables of a network process: connections, produce requests and their results, chunks, topics, events.
+
+All are private to the process. A row's address is ``table + number * STRIDE``; `get` and `put` access a word.
+"""
+
+from kbroker.kernels.row import Row, Values, word
+from kbroker.net.rows.fetch_tables import ReadEnd
+
+
+class Connection(Row, writer="network", words=32):
+    """A connection that the pump serves."""
+
+    FD = word("descriptor", "its socket; -1: the row is free")
+    FLAGS = word("bits", "Flag")
+    ARMED = word("bits", "epoll mask that is registered now")
+    GENERATION = word("count", "grows each time the row is taken")
+    CHUNK = word("number", "chunk of received bytes that are not handled yet, -1: none")
+    START = word("arena offset", "first byte that is not handled")
+    FILLED = word("arena offset", "end of the received bytes")
+    LIMIT = word("arena offset", "end of the reserved room")
+    HEAD = word("number", "first Request that waits for completions, -1: none")
+    TAIL = word("number", "last of them")
+    QUEUED = word("count", "of them")
+    DIRTY_NEXT = word("number", "next connection of Context.DIRTY")
+    STALLED_NEXT = word("number", "next connection of Context.STALLED")
+    LAST_NS = word("ns", "when bytes last moved, CLOCK_MONOTONIC")
+    BYTES_IN = word("bytes", "received")
+    BYTES_OUT = word("bytes", "sent")
+    REQUESTS = word("count", "requests so far")
+    NEXT = word(ReadEnd, "where its last read without a session ended")
+    BOX = word("address", "Box with the rest of an answer that the kernel goes on sending (Flag.SENDING)")
+    CALL = word("number", "the call that control is to answer, 0: none")
+    API = word("bits", "of that request: API key | version << 16")
+    REQUEST_BYTES = word("bytes", "of that request")
+    BEGAN_NS = word("ns", "when it was received, CLOCK_MONOTONIC")
+    QUEUED_NS = word("ns", "how long it had waited then")
+    PEER = word("address", "what control is sent of the client; 0: its requests go through Python")
+    PEER_BYTES = word("bytes", "of that")
+    AUDIENCE = word("number", "clients with the same number get the same answer to the same request")
+
+
+class Flag(Values):
+    """State of a connection."""
+
+    OPEN = 1
+    HOT = 2  # plaintext and past authentication: the kernel receives, and serves Produce
+    BUSY = 4  # Python is answering a request
+    STALLED = 8  # in the stalled list
+    DRAINING = 16  # a request that is not Produce waits for the queue to empty
+    DIRTY = 32  # in the dirty list
+    OUT_BLOCKED = 64  # Python holds bytes that the socket did not take
+    CLOSING = 128  # an event asked Python to close it
+    MUTED = 256  # Python wants no more bytes for now (throttled, full queue)
+    FETCH = 512  # the kernel may serve Fetch
+    VERIFYING = 1024  # control is asked whether a transaction is open
+    SENDING = 2048  # the kernel goes on with an answer when the socket is writable
+    QUOTA = 4096  # Python sends the answers to Produce, one request at a time: a quota may hold
+    LENT = 8192  # a sender has the socket: nobody else sends, and it is not closed
+    NOT_READING = BUSY | STALLED | DRAINING | CLOSING | MUTED | OUT_BLOCKED | VERIFYING
+
+
+class Handed(Row, writer="network"):
+    """An API whose requests control serves, by API key: which of them may go into its block."""
+
+    APIS = 96
+    FRAME_BYTES = 1 << 16  # larger requests go through Python
+
+    LOWEST = word("version", "lowest; above HIGHEST: none may")
+    HIGHEST = word("version", "highest")
+    FLEXIBLE = word("version", "first one whose header has tags")
+    STANDS = word("flag", "1: answers to it are among those that stand")
+
+
+class Request(Row, writer="network"):
+    """A Produce request that is not answered yet."""
+
+    CONNECTION = word("number", "its connection; -1: it has gone")
+    NEXT = word("number", "in the connection's queue, or the free list")
+    VERSION = word("version", "of the request")
+    CORRELATION = word("number", "correlation id")
+    ACKS = word("acks", "-1, 0 or 1")
+    TOPICS = word("address", "the topic array in the frame")
+    CHUNK = word("number", "the chunk that has the frame")
+    RESULT = word("number", "first of its results, linked in the order of the request")
+    PENDING = word("count", "partitions without a result")
+    FAILED = word("flag", "1: some partition has an error")
+    PYTHON = word("value", "1: Python builds the answer (record errors), 2: Python sends it (Flag.QUOTA)")
+    RECEIVED_NS = word("ns", "when it was received, CLOCK_MONOTONIC")
+    BOUND = word("bytes", "that the answer does not exceed")
+    FRAME = word("arena offset", "the request's header")
+    FRAME_BYTES = word("bytes", "of header and body")
+    TIMEOUT = word("ms", "of the request")
+
+
+class Result(Row, writer="network"):
+    """What became of one partition of a Produce request."""
+
+    REQUEST = word("number", "its request")
+    NEXT = word("number", "next result of the request, or of the free list")
+    STATE = word("value", "ResultState")
+    ERROR = word("error code", "of the partition")
+    BASE_OFFSET = word("offset", "of the batch, -1 for none")
+    APPEND_TIME = word("ms", "of LogAppendTime, -1 for CreateTime")
+    LOG_START = word("offset", "of the partition, -1 for none")
+    WORKER = word("number", "the IO worker that owns the partition")
+    NUMBER = word("count", "of the entry in the worker's append ring")
+    ADDRESS = word("arena offset", "the batch")
+    LENGTH = word("bytes", "of the batch")
+    SLOT = word("number", "of the partition")
+    GENERATION = word("count", "of the slot")
+    CHUNK = word("number", "chunk that Python put a rewritten batch into, -1: none")
+    OPERATION = word("value", "Operation of its append entry")
+    TRIES = word("count", "times that it was answered UNVERIFIED")
+
+
+class ResultState(Values):
+    """States of a result."""
+
+    FREE = 0
+    WAITING = 1  # its append entry has not completed
+    DEEP = 2  # Python looks at its records
+    DONE = 3
+
+
+class Chunk(Row, writer="network", words=4):
+    """A chunk of the arena."""
+
+    REFS = word("count", "connections, requests and rewritten batches that hold it")
+    RUN = word("count", "chunks of a contiguous run that starts here; 0 inside a run or free")
+    TOUCHED = word("flag", "1: its pages may be in memory")
+
+
+class Worker(Row, writer="network", words=8):
+    """An IO worker, as this process sees it."""
+
+    APPEND = word("address", "its append ring, shared")
+    COMPLETION = word("address", "its completion ring, shared")
+    LINE = word("address", "its row of Process, shared")
+    EVENT_FD = word("descriptor", "that wakes it")
+    PUSHED = word("count", "entries pushed since it was last woken")
+    RECOVERED = word("count", "Ring.RECOVERED as last seen")
+
+
+class Topic(Row, writer="network", words=8):
+    """A topic."""
+
+    NAME = word("address", "bytes of its name")
+    NAME_LENGTH = word("bytes", "of the name")
+    ID_HIGH = word("bits", "first half of the topic id's bytes, as a native word")
+    ID_LOW = word("bits", "second half")
+    PARTITIONS = word("number", "its first Partition")
+    COUNT = word("count", "its partitions")
+    INTERNAL = word("flag", "1: clients may not produce to it")
+
+
+class Partition(Row, writer="network"):
+    """A partition of a topic, in their order."""
+
+    SLOT = word("number", "its slot")
+    GENERATION = word("count", "of the slot")
+
+
+class Event(Row, writer="network", words=8):
+    """What the pump leaves to Python."""
+
+    KIND = word("value", "EventKind")
+    CONNECTION = word("number", "of the connection")
+    A = word("see EventKind", "first argument")
+    B = word("see EventKind", "second argument")
+    C = word("see EventKind", "third argument")
+
+
+class EventKind(Values):
+    """Kinds of events."""
+
+    REQUEST = 1  # A: arena offset of the frame after its size, B: its bytes, C: chunk to release
+    CLOSED = 2  # A: errno, 0 when the peer closed in order
+    BAD_SIZE = 3  # A: the size announced
+    BAD_REQUEST = 4  # A, B, C as REQUEST: a Produce that can not be parsed
+    DEEP = 5  # A: result row, B: 0 when it only found no room in a ring
+    ANSWER = 6  # A: request row
+    UNSENT = 7  # A: address, B: bytes
+    WRITABLE = 8
+    FAILED = 9  # acks=0 and an error: close
+    ADVANCED = 10  # A: slot
+    READ_AHEAD = 11  # A: token
+    WAIT = 12  # as REQUEST: a fetch that the kernel will serve when there are more bytes
+    UNVERIFIED = 13  # A: result row, B: LAST_OFFSET of its completion
+    UNSENT_FILE = 14  # A: segment row, B: position, C: bytes
+    ANSWER_REST = 15  # of control's block. A: position of what the socket did not take, B: bytes
+    UNANSWERED = 16  # control has no answer. A: status of the message, B: API key
+    RETURNED = 17  # a closed connection was lent, and is not any more
+    TIMES = 18  # A: slot whose segments' times are not known, B: the timestamp asked for
+
+
+class PartialRecord(Row, writer="network"):
+    """The walk over the records of a compressed batch (partial_record_kernel.py)."""
+
+    PHASE = word("value", "RecordPhase")
+    SKIP = word("bytes", "to pass over before the phase goes on")
+    LEFT = word("count", "records not seen yet; set to the header's count")
+    OFFSET_DELTA = word("offset", "of the record that comes next")
+    HEADERS = word("count", "of this record, not seen yet")
+    BASE_TIMESTAMP = word("ms", "of the batch; set")
+    OLDEST = word("ms", "oldest timestamp that is allowed beside -1, which is none; set")
+    NEWEST = word("ms", "newest one; set")
+    NEED_KEYS = word("flag", "1: each record must have a key; set")
+    ORDERED = word("flag", "1: offset deltas must be 0, 1, 2, ...; set")
+    SIZED = word("flag", "1: a record must have the size that its head says; set")
+    LARGEST = word("ms", "largest timestamp; -1 when no record has one; set to -1")
+    REFUSED = word("flag", "1: a record has an error of its own: a timestamp out of range or no key")
+    ENDS = word("bytes", "of this record that are left by the size that its head says")
+    DISORDERED = word("flag", "1: offset deltas are others, and may be")
+
+
+class RecordPhase(Values):
+    """What is read next of a record. Attributes are skipped behind the size."""
+
+    SIZE = 0
+    TIMESTAMP = 1
+    OFFSET = 2
+    KEY = 3
+    VALUE = 4
+    HEADER_COUNT = 5
+    HEADER_KEY = 6
+    HEADER_VALUE = 7
+
+
+class Token(Values):
+    """Tokens of append entries: the result row, above it low bits of the entry's number, above them the epoch."""
+
+    READ_AHEAD = 1 << 40
+    MASK = (1 << 48) - 1
+    RESULT_BITS = 16
+    NUMBER_MASK = (1 << 24) - 1
+
+
+def signed(value: int) -> int:
+    """An unsigned 64-bit number as the int64 that a table holds."""
+    return value - (1 << 64) if value >= 1 << 63 else value
