@@ -12,7 +12,7 @@ from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.changes.log_dir_moves import FutureReplica, LogDirMoves
 from kbroker.control.metadata.catalogue import Replica
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_log_dirs import (
@@ -83,7 +83,7 @@ def _topics(
 ) -> list[DescribeLogDirsTopic]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     for replica in replicas:
-        size = broker.slots.word(replica.slot, layout.SLOT_LOG_BYTES)
+        size = broker.slots.word(replica.slot, Slot.LOG_BYTES)
         topic = topics.setdefault(replica.topic, DescribeLogDirsTopic(replica.topic))
         topic.partitions.append(DescribeLogDirsPartition(replica.index, size))
     for one in futures:

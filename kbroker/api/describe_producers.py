@@ -9,7 +9,7 @@ from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.topic_name import validate
-from kbroker.ipc import layout
+from kbroker.ipc.layout import SlotState
 from kbroker.ipc.messages import DescribeProducers
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -82,7 +82,7 @@ def _part(broker: Broker, name: str, index: int, asked: dict[int, Asked]) -> Par
         if partition is None:
             validate(name)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if broker.slots.state(partition.slot) == layout.STATE_OFFLINE:
+        if broker.slots.state(partition.slot) == SlotState.OFFLINE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
     except KafkaError as error:
         known = broker.catalogue.get(name) is not None

@@ -5,7 +5,7 @@ from kbroker.api.row import Api
 from kbroker.api.standing import standing
 from kbroker.control.transactions.service import TransactionService
 from kbroker.ipc.standing import StandingAnswer, word_of
-from kbroker.ipc.standing_layout import WORD_TRANSACTIONS
+from kbroker.ipc.standing_layout import Standing
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_transactions import (
@@ -24,7 +24,7 @@ def handle(
     service = TransactionService.of(ctx.broker)
     ids = request.transactional_ids
     response = DescribeTransactionsResponse(transaction_states=[_describe(service, each) for each in ids])
-    return standing(ctx, response, word_of(ids[0]) if len(ids) == 1 else WORD_TRANSACTIONS)
+    return standing(ctx, response, word_of(ids[0]) if len(ids) == 1 else Standing.TRANSACTIONS)
 
 
 def refuse(

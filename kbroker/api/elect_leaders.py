@@ -9,7 +9,7 @@ import asyncio
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
 from kbroker.control.replication.service import Replication
-from kbroker.ipc import layout
+from kbroker.ipc.layout import SlotState
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.elect_leaders import (
@@ -69,7 +69,7 @@ async def _elect(ctx: RequestContext, name: str, index: int, unclean: bool) -> N
     replication = broker.attachments.get(Replication)
     if partition.replicated and isinstance(replication, Replication):
         await replication.elect_on_demand(partition, unclean)
-    elif broker.slots.state(partition.slot) != layout.STATE_OFFLINE:
+    elif broker.slots.state(partition.slot) != SlotState.OFFLINE:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
     else:
         raise KafkaError(

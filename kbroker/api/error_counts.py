@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from kbroker.control.broker import Broker
 from kbroker.ipc.messages import ClientRequest
 from kbroker.ipc.standing import StandingAnswer
-from kbroker.metrics.layout import API_COUNT
+from kbroker.metrics import layout as ml
 from kbroker.metrics.slots import Slots, bind
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.schema import Struct
 
-NONE = tuple(bind("kbroker_request_errors_total", api=api, error="NONE") for api in range(API_COUNT))
+NONE = tuple(bind("kbroker_request_errors_total", api=api, error="NONE") for api in range(ml.API_COUNT))
 CODE = "error_code"
 LAST = max(ErrorCode)
 Plan = tuple[tuple[str, bool], ...]

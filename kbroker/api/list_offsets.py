@@ -20,7 +20,7 @@ from kbroker.api.row import Api
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.catalogue import Partition
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.log.reader import LogReader
 from kbroker.log.timestamps import TimestampOffset, locate_timestamp, max_timestamp
 from kbroker.protocol.api_keys import ApiKey
@@ -109,7 +109,7 @@ def _offset(
         committed = consumer and request.isolation_level == READ_COMMITTED
         words = ctx.broker.slots.group(partition.slot)
         behind = ErrorCode.NONE
-        if consumer and words[layout.SLOT_HIGH_WATERMARK] < words[layout.SLOT_EPOCH_START]:
+        if consumer and words[Slot.HIGH_WATERMARK] < words[Slot.EPOCH_START]:
             behind = _unknown_end(words, ctx.version)
         if asked.timestamp in AT_ONCE:
             return _part(index, _look(words, asked.timestamp, consumer, committed, behind))
@@ -121,7 +121,7 @@ def _offset(
 def _unknown_end(words: Words, version: int) -> ErrorCode:
     """Why a consumer is not told where the log ends, or that there is nothing behind a time: the high watermark of a
     new leader may be behind what the one before it has told (KIP-207)."""
-    if words[layout.SLOT_EPOCH_START] == layout.NOT_LED:
+    if words[Slot.EPOCH_START] == Slot.NOT_LED:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.OFFSET_NOT_AVAILABLE if version >= WITH_NOT_AVAILABLE else ErrorCode.LEADER_NOT_AVAILABLE
 
@@ -133,19 +133,19 @@ def _part(index: int, found: Found, error: ErrorCode = ErrorCode.NONE) -> ListOf
 def _limit(words: Words, consumer: bool, committed: bool) -> int:
     """Below what the reader may see: last stable offset, high watermark or log end."""
     if committed:
-        return int(words[layout.SLOT_LAST_STABLE])
-    return int(words[layout.SLOT_HIGH_WATERMARK if consumer else layout.SLOT_LOG_END])
+        return int(words[Slot.LAST_STABLE])
+    return int(words[Slot.HIGH_WATERMARK if consumer else Slot.LOG_END])
 
 
 def _look(words: Words, timestamp: int, consumer: bool, committed: bool, behind: ErrorCode) -> Found:
     """What shared memory says."""
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return Found(NOTHING, int(words[layout.SLOT_LOG_START]), int(words[layout.SLOT_START_EPOCH]))
+        return Found(NOTHING, int(words[Slot.LOG_START]), int(words[Slot.START_EPOCH]))
     if behind:
         raise KafkaError(behind)
     if timestamp != LATEST:
         return Found()
-    return Found(NOTHING, _limit(words, consumer, committed), int(words[layout.SLOT_LEADER_EPOCH]))
+    return Found(NOTHING, _limit(words, consumer, committed), int(words[Slot.LEADER_EPOCH]))
 
 
 def _search(
@@ -158,9 +158,9 @@ def _search(
 ) -> Deferred:
     """The offset of a timestamp below a limit, out of the log."""
     index, timestamp = asked.partition_index, asked.timestamp
-    start = int(words[layout.SLOT_LOG_START])
-    end = (int(words[layout.SLOT_HW_BASE]), int(words[layout.SLOT_HW_POSITION]))
-    version = int(words[layout.SLOT_SEGMENTS_VERSION])
+    start = int(words[Slot.LOG_START])
+    end = (int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION]))
+    version = int(words[Slot.SEGMENTS_VERSION])
     answer = Deferred()
 
     def step(reader: LogReader) -> TimestampOffset | None:

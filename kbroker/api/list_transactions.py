@@ -8,7 +8,7 @@ from kbroker.api.row import Api
 from kbroker.api.standing import standing
 from kbroker.control.transactions.service import TransactionService
 from kbroker.ipc.standing import StandingAnswer
-from kbroker.ipc.standing_layout import WORD_TRANSACTIONS
+from kbroker.ipc.standing_layout import Standing
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -22,7 +22,7 @@ def handle(
     """Every id that passes the filters. The answer stands until an id changes, if none passes by its age."""
     shard = TransactionService.of(ctx.broker).read_all()
     response = shard.list_transactions(request, ctx.broker.now_ms())
-    return response if request.duration_filter >= 0 else standing(ctx, response, WORD_TRANSACTIONS)
+    return response if request.duration_filter >= 0 else standing(ctx, response, Standing.TRANSACTIONS)
 
 
 def refuse(request: ListTransactionsRequest, error: KafkaError, version: int) -> ListTransactionsResponse:

@@ -9,7 +9,7 @@ from kbroker.api.later import by_topic, of_worker
 from kbroker.api.partition_check import check_leader_epoch, online
 from kbroker.api.row import Api
 from kbroker.control.coordinator.machine import Deferred
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import EpochEndOffset as Ask
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
@@ -60,8 +60,8 @@ def _end(ctx: RequestContext, name: str, asked: OffsetForLeaderPartition) -> Epo
         words = broker.slots.group(partition.slot)
     except KafkaError as error:
         return EpochEndOffset(error.code, asked.partition)
-    if asked.leader_epoch == words[layout.SLOT_LEADER_EPOCH]:
-        return EpochEndOffset(0, asked.partition, asked.leader_epoch, int(words[layout.SLOT_LOG_END]))
+    if asked.leader_epoch == words[Slot.LEADER_EPOCH]:
+        return EpochEndOffset(0, asked.partition, asked.leader_epoch, int(words[Slot.LOG_END]))
 
     return of_worker(
         broker,

@@ -2,7 +2,7 @@
 
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 NO_EPOCH = -1
@@ -15,9 +15,9 @@ def online(broker: Broker, name: str | None, index: int) -> Partition:
     if partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     state = broker.slots.state(partition.slot)
-    if state == layout.STATE_OFFLINE:
+    if state == SlotState.OFFLINE:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
-    if state != layout.STATE_ONLINE:
+    if state != SlotState.ONLINE:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     return partition
 
@@ -26,7 +26,7 @@ def check_leader_epoch(broker: Broker, partition: Partition, current_leader_epoc
     """FENCED_LEADER_EPOCH when the client knows an older leader, UNKNOWN_LEADER_EPOCH when a newer one (KIP-320)."""
     if current_leader_epoch == NO_EPOCH:
         return
-    epoch = broker.slots.word(partition.slot, layout.SLOT_LEADER_EPOCH)
+    epoch = broker.slots.word(partition.slot, Slot.LEADER_EPOCH)
     if current_leader_epoch < epoch:
         raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
     if current_leader_epoch > epoch:

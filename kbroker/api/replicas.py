@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition
-from kbroker.ipc import layout
+from kbroker.ipc.layout import SlotState
 from kbroker.protocol.errors import ErrorCode
 
 NO_LEADER = -1
@@ -26,7 +26,7 @@ class ShownReplicas(NamedTuple):
 
 def shown_replicas(broker: Broker, partition: Partition) -> ShownReplicas:
     """What Metadata and its like say of a partition. A replica whose log dir failed is offline and not in sync."""
-    gone = [r for r in partition.replicas if broker.slots.state(r.slot) == layout.STATE_OFFLINE]
+    gone = [r for r in partition.replicas if broker.slots.state(r.slot) == SlotState.OFFLINE]
     led = partition.has_leader and partition.leader not in gone
     return ShownReplicas(
         broker.node_of(partition.leader) if led else NO_LEADER,

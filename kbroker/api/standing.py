@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import error_codes
 from kbroker.ipc.standing import Cut, Part, StandingAnswer
-from kbroker.ipc.standing_layout import WORD_TOPICS
+from kbroker.ipc.standing_layout import Standing
 from kbroker.protocol.frame import encode_response, framed_response
 from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
 from kbroker.protocol.messages.metadata import MetadataResponse
@@ -18,7 +18,7 @@ TopicAnswer = TypeVar("TopicAnswer", bound=MetadataResponse | DescribeTopicParti
 UNLIMITED: Final = 1 << 62
 
 
-def standing(ctx: RequestContext, response: Answer, word: int = WORD_TOPICS) -> StandingAnswer | Answer:
+def standing(ctx: RequestContext, response: Answer, word: int = Standing.TOPICS) -> StandingAnswer | Answer:
     """The answer, encoded, if it may be repeated: it says the same to all clients of a listener until topics, settings
     or what the word stands for change. With an error it may not: the client will ask again for something to happen.
 

@@ -16,10 +16,10 @@ from kbroker.cleaner.caller import Caller
 from kbroker.cleaner.log_cleaner import Cleaned, LogChanged, LogCleaner, MapTooSmall
 from kbroker.cleaner.offset_map import OffsetMap
 from kbroker.cleaner.shift import Shift
-from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import (
@@ -165,7 +165,7 @@ def main(context: ChildContext) -> None:
 
     on_stop(stop)
     be_modest()
-    context.shared.processes[context.process, layout.PROCESS_READY] = context.epoch
+    context.shared.processes[context.process, ProcessLine.READY] = context.epoch
     caller = Caller(context.ways.connector)
     threads: dict[int, CleanerThread] = {}
     while not shift.stop.is_set():

@@ -28,8 +28,8 @@ from kbroker.control.replication.roles import role_of
 from kbroker.control.store.choice import copy_dirs
 from kbroker.control.store.copies import StoreCopies
 from kbroker.control.store.store import ConfigKey, Deletion, ScramKey, Store, Stored
-from kbroker.ipc import layout
 from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.layout import SlotState
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import AclDelta, Image, OpenPartition, ScramCredential, TopicImage
@@ -164,7 +164,7 @@ class Broker:
 
     def is_online(self, partition: Partition) -> bool:
         """Whether the partition's log is open."""
-        return self.slots.state(partition.slot) == layout.STATE_ONLINE
+        return self.slots.state(partition.slot) == SlotState.ONLINE
 
     def dirs_for_new_partitions(self) -> list[str]:
         """Log directories that take new partitions: in use, and not cordoned (KIP-1066)."""

@@ -27,8 +27,8 @@ from kbroker.control.metadata.placement import place
 from kbroker.control.replication.election import choose_leaders
 from kbroker.control.store.choice import open_newest
 from kbroker.control.store.store import Change, Deletion, Store, Stored
-from kbroker.ipc import layout
 from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.layout import SlotState
 from kbroker.ipc.shared import Shared
 from kbroker.log import files
 
@@ -162,7 +162,7 @@ def _finish_deletions(broker: Broker, store: Store, new_run: bool) -> None:
     pending = store.deletions()
     for one in pending:
         owner = None if new_run else broker.slots.owner(one.partition)
-        if owner is not None and broker.slots.state(one.partition.slot) != layout.STATE_DELETED:
+        if owner is not None and broker.slots.state(one.partition.slot) != SlotState.DELETED:
             broker.assign_worker(one.partition)
             broker.orphans.append(one)
     reachable = [one for one in pending if not broker.dir_errors.of(one.partition.log_dir)]

@@ -34,11 +34,11 @@ from kbroker.control.replication.reassignment import finish_all
 from kbroker.control.replication.service import Replication
 from kbroker.control.request_time import RequestTime
 from kbroker.control.transactions.verification import verify
-from kbroker.ipc import layout
 from kbroker.ipc.background import Background
 from kbroker.ipc.block import client_request, requests
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
 from kbroker.ipc.connecting import accept
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.messages import (
     AskWorker,
@@ -112,7 +112,7 @@ class Control:
         if len(self._broker.sites) > 1:
             self._background.start(self._replication.run())
         if not self._stop.is_set():
-            self._context.shared.processes[self._context.process, layout.PROCESS_READY] = self._context.epoch
+            self._context.shared.processes[self._context.process, ProcessLine.READY] = self._context.epoch
             log.info("control is ready")
             await self._stop.wait()
         loop.remove_reader(listener)
@@ -147,7 +147,7 @@ class Control:
 
     def _heartbeat(self, loop: asyncio.AbstractEventLoop) -> None:
         line = self._context.shared.processes[self._context.process]
-        line[layout.PROCESS_HEARTBEAT_NS] = time.monotonic_ns()
+        line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
         loop.call_later(HEARTBEAT_S, self._beat, loop, loop.time() + HEARTBEAT_S)
 
     def _beat(self, loop: asyncio.AbstractEventLoop, due_s: float) -> None:

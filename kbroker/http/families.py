@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client.core import Metric as Family
 
+from kbroker.metrics import layout as ml
 from kbroker.metrics.bounds import EXPORTED, quantile_ns
 from kbroker.metrics.catalog import CATALOG
 from kbroker.metrics.kafka import KAFKA
-from kbroker.metrics.layout import HISTOGRAM_BUCKETS, HISTOGRAM_SUM
 from kbroker.metrics.metric import Kind, Metric
 
 ROWS: Mapping[str, Metric] = {metric.name: metric for metric in (*CATALOG, *KAFKA)}
@@ -68,20 +68,20 @@ class Families:
             below += sum(words[at:buckets])
             at = buckets
             family.add_sample(name + "_bucket", {**labels, "le": repr(round(seconds, 6))}, below)
-        below += sum(words[at:HISTOGRAM_BUCKETS])
+        below += sum(words[at : ml.HISTOGRAM_BUCKETS])
         family.add_sample(name + "_bucket", {**labels, "le": "+Inf"}, below)
         family.add_sample(name + "_count", labels, below)
-        family.add_sample(name + "_sum", labels, words[HISTOGRAM_SUM] * 1e-9)
+        family.add_sample(name + "_sum", labels, words[ml.HISTOGRAM_SUM] * 1e-9)
 
     def add_times_ms(
         self, name: str, labels: Mapping[str, str], recent: Sequence[int], total: Sequence[int]
     ) -> None:
         """One of Kafka's histograms: quantiles of what was counted lately, in ms, and the count of all."""
         family = self._families[name]
-        if sum(recent[:HISTOGRAM_BUCKETS]) == 0:
+        if sum(recent[: ml.HISTOGRAM_BUCKETS]) == 0:
             recent = total
         for quantile in QUANTILES:
-            value = quantile_ns(recent[:HISTOGRAM_BUCKETS], float(quantile)) / 1e6
+            value = quantile_ns(recent[: ml.HISTOGRAM_BUCKETS], float(quantile)) / 1e6
             family.add_sample(name, {**labels, "quantile": quantile}, value)
-        family.add_sample(name + "_count", dict(labels), sum(total[:HISTOGRAM_BUCKETS]))
-        family.add_sample(name + "_sum", dict(labels), total[HISTOGRAM_SUM] / 1e6)
+        family.add_sample(name + "_count", dict(labels), sum(total[: ml.HISTOGRAM_BUCKETS]))
+        family.add_sample(name + "_sum", dict(labels), total[ml.HISTOGRAM_SUM] / 1e6)

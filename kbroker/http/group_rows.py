@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from kbroker.http.directory import Directory
 from kbroker.http.families import Families
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import GroupSummary
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.kafka import GROUP_STATES, GROUPS
@@ -16,7 +16,7 @@ OF_GROUP = "kafka_consumergroup_"
 
 def watermarks(shared: Shared, directory: Directory) -> dict[tuple[str, int], int]:
     """High watermark of each partition, by topic and index."""
-    marks = shared.slots[directory.slots, layout.SLOT_HIGH_WATERMARK].tolist()
+    marks = shared.slots[directory.slots, Slot.HIGH_WATERMARK].tolist()
     names = [topic.name for topic in directory.topics]
     numbers = directory.topic_numbers.tolist()
     return {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kbroker.http.control_view import ControlView
 from kbroker.http.process_rows import process_names
-from kbroker.ipc import layout
+from kbroker.ipc.layout import ProcessLine, Slot, SlotState
 from kbroker.ipc.shared import Shared
 
 HEARTBEAT_LIMIT_S = 15.0
@@ -37,7 +37,7 @@ class Health:
         now = self._clock_ns()
         for row, name in self._processes():
             line = self._shared.processes[row]
-            beat = int(line[layout.PROCESS_HEARTBEAT_NS])
+            beat = int(line[ProcessLine.HEARTBEAT_NS])
             if self._started(row) and beat and (now - beat) / 1e9 > HEARTBEAT_LIMIT_S:
                 problems.append(f"{name} has not moved for {(now - beat) / 1e9:.0f} s")
         return problems
@@ -48,8 +48,8 @@ class Health:
         problems += [f"{name} is starting" for row, name in self._processes() if not self._started(row)]
         if not self._view.informed.is_set():
             problems.append("no news from control yet")
-        states = self._shared.slots[self._view.directory.slots, layout.SLOT_STATE]
-        if recovering := int((states == layout.STATE_RECOVERING).sum()):
+        states = self._shared.slots[self._view.directory.slots, Slot.STATE]
+        if recovering := int((states == SlotState.RECOVERING).sum()):
             problems.append(f"{recovering} partitions are being recovered")
         return problems
 
@@ -58,4 +58,4 @@ class Health:
 
     def _started(self, row: int) -> bool:
         line = self._shared.processes[row]
-        return int(line[layout.PROCESS_READY]) == int(line[layout.PROCESS_EPOCH]) > 0
+        return int(line[ProcessLine.READY]) == int(line[ProcessLine.EPOCH]) > 0

@@ -13,7 +13,7 @@ from kbroker.http.families import Families
 from kbroker.http.process_rows import IDLE_WINDOW_S, process_names
 from kbroker.http.recent import Recent
 from kbroker.http.time_to_full import TimeToFull
-from kbroker.ipc import layout
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.shared import Shared
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class HostRows:
         lines = self._shared.processes
         names = process_names(self._shared)
         for row in range(len(lines)):
-            if pid := int(lines[row, layout.PROCESS_PID]):
+            if pid := int(lines[row, ProcessLine.PID]):
                 yield names[row], pid
         yield names[self._shared.supervisor_row], self._acceptor
 

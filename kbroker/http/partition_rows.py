@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from kbroker.config.sites import Site
 from kbroker.http.directory import Directory
 from kbroker.http.families import Families
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Counter, Slot, SlotState
 from kbroker.ipc.messages import PartitionImage
 from kbroker.ipc.shared import Shared
 from kbroker.log import files
@@ -16,28 +16,28 @@ from kbroker.metrics.kafka import TOPIC_PARTITION
 
 Words = NDArray[np.int64]
 BY_PARTITION = {
-    "kbroker_log_start_offset": layout.SLOT_LOG_START,
-    "kbroker_log_end_offset": layout.SLOT_LOG_END,
-    "kbroker_log_high_watermark": layout.SLOT_HIGH_WATERMARK,
-    "kbroker_log_last_stable_offset": layout.SLOT_LAST_STABLE,
-    "kbroker_log_durable_offset": layout.SLOT_DURABLE,
-    "kbroker_log_bytes": layout.SLOT_LOG_BYTES,
-    "kbroker_log_segments": layout.SLOT_SEGMENT_COUNT,
+    "kbroker_log_start_offset": Slot.LOG_START,
+    "kbroker_log_end_offset": Slot.LOG_END,
+    "kbroker_log_high_watermark": Slot.HIGH_WATERMARK,
+    "kbroker_log_last_stable_offset": Slot.LAST_STABLE,
+    "kbroker_log_durable_offset": Slot.DURABLE,
+    "kbroker_log_bytes": Slot.LOG_BYTES,
+    "kbroker_log_segments": Slot.SEGMENT_COUNT,
 }
 BY_TOPIC = {
-    "kbroker_topic_in_bytes_total": layout.COUNTER_BYTES_IN,
-    "kbroker_topic_in_records_total": layout.COUNTER_RECORDS_IN,
-    "kbroker_topic_in_batches_total": layout.COUNTER_BATCHES_IN,
-    "kbroker_topic_out_bytes_total": layout.COUNTER_BYTES_OUT,
-    "kbroker_topic_fetches_total": layout.COUNTER_FETCHES,
-    "kbroker_topic_failed_produces_total": layout.COUNTER_FAILED_PRODUCE,
-    "kbroker_topic_cold_bytes_total": layout.COUNTER_COLD_BYTES_OUT,
-    "kbroker_topic_flushes_total": layout.COUNTER_FLUSHES,
+    "kbroker_topic_in_bytes_total": Counter.BYTES_IN,
+    "kbroker_topic_in_records_total": Counter.RECORDS_IN,
+    "kbroker_topic_in_batches_total": Counter.BATCHES_IN,
+    "kbroker_topic_out_bytes_total": Counter.BYTES_OUT,
+    "kbroker_topic_fetches_total": Counter.FETCHES,
+    "kbroker_topic_failed_produces_total": Counter.FAILED_PRODUCE,
+    "kbroker_topic_cold_bytes_total": Counter.COLD_BYTES_OUT,
+    "kbroker_topic_flushes_total": Counter.FLUSHES,
 }
 STATES = {
-    layout.STATE_RECOVERING: "recovering",
-    layout.STATE_ONLINE: "online",
-    layout.STATE_OFFLINE: "offline",
+    SlotState.RECOVERING: "recovering",
+    SlotState.ONLINE: "online",
+    SlotState.OFFLINE: "offline",
 }
 
 
@@ -74,16 +74,16 @@ class PartitionRows:
     def _busiest(self, counters: Words) -> list[int]:
         if len(counters) <= self._most:
             return list(range(len(counters)))
-        traffic = counters[:, layout.COUNTER_BYTES_IN] + counters[:, layout.COUNTER_BYTES_OUT]
+        traffic = counters[:, Counter.BYTES_IN] + counters[:, Counter.BYTES_OUT]
         chosen: list[int] = np.sort(np.argsort(-traffic, kind="stable")[: self._most]).tolist()
         return chosen
 
     def _topics(self, families: Families, directory: Directory, words: Words, counters: Words) -> None:
         count = len(directory.topics)
-        sums = np.zeros((count, layout.COUNTER_WORDS), np.int64)
+        sums = np.zeros((count, Counter.WORDS), np.int64)
         np.add.at(sums, directory.topic_numbers, counters)
         log_bytes = np.zeros(count, np.int64)
-        np.add.at(log_bytes, directory.topic_numbers, words[:, layout.SLOT_LOG_BYTES])
+        np.add.at(log_bytes, directory.topic_numbers, words[:, Slot.LOG_BYTES])
         for number, topic in enumerate(directory.topics):
             name = (topic.name,)
             for metric, counter in BY_TOPIC.items():
@@ -95,17 +95,17 @@ class PartitionRows:
 
     def _states(self, families: Families, directory: Directory, words: Words) -> None:
         total = len(directory.partitions)
-        states = words[:, layout.SLOT_STATE]
+        states = words[:, Slot.STATE]
         for state, name in STATES.items():
             families.add("kbroker_partitions", (name,), int((states == state).sum()))
         families.add("kbroker_topics", (), len(directory.topics))
         if not families.kafka:
             return
-        offline = int((states == layout.STATE_OFFLINE).sum())
+        offline = int((states == SlotState.OFFLINE).sum())
         replicas = np.array([1 + len(p.followers) for p in directory.partitions], np.int64)
         in_sync = np.array([p.in_sync for p in directory.partitions], np.int64)
-        minimum = np.minimum(words[:, layout.SLOT_MIN_IN_SYNC_REPLICAS], replicas)  # as KIP-966 counts
-        slots = self._shared.slots[:, layout.SLOT_LOG_END]
+        minimum = np.minimum(words[:, Slot.MIN_IN_SYNC_REPLICAS], replicas)  # as KIP-966 counts
+        slots = self._shared.slots[:, Slot.LOG_END]
         lags = (int(slots[p.slot] - slots[f]) for p in directory.partitions for f in p.followers)
         for name, value in {
             "kafka_server_replicafetchermanager_maxlag": max(lags, default=0),
@@ -125,19 +125,19 @@ class PartitionRows:
     ) -> None:
         for metric, word in BY_PARTITION.items():
             families.add(metric, labels, words[word])
-        latest = words[layout.SLOT_MAX_TIMESTAMP]
+        latest = words[Slot.MAX_TIMESTAMP]
         if latest > 0:
             families.add("kbroker_log_max_timestamp_seconds", labels, latest / 1000)
         if not families.kafka:
             return
-        online = int(words[layout.SLOT_STATE] != layout.STATE_OFFLINE)
+        online = int(words[Slot.STATE] != SlotState.OFFLINE)
         replicas = 1 + len(image.followers)
-        minimum = min(words[layout.SLOT_MIN_IN_SYNC_REPLICAS], replicas)
+        minimum = min(words[Slot.MIN_IN_SYNC_REPLICAS], replicas)
         in_sync = image.in_sync * online
         node = self._nodes.get(files.log_dir_of(image.folder), self._node_id)
         for name, value in {
-            TOPIC_PARTITION + "current_offset": words[layout.SLOT_HIGH_WATERMARK],
-            TOPIC_PARTITION + "oldest_offset": words[layout.SLOT_LOG_START],
+            TOPIC_PARTITION + "current_offset": words[Slot.HIGH_WATERMARK],
+            TOPIC_PARTITION + "oldest_offset": words[Slot.LOG_START],
             TOPIC_PARTITION + "leader": node if in_sync else -1,
             TOPIC_PARTITION + "replicas": replicas,
             TOPIC_PARTITION + "in_sync_replica": in_sync,

@@ -10,8 +10,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext, on_stop
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.messages import Hello
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def main(context: ChildContext) -> None:
     server = MetricsServer(listener, collector, health, console)
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
     line = context.shared.processes[context.process]
-    line[layout.PROCESS_READY] = context.epoch
+    line[ProcessLine.READY] = context.epoch
     while not stop.wait(LOOK_S):
         page_cache.look(view.directory)
-        line[layout.PROCESS_HEARTBEAT_NS] = time.monotonic_ns()
+        line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
     server.shutdown()
     if live is not None:
         live.close()

@@ -15,8 +15,8 @@ from kbroker.io.files.segment import Segment, largest_timestamp
 from kbroker.io.logs import Logs
 from kbroker.io.partition.partition import Partition
 from kbroker.io.recovery.segment_scan import first_timestamp
-from kbroker.ipc import layout
 from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import (
     BeginCleaning,
     CleanableLog,
@@ -61,7 +61,7 @@ def cleanable_range(log: Partition, now: int) -> CleanableRange:
     if first_dirty > log.log_end:
         first_dirty = log.log_start
     dirty = [segment for n, segment in enumerate(closed) if _end(closed, n, active) > first_dirty]
-    upper = min(int(log.words[layout.SLOT_LAST_STABLE]), active, log.first_unsynced)
+    upper = min(int(log.words[Slot.LAST_STABLE]), active, log.first_unsynced)
     lag = log.config.min_compaction_lag_ms
     if lag > 0:
         young = (segment for segment in dirty if largest_timestamp(log.folder, segment) > now - lag)
@@ -130,7 +130,7 @@ class Cleaning:
                 due = span.ratio > log.config.min_cleanable_dirty_ratio or (
                     span.overdue and span.cleanable_bytes > 0
                 )
-                generation = int(log.words[layout.SLOT_GENERATION])
+                generation = int(log.words[Slot.GENERATION])
                 found.append(CleanableLog(log.slot, generation, span.ratio, due))
         return tuple(found)
 
@@ -195,6 +195,6 @@ class Cleaning:
 
     def _log(self, slot: int, generation: int) -> Partition:
         log = self._logs.require(slot)
-        if log.words[layout.SLOT_GENERATION] != generation:
+        if log.words[Slot.GENERATION] != generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return log

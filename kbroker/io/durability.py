@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from kbroker.io.append import append_row as ar
-from kbroker.io.append import drain_layout as dl
 from kbroker.io.append.drain import Drain, HeldAppend
+from kbroker.io.append.rows import AppendRow, Environment, SyncRow, SyncState
 from kbroker.io.group_commit import Commit, GroupCommit
 from kbroker.io.logs import Logs
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Counter, Slot, SlotFlag
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode
@@ -48,7 +47,7 @@ class Durability:
         self._logs = logs
         self._notify_again = notify_again
         self._commit = GroupCommit(time.monotonic_ns)
-        drain.env[dl.ENV_SYNC_RESULTS] = self._commit.fileno()
+        drain.env[Environment.SYNC_RESULTS] = self._commit.fileno()
         self._left: dict[int, str] = {}
         """By slot, the folder that a sync under way is of, when the log has moved to another log dir since."""
         self._unanswered: list[tuple[HeldAppend, int]] = []
@@ -74,10 +73,10 @@ class Durability:
 
     def hold(self, held: HeldAppend) -> None:
         """Answer when the slot's durable offset allows: at once for a slot that does not wait for the disk."""
-        flags = int(self._shared.slots[held.slot, layout.SLOT_FLAGS])
-        waits_for_flush = self._drain.rows[held.slot, ar.ROW_FLUSH_RECORDS] < ar.NEVER
-        replicated = flags & layout.FLAG_REPLICATED and held.acks == ALL
-        if not flags & layout.FLAG_DURABLE and not waits_for_flush and not replicated:
+        flags = int(self._shared.slots[held.slot, Slot.FLAGS])
+        waits_for_flush = self._drain.rows[held.slot, AppendRow.FLUSH_RECORDS] < AppendRow.NEVER
+        replicated = flags & SlotFlag.REPLICATED and held.acks == ALL
+        if not flags & SlotFlag.DURABLE and not waits_for_flush and not replicated:
             self._answer(held, 0)
             return
         self._drain.hold(held)
@@ -101,8 +100,8 @@ class Durability:
 
     def _wants_flush(self, slot: int) -> bool:
         row = self._drain.rows[slot]
-        durable = self._shared.slots[slot, layout.SLOT_FLAGS] & layout.FLAG_DURABLE
-        return bool(durable or row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS])
+        durable = self._shared.slots[slot, Slot.FLAGS] & SlotFlag.DURABLE
+        return bool(durable or row[AppendRow.UNFLUSHED_RECORDS] >= row[AppendRow.FLUSH_RECORDS])
 
     def _ask(self, slots: Iterable[int], rolled_only: bool = False) -> None:
         """One commit a slot at a time: what is appended during it waits for the next."""
@@ -112,16 +111,16 @@ class Durability:
             if partition is None:
                 continue
             sync = self._drain.syncs[slot]
-            if sync[dl.SYNC_STATE] != dl.SYNC_IDLE:
-                sync[dl.SYNC_AGAIN] = 1
+            if sync[SyncRow.STATE] != SyncState.IDLE:
+                sync[SyncRow.AGAIN] = 1
                 continue
-            generation = int(self._shared.slots[slot, layout.SLOT_GENERATION])
+            generation = int(self._shared.slots[slot, Slot.GENERATION])
             commits.append(Commit(slot, generation, partition.begin_flush(rolled_only)))
-            sync[dl.SYNC_STATE], sync[dl.SYNC_AGAIN] = dl.SYNC_WHOLE, 0
-            sync[dl.SYNC_CUTS] = self._drain.rows[slot, ar.ROW_CUTS]
+            sync[SyncRow.STATE], sync[SyncRow.AGAIN] = SyncState.WHOLE, 0
+            sync[SyncRow.CUTS] = self._drain.rows[slot, AppendRow.CUTS]
         if commits:
             self._commit.ask(commits)
-            self._drain.env[dl.ENV_SYNC_JOBS] = self._commit.jobs
+            self._drain.env[Environment.SYNC_JOBS] = self._commit.jobs
 
     def take_flushed(self) -> None:
         """Publish finished syncs and answer what waited for them."""
@@ -134,29 +133,29 @@ class Durability:
 
     def _ended(self, token: int, error: int, nanoseconds: int) -> int:
         """What the kernel leaves of a sync's end; the slot if it is to be synced again, else -1."""
-        if error == dl.SYNC_NOT_TOLD:
+        if error == SyncRow.NOT_TOLD:
             self._notify_again(-1 - token)
             return -1
-        if error == dl.SYNC_NOT_BEGUN:
+        if error == SyncRow.NOT_BEGUN:
             return -1 - token
         committed = self._commit.result(token, error, nanoseconds) if token >= 0 else None
         slot = committed.commit.slot if committed else -1 - token
         sync = self._drain.syncs[slot]
-        sync[dl.SYNC_STATE] = dl.SYNC_IDLE
+        sync[SyncRow.STATE] = SyncState.IDLE
         self._drain.metrics.observe(FLUSH_SECONDS, nanoseconds)
         if (left := self._left.pop(slot, None)) is not None:
             if error not in (0, errno.ENOENT):  # the folder may be gone, and the copy was synced
                 self._failed(left, error)
             return slot
         partition = self._logs.get(slot)
-        generation = committed.commit.generation if committed else sync[dl.SYNC_GENERATION]
-        again = slot if sync[dl.SYNC_AGAIN] else -1
-        if partition is None or self._shared.slots[slot, layout.SLOT_GENERATION] != generation:
+        generation = committed.commit.generation if committed else sync[SyncRow.GENERATION]
+        again = slot if sync[SyncRow.AGAIN] else -1
+        if partition is None or self._shared.slots[slot, Slot.GENERATION] != generation:
             return again  # for its successor
         if error:
             self._failed(partition.folder, error)
             return -1
-        if self._drain.rows[slot, ar.ROW_CUTS] != sync[dl.SYNC_CUTS]:
+        if self._drain.rows[slot, AppendRow.CUTS] != sync[SyncRow.CUTS]:
             return slot  # it was of records that are gone
         if committed:
             partition.finish_flush(committed.commit.job)
@@ -164,9 +163,9 @@ class Durability:
                 listener(slot)
         else:
             partition.publish_durable(
-                int(sync[dl.SYNC_NEXT_OFFSET]), int(sync[dl.SYNC_SEGMENT_BASE]), int(sync[dl.SYNC_POSITION])
+                int(sync[SyncRow.NEXT_OFFSET]), int(sync[SyncRow.SEGMENT_BASE]), int(sync[SyncRow.POSITION])
             )
-        self._drain.counters[slot, layout.COUNTER_FLUSHES] += 1
+        self._drain.counters[slot, Counter.FLUSHES] += 1
         if self._drain.notify(slot):
             self._notify_again(slot)
         self._drain.release(slot)
@@ -198,9 +197,9 @@ class Durability:
     def moved(self, slot: int, left: str) -> None:
         """The slot's log goes on in another log dir: a sync that is under way says nothing of it there."""
         sync = self._drain.syncs[slot]
-        if sync[dl.SYNC_STATE] != dl.SYNC_IDLE:
+        if sync[SyncRow.STATE] != SyncState.IDLE:
             self._left.setdefault(slot, left)
-            sync[dl.SYNC_GENERATION] = NOBODY  # so that the kernel leaves its end to `_ended`
+            sync[SyncRow.GENERATION] = NOBODY  # so that the kernel leaves its end to `_ended`
 
     def went_offline(self, slot: int) -> None:
         """The slot's log dir failed: what waits for it will never be on disk."""
@@ -227,12 +226,12 @@ class Durability:
 
     @property
     def _syncing(self) -> bool:
-        return bool(np.any(self._drain.syncs[:, dl.SYNC_STATE] != dl.SYNC_IDLE))
+        return bool(np.any(self._drain.syncs[:, SyncRow.STATE] != SyncState.IDLE))
 
     def close(self) -> None:
         """Finish the syncs under way, answer what waited for them."""
         while self._syncing:
             self.wait()
             self.take_flushed()
-        self._drain.env[dl.ENV_SYNC_JOBS] = self._drain.env[dl.ENV_SYNC_RESULTS] = -1
+        self._drain.env[Environment.SYNC_JOBS] = self._drain.env[Environment.SYNC_RESULTS] = -1
         self._commit.close()

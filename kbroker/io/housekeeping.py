@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.io.append import append_row as ar
 from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
@@ -161,20 +161,20 @@ class Housekeeping:
         self._durability.flush_now(self._flushing)
 
     def _sync_rolled(self) -> None:
-        rolled = np.flatnonzero(self._rows[:, ar.ROW_ROLLED]).tolist()  # followers, which are closed, too
+        rolled = np.flatnonzero(self._rows[:, AppendRow.ROLLED]).tolist()  # followers, which are closed, too
         self._durability.flush_rolled(slot for slot in rolled if slot not in self._flushing)
         self._flushing = []
 
     def _due_for_flush(self, now: int) -> list[int]:
         """Slots whose flush.ms is over and that have something to sync. Columns, not partitions: there may be many."""
         rows = self._rows
-        timed = (rows[:, ar.ROW_SEGMENT_BYTES] > 0) & (rows[:, ar.ROW_FLUSH_MS] < ar.NEVER)
+        timed = (rows[:, AppendRow.SEGMENT_BYTES] > 0) & (rows[:, AppendRow.FLUSH_MS] < AppendRow.NEVER)
         due = []
         for slot in np.flatnonzero(
-            timed & (now - rows[:, ar.ROW_LAST_FLUSH_MS] >= rows[:, ar.ROW_FLUSH_MS])
+            timed & (now - rows[:, AppendRow.LAST_FLUSH_MS] >= rows[:, AppendRow.FLUSH_MS])
         ).tolist():
             partition = self._logs.get(slot)
             if partition is not None and not partition.is_synced:
-                rows[slot, ar.ROW_LAST_FLUSH_MS] = now
+                rows[slot, AppendRow.LAST_FLUSH_MS] = now
                 due.append(slot)
         return due

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row as ar
 from kbroker.io.append.drain import Drain
+from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
 from kbroker.io.log_dirs.recovery_notes import RecoveryNotes
@@ -21,9 +21,9 @@ from kbroker.io.partition.partition import Partition
 from kbroker.io.recovery import closed_logs
 from kbroker.io.recovery.closed_logs import ClosedLog
 from kbroker.io.recovery.loaded_log import TrustedEnd
-from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.log_dir_errors import OF_THE_DISK, LogDirErrors
 from kbroker.ipc.messages import Follow, Lead, OpenPartition, Reply
 from kbroker.kernels.sequence import write_group
@@ -85,7 +85,7 @@ class Logs:
         """The open partition of a slot. Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
         partition = self._partitions.get(slot)
         if partition is None:
-            offline = self._shared.slots[slot, layout.SLOT_STATE] == layout.STATE_OFFLINE
+            offline = self._shared.slots[slot, Slot.STATE] == SlotState.OFFLINE
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR if offline else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return partition
 
@@ -120,17 +120,17 @@ class Logs:
         if self._openings.recall(opening):
             return
         trusted = self._trusted_end(message)
-        partition.known_mark = int(words[layout.SLOT_HIGH_WATERMARK]) if trusted else None
-        _set_state(words, layout.STATE_RECOVERING)
+        partition.known_mark = int(words[Slot.HIGH_WATERMARK]) if trusted else None
+        _set_state(words, SlotState.RECOVERING)
         self._openings.load(opening, trusted)
 
     def _trusted_end(self, message: OpenPartition) -> TrustedEnd | None:
         """What a predecessor in this place published of the log, in this run of the broker."""
         words = self._shared.slots[message.slot]
-        served = words[layout.SLOT_STATE] in (layout.STATE_ONLINE, layout.STATE_RECOVERING)
-        if self._first_start or not served or words[layout.SLOT_GENERATION] != message.generation:
+        served = words[Slot.STATE] in (SlotState.ONLINE, SlotState.RECOVERING)
+        if self._first_start or not served or words[Slot.GENERATION] != message.generation:
             return None
-        if words[layout.SLOT_SEQUENCE] % 2 or words[layout.SLOT_SEGMENT_COUNT] == 0:
+        if words[Slot.SEQUENCE] % 2 or words[Slot.SEGMENT_COUNT] == 0:
             return None  # it died while it wrote the group: check the files instead
         return _published_end(words)
 
@@ -156,7 +156,7 @@ class Logs:
             return self.begin_role(opening.message.role)
         level = logging.DEBUG if self._errors.of(opening.message.log_dir) else logging.ERROR
         log.log(level, "%s can not be opened: %s", opening.partition.folder, opening.error)
-        _set_state(self._shared.slots[slot], layout.STATE_OFFLINE)
+        _set_state(self._shared.slots[slot], SlotState.OFFLINE)
         if isinstance(opening.error, KafkaError):
             return int(opening.error.code), str(opening.error)
         if isinstance(opening.error, OSError) and opening.error.errno not in NO_ROOM:
@@ -196,7 +196,7 @@ class Logs:
         if error.errno not in NO_ROOM:
             self._dir_failed(files.log_dir_of(partition.folder), error)
             return
-        self._drain.rows[slot, ar.ROW_OPEN] = ar.DISK_FULL
+        self._drain.rows[slot, AppendRow.STATE] = AppendState.DISK_FULL
         if slot not in self._full:
             log.error("%s: produce is refused until there is room: %s", partition.folder, error)
             self._full.add(slot)
@@ -220,7 +220,7 @@ class Logs:
     def _reopen(self, slot: int, partition: Partition) -> None:
         words = self._shared.slots[slot]
         end = _published_end(words)
-        partition.abandon(layout.STATE_RECOVERING)
+        partition.abandon(SlotState.RECOVERING)
         loaded = partition.recover(
             clean=False,
             recovery_point=partition.recovery_point,
@@ -228,7 +228,7 @@ class Logs:
             now_ms=wall_clock_ms(),
             trusted_end=end,
         )
-        partition.bring_online(loaded, int(words[layout.SLOT_LEADER_EPOCH]), wall_clock_ms())
+        partition.bring_online(loaded, int(words[Slot.LEADER_EPOCH]), wall_clock_ms())
         self._full.discard(slot)
         log.info("%s: there is room again, produce goes on", partition.folder)
 
@@ -378,12 +378,12 @@ class Logs:
 
 def _published_end(words: NDArray[np.int64]) -> TrustedEnd:
     return TrustedEnd(
-        int(words[layout.SLOT_ACTIVE_BASE]),
-        int(words[layout.SLOT_ACTIVE_END]),
-        int(words[layout.SLOT_LOG_END]),
-        int(words[layout.SLOT_LOG_START]),
+        int(words[Slot.ACTIVE_BASE]),
+        int(words[Slot.ACTIVE_END]),
+        int(words[Slot.LOG_END]),
+        int(words[Slot.LOG_START]),
     )
 
 
 def _set_state(words: NDArray[np.int64], state: int) -> None:
-    write_group(words, np.array([layout.SLOT_STATE]), np.array([state]))
+    write_group(words, np.array([Slot.STATE]), np.array([state]))

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 
 from kbroker.config.sites import sites_of
-from kbroker.io.append import drain_layout as dl
 from kbroker.io.append.drain import Drain, Marker
 from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.append.rows import Batch, Drained, Stop, Wants
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.commands import Commands
 from kbroker.io.durability import Durability
@@ -26,13 +26,13 @@ from kbroker.io.partition.transactions import finish_transaction
 from kbroker.io.read_ahead import ReadAheadPool
 from kbroker.io.replication.replicas import Replicas
 from kbroker.io.replication.throttle import Throttle
-from kbroker.ipc import layout
 from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.crash_point import crash_point, is_armed
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import TOGETHER, LinkClosed, PolledLink
 from kbroker.ipc.messages import Hello, Reply
 from kbroker.ipc.ring import Sleeper, mark_recovered
-from kbroker.metrics.layout import IDLE_NS
+from kbroker.metrics import layout as ml
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode
 
@@ -128,7 +128,7 @@ class Worker:
             self._finish_held()
         for client in range(self.shared.sizes.clients):
             mark_recovered(self.shared.append_ring(client, self.context.index))
-        self.shared.processes[self.context.process, layout.PROCESS_READY] = self.context.epoch
+        self.shared.processes[self.context.process, ProcessLine.READY] = self.context.epoch
 
     def _connect(self) -> bool:
         try:
@@ -165,7 +165,7 @@ class Worker:
 
     def _blocked(self) -> bool:
         """Whether entries wait only because a completion ring is full (its reader will drain it soon)."""
-        return bool(self.drain.out[dl.OUT_COUNT] == 0 and self.drain.out[dl.OUT_STOP] == dl.STOP_NONE)
+        return bool(self.drain.out[Drained.COUNT] == 0 and self.drain.out[Drained.STOP] == Stop.NONE)
 
     def _next_due_ms(self) -> int:
         """When ``_rest`` is due at the latest."""
@@ -183,8 +183,8 @@ class Worker:
         began = time.monotonic_ns()
         ready = self._poll.poll(timeout_ms / 1000)
         woken = time.monotonic_ns()
-        self.metrics.words[IDLE_NS] += woken - began
-        self._line[layout.PROCESS_HEARTBEAT_NS] = woken
+        self.metrics.words[ml.IDLE_NS] += woken - began
+        self._line[ProcessLine.HEARTBEAT_NS] = woken
         rest = woken // 1_000_000 >= min(self._due_ms, self.durability.next_expiry_ms())
         for fd, _ in ready:
             if fd == self._synced_fd:
@@ -253,28 +253,28 @@ class Worker:
         """One drain and what it leaves to Python; whether there may be more."""
         taken = self.drain.run()
         out = self.drain.out
-        if out[dl.OUT_FAILED]:
+        if out[Drained.FAILED]:
             for slot, errno in self.drain.failures():
                 self.logs.write_failed(slot, errno)
             self.drain.wake()
-        if out[dl.OUT_HELD]:
+        if out[Drained.HELD]:
             self._finish_held()
             self._due_ms = 0
-        if out[dl.OUT_DURABLE]:
-            self._appended_with_wishes(int(out[dl.OUT_DURABLE]))
-        if out[dl.OUT_NOTIFY_AGAIN]:
+        if out[Drained.DURABLE]:
+            self._appended_with_wishes(int(out[Drained.DURABLE]))
+        if out[Drained.NOTIFY_AGAIN]:
             self._notify_again.update(self.drain.touched_slots())
             self._due_ms = 0
-        if out[dl.OUT_STOP] == dl.STOP_ROLL:
-            self.logs.roll(int(out[dl.OUT_STOP_SLOT]))
+        if out[Drained.STOP] == Stop.ROLL:
+            self.logs.roll(int(out[Drained.STOP_SLOT]))
             self.housekeeping.rolled(now_ms())
             return True
-        if out[dl.OUT_STOP] == dl.STOP_FILES:
-            if self.logs.open_files(int(out[dl.OUT_STOP_SLOT])):
+        if out[Drained.STOP] == Stop.FILES:
+            if self.logs.open_files(int(out[Drained.STOP_SLOT])):
                 self.handles.opened(self.logs.get)
             return True
-        if out[dl.OUT_STOP] == dl.STOP_PRODUCERS:
-            self.producers.make_room(dl.MAX_BATCHES)
+        if out[Drained.STOP] == Stop.PRODUCERS:
+            self.producers.make_room(Batch.ROWS)
             return True
         return taken > 0
 
@@ -283,9 +283,9 @@ class Worker:
 
     def _appended_with_wishes(self, wishes: int) -> None:
         touched = self.drain.touched_slots()
-        if wishes & dl.WANTS_FLUSH:
+        if wishes & Wants.FLUSH:
             self.durability.flush(touched)
-        if wishes & dl.WANTS_REPLICAS:
+        if wishes & Wants.REPLICAS:
             self.replicas.leading.appended(touched)
 
     def _finish_held(self) -> None:

@@ -12,7 +12,7 @@ import os
 
 import numpy as np
 
-from kbroker.ipc import layout
+from kbroker.ipc.layout import AppendEntry, Ring
 from kbroker.ipc.shared import Shared
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import write
@@ -25,8 +25,8 @@ from kbroker.kernels.memory import (
     store_release,
 )
 
-HEAD, TAIL, HEADER = layout.RING_HEAD, layout.RING_TAIL, layout.RING_HEADER_BYTES
-ENTRY_BYTES = layout.ENTRY_WORDS * 8
+HEAD, TAIL, HEADER = 8 * Ring.HEAD, 8 * Ring.TAIL, Ring.STRIDE
+ENTRY_BYTES = AppendEntry.STRIDE
 
 
 @inlined
@@ -104,7 +104,7 @@ def _claim_wake(process_line: int) -> int:
 @kernel("void(int64)")
 def mark_recovered(ring: int) -> None:
     """A new consumer has answered what its predecessor left in the ring: say from where on entries are its own."""
-    store_release(ring + layout.RING_RECOVERED, load_i64(ring + TAIL))
+    store_release(ring + 8 * Ring.RECOVERED, load_i64(ring + TAIL))
 
 
 class Sleeper:

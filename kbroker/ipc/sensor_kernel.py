@@ -5,7 +5,7 @@ its processes. A row is found by a 128-bit key among WAYS neighbours; the one th
 A row's cells are the samples of Kafka's Rate (quota.window.num of quota.window.size.seconds): window number and sum.
 """
 
-from kbroker.ipc.sensor_layout import CELL_WORDS, SENSOR_CELLS, SENSOR_USED, SENSORS, WAYS
+from kbroker.ipc.sensor_layout import SENSORS, WAYS, SensorCell, SensorRow
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_i64, store_i64, store_release
 
@@ -34,11 +34,11 @@ def _take(table: int, stride: int, high: int, low: int) -> int:
         if load_i64(other) == 0 and load_i64(other + 8) == 0:
             row = other
             break
-        if load_i64(other + 8 * SENSOR_USED) < load_i64(row + 8 * SENSOR_USED):
+        if load_i64(other + 8 * SensorRow.USED) < load_i64(row + 8 * SensorRow.USED):
             row = other
     store_release(row, 0)
     store_release(row + 8, 0)
-    for word in range(SENSOR_USED, stride // 8):
+    for word in range(SensorRow.USED, stride // 8):
         store_i64(row + 8 * word, 0)
     store_release(row, high)
     store_release(row + 8, low)
@@ -48,10 +48,10 @@ def _take(table: int, stride: int, high: int, low: int) -> int:
 @kernel("void(int64, int64, int64, int64, int64, int64)")
 def sensor_add(table: int, samples: int, high: int, low: int, window: int, amount: int) -> None:
     """Add to a key's sum of a window (its number, which grows). table: the caller's own."""
-    stride = 8 * (SENSOR_CELLS + CELL_WORDS * samples)
+    stride = 8 * (SensorRow.WORDS + SensorCell.WORDS * samples)
     row = _take(table, stride, high, low)
-    store_i64(row + 8 * SENSOR_USED, window)
-    cell = row + 8 * (SENSOR_CELLS + CELL_WORDS * (window % samples))
+    store_i64(row + 8 * SensorRow.USED, window)
+    cell = row + 8 * (SensorRow.WORDS + SensorCell.WORDS * (window % samples))
     if load_i64(cell) == window:
         store_i64(cell + 8, load_i64(cell + 8) + amount)
     else:
@@ -62,12 +62,12 @@ def sensor_add(table: int, samples: int, high: int, low: int, window: int, amoun
 @kernel("int64(int64, int64, int64, int64, int64)")
 def sensor_total(table: int, samples: int, high: int, low: int, window: int) -> int:
     """A key's sum of the last ``samples`` windows up to this one, in any process's table."""
-    stride = 8 * (SENSOR_CELLS + CELL_WORDS * samples)
+    stride = 8 * (SensorRow.WORDS + SensorCell.WORDS * samples)
     row = _find(table, stride, high, low)
     total = 0
     if row != 0:
         for number in range(samples):
-            cell = row + 8 * (SENSOR_CELLS + CELL_WORDS * number)
+            cell = row + 8 * (SensorRow.WORDS + SensorCell.WORDS * number)
             at = load_i64(cell)
             if at > window - samples and at <= window:
                 total += load_i64(cell + 8)

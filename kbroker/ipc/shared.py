@@ -15,10 +15,10 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc import layout
+from kbroker.ipc.layout import AppendEntry, Counter, ProcessLine, Ring, Slot
 from kbroker.ipc.producer_id_kernel import PRODUCER_ID_WORDS
 from kbroker.ipc.sensor_layout import TABLE_ROWS, row_words
-from kbroker.ipc.standing_layout import STANDING_WORDS
+from kbroker.ipc.standing_layout import Standing
 from kbroker.metrics.slots import ROW_WORDS
 
 Words = NDArray[np.int64]
@@ -65,14 +65,14 @@ def _close(fds: tuple[int, ...]) -> None:
 class Shared:
     """All shared memory of one broker, and the eventfd of each process; both go with the last reference to it.
 
-    slots[max_partitions, SLOT_WORDS]; processes[clients + workers + 2, PROCESS_WORDS] (clients first, then
+    slots[max_partitions, Slot.WORDS]; processes[clients + workers + 2, PROCESS_WORDS] (clients first, then
     workers, then http, then the cleaner); append_ring(client, worker), completion_ring(client, worker): addresses;
     counters[clients + workers][max_partitions, COUNTER_WORDS], and counter_bases[max_partitions, COUNTER_WORDS]: what a
     slot's counters added up to when its partition got it (control writes it); metrics[clients + workers + 3,
     ROW_WORDS]: the rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
     store_copies[log_dirs]: see store_copy_states.py;
     replication_rates[sites, 2], replication_bytes[workers, sites, 2]: see replication_rates.py;
-    standing[STANDING_WORDS]: see standing.py; producer_ids[PRODUCER_ID_WORDS]: see producer_id_kernel.py;
+    standing[Standing.WORDS]: see standing.py; producer_ids[PRODUCER_ID_WORDS]: see producer_id_kernel.py;
     in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about to be (control writes it).
     """
 
@@ -81,21 +81,17 @@ class Shared:
             raise ValueError(f"ring entries must be a power of two, not {sizes.ring_entries}")
         self.sizes = sizes
         self.process_count = sizes.clients + sizes.workers
-        self._slots = Region(sizes.max_partitions * layout.SLOT_WORDS * 8)
-        self.slots = self._slots.words((sizes.max_partitions, layout.SLOT_WORDS))
-        self._processes = Region((self.process_count + 2) * layout.PROCESS_WORDS * 8)
-        self.processes = self._processes.words((self.process_count + 2, layout.PROCESS_WORDS))
-        self._ring_bytes = layout.RING_HEADER_BYTES + sizes.ring_entries * layout.ENTRY_WORDS * 8
+        self._slots = Region(sizes.max_partitions * Slot.STRIDE)
+        self.slots = self._slots.words((sizes.max_partitions, Slot.WORDS))
+        self._processes = Region((self.process_count + 2) * ProcessLine.STRIDE)
+        self.processes = self._processes.words((self.process_count + 2, ProcessLine.WORDS))
+        self._ring_bytes = Ring.STRIDE + sizes.ring_entries * AppendEntry.STRIDE
         self._rings = Region(2 * sizes.clients * sizes.workers * self._ring_bytes)
         self.arenas = [Region(sizes.arena_bytes) for _ in range(sizes.clients)]
-        self._counters = [
-            Region(sizes.max_partitions * layout.COUNTER_WORDS * 8) for _ in range(self.process_count)
-        ]
-        self.counters = [
-            region.words((sizes.max_partitions, layout.COUNTER_WORDS)) for region in self._counters
-        ]
-        self._counter_bases = Region(sizes.max_partitions * layout.COUNTER_WORDS * 8)
-        self.counter_bases = self._counter_bases.words((sizes.max_partitions, layout.COUNTER_WORDS))
+        self._counters = [Region(sizes.max_partitions * Counter.STRIDE) for _ in range(self.process_count)]
+        self.counters = [region.words((sizes.max_partitions, Counter.WORDS)) for region in self._counters]
+        self._counter_bases = Region(sizes.max_partitions * Counter.STRIDE)
+        self.counter_bases = self._counter_bases.words((sizes.max_partitions, Counter.WORDS))
         self._log_dir_errors = Region(max(1, sizes.log_dirs) * 8)
         self.log_dir_errors = self._log_dir_errors.words((max(1, sizes.log_dirs),))
         self._store_copies = Region(max(1, sizes.log_dirs) * 8)
@@ -107,8 +103,8 @@ class Shared:
         self.replication_bytes = self._replication_bytes.words((sizes.workers, sites, 2))
         self._in_sync = Region(sizes.max_partitions * 8)
         self.in_sync = self._in_sync.words((sizes.max_partitions,))
-        self._standing = Region(STANDING_WORDS * 8)
-        self.standing = self._standing.words((STANDING_WORDS,))
+        self._standing = Region(Standing.STRIDE)
+        self.standing = self._standing.words((Standing.WORDS,))
         self._producer_ids = Region(PRODUCER_ID_WORDS * 8)
         self.producer_ids = self._producer_ids.words((PRODUCER_ID_WORDS,))
         self._metrics = Region((self.process_count + 3) * ROW_WORDS * 8)

@@ -13,15 +13,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.standing_layout import (
-    CUT_WORDS,
-    FIRST_KEYED_WORD,
-    PART_WORDS,
-    STANDING_WORDS,
-    TERM_WORDS,
-    WORD_TOPICS,
-    WORD_TRANSACTIONS,
-)
+from kbroker.ipc.standing_layout import Standing
 
 _TERMS: Final = struct.Struct(f"<{TERM_WORDS}q")
 _CUT: Final = struct.Struct(f"<{CUT_WORDS}q")
@@ -77,11 +69,11 @@ class StandingWords:
     def topics(self) -> int:
         """Grows whenever an answer that was made from topics, settings, quotas, credentials or places of logs may be
         out of date."""
-        return self.words.item(WORD_TOPICS)
+        return self.words.item(Standing.TOPICS)
 
     def topics_changed(self) -> None:
         """Topics, settings, quotas, credentials or places of logs are other ones: no answer stands."""
-        self.words[WORD_TOPICS] += 1
+        self.words[Standing.TOPICS] += 1
 
     def group_changed(self, group_id: str) -> None:
         """Something happened to the group or its offsets."""
@@ -89,18 +81,18 @@ class StandingWords:
 
     def groups_changed(self) -> None:
         """As `group_changed`, for all of them."""
-        self.words[FIRST_KEYED_WORD:] += 1
+        self.words[Standing.KEYED :] += 1
 
     def transaction_changed(self, transactional_id: str) -> None:
         """The id's state is another one."""
-        self.words[WORD_TRANSACTIONS] += 1
+        self.words[Standing.TRANSACTIONS] += 1
         self.words[word_of(transactional_id)] += 1
 
     def answer(
-        self, frame: bytes, body: bytes, codes: int, word: int = WORD_TOPICS, cut: Cut | None = None
+        self, frame: bytes, body: bytes, codes: int, word: int = Standing.TOPICS, cut: Cut | None = None
     ) -> StandingAnswer:
         """The answer that was made just now to a request with this body. word: of what else it tells."""
-        values = int(self.words[WORD_TOPICS]), word, int(self.words[word])
+        values = int(self.words[Standing.TOPICS]), word, int(self.words[word])
         found = StandingAnswer(frame)
         found.codes = codes
         found.cut = cut
@@ -112,4 +104,4 @@ class StandingWords:
 
 def word_of(key: str) -> int:
     """Number of the word that a group or a transactional id shares with others of its hash."""
-    return FIRST_KEYED_WORD + crc32(key.encode()) % (STANDING_WORDS - FIRST_KEYED_WORD)
+    return Standing.KEYED + crc32(key.encode()) % (Standing.WORDS - Standing.KEYED)

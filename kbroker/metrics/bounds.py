@@ -2,26 +2,21 @@
 
 from collections.abc import Sequence
 
-from kbroker.metrics.layout import (
-    HISTOGRAM_BUCKETS,
-    SUB_BUCKET_BITS,
-    UNIT_DENOMINATOR,
-    UNIT_NUMERATOR,
-)
+from kbroker.metrics import layout as ml
 
-SUB_BUCKETS = 1 << SUB_BUCKET_BITS
+SUB_BUCKETS = 1 << ml.SUB_BUCKET_BITS
 
 
 def upper_bound_ns(bucket: int) -> float:
     """Largest time that the bucket holds; infinity for the last."""
-    if bucket >= HISTOGRAM_BUCKETS - 1:
+    if bucket >= ml.HISTOGRAM_BUCKETS - 1:
         return float("inf")
     shift = max(0, bucket // SUB_BUCKETS - 1)
-    units = (bucket - (shift << SUB_BUCKET_BITS) + 1) << shift
-    return units * UNIT_DENOMINATOR / UNIT_NUMERATOR
+    units = (bucket - (shift << ml.SUB_BUCKET_BITS) + 1) << shift
+    return units * ml.UNIT_DENOMINATOR / ml.UNIT_NUMERATOR
 
 
-UPPER_NS = tuple(upper_bound_ns(bucket) for bucket in range(HISTOGRAM_BUCKETS))
+UPPER_NS = tuple(upper_bound_ns(bucket) for bucket in range(ml.HISTOGRAM_BUCKETS))
 
 EXPORTED = tuple((1e-4 * 2**octave, UPPER_NS.index(100_000.0 * 2**octave) + 1) for octave in range(20))
 """(bound in seconds, number of buckets at or below it) of the exported buckets: 100 us * 2^k."""
@@ -42,4 +37,4 @@ def quantile_ns(counts: Sequence[int], quantile: float) -> float:
                 return lower
             return lower + (upper - lower) * max(0.0, rank - below) / count
         below += count
-    return UPPER_NS[HISTOGRAM_BUCKETS - 2]
+    return UPPER_NS[ml.HISTOGRAM_BUCKETS - 2]

@@ -3,16 +3,10 @@
 from kbroker.kernels.cache import MEASURED
 from kbroker.kernels.jit import cgutils, inlined, intrinsic, kernel, types
 from kbroker.kernels.memory import load_i64, store_i64
-from kbroker.metrics.layout import (
-    HISTOGRAM_BUCKETS,
-    HISTOGRAM_SUM,
-    SUB_BUCKET_BITS,
-    UNIT_DENOMINATOR,
-    UNIT_NUMERATOR,
-)
+from kbroker.metrics import layout as ml
 
-LAST = HISTOGRAM_BUCKETS - 1
-SUB_BUCKETS = 1 << SUB_BUCKET_BITS
+LAST = ml.HISTOGRAM_BUCKETS - 1
+SUB_BUCKETS = 1 << ml.SUB_BUCKET_BITS
 
 
 @intrinsic
@@ -30,11 +24,11 @@ def bucket(nanoseconds: int) -> int:
     """Index of the bucket that holds a time; 0 for negative ones (clocks of two processors)."""
     if nanoseconds <= 1:
         return 0
-    units = (min(nanoseconds, 1 << 40) - 1) * UNIT_NUMERATOR // UNIT_DENOMINATOR
+    units = (min(nanoseconds, 1 << 40) - 1) * ml.UNIT_NUMERATOR // ml.UNIT_DENOMINATOR
     if units < SUB_BUCKETS:
         return units
-    shift = 63 - leading_zeros(units) - SUB_BUCKET_BITS
-    return min(LAST, (shift << SUB_BUCKET_BITS) + (units >> shift))
+    shift = 63 - leading_zeros(units) - ml.SUB_BUCKET_BITS
+    return min(LAST, (shift << ml.SUB_BUCKET_BITS) + (units >> shift))
 
 
 @inlined
@@ -49,7 +43,7 @@ def observe(address: int, nanoseconds: int, times: int = 1) -> None:
     """Count one time, or several that are the same, into the histogram at an address."""
     if MEASURED:
         add(address + 8 * bucket(nanoseconds), times)
-        add(address + 8 * HISTOGRAM_SUM, max(nanoseconds, 0) * times)
+        add(address + 8 * ml.HISTOGRAM_SUM, max(nanoseconds, 0) * times)
 
 
 @kernel("void(int64, int64)")

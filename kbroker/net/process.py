@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc import layout as sm
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.fds import RESTARTED, Accepted, receive_connection, send_closed
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.shared import Shared
+from kbroker.kernels.libc import Epoll
 from kbroker.net.connection import Connection, FilePart, Part, State
 from kbroker.net.context import Context
 from kbroker.net.fetch.senders import Senders
@@ -29,7 +30,9 @@ from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, SENDERS, arm_row, clo
 from kbroker.net.quotas import Quotas
 from kbroker.net.rate_limited_log import Complaints, bad_size
 from kbroker.net.request_counts import RequestCounts
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import EventKind, Flag
 from kbroker.net.rows.chunk_kernel import release_chunk
 from kbroker.net.security.access import Access
 from kbroker.net.security.login import Login
@@ -41,7 +44,7 @@ from kbroker.protocol.schema import ProtocolError
 log = logging.getLogger(__name__)
 
 PUMPS_PER_TURN = 4
-NOBODYS = (nl.EVENT_ADVANCED, nl.EVENT_READ_AHEAD, nl.EVENT_TIMES)  # events without a connection
+NOBODYS = (EventKind.ADVANCED, EventKind.READ_AHEAD, EventKind.TIMES)  # events without a connection
 ACCEPTS_PER_TURN = 16  # the steady clients have a turn between them
 
 
@@ -75,33 +78,33 @@ class NetworkProcess:
         self._turn_asked = False
         self._served_events = 0
         self._handlers: dict[int, Callable[[int, int, int, int], None]] = {
-            nl.EVENT_REQUEST: self._on_request,
-            nl.EVENT_WAIT: self._on_wait,
-            nl.EVENT_UNSENT_FILE: self._on_unsent_file,
-            nl.EVENT_CLOSED: self._on_closed,
-            nl.EVENT_BAD_SIZE: self._on_bad_size,
-            nl.EVENT_BAD_REQUEST: self._on_bad_request,
-            nl.EVENT_DEEP: self._on_deep,
-            nl.EVENT_ANSWER: self._on_answer,
-            nl.EVENT_UNSENT: self._on_unsent,
-            nl.EVENT_WRITABLE: self._on_writable,
-            nl.EVENT_FAILED: self._on_failed,
-            nl.EVENT_ADVANCED: self._on_advanced,
-            nl.EVENT_READ_AHEAD: self._on_read_ahead,
-            nl.EVENT_TIMES: lambda _, slot, timestamp, __: self.server.on_times(slot, timestamp),
-            nl.EVENT_TRANSACTIONAL_ID: self.access.look_at_id,
-            nl.EVENT_UNVERIFIED: self._on_unverified,
-            nl.EVENT_ANSWER_REST: self.handing.rest,
-            nl.EVENT_UNANSWERED: self.handing.unanswered,
-            nl.EVENT_RETURNED: self.senders.on_returned,
+            EventKind.REQUEST: self._on_request,
+            EventKind.WAIT: self._on_wait,
+            EventKind.UNSENT_FILE: self._on_unsent_file,
+            EventKind.CLOSED: self._on_closed,
+            EventKind.BAD_SIZE: self._on_bad_size,
+            EventKind.BAD_REQUEST: self._on_bad_request,
+            EventKind.DEEP: self._on_deep,
+            EventKind.ANSWER: self._on_answer,
+            EventKind.UNSENT: self._on_unsent,
+            EventKind.WRITABLE: self._on_writable,
+            EventKind.FAILED: self._on_failed,
+            EventKind.ADVANCED: self._on_advanced,
+            EventKind.READ_AHEAD: self._on_read_ahead,
+            EventKind.TIMES: lambda _, slot, timestamp, __: self.server.on_times(slot, timestamp),
+            EventKind.TRANSACTIONAL_ID: self.access.look_at_id,
+            EventKind.UNVERIFIED: self._on_unverified,
+            EventKind.ANSWER_REST: self.handing.rest,
+            EventKind.UNANSWERED: self.handing.unanswered,
+            EventKind.RETURNED: self.senders.on_returned,
         }
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Listen to the acceptor and to the sockets it passes on."""
         self._loop = loop
         self._handoff.setblocking(False)
-        self._register(int(self.context.words[nl.CX_EVENT_FD]), nl.EPOLLIN | nl.EPOLLET, OWN_EVENT_FD)
-        self._register(self.senders.fileno(), nl.EPOLLIN, SENDERS)
+        self._register(int(self.context.words[ContextRow.EVENT_FD]), Epoll.IN | Epoll.ET, OWN_EVENT_FD)
+        self._register(self.senders.fileno(), Epoll.IN, SENDERS)
         self.senders.start()
         loop.add_reader(self.context.epoll.fileno(), self.turn)
         loop.add_reader(self._handoff.fileno(), self._take_connections)
@@ -128,7 +131,11 @@ class NetworkProcess:
                 self.checks.push_waiting()
             if self.transactions.waiting:
                 self.transactions.push_allowed()
-            if not words[nl.CX_MORE] and words[nl.CX_DIRTY] < 0 and not (count and words[nl.CX_STALLED] >= 0):
+            if (
+                not words[ContextRow.MORE]
+                and words[ContextRow.DIRTY] < 0
+                and not (count and words[ContextRow.STALLED] >= 0)
+            ):
                 break
         else:
             self.ask_turn()
@@ -148,7 +155,7 @@ class NetworkProcess:
 
     def kernel_answered(self, connection: Connection) -> None:
         """The kernel has answered a request out of turn: take what it could not send, then let the client go on."""
-        count = int(self.context.words[nl.CX_EVENT_COUNT])
+        count = int(self.context.words[ContextRow.EVENT_COUNT])
         first, self._served_events = self._served_events, count
         self._serve_events(first, count)
         if connection.state is not State.CLOSED:
@@ -183,7 +190,7 @@ class NetworkProcess:
         if listener.protocol.tls:
             fd, inner = self.tls.pair()
             os.set_blocking(fd, False)
-        flags = 0 if listener.protocol.sasl else nl.FLAG_HOT | nl.FLAG_FETCH
+        flags = 0 if listener.protocol.sasl else Flag.HOT | Flag.FETCH
         row = self.context.take_row(fd, flags, time.monotonic_ns())
         connection = self.connections[row] = Connection(accepted, fd, row, listener)
         if listener.protocol.sasl:
@@ -193,9 +200,9 @@ class NetworkProcess:
             self.quotas.start(connection)
         self.access.know(connection)
         self.counts.opened(connection)
-        self.context.connections[row, nl.CN_ARMED] = READING
+        self.context.connections[row, ConnectionRow.ARMED] = READING
         self._register(fd, READING, row)
-        self._process_line[sm.PROCESS_CONNECTIONS] = len(self.connections)
+        self._process_line[ProcessLine.CONNECTIONS] = len(self.connections)
         if inner is not None:
             self.tls.start(connection, outer, inner, self.access.know)
 
@@ -214,13 +221,13 @@ class NetworkProcess:
         self.access.forget(connection)
         connection.unsent.clear()
         del self.connections[connection.row]
-        if self.context.connections[connection.row, nl.CN_FLAGS] & nl.FLAG_LENT:
+        if self.context.connections[connection.row, ConnectionRow.FLAGS] & Flag.LENT:
             self.senders.close_later(connection.row, connection.fd)
         else:
             os.close(connection.fd)
             self.context.give_row(connection.row)
         self._closed_ids.append(connection.accepted.connection_id)
-        self._process_line[sm.PROCESS_CONNECTIONS] = len(self.connections)
+        self._process_line[ProcessLine.CONNECTIONS] = len(self.connections)
         for ending in (connection.on_close, connection.on_end):
             if ending is not None:
                 ending()
@@ -273,29 +280,29 @@ class NetworkProcess:
             self.close(connection, f"send: {error}")
             return False
         if sent:
-            row[nl.CN_BYTES_OUT] += sent
+            row[ConnectionRow.BYTES_OUT] += sent
             self.counts.sent(sent)
-            row[nl.CN_LAST_NS] = time.monotonic_ns()
+            row[ConnectionRow.LAST_NS] = time.monotonic_ns()
         return True
 
     def _hold(self, connection: Connection, then: Callable[[], None]) -> None:
         connection.on_sent = then
-        self.context.connections[connection.row, nl.CN_FLAGS] |= nl.FLAG_OUT_BLOCKED
-        arm_row(self.context.address, connection.row, nl.EPOLLOUT)
+        self.context.connections[connection.row, ConnectionRow.FLAGS] |= Flag.OUT_BLOCKED
+        arm_row(self.context.address, connection.row, Epoll.OUT)
 
     def unbusy(self, row: int) -> None:
         """The connection may read on: its request is answered and sent."""
         words = self.context.connections[row]
-        if not words[nl.CN_FLAGS] & nl.FLAG_OPEN:
+        if not words[ConnectionRow.FLAGS] & Flag.OPEN:
             return
-        words[nl.CN_FLAGS] &= ~nl.FLAG_BUSY
+        words[ConnectionRow.FLAGS] &= ~Flag.BUSY
         self._unblock(row)
 
     def _unblock(self, row: int) -> None:
         """Let the kernel send again, unless older bytes still wait here."""
-        sending = int(self.context.connections[row, nl.CN_FLAGS]) & nl.FLAG_SENDING
+        sending = int(self.context.connections[row, ConnectionRow.FLAGS]) & Flag.SENDING
         if not self.connections[row].unsent and not sending:
-            self.context.connections[row, nl.CN_FLAGS] &= ~nl.FLAG_OUT_BLOCKED
+            self.context.connections[row, ConnectionRow.FLAGS] &= ~Flag.OUT_BLOCKED
         self._go_on(row)
 
     # --- events: (connection row, a, b, c) -----------------------------------------------------------
@@ -321,7 +328,7 @@ class NetworkProcess:
     def _on_bad_size(self, row: int, size: int, *_: int) -> None:
         connection = self.connections.get(row)
         if connection is not None:
-            self.refuse(connection, bad_size(size, int(self.context.words[nl.CX_MAX_FRAME])))
+            self.refuse(connection, bad_size(size, int(self.context.words[ContextRow.MAX_FRAME])))
 
     def _on_bad_request(self, row: int, offset: int, length: int, chunk: int) -> None:
         head = bytes(self.context.arena_bytes[offset : offset + min(length, 16)])
@@ -338,7 +345,7 @@ class NetworkProcess:
         self.transactions.take(row, result, verified_at)
 
     def _verified(self, row: int) -> None:
-        self.context.connections[row, nl.CN_FLAGS] &= ~nl.FLAG_VERIFYING
+        self.context.connections[row, ConnectionRow.FLAGS] &= ~Flag.VERIFYING
         self._go_on(row)
 
     def _go_on(self, row: int) -> None:
@@ -368,7 +375,7 @@ class NetworkProcess:
         connection = self.connections.get(row)
         if connection is None:
             return
-        start = address - int(self.context.words[nl.CX_OUT])
+        start = address - int(self.context.words[ContextRow.OUT])
         connection.unsent.append(self.context.out[start : start + length].tobytes())
         self._hold(connection, lambda: self._unblock(row))
 

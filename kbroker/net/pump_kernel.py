@@ -1,9 +1,9 @@
 """The turn of a network process: completions, answers, readable sockets, appends, wake-ups, in one compiled call."""
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.ring import ring_ready, wake
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import clock_gettime, epoll_ctl, epoll_wait
+from kbroker.kernels.libc import Epoll, clock_gettime, epoll_ctl, epoll_wait
 from kbroker.kernels.memory import exchange, fence, load_i32, load_i64, store_i32, store_i64
 from kbroker.kernels.rows import get, put
 from kbroker.net.fetch.send_kernel import forget_box, go_on_sending, take_back
@@ -14,6 +14,7 @@ from kbroker.net.receive_kernel import (
     handle_region,
     receive,
 )
+from kbroker.net.rows import Connection, Context, EventKind, Flag, Worker
 from kbroker.net.rows.connection_kernel import (
     EPOLL_DATA,
     EPOLL_STRIDE,
@@ -25,67 +26,25 @@ from kbroker.net.rows.connection_kernel import (
     tell,
 )
 from kbroker.net.rows.count_kernel import end_runs
-from kbroker.net.rows.layout import (
-    CN_CALL,
-    CN_CHUNK,
-    CN_FLAGS,
-    CN_STALLED_NEXT,
-    CX_EPOLL_CAPACITY,
-    CX_EPOLL_EVENTS,
-    CX_EPOLL_FD,
-    CX_EVENT_COUNT,
-    CX_MORE,
-    CX_NOW_MS,
-    CX_NOW_NS,
-    CX_ONE,
-    CX_OUT_USED,
-    CX_PROCESS_LINE,
-    CX_SCRATCH,
-    CX_STALLED,
-    CX_STAT_TURNS,
-    CX_WORKER_COUNT,
-    CX_WORKERS,
-    EPOLL_ADD,
-    EPOLLERR,
-    EPOLLHUP,
-    EPOLLIN,
-    EPOLLOUT,
-    EPOLLRDHUP,
-    EVENT_CLOSED,
-    EVENT_WRITABLE,
-    FLAG_BUSY,
-    FLAG_CLOSING,
-    FLAG_LENT,
-    FLAG_OPEN,
-    FLAG_SENDING,
-    FLAG_STALLED,
-    FLAG_VERIFYING,
-    FLAGS_NOT_READING,
-    WK_COMPLETION,
-    WK_EVENT_FD,
-    WK_LINE,
-    WK_PUSHED,
-    WORKER_WORDS,
-)
 
 ROUNDS = 4  # of one call, before Python gets its turn
 OWN_EVENT_FD = -1  # epoll data of the process's own eventfd
 SENDERS = -2  # and of what the senders give back
-READING = EPOLLIN | EPOLLRDHUP
-FLAGS_SERVED = FLAG_BUSY | FLAG_VERIFYING  # who leaves while his request is served needs no answer
+READING = Epoll.IN | Epoll.RDHUP
+FLAGS_SERVED = Flag.BUSY | Flag.VERIFYING  # who leaves while his request is served needs no answer
 
 
 @inlined
 def _take_stalled(cx: int) -> None:
     """Look again at connections that waited for room."""
-    connection = get(cx, CX_STALLED)
-    put(cx, CX_STALLED, -1)
+    connection = get(cx, Context.STALLED)
+    put(cx, Context.STALLED, -1)
     while connection >= 0:
         row = connection_row(cx, connection)
-        following = get(row, CN_STALLED_NEXT)
-        flags = get(row, CN_FLAGS) & ~FLAG_STALLED
-        put(row, CN_FLAGS, flags)
-        if flags & FLAG_OPEN != 0:
+        following = get(row, Connection.STALLED_NEXT)
+        flags = get(row, Connection.FLAGS) & ~Flag.STALLED
+        put(row, Connection.FLAGS, flags)
+        if flags & Flag.OPEN != 0:
             read_again(cx, connection)
         connection = following
 
@@ -94,19 +53,19 @@ def _take_stalled(cx: int) -> None:
 def read_again(cx: int, connection: int) -> None:
     """Go on with received bytes, and have epoll report the connection again."""
     row = connection_row(cx, connection)
-    if get(row, CN_FLAGS) & FLAGS_NOT_READING != 0:
+    if get(row, Connection.FLAGS) & Flag.NOT_READING != 0:
         return
-    if get(row, CN_CHUNK) >= 0:
+    if get(row, Connection.CHUNK) >= 0:
         handle_region(cx, connection)
-    if get(row, CN_FLAGS) & (FLAGS_NOT_READING | FLAG_STALLED) == 0:
+    if get(row, Connection.FLAGS) & (Flag.NOT_READING | Flag.STALLED) == 0:
         arm(cx, connection, READING)
 
 
 @inlined
 def _poll(cx: int) -> int:
-    """Serve up to CX_EPOLL_CAPACITY ready sockets; returns how many there were."""
-    events = get(cx, CX_EPOLL_EVENTS)
-    ready = epoll_wait(get(cx, CX_EPOLL_FD), events, get(cx, CX_EPOLL_CAPACITY), 0)
+    """Serve up to Context.EPOLL_CAPACITY ready sockets; returns how many there were."""
+    events = get(cx, Context.EPOLL_EVENTS)
+    ready = epoll_wait(get(cx, Context.EPOLL_FD), events, get(cx, Context.EPOLL_CAPACITY), 0)
     for i in range(ready):
         event = events + i * EPOLL_STRIDE
         mask = load_i32(event)
@@ -116,66 +75,66 @@ def _poll(cx: int) -> int:
                 take_back(cx)
             continue  # the eventfd is edge-triggered: its count need not be read
         row = connection_row(cx, connection)
-        flags = get(row, CN_FLAGS)
-        if flags & FLAG_OPEN == 0 or flags & FLAG_CLOSING != 0 or events_left(cx) < 64:
+        flags = get(row, Connection.FLAGS)
+        if flags & Flag.OPEN == 0 or flags & Flag.CLOSING != 0 or events_left(cx) < 64:
             continue
-        if mask & EPOLLOUT != 0 and flags & FLAG_SENDING != 0:
+        if mask & Epoll.OUT != 0 and flags & Flag.SENDING != 0:
             go_on_sending(cx, connection)
-            flags = get(row, CN_FLAGS)
-            if flags & FLAG_CLOSING != 0:
+            flags = get(row, Connection.FLAGS)
+            if flags & Flag.CLOSING != 0:
                 continue
-        elif mask & EPOLLOUT != 0:
-            tell(cx, EVENT_WRITABLE, connection, 0, 0)
-        if mask & (EPOLLERR | EPOLLHUP) != 0 or (mask & EPOLLRDHUP != 0 and flags & FLAGS_SERVED != 0):
-            if flags & FLAGS_NOT_READING != 0:
-                put(row, CN_FLAGS, flags | FLAG_CLOSING)
-                tell(cx, EVENT_CLOSED, connection, 0, 0)
+        elif mask & Epoll.OUT != 0:
+            tell(cx, EventKind.WRITABLE, connection, 0, 0)
+        if mask & (Epoll.ERR | Epoll.HUP) != 0 or (mask & Epoll.RDHUP != 0 and flags & FLAGS_SERVED != 0):
+            if flags & Flag.NOT_READING != 0:
+                put(row, Connection.FLAGS, flags | Flag.CLOSING)
+                tell(cx, EventKind.CLOSED, connection, 0, 0)
                 continue
-        if mask & (EPOLLIN | EPOLLERR | EPOLLHUP | EPOLLRDHUP) != 0:
+        if mask & (Epoll.IN | Epoll.ERR | Epoll.HUP | Epoll.RDHUP) != 0:
             receive(cx, connection)
     return ready
 
 
 @inlined
 def _wake_workers(cx: int) -> None:
-    for worker in range(get(cx, CX_WORKER_COUNT)):
-        row = get(cx, CX_WORKERS) + worker * WORKER_WORDS * 8
-        if get(row, WK_PUSHED) > 0:
-            put(row, WK_PUSHED, 0)
-            wake(get(row, WK_LINE), get(row, WK_EVENT_FD), get(cx, CX_ONE))
+    for worker in range(get(cx, Context.WORKER_COUNT)):
+        row = get(cx, Context.WORKERS) + worker * Worker.STRIDE
+        if get(row, Worker.PUSHED) > 0:
+            put(row, Worker.PUSHED, 0)
+            wake(get(row, Worker.LINE), get(row, Worker.EVENT_FD), get(cx, Context.ONE))
 
 
 @inlined
 def _completions_wait(cx: int) -> bool:
-    for worker in range(get(cx, CX_WORKER_COUNT)):
-        row = get(cx, CX_WORKERS) + worker * WORKER_WORDS * 8
-        if ring_ready(get(row, WK_COMPLETION)) > 0:
+    for worker in range(get(cx, Context.WORKER_COUNT)):
+        row = get(cx, Context.WORKERS) + worker * Worker.STRIDE
+        if ring_ready(get(row, Worker.COMPLETION)) > 0:
             return True
     return False
 
 
 @inlined
 def _read_clocks(cx: int) -> None:
-    scratch = get(cx, CX_SCRATCH)
+    scratch = get(cx, Context.SCRATCH)
     clock_gettime(0, scratch)
-    put(cx, CX_NOW_MS, load_i64(scratch) * 1000 + load_i64(scratch + 8) // 1_000_000)
+    put(cx, Context.NOW_MS, load_i64(scratch) * 1000 + load_i64(scratch + 8) // 1_000_000)
     clock_gettime(1, scratch)
     now = load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8)
-    put(cx, CX_NOW_NS, now)
-    store_i64(get(cx, CX_PROCESS_LINE) + 8 * sm.PROCESS_HEARTBEAT_NS, now)
+    put(cx, Context.NOW_NS, now)
+    store_i64(get(cx, Context.PROCESS_LINE) + 8 * ProcessLine.HEARTBEAT_NS, now)
 
 
 @kernel("int64(int64)")
 def pump(cx: int) -> int:
-    """Serve everything that is ready. Returns the number of events for Python; sets CX_MORE if work is left.
+    """Serve everything that is ready. Returns the number of events for Python; sets Context.MORE if work is left.
 
     At the end the process announces that it sleeps, unless work is left: a worker that completes something
     later writes the eventfd, which the nested epoll reports.
     """
-    put(cx, CX_EVENT_COUNT, 0)
-    put(cx, CX_OUT_USED, 0)
-    put(cx, CX_STAT_TURNS, get(cx, CX_STAT_TURNS) + 1)
-    line = get(cx, CX_PROCESS_LINE)
+    put(cx, Context.EVENT_COUNT, 0)
+    put(cx, Context.OUT_USED, 0)
+    put(cx, Context.STAT_TURNS, get(cx, Context.STAT_TURNS) + 1)
+    line = get(cx, Context.PROCESS_LINE)
     if load_i64(line) != 0:
         exchange(line, 0)
     more = 1
@@ -183,7 +142,7 @@ def pump(cx: int) -> int:
         _read_clocks(cx)
         taken = take_completions(cx)
         left = answer_dirty(cx)
-        if get(cx, CX_STALLED) >= 0:
+        if get(cx, Context.STALLED) >= 0:
             _take_stalled(cx)
         ready = _poll(cx)
         _wake_workers(cx)
@@ -198,8 +157,8 @@ def pump(cx: int) -> int:
                 break
             exchange(line, 0)
     end_runs(cx)
-    put(cx, CX_MORE, more)
-    return get(cx, CX_EVENT_COUNT)
+    put(cx, Context.MORE, more)
+    return get(cx, Context.EVENT_COUNT)
 
 
 @kernel("void(int64, int64)")
@@ -214,10 +173,10 @@ def close_row(cx: int, connection: int) -> None:
     """Forget a connection whose socket Python is about to close."""
     row = connection_row(cx, connection)
     drop_region(cx, row)
-    put(row, CN_CALL, 0)
-    if get(row, CN_FLAGS) & FLAG_LENT == 0:
+    put(row, Connection.CALL, 0)
+    if get(row, Connection.FLAGS) & Flag.LENT == 0:
         forget_box(cx, connection)
-    put(row, CN_FLAGS, get(row, CN_FLAGS) & ~FLAG_OPEN)
+    put(row, Connection.FLAGS, get(row, Connection.FLAGS) & ~Flag.OPEN)
     forget_requests(cx, connection)
 
 
@@ -236,7 +195,7 @@ def wake_workers(cx: int) -> None:
 @kernel("int64(int64, int64, int64, int64)")
 def register(cx: int, fd: int, mask: int, data: int) -> int:
     """Add a descriptor to the nested epoll under a connection row, OWN_EVENT_FD or SENDERS; 0 on success."""
-    event = get(cx, CX_SCRATCH)
+    event = get(cx, Context.SCRATCH)
     store_i32(event, mask)
     store_i64(event + EPOLL_DATA, data)
-    return epoll_ctl(get(cx, CX_EPOLL_FD), EPOLL_ADD, fd, event)
+    return epoll_ctl(get(cx, Context.EPOLL_FD), Epoll.ADD, fd, event)

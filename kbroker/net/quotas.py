@@ -25,7 +25,8 @@ from kbroker.ipc.sensors import Sensor, Sensors, sensor_of
 from kbroker.metrics.slots import bind
 from kbroker.net.connection import Connection, FilePart, Part, State
 from kbroker.net.context import Context
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.rows import Flag
 from kbroker.net.throttled_answer import throttle_time_ms, with_throttle_time
 from kbroker.protocol.api_keys import ApiKey
 
@@ -110,8 +111,8 @@ class Quotas:
 
     def _mark(self, connection: Connection, produce: bool, fetch: bool) -> None:
         words = self._context.connections[connection.row]
-        flags = int(words[nl.CN_FLAGS]) & ~(nl.FLAG_QUOTA | nl.FLAG_FETCH) | nl.FLAG_HOT
-        words[nl.CN_FLAGS] = flags | (nl.FLAG_QUOTA if produce else 0) | (0 if fetch else nl.FLAG_FETCH)
+        flags = int(words[ConnectionRow.FLAGS]) & ~(Flag.QUOTA | Flag.FETCH) | Flag.HOT
+        words[ConnectionRow.FLAGS] = flags | (Flag.QUOTA if produce else 0) | (0 if fetch else Flag.FETCH)
 
     # --- what was used ------------------------------------------------------------------------------
 
@@ -177,13 +178,13 @@ class Quotas:
         if throttle_ms <= 0:
             return
         self._context.metrics.words[THROTTLED[quota]] += 1
-        self._context.connections[connection.row, nl.CN_FLAGS] |= nl.FLAG_MUTED
+        self._context.connections[connection.row, ConnectionRow.FLAGS] |= Flag.MUTED
         asyncio.get_running_loop().call_later(throttle_ms / 1000, self._let_go, connection)
 
     def _let_go(self, connection: Connection) -> None:
         if connection.state is State.CLOSED or self._stopping:
             return
-        self._context.connections[connection.row, nl.CN_FLAGS] &= ~nl.FLAG_MUTED
+        self._context.connections[connection.row, ConnectionRow.FLAGS] &= ~Flag.MUTED
         self._go_on(connection.row)
 
     def stop(self) -> None:

@@ -3,14 +3,13 @@
 import time
 from collections.abc import Sequence
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import ProcessLine
 from kbroker.metrics import layout as slot
 from kbroker.metrics.labels import VALUES
 from kbroker.metrics.slots import bind
 from kbroker.net.connection import Connection, FilePart, Part
 from kbroker.net.context import CHUNK_BYTES, Context
-from kbroker.net.rows import layout as nl
-from kbroker.net.rows import outbox_layout as ol
+from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows.count_kernel import count_answer
 
 FETCH = 1
@@ -39,12 +38,12 @@ SHORT = "half a request while memory for requests is short"
 REASONS = {"closed by the client": "peer", "idle": "idle", "the broker stops": "stop", SHORT: "memory"}
 WHY = {why: number for number, why in enumerate(VALUES["why"])}
 PUMPED = {
-    nl.CX_STAT_TURNS: slot.NETWORK_TURNS,
-    nl.CX_STAT_STALLS: slot.NETWORK_STALLS,
-    nl.CX_STAT_BYTES_IN: RECEIVED_BYTES,
-    nl.CX_STAT_BYTES_OUT: SENT_BYTES,
-    ol.CX_STAT_SENDER_BYTES: bind("kbroker_sender_sent_bytes_total"),
-    ol.CX_STAT_SENDER_ANSWERS: bind("kbroker_sender_answers_total"),
+    ContextRow.STAT_TURNS: slot.NETWORK_TURNS,
+    ContextRow.STAT_STALLS: slot.NETWORK_STALLS,
+    ContextRow.STAT_BYTES_IN: RECEIVED_BYTES,
+    ContextRow.STAT_BYTES_OUT: SENT_BYTES,
+    ContextRow.STAT_SENDER_BYTES: bind("kbroker_sender_sent_bytes_total"),
+    ContextRow.STAT_SENDER_ANSWERS: bind("kbroker_sender_answers_total"),
 }
 
 
@@ -66,7 +65,7 @@ class RequestCounts:
         connection.request_bytes = size
         connection.waited_ns = 0
         connection.began_ns = time.monotonic_ns()
-        connection.queued_ns = connection.began_ns - int(self._context.words[nl.CX_NOW_NS])
+        connection.queued_ns = connection.began_ns - int(self._context.words[ContextRow.NOW_NS])
 
     def answered(self, connection: Connection, parts: Sequence[Part]) -> None:
         """Its answer is ready."""
@@ -140,12 +139,12 @@ class RequestCounts:
             now = int(words[source])
             self._words[target] += now - self._pumped[source]
             self._pumped[source] = now
-        used = int(words[nl.CX_CHUNK_COUNT] - words[nl.CX_FREE_CHUNK_COUNT])
+        used = int(words[ContextRow.CHUNK_COUNT] - words[ContextRow.FREE_CHUNK_COUNT])
         self._words[ARENA_BYTES] = used * CHUNK_BYTES
         self._words[OUTBOXES] = outboxes
         self.slots.observe(LOOP_LAG, int(late_s * 1e9))
         line = self._context.shared.processes[self._context.client]
-        line[sm.PROCESS_HEARTBEAT_NS] = time.monotonic_ns()
+        line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
 
     def fetches(self, delayed: int, watched: int, sessions: int, partitions: int, evictions: int) -> None:
         """What the fetch side holds."""

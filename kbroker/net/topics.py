@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.kernels.crc32c import crc32c
 from kbroker.net.context import Context
-from kbroker.net.rows import layout as nl
-from kbroker.net.rows.fetch_layout import CX_TOPICS_VERSION
+from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Partition, Topic
 
 Words = NDArray[np.int64]
 DELETED = -1
@@ -68,7 +68,7 @@ class Topics:
         return gone
 
     def row_of(self, name: str) -> int:
-        """Number of a topic's row in the kernels' table, until CX_TOPICS_VERSION grows."""
+        """Number of a topic's row in the kernels' table, until Context.TOPICS_VERSION grows."""
         return self.rows[name]
 
     def _forget(self, name: str) -> list[int]:
@@ -78,7 +78,7 @@ class Topics:
         if self.by_id.get(topic.topic_id) is topic:
             del self.by_id[topic.topic_id]
         row = self.rows.pop(name, None)
-        self._context.words[CX_TOPICS_VERSION] += 1
+        self._context.words[ContextRow.TOPICS_VERSION] += 1
         if row is not None:
             for index in (self._name_index, self._id_index):
                 index[index == row + 1] = DELETED
@@ -90,9 +90,9 @@ class Topics:
     def _rebuild(self, topics: Iterable[TopicImage]) -> None:
         """Fresh tables with room for twice the topics and partitions."""
         every = list(topics)
-        self._table: Words = np.zeros((max(64, 2 * len(every)), nl.TOPIC_WORDS), np.int64)
+        self._table: Words = np.zeros((max(64, 2 * len(every)), Topic.WORDS), np.int64)
         count = sum(len(topic.partitions) for topic in every)
-        self._partitions: Words = np.zeros((max(256, 2 * count), nl.PARTITION_WORDS), np.int64)
+        self._partitions: Words = np.zeros((max(256, 2 * count), Partition.WORDS), np.int64)
         self._names: NDArray[np.uint8] = np.zeros(len(self._table) * 256, np.uint8)
         size = 1 << (4 * len(self._table) - 1).bit_length()
         self._name_index: Words = np.zeros(size, np.int64)
@@ -101,12 +101,12 @@ class Topics:
         self._rows_used = self._partitions_used = 0
         self.on_rows()
         words = self._context.words
-        words[CX_TOPICS_VERSION] += 1
-        words[nl.CX_TOPICS] = self._table.ctypes.data
-        words[nl.CX_PARTITIONS] = self._partitions.ctypes.data
-        words[nl.CX_NAME_INDEX] = self._name_index.ctypes.data
-        words[nl.CX_ID_INDEX] = self._id_index.ctypes.data
-        words[nl.CX_INDEX_MASK] = size - 1
+        words[ContextRow.TOPICS_VERSION] += 1
+        words[ContextRow.TOPICS] = self._table.ctypes.data
+        words[ContextRow.PARTITIONS] = self._partitions.ctypes.data
+        words[ContextRow.NAME_INDEX] = self._name_index.ctypes.data
+        words[ContextRow.ID_INDEX] = self._id_index.ctypes.data
+        words[ContextRow.INDEX_MASK] = size - 1
         for topic in every:
             self._insert(topic)
 
@@ -127,13 +127,13 @@ class Topics:
         self._names[start : start + len(name)] = np.frombuffer(name, np.uint8)
         high, low = np.frombuffer(topic.topic_id, np.int64).tolist()
         row = self._table[number]
-        row[nl.TP_NAME] = self._names.ctypes.data + start
-        row[nl.TP_NAME_LENGTH] = len(name)
-        row[nl.TP_ID_HIGH] = high
-        row[nl.TP_ID_LOW] = low
-        row[nl.TP_PARTITIONS] = first
-        row[nl.TP_COUNT] = len(topic.partitions)
-        row[nl.TP_INTERNAL] = topic.internal
+        row[Topic.NAME] = self._names.ctypes.data + start
+        row[Topic.NAME_LENGTH] = len(name)
+        row[Topic.ID_HIGH] = high
+        row[Topic.ID_LOW] = low
+        row[Topic.PARTITIONS] = first
+        row[Topic.COUNT] = len(topic.partitions)
+        row[Topic.INTERNAL] = topic.internal
         _put(self._name_index, crc32c(name), number)
         _put(self._id_index, high ^ low, number)
         self.on_row(number, topic.name)

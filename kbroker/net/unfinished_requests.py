@@ -12,7 +12,8 @@ from kbroker.net.connection import Connection
 from kbroker.net.context import Words
 from kbroker.net.process import NetworkProcess
 from kbroker.net.request_counts import SHORT
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.rows import Context, Flag
 from kbroker.net.rows.chunk_kernel import RESERVED_SHARE
 
 GRACE_NS = 2_000_000_000  # a request that is sent in one go is never this old
@@ -39,10 +40,10 @@ class UnfinishedRequests:
         if len(self._since) < len(table):
             self._seen = np.concatenate([self._seen, np.zeros((len(table) - len(self._seen), 2), np.int64)])
             self._since = np.concatenate([self._since, np.zeros(len(table) - len(self._since), np.int64)])
-        flags = table[:, nl.CN_FLAGS]
-        unfinished = (flags & nl.FLAG_OPEN != 0) & (flags & nl.FLAG_BUSY == 0)
-        unfinished &= (table[:, nl.CN_CHUNK] >= 0) & (table[:, nl.CN_HEAD] < 0)
-        now_seen = table[:, [nl.CN_GENERATION, nl.CN_REQUESTS]]
+        flags = table[:, ConnectionRow.FLAGS]
+        unfinished = (flags & Flag.OPEN != 0) & (flags & Flag.BUSY == 0)
+        unfinished &= (table[:, ConnectionRow.CHUNK] >= 0) & (table[:, ConnectionRow.HEAD] < 0)
+        now_seen = table[:, [ConnectionRow.GENERATION, ConnectionRow.REQUESTS]]
         fresh = (self._since == 0) | (now_seen != self._seen).any(axis=1)
         self._since = np.where(unfinished, np.where(fresh, now_ns, self._since), 0)
         self._seen = now_seen
@@ -50,12 +51,12 @@ class UnfinishedRequests:
     def give_way(self, now_ns: int) -> int:
         """Close connections until enough of the arena is free, if it is short; returns how many."""
         words = self._context.words
-        free, count = int(words[nl.CX_FREE_CHUNK_COUNT]), int(words[nl.CX_CHUNK_COUNT])
-        if words[nl.CX_STALLED] < 0 or free > count // RESERVED_SHARE:
+        free, count = int(words[Context.FREE_CHUNK_COUNT]), int(words[Context.CHUNK_COUNT])
+        if words[Context.STALLED] < 0 or free > count // RESERVED_SHARE:
             return 0
         waiting = self._by_owner(now_ns - (GRACE_NS if free else EMPTY_GRACE_NS), now_ns - STALLED_GRACE_NS)
         closed = 0
-        while waiting and words[nl.CX_FREE_CHUNK_COUNT] < max(1, count // WANTED_SHARE):
+        while waiting and words[Context.FREE_CHUNK_COUNT] < max(1, count // WANTED_SHARE):
             owner = max(waiting, key=lambda name: waiting[name][0])
             held, connections = waiting[owner]
             size, connection = connections.popleft()
@@ -72,14 +73,14 @@ class UnfinishedRequests:
     ) -> dict[str, tuple[int, deque[tuple[int, Connection]]]]:
         """Bytes and connections of each owner: those that wait for room themselves last, else the oldest first."""
         table = self._context.connections[: len(self._since)]
-        stalled = table[:, nl.CN_FLAGS] & nl.FLAG_STALLED != 0
+        stalled = table[:, ConnectionRow.FLAGS] & Flag.STALLED != 0
         since = self._since
         rows = np.flatnonzero((since > 0) & (since <= np.where(stalled, stalled_before_ns, before_ns)))
         found: dict[str, tuple[int, deque[tuple[int, Connection]]]] = {}
         for row in rows[np.lexsort((since[rows], stalled[rows]))].tolist():
             connection = self._process.connections.get(row)
             if connection is not None:
-                size = int(table[row, nl.CN_LIMIT] - table[row, nl.CN_START])
+                size = int(table[row, ConnectionRow.LIMIT] - table[row, ConnectionRow.START])
                 owner = connection.user if connection.user != ANONYMOUS else connection.accepted.host
                 held, connections = found.setdefault(owner, (0, deque()))
                 connections.append((size, connection))

@@ -11,7 +11,7 @@ from kbroker.ipc.ring import ring_length
 from kbroker.net.process import NetworkProcess
 from kbroker.net.produce.lost_kernel import settle_lost
 from kbroker.net.pump_kernel import pump
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Connection, Flag
 from kbroker.net.unfinished_requests import UnfinishedRequests
 
 
@@ -53,9 +53,9 @@ class Upkeep:
 
     def _quiet_since(self, before_ns: int) -> list[int]:
         table = self._context.connections
-        flags = table[:, nl.CN_FLAGS]
-        quiet = (flags & nl.FLAG_OPEN != 0) & (flags & nl.FLAG_BUSY == 0)
-        quiet &= (table[:, nl.CN_LAST_NS] < before_ns) & (table[:, nl.CN_HEAD] < 0)
+        flags = table[:, Connection.FLAGS]
+        quiet = (flags & Flag.OPEN != 0) & (flags & Flag.BUSY == 0)
+        quiet &= (table[:, Connection.LAST_NS] < before_ns) & (table[:, Connection.HEAD] < 0)
         found: list[int] = np.flatnonzero(quiet).tolist()
         return [row for row in found if row in self._process.connections]
 
@@ -64,14 +64,14 @@ class Upkeep:
         self._process.stop_taking()
         self._process.quotas.stop()
         for row in list(self._process.connections):
-            self._context.connections[row, nl.CN_FLAGS] |= nl.FLAG_MUTED
+            self._context.connections[row, Connection.FLAGS] |= Flag.MUTED
 
     def unanswered(self) -> int:
         """Connections that still wait for an answer."""
         table = self._context.connections
-        flags = table[:, nl.CN_FLAGS]
-        waiting = (table[:, nl.CN_HEAD] >= 0) | (flags & (nl.FLAG_BUSY | nl.FLAG_OUT_BLOCKED) != 0)
-        return int(np.count_nonzero(waiting & (flags & nl.FLAG_OPEN != 0)))
+        flags = table[:, Connection.FLAGS]
+        waiting = (table[:, Connection.HEAD] >= 0) | (flags & (Flag.BUSY | Flag.OUT_BLOCKED) != 0)
+        return int(np.count_nonzero(waiting & (flags & Flag.OPEN != 0)))
 
     def close_all(self) -> None:
         """Close every connection."""

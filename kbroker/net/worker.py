@@ -7,8 +7,8 @@ from typing import Any
 
 import uvloop
 
-from kbroker.ipc import layout as sm
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, take_stop
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.messages import Hello, Image
 from kbroker.net.accept.ip_rates import IpRates
 from kbroker.net.accept.settings import AcceptorSettings
@@ -104,7 +104,7 @@ async def _serve(
     if not await _before(stop, _linked(control)):
         return  # no client was served, nothing is owned
     process.start(loop)
-    context.shared.processes[context.process, sm.PROCESS_READY] = context.epoch
+    context.shared.processes[context.process, ProcessLine.READY] = context.epoch
     ticking = loop.create_task(_tick(upkeep, fetches))
     await stop.wait()
     ticking.cancel()

@@ -15,8 +15,9 @@ import time
 from collections.abc import Iterable
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc import connecting, layout
+from kbroker.ipc import connecting
 from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots, bind
@@ -133,14 +134,14 @@ class Supervisor:
     def _start(self, child: Child) -> None:
         assert self._dirs is not None
         line = self.shared.processes[child.process]
-        line[layout.PROCESS_EPOCH] += 1
-        line[layout.PROCESS_SLEEPING] = 0
-        line[layout.PROCESS_HEARTBEAT_NS] = 0
+        line[ProcessLine.EPOCH] += 1
+        line[ProcessLine.SLEEPING] = 0
+        line[ProcessLine.HEARTBEAT_NS] = 0
         context = ChildContext(
             role=child.role.name,
             index=child.index,
             process=child.process,
-            epoch=int(line[layout.PROCESS_EPOCH]),
+            epoch=int(line[ProcessLine.EPOCH]),
             config=self.config,
             shared=self.shared,
             ways=self._ways,
@@ -174,7 +175,7 @@ class Supervisor:
     def _ready(self, children: Iterable[Child]) -> bool:
         lines = self.shared.processes
         return all(
-            lines[child.process, layout.PROCESS_READY] == lines[child.process, layout.PROCESS_EPOCH]
+            lines[child.process, ProcessLine.READY] == lines[child.process, ProcessLine.EPOCH]
             for child in children
         )
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from numpy import int64
 from numpy.typing import NDArray
 
-from kbroker.ipc import layout
 from kbroker.ipc.child import STACK_SIGNAL
+from kbroker.ipc.layout import ProcessLine
 from kbroker.supervisor.child import SIGKILL, Child
 
 log = logging.getLogger(__name__)
@@ -78,8 +78,8 @@ class Watchdog:
 
     def _look_at(self, child: Child, seen: Seen, passed_ms: int, now_ms: int) -> None:
         line = self._processes[child.process]
-        beat = int(line[layout.PROCESS_HEARTBEAT_NS])
-        started = line[layout.PROCESS_READY] == line[layout.PROCESS_EPOCH]
+        beat = int(line[ProcessLine.HEARTBEAT_NS])
+        started = line[ProcessLine.READY] == line[ProcessLine.EPOCH]
         if not started or not beat or beat != seen.beat:  # the cleaner has no heart
             seen.beat, seen.still_ms = beat, 0
             return

@@ -9,7 +9,7 @@ import pytest
 from kbroker.api.find_coordinator import is_share_key
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.alter_partition_reassignments import (
@@ -176,7 +176,7 @@ def test_elections_are_not_needed_on_one_node(made: World) -> None:
 
 def test_a_partition_on_a_failed_directory_finds_no_leader(made: World) -> None:
     slot = made.broker.catalogue.topics["a"].partitions[1].slot
-    made.shared.slots[slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+    made.shared.slots[slot, Slot.STATE] = SlotState.OFFLINE
     assert elect(made, None) == {("a", 1): ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
     assert elect(made, None, kind=1) == {("a", 1): ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
 

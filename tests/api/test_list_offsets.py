@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -80,7 +80,7 @@ def test_other_negative_timestamps_are_never_supported(made: World) -> None:
 
 def test_read_committed_ends_at_the_last_stable_offset(made: World) -> None:
     slot = made.broker.catalogue.topics["a"].partitions[0].slot
-    made.shared.slots[slot, layout.SLOT_LAST_STABLE] = 1
+    made.shared.slots[slot, Slot.LAST_STABLE] = 1
     assert offset(made, LATEST, isolation=READ_COMMITTED).offset == 1
     assert offset(made, LATEST).offset == 4
     assert offset(made, 1000, isolation=READ_COMMITTED).offset == 0
@@ -90,7 +90,7 @@ def test_read_committed_ends_at_the_last_stable_offset(made: World) -> None:
 
 def test_consumers_end_at_the_high_watermark_others_at_the_log_end(made: World) -> None:
     slot = made.broker.catalogue.topics["a"].partitions[0].slot
-    made.shared.slots[slot, layout.SLOT_HIGH_WATERMARK] = 3
+    made.shared.slots[slot, Slot.HIGH_WATERMARK] = 3
     assert offset(made, LATEST).offset == 3
     assert offset(made, LATEST, replica=-2).offset == 4
 
@@ -101,7 +101,7 @@ def test_consumers_end_at_the_high_watermark_others_at_the_log_end(made: World) 
         (4, 11, ErrorCode.OFFSET_NOT_AVAILABLE),
         (4, 5, ErrorCode.OFFSET_NOT_AVAILABLE),
         (4, 4, ErrorCode.LEADER_NOT_AVAILABLE),
-        (layout.NOT_LED, 11, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (Slot.NOT_LED, 11, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
 def test_an_end_that_may_be_behind_what_was_told_is_refused(
@@ -109,14 +109,14 @@ def test_an_end_that_may_be_behind_what_was_told_is_refused(
 ) -> None:
     """Until a new leader's high watermark has reached the start of its epoch (KIP-207)."""
     slot = made.broker.catalogue.topics["a"].partitions[0].slot
-    made.shared.slots[slot, layout.SLOT_HIGH_WATERMARK] = 3
-    made.shared.slots[slot, layout.SLOT_EPOCH_START] = epoch_start
+    made.shared.slots[slot, Slot.HIGH_WATERMARK] = 3
+    made.shared.slots[slot, Slot.EPOCH_START] = epoch_start
     assert offset(made, LATEST, version).error_code == code
     assert offset(made, 3001, version).error_code == code
     assert offset(made, 3000, version).offset == 1
     assert offset(made, EARLIEST, version).offset == 0
     assert offset(made, LATEST, version, replica=-2).offset == 4
-    made.shared.slots[slot, layout.SLOT_HIGH_WATERMARK] = 4
+    made.shared.slots[slot, Slot.HIGH_WATERMARK] = 4
     if epoch_start == 4:
         assert offset(made, LATEST, version).offset == 4
 
@@ -128,7 +128,7 @@ def test_an_empty_partition_has_its_epoch_and_no_record(made: World) -> None:
 
 def test_deleted_records_are_not_found_by_time(made: World) -> None:
     slot = made.broker.catalogue.topics["a"].partitions[0].slot
-    made.shared.slots[slot, layout.SLOT_LOG_START] = 2
+    made.shared.slots[slot, Slot.LOG_START] = 2
     assert offset(made, 0).offset == 2
     assert offset(made, EARLIEST).offset == 2
 
@@ -143,13 +143,13 @@ def test_epochs_older_and_newer_than_the_leaders_are_told_apart(made: World) -> 
 @pytest.mark.parametrize(
     ("state", "code"),
     [
-        (layout.STATE_OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR),
-        (layout.STATE_RECOVERING, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (SlotState.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR),
+        (SlotState.RECOVERING, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
 def test_a_log_that_is_not_open_answers_its_error(made: World, state: int, code: ErrorCode) -> None:
     slot = made.broker.catalogue.topics["a"].partitions[0].slot
-    made.shared.slots[slot, layout.SLOT_STATE] = state
+    made.shared.slots[slot, Slot.STATE] = state
     assert offset(made, LATEST).error_code == code
 
 

@@ -15,7 +15,7 @@ from kbroker.control.changes.config_change import alter
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.config_resource import BROKER
 from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -139,7 +139,7 @@ def test_a_partition_on_a_failed_directory_has_no_leader(made: World) -> None:
     metadata(made, 12, named("a"))
     partition = made.broker.catalogue.topics["a"].partitions[1]
     made.broker.dir_errors.fail(partition.folder.rpartition("/")[0], errno.EIO)
-    made.shared.slots[partition.slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+    made.shared.slots[partition.slot, Slot.STATE] = SlotState.OFFLINE
     partitions = {each.partition_index: each for each in metadata(made, 12, named("a")).topics[0].partitions}
     assert partitions[0].leader_id == 1
     assert (partitions[1].leader_id, partitions[1].error_code) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)

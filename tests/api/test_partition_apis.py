@@ -9,8 +9,8 @@ import pytest
 
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.ipc import layout
 from kbroker.ipc import messages as m
+from kbroker.ipc.layout import Slot
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.delete_records import (
@@ -161,7 +161,7 @@ def test_every_directory_is_listed_with_sizes_and_space(made: World) -> None:
     }
     slot = made.broker.catalogue.topics["a"].partitions[0].slot
     assert sizes == {
-        ("a", 0): made.shared.slots[slot, layout.SLOT_LOG_BYTES],
+        ("a", 0): made.shared.slots[slot, Slot.LOG_BYTES],
         ("a", 1): 0,
         ("compacted", 0): 0,
     }

@@ -11,7 +11,7 @@ import pytest
 from kbroker.api.topic_parts import MOST_PARTITIONS, MOST_PARTS, TopicParts
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
@@ -79,15 +79,15 @@ def test_partitions_of_a_failed_log_dir_are_told_offline_at_once(made: World) ->
     metadata(made, "a")
     part = made.broker.catalogue.topics["a"].partitions[0]
     made.broker.dir_errors.fail(part.log_dir, errno.EIO)
-    made.shared.slots[part.slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+    made.shared.slots[part.slot, Slot.STATE] = SlotState.OFFLINE
     assert metadata(made, "a", "b")[0].partitions[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def test_an_error_is_not_kept(made: World) -> None:
     part = made.broker.catalogue.topics["a"].partitions[0]
-    made.shared.slots[part.slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+    made.shared.slots[part.slot, Slot.STATE] = SlotState.OFFLINE
     assert metadata(made, "a", "b")[0].partitions[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
-    made.shared.slots[part.slot, layout.SLOT_STATE] = layout.STATE_ONLINE
+    made.shared.slots[part.slot, Slot.STATE] = SlotState.ONLINE
     assert metadata(made, "b", "a")[1].partitions[0].error_code == 0
 
 

@@ -10,12 +10,12 @@ from kbroker.cleaner.cleaned_segment import CleanedSegment
 from kbroker.cleaner.log_cleaner import Cleaned, LogCleaner
 from kbroker.cleaner.offset_map import OffsetMap
 from kbroker.cleaner.throttle import Throttle
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.cleaning import Cleaning
 from kbroker.io.partition import partition as partition_module
 from kbroker.io.partition import segment_swap
 from kbroker.io.partition.partition import Partition
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import BeginCleaning, CleanableLog, CleanableLogs, EndCleaning
 from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
 from kbroker.log.open_files import OpenFiles
@@ -109,7 +109,7 @@ class Compacted:
         return [entry.current_txn_first_offset for entry in entries if entry.current_txn_first_offset >= 0]
 
     def _publish(self) -> None:
-        self.log.row[ar.ROW_FIRST_UNSTABLE] = min(self._open_transactions(), default=-1)
+        self.log.row[AppendRow.FIRST_UNSTABLE] = min(self._open_transactions(), default=-1)
         self.partition._publish()
 
     # --- cleaning ----------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Compacted:
         """As the cleaner does, whatever the dirty ratio; kill_at: number of the step at which everything is killed."""
         self.partition.flush()
         self._kill_at, self.steps = kill_at, []
-        generation = int(self.log.words[layout.SLOT_GENERATION])
+        generation = int(self.log.words[Slot.GENERATION])
         with self._watched():
             job = self.cleaning.begin(BeginCleaning(3, generation))
             if job is None:
@@ -181,7 +181,7 @@ class Compacted:
 
     def records(self) -> list[Record]:
         """What read_committed consumers get, from the beginning up to the last stable offset."""
-        stable = int(self.log.words[layout.SLOT_LAST_STABLE])
+        stable = int(self.log.words[Slot.LAST_STABLE])
         reader = LogReader(str(self.log.folder), OpenFiles())
         aborted = sorted(aborted_transactions(reader, 0, 1 << 60), key=lambda entry: entry.first_offset)
         found: list[Record] = []

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.cleaner.log_cleaner import MapTooSmall
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.log.walk import walk
@@ -212,7 +212,7 @@ def test_readers_find_the_latest_values_at_every_step(
     def look(name: str) -> None:
         nonlocal seen
         case.steps.append(name)
-        version = int(case.log.words[layout.SLOT_SEGMENTS_VERSION])
+        version = int(case.log.words[Slot.SEGMENTS_VERSION])
         for reader in (old, LogReader(str(case.log.folder), OpenFiles())):
             for record in latest.values():
                 place = reader.locate(record.offset, *WHOLE_LOG, version)
@@ -229,5 +229,5 @@ def test_readers_find_the_latest_values_at_every_step(
     monkeypatch.setattr(case, "_step", look)
     case.clean()
     assert seen > 2 * len(set(case.steps)) > 20
-    assert case.log.words[layout.SLOT_SEGMENTS_VERSION] % 2 == 0
+    assert case.log.words[Slot.SEGMENTS_VERSION] % 2 == 0
     assert case.woken

@@ -12,9 +12,9 @@ from kbroker.config.listeners import Endpoint, SecurityProtocol
 from kbroker.control import state
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition
-from kbroker.ipc import layout
 from kbroker.ipc import messages as m
 from kbroker.ipc.background import Background
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.link import Answered
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.log import files
@@ -100,33 +100,33 @@ class FakeWorker:
         folder.mkdir(parents=True, exist_ok=True)
         self.opened[call.slot] = call
         line = self.shared.slots[call.slot]
-        line[: layout.SLOT_GENERATION] = 0
-        line[layout.SLOT_LEADER_EPOCH] = line[layout.SLOT_START_EPOCH] = call.leader_epoch
-        line[layout.SLOT_MAX_TIMESTAMP] = -1
+        line[: Slot.GENERATION] = 0
+        line[Slot.LEADER_EPOCH] = line[Slot.START_EPOCH] = call.leader_epoch
+        line[Slot.MAX_TIMESTAMP] = -1
         (folder / files.LEADER_EPOCH_CHECKPOINT).write_text(f"0\n1\n{call.leader_epoch} 0\n")
         Path(files.path(str(folder), 0, files.LOG)).touch()
-        line[layout.SLOT_STATE] = layout.STATE_ONLINE
+        line[Slot.STATE] = SlotState.ONLINE
 
     def _ClosePartition(self, call: m.ClosePartition) -> None:  # noqa: N802
         opened = self.opened.pop(call.slot, None)
         if opened is None:
             return
-        self.shared.slots[call.slot, layout.SLOT_STATE] = layout.STATE_DELETED
+        self.shared.slots[call.slot, Slot.STATE] = SlotState.DELETED
         if call.delete:
             shutil.rmtree(Path(opened.log_dir, f"{opened.topic}-{opened.partition}"))
 
     def _DeleteRecords(self, call: m.DeleteRecords) -> int:  # noqa: N802
         line = self.shared.slots[call.slot]
-        offset = int(line[layout.SLOT_HIGH_WATERMARK]) if call.offset == -1 else call.offset
-        if not 0 <= offset <= line[layout.SLOT_HIGH_WATERMARK]:
+        offset = int(line[Slot.HIGH_WATERMARK]) if call.offset == -1 else call.offset
+        if not 0 <= offset <= line[Slot.HIGH_WATERMARK]:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        line[layout.SLOT_LOG_START] = max(offset, line[layout.SLOT_LOG_START])
-        return int(line[layout.SLOT_LOG_START])
+        line[Slot.LOG_START] = max(offset, line[Slot.LOG_START])
+        return int(line[Slot.LOG_START])
 
     def _EpochEndOffset(self, call: m.EpochEndOffset) -> tuple[int, int]:  # noqa: N802
         line = self.shared.slots[call.slot]
-        if call.leader_epoch == line[layout.SLOT_LEADER_EPOCH]:
-            return call.leader_epoch, int(line[layout.SLOT_LOG_END])
+        if call.leader_epoch == line[Slot.LEADER_EPOCH]:
+            return call.leader_epoch, int(line[Slot.LOG_END])
         return -1, -1
 
     def _DescribeProducers(self, call: m.DescribeProducers) -> tuple[Any, ...]:  # noqa: N802
@@ -135,20 +135,20 @@ class FakeWorker:
     def append(self, partition: Partition, *records: NewRecord) -> None:
         """One batch at the end of the log, visible at once."""
         line = self.shared.slots[partition.slot]
-        offset, epoch = int(line[layout.SLOT_LOG_END]), int(line[layout.SLOT_LEADER_EPOCH])
+        offset, epoch = int(line[Slot.LOG_END]), int(line[Slot.LEADER_EPOCH])
         batch = build_batch(records, base_offset=offset, partition_leader_epoch=epoch)
         with open(files.path(partition.folder, 0, files.LOG), "ab") as log:
             log.write(batch)
             size = log.tell()
         end = offset + len(records)
         for word in (
-            layout.SLOT_LOG_END,
-            layout.SLOT_HIGH_WATERMARK,
-            layout.SLOT_LAST_STABLE,
-            layout.SLOT_DURABLE,
+            Slot.LOG_END,
+            Slot.HIGH_WATERMARK,
+            Slot.LAST_STABLE,
+            Slot.DURABLE,
         ):
             line[word] = end
-        for word in (layout.SLOT_ACTIVE_END, layout.SLOT_HW_POSITION, layout.SLOT_LOG_BYTES):
+        for word in (Slot.ACTIVE_END, Slot.HW_POSITION, Slot.LOG_BYTES):
             line[word] = size
 
 

@@ -10,7 +10,7 @@ from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.choice import open_newest
 from kbroker.control.store.store import FILE_NAME, StoreError
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.log import files
 from tests.control.fakes import CLUSTER_ID, World, world
 
@@ -51,7 +51,7 @@ def test_a_restarted_broker_raises_every_leader_epoch(tmp_path: Path) -> None:
         made.reboot()
         assert [p.leader_epoch for p in made.broker.catalogue.partitions()] == [2, 2]
         slot = made.broker.catalogue.topics["a"].partitions[0].slot
-        assert made.shared.slots[slot, layout.SLOT_LEADER_EPOCH] == 2
+        assert made.shared.slots[slot, Slot.LEADER_EPOCH] == 2
 
 
 def test_after_a_clean_stop_single_replicas_keep_their_leader_epochs(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from kbroker.control.changes.topic_change import create_topics, grow_topic
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.worker import Control
-from kbroker.ipc import connecting, layout
+from kbroker.ipc import connecting
 from kbroker.ipc import messages as m
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext
+from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.protocol.api_keys import ApiKey
@@ -62,7 +63,7 @@ class Stage:
 
     @property
     def ready(self) -> bool:
-        return bool(self.shared.processes[self.shared.control_client, layout.PROCESS_READY] == EPOCH)
+        return bool(self.shared.processes[self.shared.control_client, ProcessLine.READY] == EPOCH)
 
     def context(self) -> ChildContext:
         return ChildContext(
@@ -177,7 +178,7 @@ def test_the_successor_of_control_opens_what_there_is(tmp_path: Path) -> None:
         assert sorted(body.partition for body in openings(worker.got)) == [0, 1]
 
     play(stage, first)
-    stage.shared.processes[stage.shared.control_client, layout.PROCESS_READY] = 0
+    stage.shared.processes[stage.shared.control_client, ProcessLine.READY] = 0
     stage.broker = stage.build()
     play(stage, second)
 

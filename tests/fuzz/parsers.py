@@ -12,8 +12,8 @@ from kbroker.net.context import Context
 from kbroker.net.fetch.request_kernel import plan_request
 from kbroker.net.fetch.session_table import SessionTable
 from kbroker.net.receive_kernel import _produce
-from kbroker.net.rows import fetch_layout as fl
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Flag
 from kbroker.net.topics import Topics
 from tests.net.doubles import NetNode
 
@@ -43,8 +43,8 @@ class Parsers:
         self._topics = Topics(self.context)
         self._topics.apply(self.node.image.topics, (), True, 1)
         self._sessions = SessionTable(self.context, self._topics, 16)
-        self.context.words[nl.CX_NOW_MS] = time.time_ns() // 1_000_000
-        self.row = self.context.take_row(-1, nl.FLAG_HOT | nl.FLAG_FETCH, 0)
+        self.context.words[ContextRow.NOW_MS] = time.time_ns() // 1_000_000
+        self.row = self.context.take_row(-1, Flag.HOT | Flag.FETCH, 0)
         self._out = np.zeros((512, 8), np.int64)
         self._words = self.context.words.copy()
         self._connection = self.context.connections[self.row].copy()
@@ -55,10 +55,10 @@ class Parsers:
         """(outcome, partitions found, appends pushed) of the frame at an address."""
         words = self.context.words
         outcome = int(take_produce(self.context.address, self.row, address, length, 0))
-        count = int(words[nl.CX_SCAN_COUNT])
+        count = int(words[ContextRow.SCAN_COUNT])
         ring = self.node.shared.append_ring(0, 0)
         pushed = int(ring_take(ring, self.node.shared.sizes.ring_entries, self._out))
-        assert words[nl.CX_EVENT_COUNT] <= words[nl.CX_EVENT_CAPACITY]
+        assert words[ContextRow.EVENT_COUNT] <= words[ContextRow.EVENT_CAPACITY]
         self.context.requests[:2] = self._requests[:2]
         self.context.results[: count + 2] = self._results[: count + 2]
         self._restore()
@@ -67,7 +67,7 @@ class Parsers:
     def fetch(self, address: int, length: int) -> tuple[int, int]:
         """(READY or TO_PYTHON, partitions planned) of the frame at an address."""
         outcome = int(take_fetch(self.context.address, address, length))
-        planned = int(self.context.words[fl.CX_PLAN_COUNT])
+        planned = int(self.context.words[ContextRow.PLAN_COUNT])
         self._restore()
         return outcome, planned
 

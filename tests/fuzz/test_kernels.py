@@ -32,7 +32,7 @@ REQUESTS_A_ROUND = 40
 
 def parser_rounds() -> Round:
     """A round: requests between unreadable pages, as they are and damaged, given to the parsers alone."""
-    from kbroker.net.rows.fetch_layout import READY
+    from kbroker.net.rows import Outcome
     from tests.fuzz.parsers import CLOSE, SMALLEST_FRAME, Parsers
 
     parsers = Parsers(TOPICS)
@@ -49,7 +49,7 @@ def parser_rounds() -> Round:
             assert not valid or outcome != CLOSE, "a valid request is malformed to the parser"
         else:
             outcome, planned = parsers.fetch(address, len(body))
-            assert outcome != READY or 0 < planned <= len(body)
+            assert outcome != Outcome.READY or 0 < planned <= len(body)
 
     def one(rng: random.Random) -> None:
         for version in PRODUCE_VERSIONS:

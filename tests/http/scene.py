@@ -12,8 +12,9 @@ from kbroker.http.collector import BrokerCollector
 from kbroker.http.directory import Directory
 from kbroker.http.health import Health
 from kbroker.http.page_cache import PageCache
-from kbroker.ipc import connecting, layout
+from kbroker.ipc import connecting
 from kbroker.ipc.child import ChildContext
+from kbroker.ipc.layout import ProcessLine, Slot, SlotState
 from kbroker.ipc.messages import GroupSummary, PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.metrics.slots import Slots
@@ -64,8 +65,8 @@ class Scene:
         )
         self.context.ways.close()
         for row in range(self.shared.process_count):
-            self.shared.processes[row, layout.PROCESS_EPOCH] = 1
-            self.shared.processes[row, layout.PROCESS_READY] = 1
+            self.shared.processes[row, ProcessLine.EPOCH] = 1
+            self.shared.processes[row, ProcessLine.READY] = 1
         acceptor = 4711
         clock_ns = lambda: int(self.now * 1e9)  # noqa: E731
         self.health = Health(self.shared, self.view, acceptor, clock_ns, lambda: acceptor)
@@ -93,10 +94,10 @@ class Scene:
             folder.mkdir()
             images.append(PartitionImage(index, slot, 1, str(folder)))
             words = self.shared.slots[slot]
-            words[layout.SLOT_STATE] = layout.STATE_ONLINE
-            words[layout.SLOT_GENERATION] = 1
-            words[layout.SLOT_MIN_IN_SYNC_REPLICAS] = 1
-            words[layout.SLOT_MAX_TIMESTAMP] = -1
+            words[Slot.STATE] = SlotState.ONLINE
+            words[Slot.GENERATION] = 1
+            words[Slot.MIN_IN_SYNC_REPLICAS] = 1
+            words[Slot.MAX_TIMESTAMP] = -1
         topics = {topic.name: topic for topic in self.view.directory.topics}
         topics[name] = TopicImage(name, bytes(16), False, tuple(images))
         self.view.directory = Directory.of(topics)

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Counter, ProcessLine, Slot, SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import GroupSummary
 from kbroker.ipc.ring import ring_push
@@ -108,7 +108,7 @@ def test_idle_share_is_that_of_the_last_minute(scene: Scene) -> None:
 
 
 def test_what_a_network_process_does_not_compute_it_idles(scene: Scene) -> None:
-    scene.shared.processes[NETWORK, sm.PROCESS_PID] = os.getpid()
+    scene.shared.processes[NETWORK, ProcessLine.PID] = os.getpid()
     scene.scrape()
     scene.now += 50  # of its clock; this process has computed for less than a second of it
     share = scene.scrape().value("kafka_network_socketserver_networkprocessoravgidle_percent")
@@ -118,8 +118,8 @@ def test_what_a_network_process_does_not_compute_it_idles(scene: Scene) -> None:
 def test_partitions_show_their_slots(scene: Scene) -> None:
     slot = scene.topic("orders", 2)[1]
     words = scene.shared.slots[slot]
-    words[sm.SLOT_LOG_START], words[sm.SLOT_LOG_END], words[sm.SLOT_HIGH_WATERMARK] = 5, 42, 40
-    words[sm.SLOT_LOG_BYTES], words[sm.SLOT_SEGMENT_COUNT] = 999, 3
+    words[Slot.LOG_START], words[Slot.LOG_END], words[Slot.HIGH_WATERMARK] = 5, 42, 40
+    words[Slot.LOG_BYTES], words[Slot.SEGMENT_COUNT] = 999, 3
     scrape = scene.scrape()
     labels = {"topic": "orders", "partition": "1"}
     for name, value in {
@@ -139,7 +139,7 @@ def test_partitions_show_their_slots(scene: Scene) -> None:
 
 def test_an_offline_partition_is_counted_and_shown(scene: Scene) -> None:
     slot = scene.topic("broken")[0]
-    scene.shared.slots[slot, sm.SLOT_STATE] = sm.STATE_OFFLINE
+    scene.shared.slots[slot, Slot.STATE] = SlotState.OFFLINE
     scrape = scene.scrape()
     assert scrape.value("kafka_controller_kafkacontroller_offlinepartitionscount") == 1
     assert scrape.value("kafka_topic_partition_leader", topic="broken", partition="0") == -1
@@ -152,8 +152,8 @@ def test_an_offline_partition_is_counted_and_shown(scene: Scene) -> None:
 def test_topic_counters_start_at_what_the_slot_had_before(scene: Scene) -> None:
     slot = scene.topic("second")[0]
     for process in SOURCES:
-        scene.shared.counters[process][slot, sm.COUNTER_BYTES_IN] = 100
-    scene.shared.counter_bases[slot, sm.COUNTER_BYTES_IN] = 250
+        scene.shared.counters[process][slot, Counter.BYTES_IN] = 100
+    scene.shared.counter_bases[slot, Counter.BYTES_IN] = 250
     scrape = scene.scrape()
     assert scrape.value("kbroker_topic_in_bytes_total", topic="second") == 50
     assert scrape.value("kafka_server_brokertopicmetrics_bytesin_total", topic="second") == 50
@@ -163,7 +163,7 @@ def test_only_the_busiest_partitions_have_series_above_the_limit(tmp_path: Path)
     scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "2"})
     slots = scene.topic("wide", 5)
     for place, slot in enumerate(slots):
-        scene.shared.counters[IO][slot, sm.COUNTER_BYTES_IN] = (place % 3) * 10
+        scene.shared.counters[IO][slot, Counter.BYTES_IN] = (place % 3) * 10
     scrape = scene.scrape()
     shown = {labels["partition"] for labels in scrape.labels("kbroker_log_end_offset")}
     assert shown == {"1", "2"} or shown == {"2", "4"} or shown == {"1", "2", "4"} - {"4"}
@@ -173,7 +173,7 @@ def test_only_the_busiest_partitions_have_series_above_the_limit(tmp_path: Path)
 
 def test_group_lag_counts_to_the_high_watermark(scene: Scene) -> None:
     for slot, mark in zip(scene.topic("orders", 2), (100, 50), strict=True):
-        scene.shared.slots[slot, sm.SLOT_HIGH_WATERMARK] = mark
+        scene.shared.slots[slot, Slot.HIGH_WATERMARK] = mark
     scene.view.summaries = (
         GroupSummary("billing", "classic", "Stable", 2, {"orders": {0: 90, 1: 50}, "gone": {0: 3}}),
         GroupSummary("idle", "consumer", "Empty", 0, {}),
@@ -273,10 +273,10 @@ def _fill_everything(scene: Scene) -> None:
                 else:
                     slots.words[word] += 1
     slot = scene.topic("orders")[0]
-    scene.shared.slots[slot, sm.SLOT_MAX_TIMESTAMP] = 1_700_000_000_000
+    scene.shared.slots[slot, Slot.MAX_TIMESTAMP] = 1_700_000_000_000
     (Path(scene.view.directory.partitions[0].folder) / "00000000000000000000.log").write_bytes(b"x" * 10_000)
     scene.page_cache.look(scene.view.directory)
-    scene.shared.processes[NETWORK, sm.PROCESS_PID] = os.getpid()
+    scene.shared.processes[NETWORK, ProcessLine.PID] = os.getpid()
     scene.view.summaries = (GroupSummary("g", "classic", "Stable", 1, {"orders": {0: 0}}),)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.ipc import layout
+from kbroker.ipc.layout import ProcessLine, Slot, SlotState
 from tests.http.scene import CONTROL, IO, NETWORK, Scene
 
 
@@ -19,7 +19,7 @@ def test_all_is_well_when_every_process_has_started(scene: Scene) -> None:
 
 
 def test_a_process_that_starts_makes_it_not_ready_but_alive(scene: Scene) -> None:
-    scene.shared.processes[IO, layout.PROCESS_EPOCH] = 2
+    scene.shared.processes[IO, ProcessLine.EPOCH] = 2
     assert scene.health.not_alive() == []
     assert scene.health.not_ready() == ["io-0 is starting"]
 
@@ -31,17 +31,17 @@ def test_without_news_from_control_it_is_not_ready(scene: Scene) -> None:
 
 def test_recovering_partitions_make_it_not_ready(scene: Scene) -> None:
     for slot in scene.topic("orders", 3)[:2]:
-        scene.shared.slots[slot, layout.SLOT_STATE] = layout.STATE_RECOVERING
+        scene.shared.slots[slot, Slot.STATE] = SlotState.RECOVERING
     assert scene.health.not_ready() == ["2 partitions are being recovered"]
 
 
 def test_an_offline_partition_does_not_hide_the_others(scene: Scene) -> None:
-    scene.shared.slots[scene.topic("orders")[0], layout.SLOT_STATE] = layout.STATE_OFFLINE
+    scene.shared.slots[scene.topic("orders")[0], Slot.STATE] = SlotState.OFFLINE
     assert scene.health.not_ready() == []
 
 
 def test_a_loop_that_stands_still_is_not_alive(scene: Scene) -> None:
-    beat = layout.PROCESS_HEARTBEAT_NS
+    beat = ProcessLine.HEARTBEAT_NS
     scene.shared.processes[CONTROL, beat] = int((scene.now - 5) * 1e9)
     scene.shared.processes[NETWORK, beat] = int((scene.now - 60) * 1e9)
     assert scene.health.not_alive() == ["network-0 has not moved for 60 s"]

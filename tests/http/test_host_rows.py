@@ -10,7 +10,7 @@ from kbroker.http.families import Families
 from kbroker.http.host_rows import HostRows
 from kbroker.http.page_cache import PageCache
 from kbroker.http.recent import Recent
-from kbroker.ipc import layout
+from kbroker.ipc.layout import ProcessLine
 from tests.http.scene import NETWORK, Scene
 from tests.peer.scrape import Scrape
 
@@ -74,8 +74,8 @@ def test_what_the_host_does_not_tell_is_left_out(tmp_path: Path) -> None:
 
 def test_processes_are_named_and_a_dead_one_is_left_out(tmp_path: Path, proc: Path) -> None:
     scene = Scene(tmp_path)
-    scene.shared.processes[NETWORK, layout.PROCESS_PID] = os.getpid()
-    scene.shared.processes[1, layout.PROCESS_PID] = 1 << 22  # above pid_max
+    scene.shared.processes[NETWORK, ProcessLine.PID] = os.getpid()
+    scene.shared.processes[1, ProcessLine.PID] = 1 << 22  # above pid_max
     found = scrape(HostRows(scene.shared, os.getppid(), [str(tmp_path)], Recent(lambda: 0.0), proc))
     assert found.value("kbroker_process_memory_bytes", process="network-0", type="pss") > 1 << 20
     assert {labels["process"] for labels in found.labels("kbroker_process_threads")} == {

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from kbroker.config.topic import TopicConfig
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.partition.partition import Partition
 from tests.io.append.plain_append import Log, topic_config
 from tests.log.batch_bytes import batch
@@ -16,7 +16,7 @@ class Node:
     """Logs with an append each, the first one's longest ago, in one array of rows."""
 
     def __init__(self, root: Path, logs: int, config: TopicConfig | None = None) -> None:
-        self.rows = np.zeros((logs + 4, ar.ROW_WORDS), np.int64)
+        self.rows = np.zeros((logs + 4, AppendRow.WORDS), np.int64)
         self.synced: list[int] = []
         self.logs: dict[int, Log] = {}
         for slot in range(logs):
@@ -25,7 +25,7 @@ class Node:
             log = self.logs[slot] = Log(folder, config or topic_config())
             log.open()
             log.append(batch(0, [b"v"]))
-            log.row[ar.ROW_LAST_APPEND_MS] = slot + 1
+            log.row[AppendRow.LAST_APPEND_MS] = slot + 1
             self.rows[slot] = log.row
             log.row = log.partition.row = self.rows[slot]
             log.partition.slot = slot
@@ -43,7 +43,7 @@ class Node:
 
     @property
     def open(self) -> list[int]:
-        return [slot for slot, log in self.logs.items() if log.row[ar.ROW_LOG_FD] >= 0]
+        return [slot for slot, log in self.logs.items() if log.row[AppendRow.LOG_FD] >= 0]
 
     def __iter__(self) -> Iterator[Partition]:
         return (log.partition for log in self.logs.values())

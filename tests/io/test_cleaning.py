@@ -6,7 +6,7 @@ import pytest
 
 from kbroker.io.cleaning import Cleaning, cleanable_range
 from kbroker.io.files import checkpoint
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import BeginCleaning, CleanableLogs
 from kbroker.log import files
 from kbroker.protocol.errors import KafkaError
@@ -143,7 +143,7 @@ def test_another_generation_is_refused(tmp_path: Path) -> None:
     case = Compacted(tmp_path)
     with_segments(case, 3)
     with pytest.raises(KafkaError):
-        case.cleaning.begin(BeginCleaning(3, int(case.log.words[layout.SLOT_GENERATION]) + 1))
+        case.cleaning.begin(BeginCleaning(3, int(case.log.words[Slot.GENERATION]) + 1))
 
 
 def test_a_log_that_was_looked_at_too_early_calls_the_cleaner_when_it_is_on_disk(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from typing import ClassVar
 
 import pytest
 
-from kbroker.io.append import drain_layout as dl
 from kbroker.io.append.drain import HeldAppend
+from kbroker.io.append.rows import SyncRow, SyncState
 from kbroker.io.durability import Durability
 from kbroker.io.group_commit import RECORD
 from kbroker.io.partition.flush_job import FlushJob
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.protocol.errors import ErrorCode
 from tests.io.append.drain_case import DrainCase, batch
 
@@ -57,11 +57,11 @@ class FakeLogs:
 
     def begin_flush(self, rolled_only: bool = False) -> FlushJob:
         assert not rolled_only
-        return SlowDisk(self.folder, (), -1, int(self._case.words[layout.SLOT_LOG_END]), 0, 0)
+        return SlowDisk(self.folder, (), -1, int(self._case.words[Slot.LOG_END]), 0, 0)
 
     def finish_flush(self, job: FlushJob) -> None:
-        self._case.words[layout.SLOT_DURABLE] = job.next_offset
-        self._case.words[layout.SLOT_HIGH_WATERMARK] = job.next_offset
+        self._case.words[Slot.DURABLE] = job.next_offset
+        self._case.words[Slot.HIGH_WATERMARK] = job.next_offset
 
     def sync_failed(self, folder: str, number: int) -> None:
         self.failed.append((folder, number))
@@ -78,7 +78,7 @@ class Scene:
 
     def __init__(self, folder: Path) -> None:
         self.case = DrainCase(folder)
-        self.case.words[layout.SLOT_FLAGS] = layout.FLAG_DURABLE
+        self.case.words[Slot.FLAGS] = SlotFlag.DURABLE
         self.logs = FakeLogs(self.case)
         self.durability = Durability(self.case.shared, self.case.drain, self.logs)
 
@@ -151,14 +151,14 @@ def test_what_waits_on_a_failed_log_dir_fails_at_once(scene: Scene) -> None:
 def test_result_of_an_older_incarnation_is_dropped(scene: Scene) -> None:
     scene.append()
     assert scene.logs.started.wait(10)
-    scene.case.words[layout.SLOT_GENERATION] += 1
+    scene.case.words[Slot.GENERATION] += 1
     scene.finish_sync()
-    assert scene.case.words[layout.SLOT_DURABLE] == 0
+    assert scene.case.words[Slot.DURABLE] == 0
     assert scene.case.outcomes() == []
 
 
 def test_append_that_needs_no_flush_is_answered_at_once(scene: Scene) -> None:
-    scene.case.words[layout.SLOT_FLAGS] = 0
+    scene.case.words[Slot.FLAGS] = 0
     held = HeldAppend(
         client=0, token=5, slot=scene.case.slot, base_offset=3, last_offset=3, append_time_ms=-1, acks=-1,
         timeout_ms=1000, enqueued_ns=0,
@@ -192,11 +192,11 @@ def test_a_plain_sync_that_a_move_overtakes_is_not_the_new_log_dirs(scene: Scene
     scene.finish_sync()
     assert scene.case.outcomes() == [(token, 0, 0)]
     sync = scene.case.drain.syncs[scene.case.slot]
-    sync[dl.SYNC_STATE], sync[dl.SYNC_NEXT_OFFSET], sync[dl.SYNC_FD] = dl.SYNC_PLAIN, 99, os.dup(0)
+    sync[SyncRow.STATE], sync[SyncRow.NEXT_OFFSET], sync[SyncRow.FD] = SyncState.PLAIN, 99, os.dup(0)
     scene.logs.move()
     os.write(scene.durability._commit._results_write, RECORD.pack(-1 - scene.case.slot, number, 1000))
     scene.durability.take_flushed()
     assert scene.logs.failed == ([("folder", number)] if number else [])
-    assert scene.case.words[layout.SLOT_DURABLE] == 1
+    assert scene.case.words[Slot.DURABLE] == 1
     scene.finish_sync()
     assert scene.logs.synced == [1, 1]

@@ -6,7 +6,7 @@ from typing import Any
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.housekeeping import ROLLED_MS, SLICE, Housekeeping
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.partition import Partition
@@ -124,7 +124,7 @@ def test_without_flush_ms_only_rolled_segments_are_synced(tmp_path: Path) -> Non
     log.partition.flush()
     scene.housekeeping.run(2000)
     assert scene.asked == [("rolled", [2])]
-    assert log.row[ar.ROW_ROLLED] == 0
+    assert log.row[AppendRow.ROLLED] == 0
 
 
 def test_what_was_rolled_is_synced_soon(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_what_flush_ms_syncs_is_not_synced_twice_for_a_roll(tmp_path: Path) -> N
 def test_followers_are_synced_as_leaders_are(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 3, topic_config(flush_ms=1000))
     for log in scene.node.logs.values():
-        log.row[ar.ROW_OPEN] = ar.CLOSED
+        log.row[AppendRow.STATE] = AppendState.CLOSED
     rolled = scene.node.logs[1]
     rolled.partition.roll(rolled.now_ms)
     scene.housekeeping.rolled(10)

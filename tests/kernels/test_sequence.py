@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.kernels.sequence import write_group
 from kbroker.net.rows.slot_kernel import read_slot
 
@@ -16,7 +16,7 @@ def test_a_group_is_written_under_its_counter() -> None:
 
 
 def test_a_counter_left_odd_by_a_crash_becomes_even() -> None:
-    words, copy = np.zeros(layout.SLOT_WORDS, np.int64), np.zeros(layout.SLOT_WORDS, np.int64)
+    words, copy = np.zeros(Slot.WORDS, np.int64), np.zeros(Slot.WORDS, np.int64)
     words[0] = 5
     assert not read_slot(words.ctypes.data, copy)
     write_group(words, np.array([1]), np.array([11]))
@@ -26,7 +26,7 @@ def test_a_counter_left_odd_by_a_crash_becomes_even() -> None:
 
 
 def test_readers_see_whole_groups_while_one_writes() -> None:
-    words, copy = np.zeros(layout.SLOT_WORDS, np.int64), np.zeros(layout.SLOT_WORDS, np.int64)
+    words, copy = np.zeros(Slot.WORDS, np.int64), np.zeros(Slot.WORDS, np.int64)
     places, stop = np.array([1, 2, 15]), threading.Event()
 
     def write() -> None:

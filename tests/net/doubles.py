@@ -16,8 +16,8 @@ import numpy as np
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.ipc import connecting, fds
-from kbroker.ipc import layout as sm
 from kbroker.ipc.child import STOP_SIGNAL, ChildContext, run_child
+from kbroker.ipc.layout import AppendEntry, Operation, ProcessLine, Slot, SlotState
 from kbroker.ipc.messages import (
     ClientRequest,
     Hello,
@@ -58,7 +58,7 @@ class WorkerDouble(threading.Thread):
         out = np.zeros((64, 8), np.int64)
         entries = self.shared.sizes.ring_entries
         while not self.ended.is_set():
-            line[sm.PROCESS_SLEEPING] = 1
+            line[ProcessLine.SLEEPING] = 1
             taken = 0
             for client in range(self.shared.sizes.clients):
                 if self.hold.is_set():
@@ -72,16 +72,16 @@ class WorkerDouble(threading.Thread):
                 time.sleep(0.0005)
 
     def _serve(self, client: int, entry: list[int]) -> None:
-        slot = entry[sm.REQUEST_SLOT]
-        if entry[sm.REQUEST_OPERATION] == sm.OPERATION_READ_AHEAD:
-            self.read_ahead.append((slot, entry[sm.REQUEST_ADDRESS], entry[sm.REQUEST_LENGTH]))
-            self._complete(client, entry[sm.REQUEST_TOKEN], 0, -1, slot)
+        slot = entry[AppendEntry.SLOT]
+        if entry[AppendEntry.OPERATION] == Operation.READ_AHEAD:
+            self.read_ahead.append((slot, entry[AppendEntry.ADDRESS], entry[AppendEntry.LENGTH]))
+            self._complete(client, entry[AppendEntry.TOKEN], 0, -1, slot)
             return
         error = self.errors.get(slot, 0)
         base = -1
         if not error:
-            base = self.append(client, slot, entry[sm.REQUEST_ADDRESS], entry[sm.REQUEST_LENGTH])
-        self._complete(client, entry[sm.REQUEST_TOKEN], error, base, slot)
+            base = self.append(client, slot, entry[AppendEntry.ADDRESS], entry[AppendEntry.LENGTH])
+        self._complete(client, entry[AppendEntry.TOKEN], error, base, slot)
         self.notify(slot)
 
     def append(self, client: int, slot: int, address: int, length: int) -> int:
@@ -89,9 +89,9 @@ class WorkerDouble(threading.Thread):
         words = self.shared.slots[slot]
         memory = memoryview(self.shared.arenas[client].map)
         batch = bytearray(memory[address : address + length])
-        base = int(words[sm.SLOT_LOG_END])
+        base = int(words[Slot.LOG_END])
         struct.pack_into(">q", batch, rb.BASE_OFFSET, base)
-        struct.pack_into(">i", batch, rb.PARTITION_LEADER_EPOCH, int(words[sm.SLOT_LEADER_EPOCH]))
+        struct.pack_into(">i", batch, rb.PARTITION_LEADER_EPOCH, int(words[Slot.LEADER_EPOCH]))
         with open(files.path(str(self.folders[slot]), 0, files.LOG), "ab") as log:
             log.write(batch)
             end = log.tell()
@@ -103,22 +103,22 @@ class WorkerDouble(threading.Thread):
     def publish(self, slot: int, offset: int, position: int, stable: int | None = None) -> None:
         """Move the end of a log."""
         words = self.shared.slots[slot]
-        words[sm.SLOT_SEQUENCE] += 1
-        words[sm.SLOT_LOG_END] = words[sm.SLOT_HIGH_WATERMARK] = offset
-        words[sm.SLOT_LAST_STABLE] = offset if stable is None else stable
-        words[sm.SLOT_ACTIVE_END] = words[sm.SLOT_HW_POSITION] = position
-        words[sm.SLOT_SEQUENCE] += 1
+        words[Slot.SEQUENCE] += 1
+        words[Slot.LOG_END] = words[Slot.HIGH_WATERMARK] = offset
+        words[Slot.LAST_STABLE] = offset if stable is None else stable
+        words[Slot.ACTIVE_END] = words[Slot.HW_POSITION] = position
+        words[Slot.SEQUENCE] += 1
 
     def notify(self, slot: int) -> None:
         """Tell the network process if it waits for this slot."""
         words = self.shared.slots[slot]
-        if words[sm.SLOT_WAITERS] & 1:
-            words[sm.SLOT_WAITERS] = 0
+        if words[Slot.WAITERS] & 1:
+            words[Slot.WAITERS] = 0
             self._complete(0, -1, 0, -1, slot)
             wake_process(self.shared, 0)
 
     def _complete(self, client: int, token: int, error: int, base: int, slot: int) -> None:
-        start = int(self.shared.slots[slot, sm.SLOT_LOG_START])
+        start = int(self.shared.slots[slot, Slot.LOG_START])
         entry = np.array([token, error, base, -1, start, slot, 0, base], np.int64)
         while not ring_push(self.shared.completion_ring(client, 0), self.shared.sizes.ring_entries, entry):
             time.sleep(0.001)
@@ -222,13 +222,13 @@ class NetNode:
         (folder / f"{0:020}.log").touch()
         self.folders[slot] = folder
         words = self.shared.slots[slot]
-        words[sm.SLOT_STATE] = sm.STATE_ONLINE
-        words[sm.SLOT_GENERATION] = 1
-        words[sm.SLOT_MAX_MESSAGE_BYTES] = 1048588
-        words[sm.SLOT_TIMESTAMP_BEFORE_MAX_MS] = (1 << 63) - 1
-        words[sm.SLOT_TIMESTAMP_AFTER_MAX_MS] = 3_600_000
-        words[sm.SLOT_COMPRESSION] = -1
-        words[sm.SLOT_MIN_IN_SYNC_REPLICAS] = 1
+        words[Slot.STATE] = SlotState.ONLINE
+        words[Slot.GENERATION] = 1
+        words[Slot.MAX_MESSAGE_BYTES] = 1048588
+        words[Slot.TIMESTAMP_BEFORE_MAX_MS] = (1 << 63) - 1
+        words[Slot.TIMESTAMP_AFTER_MAX_MS] = 3_600_000
+        words[Slot.COMPRESSION] = -1
+        words[Slot.MIN_IN_SYNC_REPLICAS] = 1
         return PartitionImage(index, slot, 1, str(folder))
 
     def start(self) -> "NetNode":
@@ -240,13 +240,13 @@ class NetNode:
 
     def fork(self) -> None:
         line = self.shared.processes[0]
-        line[sm.PROCESS_EPOCH] += 1
-        line[sm.PROCESS_SLEEPING] = 0
+        line[ProcessLine.EPOCH] += 1
+        line[ProcessLine.SLEEPING] = 0
         context = ChildContext(
             role="network",
             index=0,
             process=0,
-            epoch=int(line[sm.PROCESS_EPOCH]),
+            epoch=int(line[ProcessLine.EPOCH]),
             config=self.config,
             shared=self.shared,
             ways=self.control.ways,
@@ -263,7 +263,7 @@ class NetNode:
     def wait_ready(self) -> None:
         line = self.shared.processes[0]
         deadline = time.monotonic() + 60
-        while line[sm.PROCESS_READY] != line[sm.PROCESS_EPOCH]:
+        while line[ProcessLine.READY] != line[ProcessLine.EPOCH]:
             assert time.monotonic() < deadline, "the network process does not start"
             time.sleep(0.002)
 

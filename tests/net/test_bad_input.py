@@ -7,7 +7,7 @@ import time
 import pytest
 
 from kbroker.ipc.messages import ClientRequest
-from kbroker.metrics.layout import VERSION_COUNT
+from kbroker.metrics import layout as ml
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import NetNode, ask, read_frame
 from tests.net.requests import batch, is_closed, produce, produce_frame
@@ -86,12 +86,12 @@ def test_unknown_apis_go_nowhere_and_known_ones_to_control(node: NetNode) -> Non
 @pytest.mark.parametrize("version", [-1, -20, -32768])
 def test_a_negative_version_is_counted_in_no_other_row(node: NetNode, version: int) -> None:
     rows = node.shared.metrics
-    before = rows[0, : API_VERSIONS * VERSION_COUNT].copy()
+    before = rows[0, : API_VERSIONS * ml.VERSION_COUNT].copy()
     assert ask(node.connect(), struct.pack(">ihhih", 10, API_VERSIONS, version, 42, -1)) == struct.pack(
         ">i", 42
     )
-    assert (rows[0, : API_VERSIONS * VERSION_COUNT] == before).all()
-    assert rows[0, API_VERSIONS * VERSION_COUNT] == 1
+    assert (rows[0, : API_VERSIONS * ml.VERSION_COUNT] == before).all()
+    assert rows[0, API_VERSIONS * ml.VERSION_COUNT] == 1
     assert ask(node.connect(), struct.pack(">ihhih", 10, 3, 1, 7, -1)) == struct.pack(">i", 7)
 
 

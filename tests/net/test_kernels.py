@@ -15,7 +15,8 @@ from kbroker.ipc.shared import Shared, Sizes
 from kbroker.kernels.wire import read_uvarint, read_varint
 from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.produce.record_kernel import WALK_BROKEN, WALK_FINE, WALK_REFUSED, walk_records
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Topic
 from kbroker.net.rows.chunk_kernel import release_chunk, reserve_bytes
 from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
 from kbroker.net.topics import Topics
@@ -40,10 +41,10 @@ def _lookup(cx: int, name: int, length: int, topic_id: int) -> tuple[int, int]:
 
 
 def walk(data: bytes, keys: bool = False, oldest: int = -(1 << 62), newest: int = 1 << 62) -> tuple[int, int]:
-    context = np.zeros(nl.CONTEXT_WORDS, np.int64)
+    context = np.zeros(ContextRow.WORDS, np.int64)
     view = np.frombuffer(data, np.uint8).copy()
     outcome = _walk(context.ctypes.data, view.ctypes.data, len(data), keys, oldest, newest)
-    return outcome, int(context[nl.CX_WALK_MAX_TIMESTAMP])
+    return outcome, int(context[ContextRow.WALK_MAX_TIMESTAMP])
 
 
 RECORDS = st.lists(
@@ -117,8 +118,8 @@ def lookup(context: Context, name: str, topic_id: bytes) -> tuple[int, int]:
     """Row numbers of a topic by name and by id, -1 for none."""
     view = np.frombuffer(topic_id + name.encode(), np.uint8).copy()
     found = _lookup(context.address, view.ctypes.data + 16, len(name), view.ctypes.data)
-    table = int(context.words[nl.CX_TOPICS])
-    by_name, by_id = ((row - table) // (nl.TOPIC_WORDS * 8) if row else -1 for row in found)
+    table = int(context.words[ContextRow.TOPICS])
+    by_name, by_id = ((row - table) // (Topic.STRIDE) if row else -1 for row in found)
     return by_name, by_id
 
 
@@ -155,12 +156,12 @@ def test_the_kernels_topic_table_is_the_dict(data: st.DataObject) -> None:
             continue
         assert row == by_id == topics.row_of(name)
         words = np.ctypeslib.as_array(
-            (np.ctypeslib.ctypes.c_int64 * nl.TOPIC_WORDS).from_address(  # type: ignore[attr-defined]
-                int(context.words[nl.CX_TOPICS]) + row * nl.TOPIC_WORDS * 8
+            (np.ctypeslib.ctypes.c_int64 * Topic.WORDS).from_address(  # type: ignore[attr-defined]
+                int(context.words[ContextRow.TOPICS]) + row * Topic.STRIDE
             )
         )
-        assert words[nl.TP_COUNT] == len(topic.partitions)
-        assert bool(words[nl.TP_INTERNAL]) == topic.internal
+        assert words[Topic.COUNT] == len(topic.partitions)
+        assert bool(words[Topic.INTERNAL]) == topic.internal
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 9 << 20)), max_size=60), st.integers(0, 1 << 30))
@@ -183,8 +184,8 @@ def test_reserved_ranges_never_overlap_and_all_come_back(steps: list[tuple[bool,
         held.append((start, size))
     for start, _ in held:
         release_chunk(context.address, start // CHUNK_BYTES)
-    current = 0 if context.words[nl.CX_CURRENT] < 0 else 1
-    assert context.words[nl.CX_FREE_CHUNK_COUNT] + current == context.arena.size // CHUNK_BYTES
+    current = 0 if context.words[ContextRow.CURRENT] < 0 else 1
+    assert context.words[ContextRow.FREE_CHUNK_COUNT] + current == context.arena.size // CHUNK_BYTES
 
 
 def test_memory_of_unused_chunks_goes_back(context: Context) -> None:

@@ -7,8 +7,8 @@ import time
 
 import numpy as np
 
-from kbroker.ipc import layout as sm
 from kbroker.ipc.child import STOP_SIGNAL
+from kbroker.ipc.layout import AppendEntry, ProcessLine
 from kbroker.ipc.ring import mark_recovered, ring_take
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import encode_request
@@ -143,7 +143,7 @@ def test_entries_that_died_with_an_io_worker_are_answered_retriable(node_factory
     ring = node.shared.append_ring(0, 0)
     while len(taken) < 2:
         count = ring_take(ring, node.shared.sizes.ring_entries, entries)
-        taken += entries[:count, sm.REQUEST_TOKEN].tolist()
+        taken += entries[:count, AppendEntry.TOKEN].tolist()
     mark_recovered(ring)  # the worker that took them is dead, its successor has begun
     for number in (1, 2):
         frame = read_frame(link)
@@ -163,7 +163,7 @@ def test_a_completion_that_comes_twice_settles_nobody_else(node_factory: NodeFac
     entries = np.zeros((16, 8), np.int64)
     while not ring_take(node.shared.append_ring(0, 0), node.shared.sizes.ring_entries, entries):
         time.sleep(0.001)
-    token = int(entries[0, sm.REQUEST_TOKEN])
+    token = int(entries[0, AppendEntry.TOKEN])
     node.worker._complete(0, token, 0, 7, 0)
     os.eventfd_write(node.shared.event_fds[0], 1)
     (part,) = read_produce(read_frame(link), 7).responses[0].partition_responses
@@ -189,7 +189,7 @@ def test_a_killed_process_is_succeeded_without_old_completions(node_factory: Nod
     assert is_closed(link)
     node.fork()
     time.sleep(0.2)
-    assert node.shared.processes[0, sm.PROCESS_READY] != node.shared.processes[0, sm.PROCESS_EPOCH]
+    assert node.shared.processes[0, ProcessLine.READY] != node.shared.processes[0, ProcessLine.EPOCH]
     node.worker.hold.clear()
     node.wait_ready()
     link = node.connect()
@@ -223,5 +223,5 @@ def test_2000_connections_come_and_go(node_factory: NodeFactory) -> None:
     for link in links:
         link.close()
     assert len(node.closed_ids(1500)) == 1500
-    assert node.shared.processes[0, sm.PROCESS_CONNECTIONS] == 0
+    assert node.shared.processes[0, ProcessLine.CONNECTIONS] == 0
     assert produce(node.connect(), batch()).error_code == 0

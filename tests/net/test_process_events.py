@@ -7,7 +7,7 @@ import numpy as np
 
 from kbroker.ipc import fds
 from kbroker.net.process import NetworkProcess
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Event, EventKind
 
 
 def test_a_failed_event_costs_its_connection_and_not_the_rest_of_the_turn() -> None:
@@ -19,11 +19,11 @@ def test_a_failed_event_costs_its_connection_and_not_the_rest_of_the_turn() -> N
         served.append(row)
 
     process: Any = NetworkProcess.__new__(NetworkProcess)
-    process.context = SimpleNamespace(events=np.zeros((4, nl.EVENT_WORDS), np.int64))
-    process.context.events[:3, 0] = nl.EVENT_REQUEST
+    process.context = SimpleNamespace(events=np.zeros((4, Event.WORDS), np.int64))
+    process.context.events[:3, 0] = EventKind.REQUEST
     process.context.events[:3, 1] = (4, 5, 6)
     process.connections = {row: f"connection {row}" for row in (4, 5, 6)}
-    process._handlers = {nl.EVENT_REQUEST: on_request}
+    process._handlers = {EventKind.REQUEST: on_request}
     process.close = lambda connection, reason: closed.append((connection, reason))
     process._serve_events(0, 3)
     assert served == [4, 6]
@@ -35,10 +35,10 @@ def test_a_failed_event_of_nobody_closes_nobody() -> None:
         raise RuntimeError("a bug")
 
     process: Any = NetworkProcess.__new__(NetworkProcess)
-    process.context = SimpleNamespace(events=np.zeros((1, nl.EVENT_WORDS), np.int64))
-    process.context.events[0, 0] = nl.EVENT_ADVANCED
+    process.context = SimpleNamespace(events=np.zeros((1, Event.WORDS), np.int64))
+    process.context.events[0, 0] = EventKind.ADVANCED
     process.connections = {0: "the first connection"}
-    process._handlers = {nl.EVENT_ADVANCED: fail}
+    process._handlers = {EventKind.ADVANCED: fail}
     process.close = lambda *_: (_ for _ in ()).throw(AssertionError("closed"))
     process._serve_events(0, 1)
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.purgatory import delayed_produce_layout as dp
+from kbroker.purgatory.delayed_produce_layout import DelayedList, DelayedProduce
 from kbroker.purgatory.watch_list_kernel import unwatch, watch
 
 ROWS, LISTS = 12, 3
@@ -13,17 +13,17 @@ ROWS, LISTS = 12, 3
 def listed(delayed: np.ndarray, lists: np.ndarray, which: int) -> list[int]:
     """Numbers of the rows in a list, by its links."""
     found = []
-    number = int(lists[which, dp.LIST_HEAD])
+    number = int(lists[which, DelayedList.HEAD])
     while number:
         found.append(number)
-        number = int(delayed[number, dp.DELAYED_NEXT])
+        number = int(delayed[number, DelayedProduce.NEXT])
     return found
 
 
 @given(st.lists(st.tuples(st.integers(0, LISTS - 1), st.integers(0, ROWS)), max_size=60))
 def test_rows_come_out_from_anywhere_and_the_rest_keeps_its_order(steps: list[tuple[int, int]]) -> None:
-    delayed = np.zeros((ROWS, dp.DELAYED_WORDS), np.int64)
-    lists = np.zeros((LISTS, dp.LIST_WORDS), np.int64)
+    delayed = np.zeros((ROWS, DelayedProduce.WORDS), np.int64)
+    lists = np.zeros((LISTS, DelayedList.WORDS), np.int64)
     model: list[list[int]] = [[] for _ in range(LISTS)]
     free = list(range(1, ROWS))
     for which, choice in steps:
@@ -39,4 +39,4 @@ def test_rows_come_out_from_anywhere_and_the_rest_keeps_its_order(steps: list[tu
             assert following == (waiting[at] if at < len(waiting) else 0)
         for n in range(LISTS):
             assert listed(delayed, lists, n) == model[n]
-            assert lists[n, dp.LIST_TAIL] == (model[n][-1] if model[n] else 0)
+            assert lists[n, DelayedList.TAIL] == (model[n][-1] if model[n] else 0)

@@ -7,8 +7,8 @@ from typing import cast
 import numpy as np
 import pytest
 
-from kbroker.ipc import layout
 from kbroker.ipc.child import STACK_SIGNAL
+from kbroker.ipc.layout import ProcessLine
 from kbroker.supervisor.child import Child
 from kbroker.supervisor.watchdog import LOOK_MS, STACK_MS, Watchdog
 
@@ -33,9 +33,9 @@ class FakeChild:
 
 class Scene:
     def __init__(self) -> None:
-        self.lines = np.zeros((1, layout.PROCESS_WORDS), np.int64)
-        self.lines[0, layout.PROCESS_HEARTBEAT_NS] = 1
-        self.lines[0, layout.PROCESS_READY] = self.lines[0, layout.PROCESS_EPOCH] = 1
+        self.lines = np.zeros((1, ProcessLine.WORDS), np.int64)
+        self.lines[0, ProcessLine.HEARTBEAT_NS] = 1
+        self.lines[0, ProcessLine.READY] = self.lines[0, ProcessLine.EPOCH] = 1
         self.child = FakeChild()
         self.counted = 0
         self.state = "R"
@@ -49,7 +49,7 @@ class Scene:
         for _ in range(ms // step_ms):
             self.now_ms += step_ms
             if beats:
-                self.lines[0, layout.PROCESS_HEARTBEAT_NS] += 1
+                self.lines[0, ProcessLine.HEARTBEAT_NS] += 1
             self.dog.look([cast(Child, self.child)], self.now_ms)
 
 
@@ -73,13 +73,13 @@ def test_who_moves_is_left_alone(scene: Scene) -> None:
 
 
 def test_who_has_not_finished_starting_is_left_alone(scene: Scene) -> None:
-    scene.lines[0, layout.PROCESS_EPOCH] = 2
+    scene.lines[0, ProcessLine.EPOCH] = 2
     scene.pass_time(10 * LIMIT_MS)
     assert scene.child.signals == []
 
 
 def test_who_has_no_heart_is_left_alone(scene: Scene) -> None:
-    scene.lines[0, layout.PROCESS_HEARTBEAT_NS] = 0
+    scene.lines[0, ProcessLine.HEARTBEAT_NS] = 0
     scene.pass_time(10 * LIMIT_MS)
     assert scene.child.signals == []
 

@@ -20,7 +20,7 @@ from kbroker.control.changes.retirement import retire_all
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.control.replication.service import Replication
 from kbroker.control.store.store import Change, Deletion
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.move_messages import (
     BeginMove,
@@ -78,7 +78,7 @@ class LogDirMoves:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log_dir} is offline")
         replica = self._replica_of(name, index, site)
         key = _key(replica)
-        if broker.slots.state(replica.slot) == layout.STATE_OFFLINE:
+        if broker.slots.state(replica.slot) == SlotState.OFFLINE:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{replica.folder} is offline")
         if log_dir == replica.log_dir:
             if self._targets.pop(key, None) is not None:
@@ -230,7 +230,7 @@ class LogDirMoves:
             progress |= {one.slot: one for one in told}
         found = []
         for replica in mine:
-            end = broker.slots.word(replica.slot, layout.SLOT_LOG_END)
+            end = broker.slots.word(replica.slot, Slot.LOG_END)
             one = progress.get(replica.slot, MoveProgress(replica.slot, 0, 0))
             target = self._targets.get(_key(replica))
             if target is not None:

@@ -9,7 +9,7 @@ from kbroker.control.coordinator.key_hash import positive_hash
 from kbroker.control.coordinator.machine import Machine
 from kbroker.control.coordinator.replay import load_partition
 from kbroker.control.metadata.catalogue import Partition, Topic
-from kbroker.ipc import layout
+from kbroker.ipc.layout import SlotState
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class CoordinatorTopic:
         number = self.partition_for(key)
         partition = self._broker.catalogue.topics[self.topic].partitions[number]
         if number not in self.loaded:
-            offline = self._broker.slots.state(partition.slot) == layout.STATE_OFFLINE
+            offline = self._broker.slots.state(partition.slot) == SlotState.OFFLINE
             raise KafkaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE if offline else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             )

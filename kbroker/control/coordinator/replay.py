@@ -9,7 +9,7 @@ from itertools import islice
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Machine, TransactionalMachine
 from kbroker.control.metadata.catalogue import Partition
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.log.reader import LogReader
 from kbroker.log.walk import walk
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -30,14 +30,14 @@ async def load_partition(broker: Broker, partition: Partition, machine: Machine)
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.folder} is not open")
     began = time.monotonic()
     words = broker.slots.group(partition.slot)
-    start = int(words[layout.SLOT_LOG_START])
-    end = (int(words[layout.SLOT_HW_BASE]), int(words[layout.SLOT_HW_POSITION]))
+    start = int(words[Slot.LOG_START])
+    end = (int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION]))
     count = 0
     if (
         partition.replicated
     ):  # the mark of a log that was just opened is not known yet; Kafka reads to the end, too
-        end = (int(words[layout.SLOT_ACTIVE_BASE]), int(words[layout.SLOT_ACTIVE_END]))
-    elif int(words[layout.SLOT_HIGH_WATERMARK]) == start:
+        end = (int(words[Slot.ACTIVE_BASE]), int(words[Slot.ACTIVE_END]))
+    elif int(words[Slot.HIGH_WATERMARK]) == start:
         return count
     batches: Iterator[Read] | None = None
     transactions = machine if isinstance(machine, TransactionalMachine) else None

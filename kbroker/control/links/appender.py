@@ -13,7 +13,7 @@ import numpy as np
 from kbroker.control import crash_point
 from kbroker.control.links.arena_queue import ArenaQueue, Space
 from kbroker.control.metadata.catalogue import Partition
-from kbroker.ipc import layout
+from kbroker.ipc.layout import AppendEntry, Completion, Operation
 from kbroker.ipc.ring import Sleeper, ring_length, ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 TAKEN_AT_ONCE = 256
 RETRY_S = 0.01
 FULL_S = 0.001
-TOKEN_MASK = (1 << layout.TOKEN_EPOCH_SHIFT) - 1
+TOKEN_MASK = (1 << AppendEntry.TOKEN_EPOCH_SHIFT) - 1
 DEFAULT_TIMEOUT_MS = 30_000
 SLOT_ADVANCED = -1
 """The token of a completion that tells of a slot whose waiter bit was set."""
@@ -60,7 +60,7 @@ class Appender:
         self._arena = memoryview(self._region.map)
         self._space = ArenaQueue(self._region.size)
         self._sleeper = Sleeper(shared, self._client)
-        self._epoch = (epoch & 0xFFFF) << layout.TOKEN_EPOCH_SHIFT
+        self._epoch = (epoch & 0xFFFF) << AppendEntry.TOKEN_EPOCH_SHIFT
         self._next_token = 0
         self._pending: dict[int, Pending] = {}
         self._futures: set[asyncio.Future[int]] = set()
@@ -68,8 +68,8 @@ class Appender:
         self._pushed = [0] * shared.sizes.workers
         self._to_wake: set[int] = set()
         self.slot_listeners: list[Callable[[int], None]] = []
-        self._out = np.zeros((TAKEN_AT_ONCE, layout.ENTRY_WORDS), np.int64)
-        self._entry = np.zeros(layout.ENTRY_WORDS, np.int64)
+        self._out = np.zeros((TAKEN_AT_ONCE, AppendEntry.WORDS), np.int64)
+        self._entry = np.zeros(AppendEntry.WORDS, np.int64)
 
     async def start(self) -> None:
         """Take over from a dead predecessor, whose batches may still be read from the arena, then listen."""
@@ -159,14 +159,14 @@ class Appender:
         """Give a batch to its IO worker; False while the ring is full."""
         token = _signed(self._epoch | self._next_token)
         entry = self._entry
-        entry[layout.REQUEST_OPERATION] = layout.OPERATION_APPEND
-        entry[layout.REQUEST_SLOT] = partition.slot
-        entry[layout.REQUEST_GENERATION] = partition.generation
-        entry[layout.REQUEST_ADDRESS] = space.start
-        entry[layout.REQUEST_LENGTH] = length
-        entry[layout.REQUEST_TOKEN] = token
-        entry[layout.REQUEST_ACKS] = (acks & 0xFFFF) | (timeout_ms << 16)
-        entry[layout.REQUEST_NANOSECONDS] = time.monotonic_ns()
+        entry[AppendEntry.OPERATION] = Operation.APPEND
+        entry[AppendEntry.SLOT] = partition.slot
+        entry[AppendEntry.GENERATION] = partition.generation
+        entry[AppendEntry.ADDRESS] = space.start
+        entry[AppendEntry.LENGTH] = length
+        entry[AppendEntry.TOKEN] = token
+        entry[AppendEntry.ACKS] = (acks & 0xFFFF) | (timeout_ms << 16)
+        entry[AppendEntry.NANOSECONDS] = time.monotonic_ns()
         ring = self._shared.append_ring(self._client, partition.worker)
         if not ring_push(ring, self._shared.sizes.ring_entries, entry):
             return False
@@ -213,14 +213,14 @@ class Appender:
             ring = self._shared.completion_ring(self._client, worker)
             while count := ring_take(ring, self._shared.sizes.ring_entries, self._out):
                 for row in self._out[:count].tolist():
-                    if row[layout.COMPLETION_TOKEN] == SLOT_ADVANCED:
+                    if row[Completion.TOKEN] == SLOT_ADVANCED:
                         for listener in self.slot_listeners:
-                            listener(row[layout.COMPLETION_SLOT])
+                            listener(row[Completion.SLOT])
                         continue
                     self._settle(
-                        row[layout.COMPLETION_TOKEN],
-                        row[layout.COMPLETION_ERROR],
-                        row[layout.COMPLETION_BASE_OFFSET],
+                        row[Completion.TOKEN],
+                        row[Completion.ERROR],
+                        row[Completion.BASE_OFFSET],
                     )
 
     def _settle(self, token: int, error: int, base_offset: int) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from kbroker.config.topic import TopicConfig
 from kbroker.control.metadata.catalogue import Replica
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 TRIES = 10_000  # of reading what is being written: some milliseconds, its writer needs a microsecond
@@ -32,18 +32,18 @@ def _level(config: TopicConfig) -> int:
 def slot_flags(config: TopicConfig, internal: bool, replicated: bool) -> int:
     """The FLAG_* word of a partition."""
     return (
-        layout.FLAG_REPLICATED * replicated
-        | layout.FLAG_COMPACTED * config.compact
-        | layout.FLAG_LOG_APPEND_TIME * (config.message_timestamp_type == "LogAppendTime")
-        | layout.FLAG_DURABLE * (not config.write_caching)
-        | layout.FLAG_INTERNAL * internal
+        SlotFlag.REPLICATED * replicated
+        | SlotFlag.COMPACTED * config.compact
+        | SlotFlag.LOG_APPEND_TIME * (config.message_timestamp_type == "LogAppendTime")
+        | SlotFlag.DURABLE * (not config.write_caching)
+        | SlotFlag.INTERNAL * internal
     )
 
 
 class Slots:
     """Allocates slots and writes their third line. Runs in: control. Owner: the Broker.
 
-    words: shared.slots, int64[max_partitions, SLOT_WORDS].
+    words: shared.slots, int64[max_partitions, Slot.WORDS].
     """
 
     def __init__(self, words: NDArray[np.int64], next_generation: int) -> None:
@@ -55,7 +55,7 @@ class Slots:
     @property
     def in_use(self) -> bool:
         """Whether a control process of this run has handed out slots before (shared memory starts as zeros)."""
-        return bool(self._words[:, layout.SLOT_GENERATION].any())
+        return bool(self._words[:, Slot.GENERATION].any())
 
     def claim(self, replicas: Iterable[Replica], reserved: Iterable[int] = ()) -> list[Replica]:
         """Take the stored slots of the replicas; returns those that needed new ones (the table became smaller).
@@ -98,31 +98,31 @@ class Slots:
     def owner(self, replica: Replica) -> int | None:
         """The IO worker that this run's slot names, if the replica has been assigned in this run."""
         line = self._words[replica.slot]
-        if int(line[layout.SLOT_GENERATION]) != replica.generation:
+        if int(line[Slot.GENERATION]) != replica.generation:
             return None
-        return int(line[layout.SLOT_OWNER])
+        return int(line[Slot.OWNER])
 
     def write(self, replica: Replica, config: TopicConfig, internal: bool, replicated: bool = False) -> None:
         """Publish a replica's assignment and the settings that appends are checked against."""
         line = self._words[replica.slot]
         self.configure(replica.slot, config, internal, replicated)
-        line[layout.SLOT_OWNER] = replica.worker
-        line[layout.SLOT_GENERATION] = replica.generation
+        line[Slot.OWNER] = replica.worker
+        line[Slot.GENERATION] = replica.generation
 
     def configure(self, slot: int, config: TopicConfig, internal: bool, replicated: bool = False) -> None:
         """Publish changed settings of a replica. replicated: its partition has others."""
         line = self._words[slot]
-        line[layout.SLOT_FLAGS] = slot_flags(config, internal, replicated)
-        line[layout.SLOT_MAX_MESSAGE_BYTES] = config.max_message_bytes
-        line[layout.SLOT_TIMESTAMP_BEFORE_MAX_MS] = config.message_timestamp_before_max_ms
-        line[layout.SLOT_TIMESTAMP_AFTER_MAX_MS] = config.message_timestamp_after_max_ms
-        line[layout.SLOT_COMPRESSION] = CODECS[config.compression_type]
-        line[layout.SLOT_COMPRESSION_LEVEL] = _level(config)
-        line[layout.SLOT_MIN_IN_SYNC_REPLICAS] = config.min_insync_replicas
+        line[Slot.FLAGS] = slot_flags(config, internal, replicated)
+        line[Slot.MAX_MESSAGE_BYTES] = config.max_message_bytes
+        line[Slot.TIMESTAMP_BEFORE_MAX_MS] = config.message_timestamp_before_max_ms
+        line[Slot.TIMESTAMP_AFTER_MAX_MS] = config.message_timestamp_after_max_ms
+        line[Slot.COMPRESSION] = CODECS[config.compression_type]
+        line[Slot.COMPRESSION_LEVEL] = _level(config)
+        line[Slot.MIN_IN_SYNC_REPLICAS] = config.min_insync_replicas
 
     def state(self, slot: int) -> int:
         """STATE_* of a slot."""
-        return int(self._words[slot, layout.SLOT_STATE])
+        return int(self._words[slot, Slot.STATE])
 
     def word(self, slot: int, index: int) -> int:
         """One word of a slot (not part of a consistent group)."""
@@ -133,8 +133,8 @@ class Slots:
         while it wrote them."""
         line = self._words[slot]
         for _ in range(TRIES):
-            before = int(line[layout.SLOT_SEQUENCE])
+            before = int(line[Slot.SEQUENCE])
             copy = line.copy()
-            if not before & 1 and int(line[layout.SLOT_SEQUENCE]) == before:
+            if not before & 1 and int(line[Slot.SEQUENCE]) == before:
                 return copy
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

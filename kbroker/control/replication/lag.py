@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.control.metadata.catalogue import Partition, Replica
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotState
 
 Pairs = list[tuple[Partition, Replica]]
 NO_END = (1 << 63) - 1
@@ -32,11 +32,11 @@ class Lag:
         copies = np.array([r.slot for _, r in pairs], np.int64)
         words = self._words
         before = np.array([self._ends.get(slot, NO_END) for slot in leaders.tolist()], np.int64)
-        same_epoch = words[copies, layout.SLOT_LEADER_EPOCH] == words[leaders, layout.SLOT_LEADER_EPOCH]
-        online = words[copies, layout.SLOT_STATE] == layout.STATE_ONLINE
-        leader_ends = words[leaders, layout.SLOT_LOG_END]
-        ends = words[copies, layout.SLOT_LOG_END]
-        marks = words[leaders, layout.SLOT_HIGH_WATERMARK]
+        same_epoch = words[copies, Slot.LEADER_EPOCH] == words[leaders, Slot.LEADER_EPOCH]
+        online = words[copies, Slot.STATE] == SlotState.ONLINE
+        leader_ends = words[leaders, Slot.LOG_END]
+        ends = words[copies, Slot.LOG_END]
+        marks = words[leaders, Slot.HIGH_WATERMARK]
         follows = (same_epoch & online).tolist()
         caught_up = (ends >= before).tolist()
         level = (ends >= leader_ends).tolist()
@@ -56,5 +56,5 @@ class Lag:
             elif follows[n] and near[n]:
                 joining.append((partition, replica))
         self._looked_ns = now_ns
-        self._ends = {p.slot: int(words[p.slot, layout.SLOT_LOG_END]) for p in partitions}
+        self._ends = {p.slot: int(words[p.slot, Slot.LOG_END]) for p in partitions}
         return late, joining

@@ -11,7 +11,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.replication.service import Replication
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 LOOK_S = 0.01
@@ -33,7 +33,7 @@ def deleted_everywhere(broker: Broker, partition: Partition, log_start: int, tim
             answer.complete(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
         others = [r for r in partition.replicas if r is not leader and replication.there(r)]
-        starts = [broker.slots.word(r.slot, layout.SLOT_LOG_START) for r in others]
+        starts = [broker.slots.word(r.slot, Slot.LOG_START) for r in others]
         low = min(starts, default=log_start)
         if low >= log_start and replication.there(leader):
             answer.complete(log_start)

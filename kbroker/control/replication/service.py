@@ -19,8 +19,8 @@ from kbroker.control.replication.election import electable
 from kbroker.control.replication.lag import Lag
 from kbroker.control.replication.roles import role_of
 from kbroker.control.store.store import Change
-from kbroker.ipc import layout
 from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.layout import ProcessLine, Slot, SlotState
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.metrics.slots import bind
@@ -97,12 +97,12 @@ class Replication:
         return (
             self._broker.links.worker(replica.worker) is not None
             and self._is_awake(replica.worker)
-            and slots.word(replica.slot, layout.SLOT_GENERATION) == replica.generation
+            and slots.word(replica.slot, Slot.GENERATION) == replica.generation
             and (
-                slots.state(replica.slot) == layout.STATE_ONLINE
+                slots.state(replica.slot) == SlotState.ONLINE
                 or (
                     replica.slot in self._broker.switching
-                    and slots.state(replica.slot) == layout.STATE_RECOVERING
+                    and slots.state(replica.slot) == SlotState.RECOVERING
                 )
             )
         )
@@ -110,7 +110,7 @@ class Replication:
     def _is_awake(self, worker: int) -> bool:
         """A worker that hangs (in a disk that does not answer) is as good as dead: epochs fence it when it wakes up."""
         shared = self._broker.shared
-        beat = int(shared.processes[shared.worker_process(worker), layout.PROCESS_HEARTBEAT_NS])
+        beat = int(shared.processes[shared.worker_process(worker), ProcessLine.HEARTBEAT_NS])
         timeout_ms = self._broker.config.get_int("broker.session.timeout.ms")
         return beat == 0 or time.monotonic_ns() - beat < timeout_ms * 1_000_000
 
@@ -261,7 +261,7 @@ class Replication:
         self._told.pop((old.slot, old.generation), None)
         slots = self._broker.slots
         for _ in range(int(CATCH_UP_S / 0.002)):
-            if slots.word(target.slot, layout.SLOT_LOG_END) >= slots.word(old.slot, layout.SLOT_LOG_END):
+            if slots.word(target.slot, Slot.LOG_END) >= slots.word(old.slot, Slot.LOG_END):
                 break
             await asyncio.sleep(0.002)
         self.elect(partition, target)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.log.aborted_transactions import aborted_transactions
 from kbroker.log.reader import LogReader
 from kbroker.log.timestamps import locate_timestamp
@@ -23,11 +23,11 @@ class Piece(NamedTuple):
 def limit_of(broker: Broker, partition: Partition, committed: bool) -> int:
     """The offset that the group may not reach yet."""
     words = broker.slots.group(partition.slot)
-    return int(words[layout.SLOT_LAST_STABLE if committed else layout.SLOT_HIGH_WATERMARK])
+    return int(words[Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK])
 
 
 def log_start_of(broker: Broker, partition: Partition) -> int:
-    return int(broker.slots.group(partition.slot)[layout.SLOT_LOG_START])
+    return int(broker.slots.group(partition.slot)[Slot.LOG_START])
 
 
 async def read_pieces(
@@ -35,9 +35,9 @@ async def read_pieces(
 ) -> list[Piece]:
     """Batches from the one that holds the offset, at least one if there is any. Raises KafkaError."""
     words = broker.slots.group(partition.slot)
-    end = int(words[layout.SLOT_HW_BASE]), int(words[layout.SLOT_HW_POSITION])
-    limit = int(words[layout.SLOT_LAST_STABLE if committed else layout.SLOT_HIGH_WATERMARK])
-    version = int(words[layout.SLOT_SEGMENTS_VERSION])
+    end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
+    limit = int(words[Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK])
+    version = int(words[Slot.SEGMENTS_VERSION])
     if offset >= limit:
         return []
 
@@ -68,9 +68,9 @@ async def read_pieces(
 async def offset_at(broker: Broker, partition: Partition, timestamp_ms: int) -> int:
     """The first offset at or after a time, else the high watermark."""
     words = broker.slots.group(partition.slot)
-    start, limit = int(words[layout.SLOT_LOG_START]), int(words[layout.SLOT_HIGH_WATERMARK])
-    end = int(words[layout.SLOT_HW_BASE]), int(words[layout.SLOT_HW_POSITION])
-    version = int(words[layout.SLOT_SEGMENTS_VERSION])
+    start, limit = int(words[Slot.LOG_START]), int(words[Slot.HIGH_WATERMARK])
+    end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
+    version = int(words[Slot.SEGMENTS_VERSION])
     found = await broker.logs.read(
         partition.folder, lambda reader: locate_timestamp(reader, timestamp_ms, start, *end, version)
     )

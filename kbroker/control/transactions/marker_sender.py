@@ -12,7 +12,7 @@ from kbroker.control.links.appender import Appender, Done, told
 from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
 from kbroker.control.transactions.offset_commits import OffsetCommitsUnderWay
 from kbroker.control.transactions.ports import MarkerOrder
-from kbroker.ipc import layout
+from kbroker.ipc.layout import AppendEntry
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import ControlType, build_control_batch
 
@@ -96,7 +96,7 @@ class MarkerWriter:
             producer_epoch=order.producer_epoch,
             coordinator_epoch=order.coordinator_epoch,
             timestamp_ms=self._broker.now_ms(),
-            base_offset=layout.MARKER_WITH_NEW_EPOCH if supports_epoch_bump(order.client_version) else 0,
+            base_offset=AppendEntry.MARKER_WITH_NEW_EPOCH if supports_epoch_bump(order.client_version) else 0,
         )
         if topic == self._offsets_topic:
             done = partial(self._told, order, index, done)

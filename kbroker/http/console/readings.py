@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from kbroker.http.directory import Directory
 from kbroker.http.partition_rows import BY_TOPIC, partition_counters
 from kbroker.http.process_rows import process_names
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Counter, ProcessLine
 from kbroker.ipc.shared import Shared
+from kbroker.metrics import layout as ml
 from kbroker.metrics.labels import PHASES, VALUES
-from kbroker.metrics.layout import HISTOGRAM_BUCKETS
 from kbroker.metrics.slots import PLACES, bind
 
 log = logging.getLogger(__name__)
@@ -100,12 +100,12 @@ class Reader:
         for api in APIS:
             for phase in PHASES:
                 start = bind("kbroker_request_phase_seconds", api=api, phase=phase)
-                words = self._shared.metrics[:, start : start + HISTOGRAM_BUCKETS]
+                words = self._shared.metrics[:, start : start + ml.HISTOGRAM_BUCKETS]
                 reading.stages[api, phase] = words.sum(axis=0)
 
     def _topics(self, reading: Reading, directory: Directory) -> None:
         counters = partition_counters(self._shared, directory.slots)
-        sums = np.zeros((len(directory.topics), layout.COUNTER_WORDS), np.int64)
+        sums = np.zeros((len(directory.topics), Counter.WORDS), np.int64)
         np.add.at(sums, directory.topic_numbers, counters)
         columns = {name: sums[:, BY_TOPIC[metric]].tolist() for name, metric in TOPIC_COUNTERS.items()}
         for number, topic in enumerate(directory.topics):
@@ -130,7 +130,7 @@ class Reader:
     def _processes(self, reading: Reading) -> None:
         lines = self._shared.processes
         names = process_names(self._shared)
-        pids = [(names[row], int(lines[row, layout.PROCESS_PID])) for row in range(len(lines))]
+        pids = [(names[row], int(lines[row, ProcessLine.PID])) for row in range(len(lines))]
         seen: dict[int, psutil.Process] = {}
         for name, pid in [*pids, (names[self._shared.supervisor_row], self._acceptor)]:
             if not pid:

@@ -7,9 +7,8 @@ Rules: Kafka's UnifiedLog.analyzeAndValidateProducerState, LogSegment.shouldRoll
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row as ar
-from kbroker.io.append import drain_layout as ds
-from kbroker.ipc import layout as sm
+from kbroker.io.append.rows import AppendRow, AppendState, Batch, Chain, Drained, Held, Stop
+from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag, SlotState
 from kbroker.kernels import producers as pr
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined
@@ -40,20 +39,22 @@ INT32_MAX = (1 << 31) - 1
 def must_roll(row: Words, position: int, next_offset: int, batch: int, length: int, now_ms: int) -> bool:
     """LogSegment.shouldRoll for a batch at address ``batch``."""
     if position == 0:
-        return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[ar.ROW_BASE_OFFSET] > INT32_MAX
-    if length > row[ar.ROW_SEGMENT_BYTES] - position:
+        return (
+            next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[AppendRow.BASE_OFFSET] > INT32_MAX
+        )
+    if length > row[AppendRow.SEGMENT_BYTES] - position:
         return True
-    if row[ar.ROW_FIRST_TIMESTAMP] >= 0:
-        waited = load_i64_be(batch + rb.MAX_TIMESTAMP) - row[ar.ROW_FIRST_TIMESTAMP]
-        if waited > row[ar.ROW_SEGMENT_MS]:
+    if row[AppendRow.FIRST_TIMESTAMP] >= 0:
+        waited = load_i64_be(batch + rb.MAX_TIMESTAMP) - row[AppendRow.FIRST_TIMESTAMP]
+        if waited > row[AppendRow.SEGMENT_MS]:
             return True
-    elif now_ms > row[ar.ROW_ROLL_AT_MS]:
+    elif now_ms > row[AppendRow.ROLL_AT_MS]:
         return True
-    if row[ar.ROW_INDEX_BYTES] + 8 > row[ar.ROW_INDEX_LIMIT]:
+    if row[AppendRow.INDEX_BYTES] + 8 > row[AppendRow.INDEX_LIMIT]:
         return True
-    if row[ar.ROW_TIME_INDEX_BYTES] + 24 > row[ar.ROW_INDEX_LIMIT]:
+    if row[AppendRow.TIME_INDEX_BYTES] + 24 > row[AppendRow.INDEX_LIMIT]:
         return True
-    return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[ar.ROW_BASE_OFFSET] > INT32_MAX
+    return next_offset + load_i32_be(batch + rb.LAST_OFFSET_DELTA) - row[AppendRow.BASE_OFFSET] > INT32_MAX
 
 
 @inlined
@@ -66,18 +67,16 @@ def last_end(producers: Table, known: int) -> int:
 def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
     """Idempotence of a batch with a producer id: IN_SEQUENCE, DUPLICATE (offsets filled in), UNVERIFIED or an error.
 
-    Leaves the producer's row, -1 when unknown, in BATCH_PRODUCER_ROW. A transactional batch goes into an open
+    Leaves the producer's row, -1 when unknown, in Batch.PRODUCER_ROW. A transactional batch goes into an open
     transaction of its producer and epoch without further ado; the one that begins it wants control's consent
     (KIP-890), which the log alone can not tell from a late batch of a transaction that is over. Consent is stale after
     an end of this producer's; one of others' does not count, or later batches of this one would overtake it."""
-    address = batch[ds.BATCH_ADDRESS]
-    operation = batch[ds.BATCH_OPERATION]
-    by_control = operation == ds.OPERATION_APPEND_BY_CONTROL
-    consent = (
-        operation == sm.OPERATION_APPEND_VERIFIED or operation == sm.OPERATION_APPEND_ADDED or by_control
-    )
-    known = pr.find_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
-    batch[ds.BATCH_PRODUCER_ROW] = known
+    address = batch[Batch.ADDRESS]
+    operation = batch[Batch.OPERATION]
+    by_control = operation == Operation.APPEND_BY_CONTROL
+    consent = operation == Operation.APPEND_VERIFIED or operation == Operation.APPEND_ADDED or by_control
+    known = pr.find_producer(producers, batch[Batch.SLOT], load_i64_be(address + rb.PRODUCER_ID))
+    batch[Batch.PRODUCER_ROW] = known
     epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
     first = load_i32_be(address + rb.BASE_SEQUENCE)
     open_since = -1
@@ -86,14 +85,14 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
         same = -1 if by_control else pr.duplicate_of(producers, known, epoch, first, last)
         if same >= 0:
             base = pr.BATCHES + same * pr.BATCH_WORDS
-            batch[ds.BATCH_BASE_OFFSET] = producers[known, base + pr.BATCH_BASE_OFFSET]
-            batch[ds.BATCH_LAST_OFFSET] = producers[known, base + pr.BATCH_LAST_OFFSET]
+            batch[Batch.BASE_OFFSET] = producers[known, base + pr.BATCH_BASE_OFFSET]
+            batch[Batch.LAST_OFFSET] = producers[known, base + pr.BATCH_LAST_OFFSET]
             # Kafka tells it for retries, whatever message.timestamp.type is
-            batch[ds.BATCH_APPEND_TIME] = producers[known, base + pr.BATCH_TIMESTAMP]
+            batch[Batch.APPEND_TIME] = producers[known, base + pr.BATCH_TIMESTAMP]
             return pr.DUPLICATE
         if epoch < producers[known, pr.EPOCH]:
             # as in Kafka it is the coordinator that tells a producer with a transaction so
-            return pr.INVALID_PRODUCER_EPOCH if consent or not transactional else sm.UNVERIFIED
+            return pr.INVALID_PRODUCER_EPOCH if consent or not transactional else Completion.UNVERIFIED
         open_since = producers[known, pr.TXN_FIRST_OFFSET]
         if open_since >= 0 and not transactional:
             return pr.INVALID_TXN_STATE
@@ -103,10 +102,12 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
         return pr.IN_SEQUENCE
     if transactional and open_since < 0:
         verified_at = load_i64_be(address + rb.BASE_OFFSET)
-        if not consent or (verified_at != last_end(producers, known) and verified_at != sm.ANY_TRANSACTION):
-            return sm.UNVERIFIED
+        if not consent or (
+            verified_at != last_end(producers, known) and verified_at != AppendEntry.ANY_TRANSACTION
+        ):
+            return Completion.UNVERIFIED
     if known < 0:
-        strict = operation == sm.OPERATION_APPEND_ADDED and first != 0
+        strict = operation == Operation.APPEND_ADDED and first != 0
         return pr.OUT_OF_ORDER_SEQUENCE_NUMBER if strict else pr.IN_SEQUENCE
     return pr.check_sequence(producers, known, epoch, first)
 
@@ -114,12 +115,12 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
 @inlined
 def check_marker(producers: Table, batch: Words) -> int:
     """Whether a transaction marker may be appended: 0, or an error (ProducerAppendInfo.appendEndTxnMarker)."""
-    address = batch[ds.BATCH_ADDRESS]
-    known = pr.find_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
+    address = batch[Batch.ADDRESS]
+    known = pr.find_producer(producers, batch[Batch.SLOT], load_i64_be(address + rb.PRODUCER_ID))
     if known < 0:
         return 0
     epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
-    bumps = load_i64_be(address + rb.BASE_OFFSET) == sm.MARKER_WITH_NEW_EPOCH
+    bumps = load_i64_be(address + rb.BASE_OFFSET) == AppendEntry.MARKER_WITH_NEW_EPOCH
     if epoch < producers[known, pr.EPOCH] or (bumps and epoch == producers[known, pr.EPOCH]):
         return pr.INVALID_PRODUCER_EPOCH
     if load_i32_be(address + MARKER_COORDINATOR_EPOCH) < producers[known, pr.COORDINATOR_EPOCH]:
@@ -130,35 +131,35 @@ def check_marker(producers: Table, batch: Words) -> int:
 @inlined
 def stamp(row: Words, batch: Words, flags: int, now_ms: int) -> None:
     """Patch base offset and leader epoch (outside the CRC), and for LogAppendTime the times and the CRC."""
-    address = batch[ds.BATCH_ADDRESS]
-    store_i64_be(address + rb.BASE_OFFSET, batch[ds.BATCH_BASE_OFFSET])
-    store_i32_be(address + rb.PARTITION_LEADER_EPOCH, row[ar.ROW_LEADER_EPOCH])
-    if flags & sm.FLAG_LOG_APPEND_TIME:
+    address = batch[Batch.ADDRESS]
+    store_i64_be(address + rb.BASE_OFFSET, batch[Batch.BASE_OFFSET])
+    store_i32_be(address + rb.PARTITION_LEADER_EPOCH, row[AppendRow.LEADER_EPOCH])
+    if flags & SlotFlag.LOG_APPEND_TIME:
         attributes = load_i16_be(address + rb.ATTRIBUTES) | rb.ATTRIBUTE_LOG_APPEND_TIME
         store_i16_be(address + rb.ATTRIBUTES, attributes)
         store_i64_be(address + rb.MAX_TIMESTAMP, now_ms)
-        crc = crc32c_at(address + rb.ATTRIBUTES, batch[ds.BATCH_LENGTH] - rb.ATTRIBUTES)
+        crc = crc32c_at(address + rb.ATTRIBUTES, batch[Batch.LENGTH] - rb.ATTRIBUTES)
         store_i32_be(address + rb.CRC, crc)
-        batch[ds.BATCH_APPEND_TIME] = now_ms
-    batch[ds.BATCH_MAX_TIMESTAMP] = load_i64_be(address + rb.MAX_TIMESTAMP)
+        batch[Batch.APPEND_TIME] = now_ms
+    batch[Batch.MAX_TIMESTAMP] = load_i64_be(address + rb.MAX_TIMESTAMP)
 
 
 @inlined
 def remember(producers: Table, batch: Words, row: Words, transactional: bool) -> int:
     """Enter an accepted batch into the producer table; 1 when its producer is new there."""
-    address = batch[ds.BATCH_ADDRESS]
-    producer = batch[ds.BATCH_PRODUCER_ROW]
+    address = batch[Batch.ADDRESS]
+    producer = batch[Batch.PRODUCER_ROW]
     epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
     added = 0
     if producer < 0:
         added = 1
-        producer = pr.claim_producer(producers, batch[ds.BATCH_SLOT], load_i64_be(address + rb.PRODUCER_ID))
+        producer = pr.claim_producer(producers, batch[Batch.SLOT], load_i64_be(address + rb.PRODUCER_ID))
         producers[producer, pr.EPOCH] = epoch
     first = load_i32_be(address + rb.BASE_SEQUENCE)
     last = pr.NO_SEQUENCE
     if first != pr.NO_SEQUENCE:
         last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
-    base_offset = batch[ds.BATCH_BASE_OFFSET]
+    base_offset = batch[Batch.BASE_OFFSET]
     pr.remember_batch(
         producers,
         producer,
@@ -166,90 +167,92 @@ def remember(producers: Table, batch: Words, row: Words, transactional: bool) ->
         first,
         last,
         base_offset,
-        batch[ds.BATCH_LAST_OFFSET],
-        batch[ds.BATCH_MAX_TIMESTAMP],
+        batch[Batch.LAST_OFFSET],
+        batch[Batch.MAX_TIMESTAMP],
     )
     if transactional and producers[producer, pr.TXN_FIRST_OFFSET] < 0:
         producers[producer, pr.TXN_FIRST_OFFSET] = base_offset
-        if row[ar.ROW_FIRST_UNSTABLE] < 0:
-            row[ar.ROW_FIRST_UNSTABLE] = base_offset
+        if row[AppendRow.FIRST_UNSTABLE] < 0:
+            row[AppendRow.FIRST_UNSTABLE] = base_offset
     return added
 
 
 @inlined
 def kept_below(slots: Table, row: Words, slot: int) -> int:
     """The offset below which records are where acks=all wants them."""
-    durable = slots[slot, sm.SLOT_DURABLE]
-    if not slots[slot, sm.SLOT_FLAGS] & sm.FLAG_REPLICATED:
+    durable = slots[slot, Slot.DURABLE]
+    if not slots[slot, Slot.FLAGS] & SlotFlag.REPLICATED:
         return durable
-    if row[ar.ROW_FLUSH_RECORDS] < ar.NEVER:
-        return min(slots[slot, sm.SLOT_HIGH_WATERMARK], durable)
-    return slots[slot, sm.SLOT_HIGH_WATERMARK]
+    if row[AppendRow.FLUSH_RECORDS] < AppendRow.NEVER:
+        return min(slots[slot, Slot.HIGH_WATERMARK], durable)
+    return slots[slot, Slot.HIGH_WATERMARK]
 
 
 @inlined
 def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batch: Words, out: Words) -> int:
     """Decide one append: STOP_NONE with error or offsets in ``batch``, or why Python must act first."""
-    now_ms = out[ds.OUT_NOW_MS]
-    slot = batch[ds.BATCH_SLOT]
-    address = batch[ds.BATCH_ADDRESS]
-    length = batch[ds.BATCH_LENGTH]
+    now_ms = out[Drained.NOW_MS]
+    slot = batch[Batch.SLOT]
+    address = batch[Batch.ADDRESS]
+    length = batch[Batch.LENGTH]
     row = rows[slot]
-    if slots[slot, sm.SLOT_GENERATION] != batch[ds.BATCH_GENERATION] or row[ar.ROW_OPEN] != ar.OPEN:
-        offline = slots[slot, sm.SLOT_STATE] == sm.STATE_OFFLINE or row[ar.ROW_OPEN] == ar.DISK_FULL
-        batch[ds.BATCH_ERROR] = KAFKA_STORAGE_ERROR if offline else NOT_LEADER_OR_FOLLOWER
-        return ds.STOP_NONE
+    if slots[slot, Slot.GENERATION] != batch[Batch.GENERATION] or row[AppendRow.STATE] != AppendState.OPEN:
+        offline = (
+            slots[slot, Slot.STATE] == SlotState.OFFLINE or row[AppendRow.STATE] == AppendState.DISK_FULL
+        )
+        batch[Batch.ERROR] = KAFKA_STORAGE_ERROR if offline else NOT_LEADER_OR_FOLLOWER
+        return Stop.NONE
     attributes = load_i16_be(address + rb.ATTRIBUTES)
     control = (attributes & rb.ATTRIBUTE_CONTROL) != 0
-    if length > row[ar.ROW_SEGMENT_BYTES]:
-        batch[ds.BATCH_ERROR] = RECORD_LIST_TOO_LARGE
-        return ds.STOP_NONE
-    flags = slots[slot, sm.SLOT_FLAGS]
-    acks = (batch[ds.BATCH_ACKS] << 48) >> 48
-    if flags & sm.ACKS_WAIT and acks == -1:
-        if row[ar.ROW_TOO_FEW]:
-            batch[ds.BATCH_ERROR] = NOT_ENOUGH_REPLICAS
-            return ds.STOP_NONE
-        batch[ds.BATCH_HELD] = ds.HELD_APPEND
+    if length > row[AppendRow.SEGMENT_BYTES]:
+        batch[Batch.ERROR] = RECORD_LIST_TOO_LARGE
+        return Stop.NONE
+    flags = slots[slot, Slot.FLAGS]
+    acks = (batch[Batch.ACKS] << 48) >> 48
+    if flags & SlotFlag.ACKS_WAIT and acks == -1:
+        if row[AppendRow.TOO_FEW]:
+            batch[Batch.ERROR] = NOT_ENOUGH_REPLICAS
+            return Stop.NONE
+        batch[Batch.HELD] = Held.APPEND
     idempotent = load_i64_be(address + rb.PRODUCER_ID) >= 0 and not control
     transactional = (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0
     if control:  # only the control process sends these; Python ends the transaction after the write
-        batch[ds.BATCH_HELD] = ds.HELD_CONTROL
-        batch[ds.BATCH_ERROR] = check_marker(producers, batch)
-        if batch[ds.BATCH_ERROR] != 0:
-            batch[ds.BATCH_HELD] = 0
-            return ds.STOP_NONE
+        batch[Batch.HELD] = Held.CONTROL
+        batch[Batch.ERROR] = check_marker(producers, batch)
+        if batch[Batch.ERROR] != 0:
+            batch[Batch.HELD] = 0
+            return Stop.NONE
     if idempotent:
         outcome = check_producer(producers, batch, transactional)
         if outcome == pr.DUPLICATE:
-            if batch[ds.BATCH_HELD] != 0 and batch[ds.BATCH_LAST_OFFSET] < kept_below(slots, row, slot):
-                batch[ds.BATCH_HELD] = 0  # nothing more may happen to this log that would answer it
-            return ds.STOP_NONE
+            if batch[Batch.HELD] != 0 and batch[Batch.LAST_OFFSET] < kept_below(slots, row, slot):
+                batch[Batch.HELD] = 0  # nothing more may happen to this log that would answer it
+            return Stop.NONE
         if outcome != pr.IN_SEQUENCE:
-            batch[ds.BATCH_ERROR] = outcome
-            batch[ds.BATCH_HELD] = 0
-            if outcome == sm.UNVERIFIED:
-                batch[ds.BATCH_LAST_OFFSET] = last_end(producers, batch[ds.BATCH_PRODUCER_ROW])
-            return ds.STOP_NONE
+            batch[Batch.ERROR] = outcome
+            batch[Batch.HELD] = 0
+            if outcome == Completion.UNVERIFIED:
+                batch[Batch.LAST_OFFSET] = last_end(producers, batch[Batch.PRODUCER_ROW])
+            return Stop.NONE
     chain = chains[slot]
-    touched = chain[ds.CHAIN_HEAD] >= 0
-    position = chain[ds.CHAIN_POSITION] if touched else row[ar.ROW_POSITION]
-    next_offset = chain[ds.CHAIN_NEXT_OFFSET] if touched else row[ar.ROW_NEXT_OFFSET]
+    touched = chain[Chain.HEAD] >= 0
+    position = chain[Chain.POSITION] if touched else row[AppendRow.POSITION]
+    next_offset = chain[Chain.NEXT_OFFSET] if touched else row[AppendRow.NEXT_OFFSET]
     if must_roll(row, position, next_offset, address, length, now_ms):
-        return ds.STOP_ROLL
-    if row[ar.ROW_LOG_FD] == ar.NO_FD:
-        return ds.STOP_FILES
-    batch[ds.BATCH_BASE_OFFSET] = next_offset
-    batch[ds.BATCH_LAST_OFFSET] = next_offset + load_i32_be(address + rb.LAST_OFFSET_DELTA)
-    batch[ds.BATCH_RECORDS] = load_i32_be(address + rb.RECORD_COUNT)
+        return Stop.ROLL
+    if row[AppendRow.LOG_FD] == AppendRow.NO_FD:
+        return Stop.FILES
+    batch[Batch.BASE_OFFSET] = next_offset
+    batch[Batch.LAST_OFFSET] = next_offset + load_i32_be(address + rb.LAST_OFFSET_DELTA)
+    batch[Batch.RECORDS] = load_i32_be(address + rb.RECORD_COUNT)
     stamp(row, batch, flags, now_ms)
     if position == 0:
-        row[ar.ROW_FIRST_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
+        row[AppendRow.FIRST_TIMESTAMP] = batch[Batch.MAX_TIMESTAMP]
     if idempotent:
-        out[ds.OUT_PRODUCERS] += remember(producers, batch, row, transactional)
-    row[ar.ROW_UNFLUSHED_RECORDS] += batch[ds.BATCH_RECORDS]
-    if row[ar.ROW_UNFLUSHED_RECORDS] >= row[ar.ROW_FLUSH_RECORDS] and acks != 0 and not control:
-        batch[ds.BATCH_HELD] = ds.HELD_APPEND
-    chain[ds.CHAIN_POSITION] = position + length
-    chain[ds.CHAIN_NEXT_OFFSET] = batch[ds.BATCH_LAST_OFFSET] + 1
-    return ds.STOP_NONE
+        out[Drained.PRODUCERS] += remember(producers, batch, row, transactional)
+    row[AppendRow.UNFLUSHED_RECORDS] += batch[Batch.RECORDS]
+    if row[AppendRow.UNFLUSHED_RECORDS] >= row[AppendRow.FLUSH_RECORDS] and acks != 0 and not control:
+        batch[Batch.HELD] = Held.APPEND
+    chain[Chain.POSITION] = position + length
+    chain[Chain.NEXT_OFFSET] = batch[Batch.LAST_OFFSET] + 1
+    return Stop.NONE

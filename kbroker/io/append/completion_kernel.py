@@ -7,8 +7,8 @@ Part of the drain kernel, and kernels of its own for what Python answers.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import drain_layout as ds
-from kbroker.ipc import layout as sm
+from kbroker.io.append.rows import Client, Environment
+from kbroker.ipc.layout import Completion, Slot
 from kbroker.ipc.ring import HEAD, ring_entry, ring_free, wake
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import clock_gettime
@@ -34,32 +34,32 @@ def push_completion(
     append_time: int, slot: int, now_ns: int,
 ) -> None:  # fmt: skip
     """One entry of a completion ring; the caller knows that there is room."""
-    ring = client[ds.CLIENT_COMPLETION_RING]
+    ring = client[Client.COMPLETION_RING]
     head = load_i64(ring + HEAD)
-    entry = ring_entry(ring, env[ds.ENV_CAPACITY], head)
-    store_i64(entry + 8 * sm.COMPLETION_TOKEN, token)
-    store_i64(entry + 8 * sm.COMPLETION_ERROR, error)
-    store_i64(entry + 8 * sm.COMPLETION_BASE_OFFSET, base_offset)
-    store_i64(entry + 8 * sm.COMPLETION_APPEND_TIME_MS, append_time)
-    store_i64(entry + 8 * sm.COMPLETION_LOG_START, slots[slot, sm.SLOT_LOG_START])
-    store_i64(entry + 8 * sm.COMPLETION_SLOT, slot)
-    store_i64(entry + 8 * sm.COMPLETION_NANOSECONDS, now_ns)
-    store_i64(entry + 8 * sm.COMPLETION_LAST_OFFSET, last_offset)
+    entry = ring_entry(ring, env[Environment.CAPACITY], head)
+    store_i64(entry + 8 * Completion.TOKEN, token)
+    store_i64(entry + 8 * Completion.ERROR, error)
+    store_i64(entry + 8 * Completion.BASE_OFFSET, base_offset)
+    store_i64(entry + 8 * Completion.APPEND_TIME_MS, append_time)
+    store_i64(entry + 8 * Completion.LOG_START, slots[slot, Slot.LOG_START])
+    store_i64(entry + 8 * Completion.SLOT, slot)
+    store_i64(entry + 8 * Completion.NANOSECONDS, now_ns)
+    store_i64(entry + 8 * Completion.LAST_OFFSET, last_offset)
     store_release(ring + HEAD, head + 1)
-    client[ds.CLIENT_COMPLETED] += 1
+    client[Client.COMPLETED] += 1
 
 
 @inlined
 def notify(env: Words, clients: Table, slots: Table, slot: int, now_ns: int) -> int:
     """Tell the processes whose waiter bit is set that a slot advanced; bits that found no room."""
-    waiters = slots[slot].ctypes.data + 8 * sm.SLOT_WAITERS
+    waiters = slots[slot].ctypes.data + 8 * Slot.WAITERS
     if load_i64(waiters) == 0:
         return 0
     bits = exchange(waiters, 0)
     missed = 0
     for c in range(clients.shape[0]):
         if bits >> c & 1:
-            if ring_free(clients[c, ds.CLIENT_COMPLETION_RING], env[ds.ENV_CAPACITY]) > 0:
+            if ring_free(clients[c, Client.COMPLETION_RING], env[Environment.CAPACITY]) > 0:
                 push_completion(env, clients[c], slots, -1, 0, -1, -1, -1, slot, now_ns)
             else:
                 missed |= 1 << c
@@ -73,16 +73,16 @@ def wake_clients(env: Words, clients: Table) -> None:
     """Wake each client that got a completion and sleeps."""
     for c in range(clients.shape[0]):
         client = clients[c]
-        if client[ds.CLIENT_COMPLETED] > 0:
-            wake(client[ds.CLIENT_PROCESS_LINE], client[ds.CLIENT_EVENT_FD], env[ds.ENV_ONE])
-            client[ds.CLIENT_COMPLETED] = 0
+        if client[Client.COMPLETED] > 0:
+            wake(client[Client.PROCESS_LINE], client[Client.EVENT_FD], env[Environment.ONE])
+            client[Client.COMPLETED] = 0
 
 
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64)")
 def notify_slot(env: Words, clients: Table, slots: Table, slot: int) -> int:
     """Tell waiting processes, from Python, that a slot advanced; bits that found no room (to try again)."""
     fence()
-    missed = notify(env, clients, slots, slot, clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK]))
+    missed = notify(env, clients, slots, slot, clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK]))
     wake_clients(env, clients)
     return missed
 
@@ -93,9 +93,9 @@ def complete_one(
     last_offset: int, append_time: int, slot: int,
 ) -> int:  # fmt: skip
     """Complete one held entry from Python; 0 when the ring is full. ``wake_all`` afterwards."""
-    if ring_free(clients[client, ds.CLIENT_COMPLETION_RING], env[ds.ENV_CAPACITY]) <= 0:
+    if ring_free(clients[client, Client.COMPLETION_RING], env[Environment.CAPACITY]) <= 0:
         return 0
-    now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
+    now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     push_completion(
         env, clients[client], slots, token, error, base_offset, last_offset, append_time, slot, now_ns
     )

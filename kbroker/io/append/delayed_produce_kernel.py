@@ -9,15 +9,14 @@ Layout: ``purgatory/delayed_produce_layout.py``. Private memory of one IO worker
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row as ar
-from kbroker.io.append import drain_layout as ds
 from kbroker.io.append.completion_kernel import CLOCK_MONOTONIC, clock_ns, push_completion
-from kbroker.ipc import layout as sm
+from kbroker.io.append.rows import AppendRow, Batch, Client, Environment
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.ring import ring_free
 from kbroker.kernels.jit import inlined, kernel
+from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import observe
-from kbroker.metrics.layout import HISTOGRAM_WORDS, PHASE_FLUSH, PHASE_SECONDS
-from kbroker.purgatory import delayed_produce_layout as dp
+from kbroker.purgatory.delayed_produce_layout import DelayedList, DelayedProduce
 from kbroker.purgatory.watch_list_kernel import unwatch, watch
 
 Words = NDArray[np.int64]
@@ -26,7 +25,7 @@ Table = NDArray[np.int64]
 REQUEST_TIMED_OUT = 7
 NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
 ALL = -1  # acks
-WAITED_FOR_FLUSH = PHASE_SECONDS + PHASE_FLUSH * HISTOGRAM_WORDS  # of Produce, API key 0
+WAITED_FOR_FLUSH = ml.PHASE_SECONDS + ml.PHASE_FLUSH * ml.HISTOGRAM_WORDS  # of Produce, API key 0
 
 
 @inlined
@@ -38,22 +37,22 @@ def acks_of(packed: int) -> int:
 @inlined
 def hold(env: Words, delayed: Table, lists: Table, batch: Words, now_ns: int) -> None:
     """A delayed produce for a written batch. The caller knows that there is a free row."""
-    number = env[ds.ENV_DELAYED_FREE]
+    number = env[Environment.DELAYED_FREE]
     row = delayed[number]
-    env[ds.ENV_DELAYED_FREE] = row[dp.DELAYED_NEXT]
-    env[ds.ENV_DELAYED_COUNT] += 1
-    row[dp.DELAYED_SLOT] = batch[ds.BATCH_SLOT]
-    row[dp.DELAYED_CLIENT] = batch[ds.BATCH_CLIENT]
-    row[dp.DELAYED_TOKEN] = batch[ds.BATCH_TOKEN]
-    row[dp.DELAYED_BASE_OFFSET] = batch[ds.BATCH_BASE_OFFSET]
-    row[dp.DELAYED_LAST_OFFSET] = batch[ds.BATCH_LAST_OFFSET]
-    row[dp.DELAYED_APPEND_TIME] = batch[ds.BATCH_APPEND_TIME]
-    row[dp.DELAYED_ACKS] = acks_of(batch[ds.BATCH_ACKS])
-    row[dp.DELAYED_ENQUEUED_NS] = batch[ds.BATCH_ENQUEUED_NS]
-    expiry = now_ns // 1_000_000 + (batch[ds.BATCH_ACKS] >> 16)
-    row[dp.DELAYED_EXPIRY_MS] = expiry
-    env[ds.ENV_DELAYED_DUE_MS] = min(env[ds.ENV_DELAYED_DUE_MS], expiry)
-    watch(delayed, lists, batch[ds.BATCH_SLOT], number)
+    env[Environment.DELAYED_FREE] = row[DelayedProduce.NEXT]
+    env[Environment.DELAYED_COUNT] += 1
+    row[DelayedProduce.SLOT] = batch[Batch.SLOT]
+    row[DelayedProduce.CLIENT] = batch[Batch.CLIENT]
+    row[DelayedProduce.TOKEN] = batch[Batch.TOKEN]
+    row[DelayedProduce.BASE_OFFSET] = batch[Batch.BASE_OFFSET]
+    row[DelayedProduce.LAST_OFFSET] = batch[Batch.LAST_OFFSET]
+    row[DelayedProduce.APPEND_TIME] = batch[Batch.APPEND_TIME]
+    row[DelayedProduce.ACKS] = acks_of(batch[Batch.ACKS])
+    row[DelayedProduce.ENQUEUED_NS] = batch[Batch.ENQUEUED_NS]
+    expiry = now_ns // 1_000_000 + (batch[Batch.ACKS] >> 16)
+    row[DelayedProduce.EXPIRY_MS] = expiry
+    env[Environment.DELAYED_DUE_MS] = min(env[Environment.DELAYED_DUE_MS], expiry)
+    watch(delayed, lists, batch[Batch.SLOT], number)
 
 
 @inlined
@@ -62,27 +61,27 @@ def finish(
 ) -> None:  # fmt: skip
     """Answer a row that is in no list any more and free it; a client without room gets its answer later."""
     row = delayed[number]
-    client = clients[row[dp.DELAYED_CLIENT]]
-    if ring_free(client[ds.CLIENT_COMPLETION_RING], env[ds.ENV_CAPACITY]) <= 0:
-        row[dp.DELAYED_ERROR] = error
-        row[dp.DELAYED_EXPIRY_MS] = dp.NEVER
+    client = clients[row[DelayedProduce.CLIENT]]
+    if ring_free(client[Client.COMPLETION_RING], env[Environment.CAPACITY]) <= 0:
+        row[DelayedProduce.ERROR] = error
+        row[DelayedProduce.EXPIRY_MS] = DelayedProduce.NEVER
         watch(delayed, lists, lists.shape[0] - 1, number)
         return
-    base_offset = row[dp.DELAYED_BASE_OFFSET]
-    last_offset = row[dp.DELAYED_LAST_OFFSET]
+    base_offset = row[DelayedProduce.BASE_OFFSET]
+    last_offset = row[DelayedProduce.LAST_OFFSET]
     if error != 0:
         base_offset = -1
         last_offset = -1
     push_completion(
-        env, client, slots, row[dp.DELAYED_TOKEN], error, base_offset, last_offset, row[dp.DELAYED_APPEND_TIME],
-        row[dp.DELAYED_SLOT], now_ns,
+        env, client, slots, row[DelayedProduce.TOKEN], error, base_offset, last_offset, row[DelayedProduce.APPEND_TIME],
+        row[DelayedProduce.SLOT], now_ns,
     )  # fmt: skip
-    row[dp.DELAYED_SLOT] = -1
-    row[dp.DELAYED_NEXT] = env[ds.ENV_DELAYED_FREE]
-    env[ds.ENV_DELAYED_FREE] = number
-    env[ds.ENV_DELAYED_COUNT] -= 1
-    if env[ds.ENV_DELAYED_COUNT] == 0:
-        env[ds.ENV_DELAYED_DUE_MS] = dp.NEVER
+    row[DelayedProduce.SLOT] = -1
+    row[DelayedProduce.NEXT] = env[Environment.DELAYED_FREE]
+    env[Environment.DELAYED_FREE] = number
+    env[Environment.DELAYED_COUNT] -= 1
+    if env[Environment.DELAYED_COUNT] == 0:
+        env[Environment.DELAYED_DUE_MS] = DelayedProduce.NEVER
 
 
 @inlined
@@ -90,31 +89,31 @@ def release(
     env: Words, clients: Table, slots: Table, rows: Table, delayed: Table, lists: Table, slot: int, now_ns: int
 ) -> int:  # fmt: skip
     """Answer what a slot's durable offset or high watermark has reached; how many. ``wake_clients`` afterwards."""
-    durable = slots[slot, sm.SLOT_DURABLE]
-    replicated = slots[slot, sm.SLOT_HIGH_WATERMARK]
+    durable = slots[slot, Slot.DURABLE]
+    replicated = slots[slot, Slot.HIGH_WATERMARK]
     farthest = max(durable, replicated)
-    if not slots[slot, sm.SLOT_FLAGS] & sm.FLAG_REPLICATED:
+    if not slots[slot, Slot.FLAGS] & SlotFlag.REPLICATED:
         replicated = durable
         farthest = durable
-    elif rows[slot, ar.ROW_FLUSH_RECORDS] < ar.NEVER:  # flush.messages: on the leader's disk, too
+    elif rows[slot, AppendRow.FLUSH_RECORDS] < AppendRow.NEVER:  # flush.messages: on the leader's disk, too
         replicated = min(replicated, durable)
     count = 0
     previous = 0
-    number = lists[slot, dp.LIST_HEAD]
+    number = lists[slot, DelayedList.HEAD]
     while number > 0:
         row = delayed[number]
-        last = row[dp.DELAYED_LAST_OFFSET]
+        last = row[DelayedProduce.LAST_OFFSET]
         if last >= farthest:
             break
-        everywhere = row[dp.DELAYED_ACKS] == ALL
+        everywhere = row[DelayedProduce.ACKS] == ALL
         if last >= (replicated if everywhere else durable):
             previous = number
-            number = row[dp.DELAYED_NEXT]
+            number = row[DelayedProduce.NEXT]
             continue
         following = unwatch(delayed, lists, slot, previous, number)
-        observe(env[ds.ENV_METRICS] + 8 * WAITED_FOR_FLUSH, now_ns - row[dp.DELAYED_ENQUEUED_NS])
+        observe(env[Environment.METRICS] + 8 * WAITED_FOR_FLUSH, now_ns - row[DelayedProduce.ENQUEUED_NS])
         # the records are where they should be; but the in-sync set may have shrunk below what the topic asks
-        too_few = everywhere and rows[slot, ar.ROW_TOO_FEW] != 0
+        too_few = everywhere and rows[slot, AppendRow.TOO_FEW] != 0
         error = NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else 0
         finish(env, clients, slots, delayed, lists, number, error, now_ns)
         count += 1
@@ -127,7 +126,7 @@ def release_slot(
     env: Words, clients: Table, slots: Table, rows: Table, delayed: Table, lists: Table, slot: int
 ) -> int:
     """``release`` from Python."""
-    now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
+    now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     return release(env, clients, slots, rows, delayed, lists, slot, now_ns)
 
 
@@ -142,9 +141,9 @@ def fail_slot(
     env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, slot: int, error: int
 ) -> int:
     """Answer all of a slot with an error; how many."""
-    now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
+    now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     count = 0
-    number = lists[slot, dp.LIST_HEAD]
+    number = lists[slot, DelayedList.HEAD]
     while number > 0:
         following = unwatch(delayed, lists, slot, 0, number)
         finish(env, clients, slots, delayed, lists, number, error, now_ns)
@@ -156,46 +155,47 @@ def fail_slot(
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64)")
 def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: Table, now_ms: int) -> int:
     """Answer what has waited too long (CLOCK_MONOTONIC); how many. Looks at every row: once in a shortest timeout."""
-    now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
+    now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     count = 0
-    due = dp.NEVER
+    due = DelayedProduce.NEVER
     for wanted in range(1, delayed.shape[0]):
-        slot = delayed[wanted, dp.DELAYED_SLOT]
+        slot = delayed[wanted, DelayedProduce.SLOT]
         if slot < 0:
             continue
-        if delayed[wanted, dp.DELAYED_EXPIRY_MS] > now_ms:
-            due = min(due, delayed[wanted, dp.DELAYED_EXPIRY_MS])
+        if delayed[wanted, DelayedProduce.EXPIRY_MS] > now_ms:
+            due = min(due, delayed[wanted, DelayedProduce.EXPIRY_MS])
             continue
         previous = 0
-        number = lists[slot, dp.LIST_HEAD]
+        number = lists[slot, DelayedList.HEAD]
         while number > 0:
-            if delayed[number, dp.DELAYED_EXPIRY_MS] > now_ms:
+            if delayed[number, DelayedProduce.EXPIRY_MS] > now_ms:
                 previous = number
-                number = delayed[number, dp.DELAYED_NEXT]
+                number = delayed[number, DelayedProduce.NEXT]
                 continue
             following = unwatch(delayed, lists, slot, previous, number)
             observe(
-                env[ds.ENV_METRICS] + 8 * WAITED_FOR_FLUSH, now_ns - delayed[number, dp.DELAYED_ENQUEUED_NS]
+                env[Environment.METRICS] + 8 * WAITED_FOR_FLUSH,
+                now_ns - delayed[number, DelayedProduce.ENQUEUED_NS],
             )
             finish(env, clients, slots, delayed, lists, number, REQUEST_TIMED_OUT, now_ns)
             count += 1
             number = following
-    env[ds.ENV_DELAYED_DUE_MS] = due
+    env[Environment.DELAYED_DUE_MS] = due
     return count
 
 
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1])")
 def answer_late(env: Words, clients: Table, slots: Table, delayed: Table, lists: Table) -> int:
     """Try again to answer those whose client had no room; how many still wait."""
-    now_ns = clock_ns(CLOCK_MONOTONIC, env[ds.ENV_CLOCK])
+    now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     which = lists.shape[0] - 1
-    last = lists[which, dp.LIST_TAIL]
-    number = lists[which, dp.LIST_HEAD]
+    last = lists[which, DelayedList.TAIL]
+    number = lists[which, DelayedList.HEAD]
     left = 0
     while number > 0:
         following = unwatch(delayed, lists, which, 0, number)
-        finish(env, clients, slots, delayed, lists, number, delayed[number, dp.DELAYED_ERROR], now_ns)
-        if delayed[number, dp.DELAYED_SLOT] >= 0:
+        finish(env, clients, slots, delayed, lists, number, delayed[number, DelayedProduce.ERROR], now_ns)
+        if delayed[number, DelayedProduce.SLOT] >= 0:
             left += 1
         if number == last:
             break

@@ -10,17 +10,27 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row, completion_kernel, drain_kernel, group_commit_kernel
+from kbroker.io.append import completion_kernel, drain_kernel, group_commit_kernel
 from kbroker.io.append import delayed_produce_kernel as delayed_kernel
-from kbroker.io.append import drain_layout as dl
 from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.append.rows import (
+    AppendRow,
+    Batch,
+    Chain,
+    Client,
+    Drained,
+    Environment,
+    Held,
+    SyncJob,
+    SyncRow,
+)
 from kbroker.ipc.shared import Shared
 from kbroker.metrics.slots import Slots
 from kbroker.protocol import batch_layout
-from kbroker.purgatory import delayed_produce_layout as dp
+from kbroker.purgatory.delayed_produce_layout import DelayedList, DelayedProduce
 
 Words = NDArray[np.int64]
-NEVER = append_row.NEVER
+NEVER = AppendRow.NEVER
 INDEX_ENTRY_BYTES = 8
 TIME_INDEX_ENTRY_BYTES = 12
 PRODUCER = struct.Struct(">qh")
@@ -70,84 +80,85 @@ class ReadAhead:
 
 
 class Drain:
-    """Owns rows[max_partitions, ROW_WORDS], the producer table and the scratch of the drain kernel (env)."""
+    """Owns rows[max_partitions, AppendRow.WORDS], the producer table and the scratch of the drain kernel (env)."""
 
     def __init__(self, shared: Shared, worker: int, producers: ProducerTable) -> None:
         partitions = shared.sizes.max_partitions
         self.shared = shared
         self.producers = producers
-        self.rows: Words = np.zeros((partitions, append_row.ROW_WORDS), np.int64)
+        self.rows: Words = np.zeros((partitions, AppendRow.WORDS), np.int64)
         self.counters = shared.counters[shared.worker_process(worker)]
         self.metrics = Slots(shared.metrics[shared.worker_process(worker)])
-        self.out: Words = np.zeros(dl.OUT_WORDS, np.int64)
-        self._batches: Words = np.zeros((dl.MAX_BATCHES, dl.BATCH_WORDS), np.int64)
-        self._chains: Words = np.full((partitions, dl.CHAIN_WORDS), -1, np.int64)
-        self._touched: Words = np.zeros(dl.MAX_BATCHES, np.int64)
-        self._failed: Words = np.zeros((dl.MAX_BATCHES, 2), np.int64)
+        self.out: Words = np.zeros(Drained.WORDS, np.int64)
+        self._batches: Words = np.zeros((Batch.ROWS, Batch.WORDS), np.int64)
+        self._chains: Words = np.full((partitions, Chain.WORDS), -1, np.int64)
+        self._touched: Words = np.zeros(Batch.ROWS, np.int64)
+        self._failed: Words = np.zeros((Batch.ROWS, 2), np.int64)
         self._one: Words = np.ones(1, np.int64)
         self._scratch: NDArray[np.uint8] = np.zeros(
-            16 * dl.MAX_IOV + (INDEX_ENTRY_BYTES + TIME_INDEX_ENTRY_BYTES) * dl.MAX_BATCHES + 16, np.uint8
+            16 * Environment.MAX_IOV + (INDEX_ENTRY_BYTES + TIME_INDEX_ENTRY_BYTES) * Batch.ROWS + 16,
+            np.uint8,
         )
-        self._syncs_scratch: NDArray[np.uint8] = np.zeros(dl.SYNC_SCRATCH_BYTES, np.uint8)
-        self._sync_results: Words = np.zeros((3 * dl.SYNC_RECORDS, 3), np.int64)
-        self.syncs: Words = np.zeros((partitions, dl.SYNC_WORDS), np.int64)
-        self._delayed: Words = np.zeros((1, dp.DELAYED_WORDS), np.int64)
-        self._lists: Words = np.zeros((partitions + 1, dp.LIST_WORDS), np.int64)
+        self._syncs_scratch: NDArray[np.uint8] = np.zeros(SyncJob.STRIDE * SyncJob.MOST, np.uint8)
+        self._sync_results: Words = np.zeros((3 * SyncJob.MOST, 3), np.int64)
+        self.syncs: Words = np.zeros((partitions, SyncRow.WORDS), np.int64)
+        self._delayed: Words = np.zeros((1, DelayedProduce.WORDS), np.int64)
+        self._lists: Words = np.zeros((partitions + 1, DelayedList.WORDS), np.int64)
         self.env = self._environment()
         self._grow()
-        self._clients: Words = np.zeros((shared.sizes.clients, dl.CLIENT_WORDS), np.int64)
+        self._clients: Words = np.zeros((shared.sizes.clients, Client.WORDS), np.int64)
         for client in range(shared.sizes.clients):
             row = self._clients[client]
-            row[dl.CLIENT_APPEND_RING] = shared.append_ring(client, worker)
-            row[dl.CLIENT_COMPLETION_RING] = shared.completion_ring(client, worker)
-            row[dl.CLIENT_ARENA] = shared.arenas[client].address
-            row[dl.CLIENT_ARENA_BYTES] = shared.arenas[client].size
-            row[dl.CLIENT_PROCESS_LINE] = shared.processes[client].ctypes.data
-            row[dl.CLIENT_EVENT_FD] = shared.event_fds[client]
+            row[Client.APPEND_RING] = shared.append_ring(client, worker)
+            row[Client.COMPLETION_RING] = shared.completion_ring(client, worker)
+            row[Client.ARENA] = shared.arenas[client].address
+            row[Client.ARENA_BYTES] = shared.arenas[client].size
+            row[Client.PROCESS_LINE] = shared.processes[client].ctypes.data
+            row[Client.EVENT_FD] = shared.event_fds[client]
 
     def _environment(self) -> Words:
-        env: Words = np.zeros(dl.ENV_WORDS, np.int64)
+        env: Words = np.zeros(Environment.WORDS, np.int64)
         scratch = int(self._scratch.ctypes.data)
-        env[dl.ENV_CAPACITY] = self.shared.sizes.ring_entries
-        env[dl.ENV_ONE] = self._one.ctypes.data
-        env[dl.ENV_CLOCK] = scratch
-        env[dl.ENV_METRICS] = self.metrics.address
-        env[dl.ENV_IOV] = scratch + 16
-        env[dl.ENV_INDEX_BYTES] = env[dl.ENV_IOV] + 16 * dl.MAX_IOV
-        env[dl.ENV_TIME_INDEX_BYTES] = env[dl.ENV_INDEX_BYTES] + INDEX_ENTRY_BYTES * dl.MAX_BATCHES
-        env[dl.ENV_DELAYED_DUE_MS] = NEVER
-        env[dl.ENV_SYNC_JOBS] = env[dl.ENV_SYNC_RESULTS] = -1
-        env[dl.ENV_SYNC_SCRATCH] = self._syncs_scratch.ctypes.data
+        env[Environment.CAPACITY] = self.shared.sizes.ring_entries
+        env[Environment.ONE] = self._one.ctypes.data
+        env[Environment.CLOCK] = scratch
+        env[Environment.METRICS] = self.metrics.address
+        env[Environment.IOV] = scratch + 16
+        env[Environment.INDEX_BYTES] = env[Environment.IOV] + 16 * Environment.MAX_IOV
+        env[Environment.TIME_INDEX_BYTES] = env[Environment.INDEX_BYTES] + INDEX_ENTRY_BYTES * Batch.ROWS
+        env[Environment.DELAYED_DUE_MS] = NEVER
+        env[Environment.SYNC_JOBS] = env[Environment.SYNC_RESULTS] = -1
+        env[Environment.SYNC_SCRATCH] = self._syncs_scratch.ctypes.data
         return env
 
     def _grow(self) -> None:
         """Room for as many delayed produces again, and for those of a call at least."""
         old = self._delayed
         first = max(len(old), 1)  # row 0 is nobody's
-        count = first + max(first, 2 * dl.MAX_BATCHES)
-        self._delayed = np.zeros((count, dp.DELAYED_WORDS), np.int64)
+        count = first + max(first, 2 * Batch.ROWS)
+        self._delayed = np.zeros((count, DelayedProduce.WORDS), np.int64)
         self._delayed[: len(old)] = old
-        self._delayed[first if len(old) > 1 else 0 :, dp.DELAYED_SLOT] = -1
+        self._delayed[first if len(old) > 1 else 0 :, DelayedProduce.SLOT] = -1
         free = np.arange(first + 1, count + 1)
-        free[-1] = self.env[dl.ENV_DELAYED_FREE]
-        self._delayed[first:, dp.DELAYED_NEXT] = free
-        self.env[dl.ENV_DELAYED_FREE] = first
-        self._delayed_room = count - dl.MAX_BATCHES - 1
+        free[-1] = self.env[Environment.DELAYED_FREE]
+        self._delayed[first:, DelayedProduce.NEXT] = free
+        self.env[Environment.DELAYED_FREE] = first
+        self._delayed_room = count - Batch.ROWS - 1
 
     def run(self) -> int:
         """One kernel call; returns how many entries it took. ``out`` holds the rest."""
         producers = self.producers
         if producers.room <= 0:
-            producers.make_room(dl.MAX_BATCHES)
-        if self.env[dl.ENV_DELAYED_COUNT] > self._delayed_room:
+            producers.make_room(Batch.ROWS)
+        if self.env[Environment.DELAYED_COUNT] > self._delayed_room:
             self._grow()
         drain_kernel.drain(
             self.env, self._clients, self.shared.slots, self.rows, producers.rows, producers.room, self._batches,
             self._chains, self._touched, self._failed, self._delayed, self._lists, self.syncs, self.counters,
             self.out,
         )  # fmt: skip
-        producers.claimed(int(self.out[dl.OUT_PRODUCERS]))
-        return int(self.out[dl.OUT_COUNT])
+        producers.claimed(int(self.out[Drained.PRODUCERS]))
+        return int(self.out[Drained.COUNT])
 
     @property
     def waiting(self) -> int:
@@ -156,25 +167,25 @@ class Drain:
 
     def touched_slots(self) -> list[int]:
         """Slots that the last run appended to."""
-        touched = self._touched[: self.out[dl.OUT_TOUCHED]]
+        touched = self._touched[: self.out[Drained.TOUCHED]]
         return [slot for slot in touched.tolist() if slot >= 0]
 
     def failures(self) -> list[tuple[int, int]]:
         """(slot, errno) of the last run's failed writes; their rows are closed."""
-        return [(slot, error) for slot, error in self._failed[: self.out[dl.OUT_FAILED]].tolist()]
+        return [(slot, error) for slot, error in self._failed[: self.out[Drained.FAILED]].tolist()]
 
     def held(self) -> list[Marker | ReadAhead]:
         """Entries of the last run that Python has to complete, in order."""
-        batches = self._batches[: self.out[dl.OUT_COUNT]]
+        batches = self._batches[: self.out[Drained.COUNT]]
         held: list[Marker | ReadAhead] = []
-        for row in batches[batches[:, dl.BATCH_HELD] > dl.HELD_APPEND].tolist():
-            held.append(_read_ahead(row) if row[dl.BATCH_HELD] == dl.HELD_READ_AHEAD else self._marker(row))
+        for row in batches[batches[:, Batch.HELD] > Held.APPEND].tolist():
+            held.append(_read_ahead(row) if row[Batch.HELD] == Held.READ_AHEAD else self._marker(row))
         return held
 
     def _marker(self, row: list[int]) -> Marker:
-        arena = self.shared.arenas[row[dl.BATCH_CLIENT]]
-        start = row[dl.BATCH_ADDRESS] - arena.address
-        data = arena.bytes[start : start + row[dl.BATCH_LENGTH]].tobytes()
+        arena = self.shared.arenas[row[Batch.CLIENT]]
+        start = row[Batch.ADDRESS] - arena.address
+        data = arena.bytes[start : start + row[Batch.LENGTH]].tobytes()
         return marker_of(data, _held_append(row))
 
     def complete(self, held: HeldAppend, error: int) -> bool:
@@ -209,31 +220,31 @@ class Drain:
     @property
     def delayed(self) -> int:
         """Delayed produces: appends that wait for the disk or for replicas."""
-        return int(self.env[dl.ENV_DELAYED_COUNT])
+        return int(self.env[Environment.DELAYED_COUNT])
 
     @property
     def next_expiry_ms(self) -> int:
         """No delayed produce expires before (CLOCK_MONOTONIC)."""
-        return int(self.env[dl.ENV_DELAYED_DUE_MS])
+        return int(self.env[Environment.DELAYED_DUE_MS])
 
     @property
     def unanswered(self) -> bool:
         """Whether delayed produces have their answer, but no room for it in their client's ring."""
-        return bool(self._lists[-1, dp.LIST_HEAD])
+        return bool(self._lists[-1, DelayedList.HEAD])
 
     def hold(self, held: HeldAppend) -> None:
         """A delayed produce for an append that came to Python."""
-        if self.env[dl.ENV_DELAYED_COUNT] > self._delayed_room:
+        if self.env[Environment.DELAYED_COUNT] > self._delayed_room:
             self._grow()
-        batch: Words = np.zeros(dl.BATCH_WORDS, np.int64)
-        batch[dl.BATCH_CLIENT], batch[dl.BATCH_TOKEN], batch[dl.BATCH_SLOT] = (
+        batch: Words = np.zeros(Batch.WORDS, np.int64)
+        batch[Batch.CLIENT], batch[Batch.TOKEN], batch[Batch.SLOT] = (
             held.client,
             held.token,
             held.slot,
         )
-        batch[dl.BATCH_BASE_OFFSET], batch[dl.BATCH_LAST_OFFSET] = held.base_offset, held.last_offset
-        batch[dl.BATCH_APPEND_TIME], batch[dl.BATCH_ENQUEUED_NS] = held.append_time_ms, held.enqueued_ns
-        batch[dl.BATCH_ACKS] = held.timeout_ms << 16 | held.acks & 0xFFFF
+        batch[Batch.BASE_OFFSET], batch[Batch.LAST_OFFSET] = held.base_offset, held.last_offset
+        batch[Batch.APPEND_TIME], batch[Batch.ENQUEUED_NS] = held.append_time_ms, held.enqueued_ns
+        batch[Batch.ACKS] = held.timeout_ms << 16 | held.acks & 0xFFFF
         delayed_kernel.hold_one(self.env, self._delayed, self._lists, batch, time.monotonic_ns())
 
     def release(self, slot: int) -> int:
@@ -298,27 +309,27 @@ def control_record(batch: bytes) -> tuple[bool, int]:
 
 
 def _held_append(row: list[int]) -> HeldAppend:
-    packed = row[dl.BATCH_ACKS]
+    packed = row[Batch.ACKS]
     acks = (packed & 0xFFFF) - (0x10000 if packed & 0x8000 else 0)
     return HeldAppend(
-        client=row[dl.BATCH_CLIENT],
-        token=row[dl.BATCH_TOKEN],
-        slot=row[dl.BATCH_SLOT],
-        base_offset=row[dl.BATCH_BASE_OFFSET],
-        last_offset=row[dl.BATCH_LAST_OFFSET],
-        append_time_ms=row[dl.BATCH_APPEND_TIME],
+        client=row[Batch.CLIENT],
+        token=row[Batch.TOKEN],
+        slot=row[Batch.SLOT],
+        base_offset=row[Batch.BASE_OFFSET],
+        last_offset=row[Batch.LAST_OFFSET],
+        append_time_ms=row[Batch.APPEND_TIME],
         acks=acks,
         timeout_ms=packed >> 16,
-        enqueued_ns=row[dl.BATCH_ENQUEUED_NS],
+        enqueued_ns=row[Batch.ENQUEUED_NS],
     )
 
 
 def _read_ahead(row: list[int]) -> ReadAhead:
     return ReadAhead(
-        client=row[dl.BATCH_CLIENT],
-        token=row[dl.BATCH_TOKEN],
-        slot=row[dl.BATCH_SLOT],
-        segment_base=row[dl.BATCH_GENERATION],
-        position=row[dl.BATCH_ADDRESS],
-        length=row[dl.BATCH_LENGTH],
+        client=row[Batch.CLIENT],
+        token=row[Batch.TOKEN],
+        slot=row[Batch.SLOT],
+        segment_base=row[Batch.GENERATION],
+        position=row[Batch.ADDRESS],
+        length=row[Batch.LENGTH],
     )

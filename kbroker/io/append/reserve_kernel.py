@@ -8,7 +8,7 @@ Giving back is the business of `reservations.py`.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import FALLOC_FL_KEEP_SIZE, fallocate, ftruncate
 
@@ -23,23 +23,23 @@ BLOCK = 4096
 def reserve_ahead(row: Words, now_ms: int) -> None:
     """Reserve a log's next chunk if it is time for it. A chunk that can not be had (a full disk, a file system without
     fallocate) is done without until the next segment: writing needs none."""
-    position = row[ar.ROW_POSITION]
-    if position < row[ar.ROW_RESERVE_AT]:
+    position = row[AppendRow.POSITION]
+    if position < row[AppendRow.RESERVE_AT]:
         return
-    chunk = min(max(position >> 1, LEAST_CHUNK), row[ar.ROW_RESERVE_MOST])
-    slow = now_ms - row[ar.ROW_RESERVED_MS] > KEEP_MS
-    row[ar.ROW_RESERVED_MS] = now_ms
+    chunk = min(max(position >> 1, LEAST_CHUNK), row[AppendRow.RESERVE_MOST])
+    slow = now_ms - row[AppendRow.RESERVED_MS] > KEEP_MS
+    row[AppendRow.RESERVED_MS] = now_ms
     if slow:
-        row[ar.ROW_RESERVE_AT] = position + chunk
+        row[AppendRow.RESERVE_AT] = position + chunk
         return
-    end = min(position + chunk, row[ar.ROW_SEGMENT_BYTES])
-    start = max((position + BLOCK - 1) & ~(BLOCK - 1), row[ar.ROW_RESERVED])
-    row[ar.ROW_RESERVE_AT] = (position + end) >> 1 if position + chunk == end else ar.NEVER
+    end = min(position + chunk, row[AppendRow.SEGMENT_BYTES])
+    start = max((position + BLOCK - 1) & ~(BLOCK - 1), row[AppendRow.RESERVED])
+    row[AppendRow.RESERVE_AT] = (position + end) >> 1 if position + chunk == end else AppendRow.NEVER
     if end <= start:
         return
-    if fallocate(row[ar.ROW_LOG_FD], FALLOC_FL_KEEP_SIZE, start, end - start) == 0:
-        row[ar.ROW_RESERVED] = end
+    if fallocate(row[AppendRow.LOG_FD], FALLOC_FL_KEEP_SIZE, start, end - start) == 0:
+        row[AppendRow.RESERVED] = end
     else:
-        ftruncate(row[ar.ROW_LOG_FD], position)  # it may have got a part
-        row[ar.ROW_RESERVED] = 0
-        row[ar.ROW_RESERVE_AT] = ar.NEVER
+        ftruncate(row[AppendRow.LOG_FD], position)  # it may have got a part
+        row[AppendRow.RESERVED] = 0
+        row[AppendRow.RESERVE_AT] = AppendRow.NEVER

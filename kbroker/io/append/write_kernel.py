@@ -7,9 +7,8 @@ Rules: Kafka's LogSegment.append, OffsetIndex.append and TimeIndex.maybeAppend.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row as ar
-from kbroker.io.append import drain_layout as ds
-from kbroker.ipc import layout as sm
+from kbroker.io.append.rows import AppendRow, Batch, Environment
+from kbroker.ipc.layout import Counter
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import EINTR, errno, pwrite, pwritev
 from kbroker.kernels.memory import load_i64, store_i32_be, store_i64, store_i64_be
@@ -43,20 +42,20 @@ def write_all(fd: int, iov: int, pieces: int, position: int, total: int) -> int:
 @inlined
 def write_batches(env: Words, row: Words, batches: Table, head: int) -> int:
     """Write one slot's chain at the end of its active segment; 0, or the errno."""
-    iov = env[ds.ENV_IOV]
-    position = row[ar.ROW_POSITION]
+    iov = env[Environment.IOV]
+    position = row[AppendRow.POSITION]
     pieces = 0
     total = 0
     n = head
     while n >= 0:
-        address = batches[n, ds.BATCH_ADDRESS]
-        length = batches[n, ds.BATCH_LENGTH]
+        address = batches[n, Batch.ADDRESS]
+        length = batches[n, Batch.LENGTH]
         last = iov + 16 * (pieces - 1)
         if pieces > 0 and load_i64(last) + load_i64(last + 8) == address:
             store_i64(last + 8, load_i64(last + 8) + length)
         else:
-            if pieces == ds.MAX_IOV:
-                error = write_all(row[ar.ROW_LOG_FD], iov, pieces, position, total)
+            if pieces == Environment.MAX_IOV:
+                error = write_all(row[AppendRow.LOG_FD], iov, pieces, position, total)
                 if error != 0:
                     return error
                 position += total
@@ -66,45 +65,48 @@ def write_batches(env: Words, row: Words, batches: Table, head: int) -> int:
             store_i64(iov + 16 * pieces + 8, length)
             pieces += 1
         total += length
-        n = batches[n, ds.BATCH_NEXT]
-    return write_all(row[ar.ROW_LOG_FD], iov, pieces, position, total)
+        n = batches[n, Batch.NEXT]
+    return write_all(row[AppendRow.LOG_FD], iov, pieces, position, total)
 
 
 @inlined
 def index_batches(env: Words, row: Words, batches: Table, head: int, counters: Words) -> None:
     """LogSegment.append's bookkeeping for a written chain: index entries, times, position, next offset."""
-    entries = env[ds.ENV_INDEX_BYTES]
-    times = env[ds.ENV_TIME_INDEX_BYTES]
+    entries = env[Environment.INDEX_BYTES]
+    times = env[Environment.TIME_INDEX_BYTES]
     index_bytes = 0
     time_bytes = 0
-    base = row[ar.ROW_BASE_OFFSET]
+    base = row[AppendRow.BASE_OFFSET]
     n = head
     while n >= 0:
         batch = batches[n]
-        if batch[ds.BATCH_MAX_TIMESTAMP] > row[ar.ROW_MAX_TIMESTAMP]:
-            row[ar.ROW_MAX_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
-            row[ar.ROW_MAX_TIMESTAMP_OFFSET] = batch[ds.BATCH_LAST_OFFSET]
-        if row[ar.ROW_SINCE_INDEX] > row[ar.ROW_INDEX_INTERVAL]:
-            store_i32_be(entries + index_bytes, batch[ds.BATCH_LAST_OFFSET] - base)
-            store_i32_be(entries + index_bytes + 4, row[ar.ROW_POSITION])
+        if batch[Batch.MAX_TIMESTAMP] > row[AppendRow.MAX_TIMESTAMP]:
+            row[AppendRow.MAX_TIMESTAMP] = batch[Batch.MAX_TIMESTAMP]
+            row[AppendRow.MAX_TIMESTAMP_OFFSET] = batch[Batch.LAST_OFFSET]
+        if row[AppendRow.SINCE_INDEX] > row[AppendRow.INDEX_INTERVAL]:
+            store_i32_be(entries + index_bytes, batch[Batch.LAST_OFFSET] - base)
+            store_i32_be(entries + index_bytes + 4, row[AppendRow.POSITION])
             index_bytes += 8
-            if row[ar.ROW_MAX_TIMESTAMP] > row[ar.ROW_LAST_INDEXED_TIMESTAMP]:
-                store_i64_be(times + time_bytes, row[ar.ROW_MAX_TIMESTAMP])
-                store_i32_be(times + time_bytes + 8, row[ar.ROW_MAX_TIMESTAMP_OFFSET] - base)
+            if row[AppendRow.MAX_TIMESTAMP] > row[AppendRow.LAST_INDEXED_TIMESTAMP]:
+                store_i64_be(times + time_bytes, row[AppendRow.MAX_TIMESTAMP])
+                store_i32_be(times + time_bytes + 8, row[AppendRow.MAX_TIMESTAMP_OFFSET] - base)
                 time_bytes += 12
-                row[ar.ROW_LAST_INDEXED_TIMESTAMP] = row[ar.ROW_MAX_TIMESTAMP]
-            row[ar.ROW_SINCE_INDEX] = 0
-        row[ar.ROW_SINCE_INDEX] += batch[ds.BATCH_LENGTH]
-        row[ar.ROW_POSITION] += batch[ds.BATCH_LENGTH]
-        row[ar.ROW_NEXT_OFFSET] = batch[ds.BATCH_LAST_OFFSET] + 1
-        counters[sm.COUNTER_BYTES_IN] += batch[ds.BATCH_LENGTH]
-        counters[sm.COUNTER_RECORDS_IN] += batch[ds.BATCH_RECORDS]
-        counters[sm.COUNTER_BATCHES_IN] += 1
-        n = batch[ds.BATCH_NEXT]
+                row[AppendRow.LAST_INDEXED_TIMESTAMP] = row[AppendRow.MAX_TIMESTAMP]
+            row[AppendRow.SINCE_INDEX] = 0
+        row[AppendRow.SINCE_INDEX] += batch[Batch.LENGTH]
+        row[AppendRow.POSITION] += batch[Batch.LENGTH]
+        row[AppendRow.NEXT_OFFSET] = batch[Batch.LAST_OFFSET] + 1
+        counters[Counter.BYTES_IN] += batch[Batch.LENGTH]
+        counters[Counter.RECORDS_IN] += batch[Batch.RECORDS]
+        counters[Counter.BATCHES_IN] += 1
+        n = batch[Batch.NEXT]
     # an index is only a hint and can be rebuilt: entries that could not be written are left out
     if index_bytes > 0:
-        if pwrite(row[ar.ROW_INDEX_FD], entries, index_bytes, row[ar.ROW_INDEX_BYTES]) == index_bytes:
-            row[ar.ROW_INDEX_BYTES] += index_bytes
+        if pwrite(row[AppendRow.INDEX_FD], entries, index_bytes, row[AppendRow.INDEX_BYTES]) == index_bytes:
+            row[AppendRow.INDEX_BYTES] += index_bytes
     if time_bytes > 0:
-        if pwrite(row[ar.ROW_TIME_INDEX_FD], times, time_bytes, row[ar.ROW_TIME_INDEX_BYTES]) == time_bytes:
-            row[ar.ROW_TIME_INDEX_BYTES] += time_bytes
+        if (
+            pwrite(row[AppendRow.TIME_INDEX_FD], times, time_bytes, row[AppendRow.TIME_INDEX_BYTES])
+            == time_bytes
+        ):
+            row[AppendRow.TIME_INDEX_BYTES] += time_bytes

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.partition.partition import Partition
 
 Words = NDArray[np.int64]
@@ -35,7 +35,7 @@ def process_limit() -> int:
 class FileHandles:
     """Runs in: io. Owner: the IO worker.
 
-    rows[max_partitions, ROW_WORDS]; sync has slots synced by a thread; failed is told of the folder of a log whose sync
+    rows[max_partitions, AppendRow.WORDS]; sync has slots synced by a thread; failed is told of the folder of a log whose sync
     failed here.
     """
 
@@ -64,10 +64,10 @@ class FileHandles:
         """Let the longest quiet logs rest; gives how many do now. Those with unsynced records are synced for the next
         time."""
         slots = np.flatnonzero(
-            (self._rows[:, ar.ROW_OPEN] != ar.CLOSED) & (self._rows[:, ar.ROW_LOG_FD] >= 0)
+            (self._rows[:, AppendRow.STATE] != AppendState.CLOSED) & (self._rows[:, AppendRow.LOG_FD] >= 0)
         )
         wanted = min(max(len(slots) // SHARE, 1), len(slots) - 1)  # the newest has just been opened
-        by_age = np.argsort(self._rows[slots, ar.ROW_LAST_APPEND_MS], kind="stable")
+        by_age = np.argsort(self._rows[slots, AppendRow.LAST_APPEND_MS], kind="stable")
         oldest = [
             partition for slot in slots[by_age[:wanted]].tolist() if (partition := get(slot)) is not None
         ]

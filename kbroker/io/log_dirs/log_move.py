@@ -22,8 +22,8 @@ from kbroker.io.files import checkpoint
 from kbroker.io.files.log_dir import futures_of
 from kbroker.io.partition.open_log import NO_CUT
 from kbroker.io.partition.partition import Partition
-from kbroker.ipc import layout
 from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.layout import Slot
 from kbroker.log import files
 
 LAST_BYTES = 8 << 20
@@ -92,7 +92,7 @@ class LogMove:
     @property
     def generation(self) -> int:
         """Of the log's slot."""
-        return int(self.log.words[layout.SLOT_GENERATION])
+        return int(self.log.words[Slot.GENERATION])
 
     def look(self) -> None:
         """Take down what the log is now. In the thread this may meet a roll half way; the next round sees it done."""

@@ -13,9 +13,9 @@ from math import inf
 from kbroker.config.broker import BrokerConfig
 from kbroker.io.log_dirs.log_move import LogMove
 from kbroker.io.logs import Logs
-from kbroker.ipc import layout
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.move_messages import (
     BeginMove,
     CancelMove,
@@ -50,7 +50,7 @@ class Moves:
     def begin(self, body: BeginMove) -> None:
         """Start a move, in the place of one to another log dir. Raises KafkaError, OSError."""
         partition = self._logs.require(body.slot)
-        if partition.words[layout.SLOT_GENERATION] != body.generation:
+        if partition.words[Slot.GENERATION] != body.generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         under_way = self._moves.get(body.slot)
         if under_way is not None and under_way.target == body.log_dir:
@@ -93,7 +93,7 @@ class Moves:
     def switch(self, body: SwitchMove) -> bool:
         """Hold appends off and complete the copy; False when it is not far enough, and then the log goes on."""
         partition, move = self._logs.require(body.slot), self._moves.get(body.slot)
-        if move is None or partition.words[layout.SLOT_GENERATION] != body.generation:
+        if move is None or partition.words[Slot.GENERATION] != body.generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if move.switched:
             return True

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row as ar
 from kbroker.io.append.reserve_kernel import KEEP_MS
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.partition.partition import Partition
 from kbroker.log import files
@@ -32,7 +32,7 @@ def pays(folder: str) -> bool:
 
 
 class Reservations:
-    """Runs in: io. Owner: Logs. rows[max_partitions, ROW_WORDS]; most: kbroker.log.reserve.bytes; failed: told of a
+    """Runs in: io. Owner: Logs. rows[max_partitions, AppendRow.WORDS]; most: kbroker.log.reserve.bytes; failed: told of a
     slot whose file could not be cut."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Reservations:
         for partition in held:
             if files.log_dir_of(partition.folder) in low:
                 self._give_back(partition, most=0)
-            elif now_ms - self._rows[partition.slot, ar.ROW_RESERVED_MS] > KEEP_MS:
+            elif now_ms - self._rows[partition.slot, AppendRow.RESERVED_MS] > KEEP_MS:
                 self._give_back(partition, partition.reserve_most)
 
     def give_back(self, log_dir: str) -> None:
@@ -75,7 +75,7 @@ class Reservations:
 
     def _held(self) -> Iterable[Partition]:
         rows = self._rows
-        for slot in np.flatnonzero(rows[:, ar.ROW_RESERVED] > rows[:, ar.ROW_POSITION]).tolist():
+        for slot in np.flatnonzero(rows[:, AppendRow.RESERVED] > rows[:, AppendRow.POSITION]).tolist():
             partition = self._get(slot)
             if partition is not None:
                 yield partition

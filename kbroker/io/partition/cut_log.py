@@ -6,7 +6,7 @@ from bisect import bisect_right
 import numpy as np
 
 from kbroker.io.append import active_row
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.files import index, transaction_index
 from kbroker.io.files.segment import ActiveState, mark_deleted, open_files
 from kbroker.io.partition.synced_log import SyncedLog
@@ -23,8 +23,8 @@ class CutLog(SyncedLog):
         """Remove every batch that holds or follows an offset; the log ends there then (LocalLog.truncateTo)."""
         if offset >= self.log_end:
             return
-        self.row[ar.ROW_OPEN] = 0
-        self.row[ar.ROW_CUTS] += 1
+        self.row[AppendRow.STATE] = 0
+        self.row[AppendRow.CUTS] += 1
         bases = self.base_offsets
         kept = bisect_right(bases, offset) - 1  # number of the segment that becomes active
         self._unsynced.add(bases[-1], self._open_fds())
@@ -89,16 +89,16 @@ class CutLog(SyncedLog):
         replay = ProducerReplay(self.folder, self.base_offsets[0], now_ms - self._producer_expiration_ms)
         replay.load_snapshot(self.log_end)
         shapes = [(segment.base_offset, segment.size) for segment in self._closed]
-        shapes.append((int(self.row[ar.ROW_BASE_OFFSET]), int(self.row[ar.ROW_POSITION])))
+        shapes.append((int(self.row[AppendRow.BASE_OFFSET]), int(self.row[AppendRow.POSITION])))
         replay.segments(shapes, self.log_end)
         self._producers.drop(self.slot)
         for entry in replay.entries():
             self._producers.put(self.slot, entry)
-        self.row[ar.ROW_FIRST_UNSTABLE] = replay.first_unstable_offset
+        self.row[AppendRow.FIRST_UNSTABLE] = replay.first_unstable_offset
 
     def restart_at(self, offset: int, now_ms: int) -> None:
         """Remove everything and begin anew at an offset above the log's end (UnifiedLog.truncateFullyAndStartAt)."""
-        self.row[ar.ROW_OPEN] = 0
+        self.row[AppendRow.STATE] = 0
         bases = self.base_offsets
         self._unsynced.add(bases[-1], self._open_fds())
         self._unsynced.drop()
@@ -113,7 +113,7 @@ class CutLog(SyncedLog):
         active_row.fill(
             self.row, ActiveState(offset, 0, offset, max_timestamp_offset=offset), self._open_fds()
         )
-        self.row[ar.ROW_FIRST_UNSTABLE] = -1
+        self.row[AppendRow.FIRST_UNSTABLE] = -1
         self._start_segment(now_ms)
         self.let_append()
         self._publish(high_watermark=offset, durable=offset, changed=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append import active_row
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.files import checkpoint, producer_snapshot
 from kbroker.io.files.leader_epochs import LeaderEpochs
 from kbroker.io.files.producer_entry import ProducerEntry
@@ -25,8 +25,8 @@ from kbroker.io.recovery import closed_logs, recovery
 from kbroker.io.recovery.closed_logs import ClosedLog
 from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.recovery.segment_scan import Progress
-from kbroker.ipc import layout
 from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.log import files
 from kbroker.log.aborted_transactions import seal
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -48,8 +48,8 @@ class Producers(Protocol):
 class OpenLog:
     """Log of one partition. Runs in: io. Owner: the IO worker. Not thread-safe, but for `recover` and FlushJob.run.
 
-    slot: its slot number; words: the shared slot row (SLOT_WORDS), of which this writes the IO worker's group; row: the
-    worker's append row (ROW_WORDS), the truth about the active segment while the log is open. Times are wall clock ms.
+    slot: its slot number; words: the shared slot row (Slot.WORDS), of which this writes the IO worker's group; row: the
+    worker's append row (AppendRow.WORDS), the truth about the active segment while the log is open. Times are wall clock ms.
     OSError out of any method means that the log dir can not be trusted any more.
     """
 
@@ -78,7 +78,7 @@ class OpenLog:
         self.first_dirty = -1  # everything below was compacted; -1 when nothing was
         self.replicated = False  # the high watermark is the replication's (io/replication)
         self.leads = True  # False: a follower, whose log only grows by copying
-        self.epoch_start = 0  # see layout.SLOT_EPOCH_START
+        self.epoch_start = 0  # see Slot.EPOCH_START
         self.known_mark: int | None = None  # high watermark that a predecessor of this run published
         self.epochs = LeaderEpochs(self.folder)
         self._producers = producers
@@ -164,19 +164,19 @@ class OpenLog:
             self._producers.put(self.slot, entry)
         self._names_synced = False
         self.row[:] = 0
-        self.row[ar.ROW_FIRST_UNSTABLE] = loaded.first_unstable
-        self.row[ar.ROW_LAST_ABORTED] = loaded.active.next_offset - 1 if loaded.has_aborted else -1
+        self.row[AppendRow.FIRST_UNSTABLE] = loaded.first_unstable
+        self.row[AppendRow.LAST_ABORTED] = loaded.active.next_offset - 1 if loaded.has_aborted else -1
         active_row.fill(self.row, loaded.active, None)
         self._start_segment(now_ms)
         if self.leads:
             self._lead(max(leader_epoch, self.epochs.latest), sync=False)  # the first flush syncs it
         else:
-            self.row[ar.ROW_LEADER_EPOCH] = -1  # of no leader yet
+            self.row[AppendRow.LEADER_EPOCH] = -1  # of no leader yet
         self.let_append()
         self.epoch_start = self._first_epoch_start()
-        self.words[layout.SLOT_MAX_TIMESTAMP] = -1
+        self.words[Slot.MAX_TIMESTAMP] = -1
         self._publish(
-            layout.STATE_ONLINE,
+            SlotState.ONLINE,
             high_watermark=self._first_mark(loaded.active.next_offset),
             durable=loaded.recovery_point,
             changed=True,
@@ -187,12 +187,12 @@ class OpenLog:
         return end
 
     def _first_epoch_start(self) -> int:
-        """SLOT_EPOCH_START of a log that was just opened."""
+        """Slot.EPOCH_START of a log that was just opened."""
         return 0
 
     def let_append(self) -> None:
         """Open the append row to the drain kernel, or keep it closed in a follower and while it is paused."""
-        self.row[ar.ROW_OPEN] = ar.OPEN if self.leads and not self.paused else ar.CLOSED
+        self.row[AppendRow.STATE] = AppendState.OPEN if self.leads and not self.paused else AppendState.CLOSED
 
     def open(self, clean: bool, recovery_point: int, log_start: int, leader_epoch: int, now_ms: int) -> None:
         """`recover` and `bring_online` in one, for a single log."""
@@ -206,20 +206,20 @@ class OpenLog:
 
     @property
     def log_end(self) -> int:
-        return int(self.row[ar.ROW_NEXT_OFFSET])
+        return int(self.row[AppendRow.NEXT_OFFSET])
 
     @property
     def high_watermark(self) -> int:
-        return int(self.words[layout.SLOT_HIGH_WATERMARK])
+        return int(self.words[Slot.HIGH_WATERMARK])
 
     @property
     def recovery_point(self) -> int:
         """Everything below is on disk; what recovery-point-offset-checkpoint is to hold."""
-        return int(self.words[layout.SLOT_DURABLE])
+        return int(self.words[Slot.DURABLE])
 
     @property
     def base_offsets(self) -> list[int]:
-        return [*(segment.base_offset for segment in self._closed), int(self.row[ar.ROW_BASE_OFFSET])]
+        return [*(segment.base_offset for segment in self._closed), int(self.row[AppendRow.BASE_OFFSET])]
 
     @property
     def has_rolled(self) -> bool:
@@ -228,14 +228,14 @@ class OpenLog:
 
     @property
     def size(self) -> int:
-        return int(self.row[ar.ROW_OTHER_BYTES] + self.row[ar.ROW_POSITION])
+        return int(self.row[AppendRow.OTHER_BYTES] + self.row[AppendRow.POSITION])
 
     def _lead(self, leader_epoch: int, sync: bool = True) -> None:
         if leader_epoch >= 0:
             # an epoch without records before it can be made anew: creating partitions waits for no disk
             self.epochs.assign(leader_epoch, self.log_end, sync=sync and self.log_end > self.log_start)
             crash_point("leader change: epoch in the log dir")
-        self.row[ar.ROW_LEADER_EPOCH] = leader_epoch
+        self.row[AppendRow.LEADER_EPOCH] = leader_epoch
 
     # --- segments ----------------------------------------------------------------------------------------
 
@@ -268,7 +268,7 @@ class OpenLog:
         if self.config.preallocate:
             reserve(self._open_fds().log, self.config.segment_bytes)
         active_row.begin_reserving(self.row, 0 if self.config.preallocate else self.reserve_most)
-        self.row[ar.ROW_OTHER_BYTES] = sum(segment.size for segment in self._closed)
+        self.row[AppendRow.OTHER_BYTES] = sum(segment.size for segment in self._closed)
         active_row.apply_config(self.row, self.config, self._created_ms, self._jitter_ms)
 
     def configure(self, config: TopicConfig) -> None:
@@ -294,25 +294,25 @@ class OpenLog:
         if not self._online:
             raise ValueError(f"{self.folder} is not open")
         if self._fds is None:
-            self._fds = open_files(self.folder, int(self.row[ar.ROW_BASE_OFFSET]))
+            self._fds = open_files(self.folder, int(self.row[AppendRow.BASE_OFFSET]))
             active_row.point(self.row, self._fds)
         return self._fds
 
     # --- closing -----------------------------------------------------------------------------------------
 
-    def abandon(self, state: int = layout.STATE_OFFLINE) -> None:
+    def abandon(self, state: int = SlotState.OFFLINE) -> None:
         """Let go of the files as they are: the log dir failed, or the partition is being deleted."""
         if self._online:
-            self.row[ar.ROW_OPEN] = 0
+            self.row[AppendRow.STATE] = 0
             if self._fds is not None:
-                self._unsynced.add(int(self.row[ar.ROW_BASE_OFFSET]), self._fds)
+                self._unsynced.add(int(self.row[AppendRow.BASE_OFFSET]), self._fds)
             self._release(state)
 
     def _release(self, state: int, durable: int | None = None) -> None:
         self._publish(state, durable=durable)
         self.known_mark = self.high_watermark
         self._unsynced.drop()
-        self.row[ar.ROW_ROLLED] = 0
+        self.row[AppendRow.ROLLED] = 0
         self._online = False
         self._fds = None
         self._producers.drop(self.slot)
@@ -327,8 +327,8 @@ class OpenLog:
         changed: bool = False,
         changing: bool = False,
     ) -> None:
-        rolled = self.row[ar.ROW_ROLLED] = self.has_rolled
-        self.row[ar.ROW_PLAIN_SYNC] = self._names_synced and not rolled
+        rolled = self.row[AppendRow.ROLLED] = self.has_rolled
+        self.row[AppendRow.PLAIN_SYNC] = self._names_synced and not rolled
         publish(
             self.words,
             self.row,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kbroker.io.append import active_row
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.files import producer_snapshot, transaction_index
 from kbroker.io.files.segment import Segment, exists, finish, largest_timestamp, mark_deleted
 from kbroker.io.partition.replica_log import ReplicaLog
@@ -16,8 +16,8 @@ from kbroker.io.partition.segment_swap import CleanedFilesGone, swap_steps
 from kbroker.io.recovery import closed_logs
 from kbroker.io.recovery.closed_logs import ClosedLog
 from kbroker.io.recovery.loaded_log import LoadedLog
-from kbroker.ipc import layout
 from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.layout import SlotState
 from kbroker.ipc.messages import SwapSegments
 from kbroker.log import files
 from kbroker.log.aborted_transactions import AbortedTransaction, seal
@@ -53,7 +53,7 @@ class Partition(ReplicaLog):
     def first_unsynced(self) -> int:
         """Base offset of the first segment that is not known to be on disk as a whole."""
         base = self._unsynced.first_base
-        return int(self.row[ar.ROW_BASE_OFFSET]) if base is None else base
+        return int(self.row[AppendRow.BASE_OFFSET]) if base is None else base
 
     @property
     def checkpointed_log_start(self) -> int | None:
@@ -92,13 +92,13 @@ class Partition(ReplicaLog):
 
     def index_aborted(self, aborted: AbortedTransaction) -> None:
         """Note an aborted transaction whose marker was appended to the active segment."""
-        transaction_index.append(self.folder, int(self.row[ar.ROW_BASE_OFFSET]), aborted)
-        self.row[ar.ROW_LAST_ABORTED] = max(aborted.last_offset, int(self.row[ar.ROW_LAST_ABORTED]))
+        transaction_index.append(self.folder, int(self.row[AppendRow.BASE_OFFSET]), aborted)
+        self.row[AppendRow.LAST_ABORTED] = max(aborted.last_offset, int(self.row[AppendRow.LAST_ABORTED]))
 
     def transaction_ended(self, first_unstable: int) -> None:
         """Publish the last stable offset behind the end of a transaction. first_unstable: where the earliest one that
         is open began, -1 when there is none."""
-        self.row[ar.ROW_FIRST_UNSTABLE] = first_unstable
+        self.row[AppendRow.FIRST_UNSTABLE] = first_unstable
         self._publish()
 
     # --- deleting ----------------------------------------------------------------------------------------
@@ -129,14 +129,14 @@ class Partition(ReplicaLog):
         return deleted
 
     def _shape(self) -> LogShape:
-        sizes = [*(segment.size for segment in self._closed), int(self.row[ar.ROW_POSITION])]
+        sizes = [*(segment.size for segment in self._closed), int(self.row[AppendRow.POSITION])]
         return LogShape(self.base_offsets, sizes, self.log_start, self.log_end, self.high_watermark)
 
     def _largest_timestamp(self, n: int) -> int:
         if n < len(self._closed):
             return largest_timestamp(self.folder, self._closed[n])
-        largest = int(self.row[ar.ROW_MAX_TIMESTAMP])
-        return largest if largest >= 0 else int(self.row[ar.ROW_LAST_APPEND_MS]) or self._created_ms
+        largest = int(self.row[AppendRow.MAX_TIMESTAMP])
+        return largest if largest >= 0 else int(self.row[AppendRow.LAST_APPEND_MS]) or self._created_ms
 
     def _delete_oldest(self, count: int, now_ms: int) -> int:
         if count == 0:
@@ -150,7 +150,7 @@ class Partition(ReplicaLog):
         self._unsynced.drop(below=self.base_offsets[0])
         paths = [path for segment in gone for path in mark_deleted(self.folder, segment.base_offset)]
         self._deletions.add(paths, now_ms + self.config.file_delete_delay_ms)
-        self.row[ar.ROW_OTHER_BYTES] = sum(segment.size for segment in self._closed)
+        self.row[AppendRow.OTHER_BYTES] = sum(segment.size for segment in self._closed)
         self._publish(changed=True)
         log.info(
             "%s: deleted %d segments, the log starts at offset %d", self.folder, len(gone), self.log_start
@@ -159,7 +159,7 @@ class Partition(ReplicaLog):
 
     def give_back(self, most: int) -> None:
         """Free the blocks that are reserved behind the log's end. most: as of `begin_reserving`. Raises OSError."""
-        os.ftruncate(self._open_fds().log, int(self.row[ar.ROW_POSITION]))
+        os.ftruncate(self._open_fds().log, int(self.row[AppendRow.POSITION]))
         active_row.begin_reserving(self.row, most)
 
     # --- compacting --------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class Partition(ReplicaLog):
         new = Segment(bases[0], request.size, request.modified_ms, request.max_timestamp)
         self._closed[at : at + len(found)] = [new]
         self._deletions.add(deleted, now_ms + self.config.file_delete_delay_ms)
-        self.row[ar.ROW_OTHER_BYTES] = sum(segment.size for segment in self._closed)
+        self.row[AppendRow.OTHER_BYTES] = sum(segment.size for segment in self._closed)
         self._publish(changed=True)
         return True
 
@@ -208,23 +208,23 @@ class Partition(ReplicaLog):
     @property
     def active_bytes(self) -> int:
         """Bytes of the active segment that hold whole batches."""
-        return int(self.row[ar.ROW_POSITION])
+        return int(self.row[AppendRow.POSITION])
 
     def pause(self) -> None:
         """Nothing is appended, copied, deleted or read from now on: NOT_LEADER_OR_FOLLOWER, as while a log is
         recovered. Roles may change meanwhile."""
-        self._was_full = self.row[ar.ROW_OPEN] == ar.DISK_FULL
+        self._was_full = self.row[AppendRow.STATE] == AppendState.DISK_FULL
         self.paused = True
-        self.row[ar.ROW_OPEN] = ar.CLOSED
-        self._publish(layout.STATE_RECOVERING)
+        self.row[AppendRow.STATE] = AppendState.CLOSED
+        self._publish(SlotState.RECOVERING)
 
     def resume(self) -> None:
         """Go on where `pause` left off."""
         self.paused = False
         self.let_append()
         if self._was_full:
-            self.row[ar.ROW_OPEN] = ar.DISK_FULL
-        self._publish(layout.STATE_ONLINE)
+            self.row[AppendRow.STATE] = AppendState.DISK_FULL
+        self._publish(SlotState.ONLINE)
 
     def relocate(self, folder: str, now_ms: int) -> None:
         """Go on, while paused, in a folder that holds the same files, all on disk; the old one is removed later.
@@ -241,7 +241,7 @@ class Partition(ReplicaLog):
         self._reader = None
         self.paused = False
         self.let_append()
-        self._publish(layout.STATE_ONLINE, durable=self.recovery_point, changed=True)
+        self._publish(SlotState.ONLINE, durable=self.recovery_point, changed=True)
         self.publish_durable(state.next_offset, state.base_offset, state.position)
         self._deletions.add(gone, now_ms + self.config.file_delete_delay_ms)
 
@@ -263,7 +263,7 @@ class Partition(ReplicaLog):
         that the stop was clean."""
         if not self._online:
             return None
-        self.row[ar.ROW_OPEN] = 0
+        self.row[AppendRow.STATE] = 0
         state = active_row.state_of(self.row)
         changed = not self.is_synced or not self._names_synced
         fds = self._open_fds()
@@ -276,7 +276,7 @@ class Partition(ReplicaLog):
             recovery_point=state.next_offset,
             epochs=self.epochs,
             producers=self._producers.entries(self.slot),
-            first_unstable=int(self.row[ar.ROW_FIRST_UNSTABLE]),
+            first_unstable=int(self.row[AppendRow.FIRST_UNSTABLE]),
         )
         names = os.listdir(self.folder)  # noqa: PTH208  names are all it takes
         self._write_snapshot(names, loaded, sync)
@@ -286,7 +286,7 @@ class Partition(ReplicaLog):
             job.run()
         else:
             self._unsynced.add(state.base_offset, fds)
-        self._release(layout.STATE_FREE, durable=state.next_offset)
+        self._release(SlotState.FREE, durable=state.next_offset)
         return closed_logs.describe((self.topic, self.partition), self.folder, self.topic_id, names, loaded)
 
     def _write_snapshot(self, names: list[str], loaded: LoadedLog, sync: bool) -> None:
@@ -300,7 +300,7 @@ class Partition(ReplicaLog):
 
     def delete(self, now_ms: int) -> str:
         """Close the log and rename its folder for removal after file.delete.delay.ms; returns the new path."""
-        self.abandon(layout.STATE_DELETED)
+        self.abandon(SlotState.DELETED)
         name = files.dated_folder_name(self.topic, self.partition, uuid.uuid4().hex, files.DELETE_FOLDER)
         folder = Path(self.folder)
         target = str(folder.rename(folder.with_name(name)))

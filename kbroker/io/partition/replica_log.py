@@ -1,8 +1,8 @@
 """An open log as one of several replicas: leading, following, and a high watermark that is not its own end."""
 
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.partition.cut_log import CutLog
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
 
@@ -21,7 +21,7 @@ class ReplicaLog(CutLog):
     def _first_epoch_start(self) -> int:
         if not self.replicated:
             return 0
-        return self.log_end if self.leads else layout.NOT_LED
+        return self.log_end if self.leads else Slot.NOT_LED
 
     def lead(self, leader_epoch: int) -> None:
         """Take appends from now on, with an epoch that begins at the log's end. Raises OSError."""
@@ -34,7 +34,7 @@ class ReplicaLog(CutLog):
     def resign(self) -> None:
         """Take no appends; the slot keeps its epoch, so that followers copy the rest."""
         self.leads = False
-        self.epoch_start = layout.NOT_LED
+        self.epoch_start = Slot.NOT_LED
         self.let_append()
         self._publish()
 
@@ -42,8 +42,8 @@ class ReplicaLog(CutLog):
         """Take no appends; -1 until the log agrees with its leader's, then that leader's epoch."""
         self.leads, self.replicated = False, True
         self.let_append()
-        self.row[ar.ROW_LEADER_EPOCH] = leader_epoch
-        self.epoch_start = layout.NOT_LED
+        self.row[AppendRow.LEADER_EPOCH] = leader_epoch
+        self.epoch_start = Slot.NOT_LED
         self._publish()
 
     def publish_copied(self, mark: int) -> None:
@@ -57,12 +57,12 @@ class ReplicaLog(CutLog):
     def place_of(self, offset: int) -> tuple[int, int]:
         """(segment base, byte position) where an offset begins or, in a gap, what follows it. Raises OSError,
         CorruptLog."""
-        end = int(self.row[ar.ROW_BASE_OFFSET]), int(self.row[ar.ROW_POSITION])
+        end = int(self.row[AppendRow.BASE_OFFSET]), int(self.row[AppendRow.POSITION])
         if offset >= self.log_end:
             return end
         if self._reader is None:
             self._reader = LogReader(self.folder, OpenFiles(8))
-        place = self._reader.locate(offset, *end, int(self.words[layout.SLOT_SEGMENTS_VERSION]))
+        place = self._reader.locate(offset, *end, int(self.words[Slot.SEGMENTS_VERSION]))
         return end if place is None else (place.segment_base, place.position)
 
     def advance_log_start(self, offset: int) -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row as ar
-from kbroker.ipc import layout
+from kbroker.io.append.rows import AppendRow
+from kbroker.ipc.layout import Slot
 from kbroker.kernels.sequence import write_group
 
 Words = NDArray[np.int64]
@@ -27,39 +27,39 @@ def publish(
 ) -> None:
     """Write the whole group from an append row.
 
-    start_epoch: leader epoch of the log start offset. epoch_start: see SLOT_EPOCH_START. state, high_watermark and
+    start_epoch: leader epoch of the log start offset. epoch_start: see Slot.EPOCH_START. state, high_watermark and
     durable stay when not given.
     high_watermark_place: (segment base, position) of a high watermark below the log's end. changed: the list of segment
     files changed; changing: it is about to, and until then it is neither the old nor the new one (the version is odd).
     """
     fields = {
-        layout.SLOT_LEADER_EPOCH: int(row[ar.ROW_LEADER_EPOCH]),
-        layout.SLOT_LOG_START: log_start,
-        layout.SLOT_START_EPOCH: start_epoch,
-        layout.SLOT_LOG_END: int(row[ar.ROW_NEXT_OFFSET]),
-        layout.SLOT_ACTIVE_BASE: int(row[ar.ROW_BASE_OFFSET]),
-        layout.SLOT_ACTIVE_END: int(row[ar.ROW_POSITION]),
-        layout.SLOT_LOG_BYTES: int(row[ar.ROW_OTHER_BYTES] + row[ar.ROW_POSITION]),
-        layout.SLOT_SEGMENT_COUNT: segments,
-        layout.SLOT_EPOCH_START: epoch_start,
-        layout.SLOT_LAST_ABORTED: int(row[ar.ROW_LAST_ABORTED]),
-        layout.SLOT_MAX_TIMESTAMP: max(int(words[layout.SLOT_MAX_TIMESTAMP]), int(row[ar.ROW_MAX_TIMESTAMP])),
+        Slot.LEADER_EPOCH: int(row[AppendRow.LEADER_EPOCH]),
+        Slot.LOG_START: log_start,
+        Slot.START_EPOCH: start_epoch,
+        Slot.LOG_END: int(row[AppendRow.NEXT_OFFSET]),
+        Slot.ACTIVE_BASE: int(row[AppendRow.BASE_OFFSET]),
+        Slot.ACTIVE_END: int(row[AppendRow.POSITION]),
+        Slot.LOG_BYTES: int(row[AppendRow.OTHER_BYTES] + row[AppendRow.POSITION]),
+        Slot.SEGMENT_COUNT: segments,
+        Slot.EPOCH_START: epoch_start,
+        Slot.LAST_ABORTED: int(row[AppendRow.LAST_ABORTED]),
+        Slot.MAX_TIMESTAMP: max(int(words[Slot.MAX_TIMESTAMP]), int(row[AppendRow.MAX_TIMESTAMP])),
     }
-    mark = int(words[layout.SLOT_HIGH_WATERMARK]) if high_watermark is None else high_watermark
-    mark = min(mark, fields[layout.SLOT_LOG_END])
-    fields[layout.SLOT_HIGH_WATERMARK] = mark
-    if mark == fields[layout.SLOT_LOG_END]:
-        high_watermark_place = fields[layout.SLOT_ACTIVE_BASE], fields[layout.SLOT_ACTIVE_END]
+    mark = int(words[Slot.HIGH_WATERMARK]) if high_watermark is None else high_watermark
+    mark = min(mark, fields[Slot.LOG_END])
+    fields[Slot.HIGH_WATERMARK] = mark
+    if mark == fields[Slot.LOG_END]:
+        high_watermark_place = fields[Slot.ACTIVE_BASE], fields[Slot.ACTIVE_END]
     if high_watermark_place is not None:
-        fields[layout.SLOT_HW_BASE], fields[layout.SLOT_HW_POSITION] = high_watermark_place
-    unstable = int(row[ar.ROW_FIRST_UNSTABLE])
-    fields[layout.SLOT_LAST_STABLE] = min(mark, unstable) if unstable >= 0 else mark
+        fields[Slot.HW_BASE], fields[Slot.HW_POSITION] = high_watermark_place
+    unstable = int(row[AppendRow.FIRST_UNSTABLE])
+    fields[Slot.LAST_STABLE] = min(mark, unstable) if unstable >= 0 else mark
     if state is not None:
-        fields[layout.SLOT_STATE] = state
+        fields[Slot.STATE] = state
     if durable is not None:
-        fields[layout.SLOT_DURABLE] = durable
+        fields[Slot.DURABLE] = durable
     if changed:
-        fields[layout.SLOT_SEGMENTS_VERSION] = (int(words[layout.SLOT_SEGMENTS_VERSION]) // 2 + 1) * 2
+        fields[Slot.SEGMENTS_VERSION] = (int(words[Slot.SEGMENTS_VERSION]) // 2 + 1) * 2
     elif changing:
-        fields[layout.SLOT_SEGMENTS_VERSION] = int(words[layout.SLOT_SEGMENTS_VERSION]) | 1
+        fields[Slot.SEGMENTS_VERSION] = int(words[Slot.SEGMENTS_VERSION]) | 1
     write_group(words, np.array(list(fields), np.int64), np.array(list(fields.values()), np.int64))

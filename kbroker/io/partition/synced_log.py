@@ -3,10 +3,10 @@
 import os
 
 from kbroker.io.append import active_row
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.partition.flush_job import FlushJob
 from kbroker.io.partition.open_log import OpenLog
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotFlag
 
 
 class SyncedLog(OpenLog):
@@ -22,8 +22,8 @@ class SyncedLog(OpenLog):
             return FlushJob(
                 self.folder, self._unsynced.duplicates(), -1, base, base, 0, names=not self._names_synced
             )
-        records = int(self.row[ar.ROW_UNFLUSHED_RECORDS])
-        self.row[ar.ROW_UNFLUSHED_RECORDS] = 0
+        records = int(self.row[AppendRow.UNFLUSHED_RECORDS])
+        self.row[AppendRow.UNFLUSHED_RECORDS] = 0
         return FlushJob(
             folder=self.folder,
             closed=self._unsynced.duplicates(),
@@ -56,8 +56,8 @@ class SyncedLog(OpenLog):
             self._publish(durable=max(self.recovery_point, min(pending, next_offset)))
             return
         mark, place = None, None
-        flags = int(self.words[layout.SLOT_FLAGS]) & layout.ACKS_WAIT
-        if flags == layout.FLAG_DURABLE and next_offset > self.high_watermark:
+        flags = int(self.words[Slot.FLAGS]) & SlotFlag.ACKS_WAIT
+        if flags == SlotFlag.DURABLE and next_offset > self.high_watermark:
             mark, place = next_offset, (segment_base, position)
         self._publish(high_watermark=mark, place=place, durable=max(self.recovery_point, next_offset))
 

@@ -1,8 +1,8 @@
 """The end of a transaction on one partition, once its marker is in the log (ProducerStateManager.completeTxn)."""
 
-from kbroker.io.append import append_row as ar
 from kbroker.io.append.drain import Marker
 from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.partition.partition import Partition
 from kbroker.log.aborted_transactions import AbortedTransaction
 
@@ -16,7 +16,7 @@ def finish_transaction(partition: Partition, producers: ProducerTable, marker: M
     first_offset = producers.end_transaction(
         slot, marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.timestamp_ms, end
     )
-    first_unstable = int(partition.row[ar.ROW_FIRST_UNSTABLE])
+    first_unstable = int(partition.row[AppendRow.FIRST_UNSTABLE])
     if 0 <= first_offset <= first_unstable:  # it was the earliest: which one is now?
         first_unstable = producers.first_open_transaction(slot)
     if not marker.commit and first_offset >= 0:

@@ -6,14 +6,13 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row as ar
-from kbroker.io.append import drain_layout as dl
 from kbroker.io.append.drain import Drain, HeldAppend, Marker, marker_of
+from kbroker.io.append.rows import AppendRow, AppendState, Batch
 from kbroker.io.partition.partition import Partition
 from kbroker.io.partition.transactions import finish_transaction
 from kbroker.io.replication import copy_kernel as ck
-from kbroker.ipc import layout
 from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.layout import Counter
 from kbroker.protocol import batch_layout
 
 BUFFER_BYTES = 1 << 20  # replica.fetch.max.bytes; a larger batch makes it grow
@@ -39,8 +38,8 @@ class Copier:
     def __init__(self, drain: Drain) -> None:
         self._drain = drain
         self._buffer: NDArray[np.uint8] = np.zeros(BUFFER_BYTES, np.uint8)
-        self._batches: NDArray[np.int64] = np.zeros((dl.MAX_BATCHES, dl.BATCH_WORDS), np.int64)
-        self._counters: NDArray[np.int64] = np.zeros(layout.COUNTER_WORDS, np.int64)
+        self._batches: NDArray[np.int64] = np.zeros((Batch.ROWS, Batch.WORDS), np.int64)
+        self._counters: NDArray[np.int64] = np.zeros(Counter.WORDS, np.int64)
         self._out: NDArray[np.int64] = np.zeros(ck.OUT_WORDS, np.int64)
 
     def copy(self, partition: Partition, fd: int, position: int, end: int) -> int:
@@ -71,7 +70,7 @@ class Copier:
     def _append(self, partition: Partition, start: int, length: int) -> int:
         """One kernel call; bytes that are done with."""
         producers = self._drain.producers
-        producers.make_room(dl.MAX_BATCHES)
+        producers.make_room(Batch.ROWS)
         out = self._out
         ck.copy_batches(
             self._drain.env, partition.row, producers.rows, producers.room, self._batches, self._counters,
@@ -80,7 +79,7 @@ class Copier:
         producers.claimed(int(out[ck.OUT_PRODUCERS]))
         if out[ck.OUT_ERROR]:
             error = int(out[ck.OUT_ERROR])
-            partition.row[ar.ROW_OPEN] = ar.CLOSED
+            partition.row[AppendRow.STATE] = AppendState.CLOSED
             raise CopyFailed(OSError(error, os.strerror(error), partition.folder))
         if out[ck.OUT_MARKER] >= 0:
             self._finish_marker(partition, start + int(out[ck.OUT_MARKER]), start + int(out[ck.OUT_BYTES]))
@@ -104,7 +103,7 @@ class Copier:
                 base_offset, _, epoch = HEAD.unpack_from(self._buffer.data, done)
                 if epoch >= 0:
                     partition.epochs.assign(epoch, base_offset)
-                partition.row[ar.ROW_BATCH_EPOCH] = epoch
+                partition.row[AppendRow.BATCH_EPOCH] = epoch
             elif stop == ck.STOP_CORRUPT:
                 raise DamagedBatch(f"offset {partition.log_end} is due, and {done} bytes on is another thing")
         except OSError as error:

@@ -7,12 +7,11 @@ Rules: Kafka's UnifiedLog.appendAsFollower; what a leader checks (idempotence, s
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row as ar
-from kbroker.io.append import drain_layout as ds
 from kbroker.io.append.append_kernel import must_roll, remember
 from kbroker.io.append.reserve_kernel import reserve_ahead
+from kbroker.io.append.rows import AppendRow, Batch
 from kbroker.io.append.write_kernel import index_batches, write_batches
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot
 from kbroker.kernels import producers as pr
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined, kernel
@@ -42,7 +41,7 @@ OUT_LAST_OFFSET = 6
 
 STOP_END = 0  # nothing whole is left
 STOP_ROLL = 1  # the next batch needs a new segment
-STOP_EPOCH = 2  # the next batch is of another leader epoch than ROW_BATCH_EPOCH
+STOP_EPOCH = 2  # the next batch is of another leader epoch than AppendRow.BATCH_EPOCH
 STOP_PRODUCERS = 3  # the producer table is full
 STOP_CORRUPT = 4  # the next batch is damaged, or not behind the log's end
 STOP_FULL = 5  # the batch array is full, or a marker was written: call again
@@ -70,19 +69,19 @@ def whole_batch(address: int, left: int) -> int:
 def enter(row: Words, producers: Table, batch: Words, slot: int, address: int, size: int) -> int:
     """Fill a row of the batch array; 1 when its producer is new in the table."""
     batch[:] = 0
-    batch[ds.BATCH_SLOT] = slot
-    batch[ds.BATCH_ADDRESS] = address
-    batch[ds.BATCH_LENGTH] = size
-    batch[ds.BATCH_BASE_OFFSET] = load_i64_be(address + rb.BASE_OFFSET)
-    batch[ds.BATCH_LAST_OFFSET] = batch[ds.BATCH_BASE_OFFSET] + load_i32_be(address + rb.LAST_OFFSET_DELTA)
-    batch[ds.BATCH_NEXT] = -1
-    batch[ds.BATCH_MAX_TIMESTAMP] = load_i64_be(address + rb.MAX_TIMESTAMP)
-    batch[ds.BATCH_RECORDS] = load_i32_be(address + rb.RECORD_COUNT)
+    batch[Batch.SLOT] = slot
+    batch[Batch.ADDRESS] = address
+    batch[Batch.LENGTH] = size
+    batch[Batch.BASE_OFFSET] = load_i64_be(address + rb.BASE_OFFSET)
+    batch[Batch.LAST_OFFSET] = batch[Batch.BASE_OFFSET] + load_i32_be(address + rb.LAST_OFFSET_DELTA)
+    batch[Batch.NEXT] = -1
+    batch[Batch.MAX_TIMESTAMP] = load_i64_be(address + rb.MAX_TIMESTAMP)
+    batch[Batch.RECORDS] = load_i32_be(address + rb.RECORD_COUNT)
     attributes = load_i16_be(address + rb.ATTRIBUTES)
     producer_id = load_i64_be(address + rb.PRODUCER_ID)
     if producer_id < 0 or attributes & rb.ATTRIBUTE_CONTROL:
         return 0
-    batch[ds.BATCH_PRODUCER_ROW] = pr.find_producer(producers, slot, producer_id)
+    batch[Batch.PRODUCER_ROW] = pr.find_producer(producers, slot, producer_id)
     return remember(producers, batch, row, (attributes & rb.ATTRIBUTE_TRANSACTIONAL) != 0)
 
 
@@ -99,8 +98,8 @@ def copy_batches(
     Batches wholly below the log's end are passed over. Publishing is the caller's."""
     out[:] = 0
     out[OUT_MARKER] = -1
-    position = row[ar.ROW_POSITION]
-    next_offset = row[ar.ROW_NEXT_OFFSET]
+    position = row[AppendRow.POSITION]
+    next_offset = row[AppendRow.NEXT_OFFSET]
     count = 0
     while True:
         address = buffer + out[OUT_BYTES]
@@ -116,7 +115,7 @@ def copy_batches(
         if base < next_offset:
             out[OUT_STOP] = STOP_CORRUPT
             break
-        if load_i32_be(address + rb.PARTITION_LEADER_EPOCH) != row[ar.ROW_BATCH_EPOCH]:
+        if load_i32_be(address + rb.PARTITION_LEADER_EPOCH) != row[AppendRow.BATCH_EPOCH]:
             out[OUT_STOP] = STOP_EPOCH
             break
         if must_roll(row, position, base, address, size, now_ms):
@@ -128,14 +127,14 @@ def copy_batches(
         batch = batches[count]
         out[OUT_PRODUCERS] += enter(row, producers, batch, slot, address, size)
         if position == 0:
-            row[ar.ROW_FIRST_TIMESTAMP] = batch[ds.BATCH_MAX_TIMESTAMP]
+            row[AppendRow.FIRST_TIMESTAMP] = batch[Batch.MAX_TIMESTAMP]
         if count > 0:
-            batches[count - 1, ds.BATCH_NEXT] = count
+            batches[count - 1, Batch.NEXT] = count
         count += 1
         position += size
         next_offset = last + 1
         out[OUT_BYTES] += size
-        out[OUT_RECORDS] += batch[ds.BATCH_RECORDS]
+        out[OUT_RECORDS] += batch[Batch.RECORDS]
         if load_i16_be(address + rb.ATTRIBUTES) & rb.ATTRIBUTE_CONTROL:
             out[OUT_MARKER] = address - buffer
             out[OUT_LAST_OFFSET] = last
@@ -145,8 +144,8 @@ def copy_batches(
         out[OUT_ERROR] = write_batches(env, row, batches, 0)
         if out[OUT_ERROR] == 0:
             index_batches(env, row, batches, 0, counters)
-            row[ar.ROW_UNFLUSHED_RECORDS] += out[OUT_RECORDS]
-            row[ar.ROW_LAST_APPEND_MS] = now_ms
+            row[AppendRow.UNFLUSHED_RECORDS] += out[OUT_RECORDS]
+            row[AppendRow.LAST_APPEND_MS] = now_ms
             reserve_ahead(row, now_ms)
 
 
@@ -157,9 +156,9 @@ def least_end(slots: Table, members: Words, leader_epoch: int, word: int) -> int
     least = (1 << 63) - 1
     for n in range(members.size):
         words = slots[members[n]]
-        sequence = words.ctypes.data + 8 * sm.SLOT_SEQUENCE
+        sequence = words.ctypes.data + 8 * Slot.SEQUENCE
         before = load_acquire(sequence)
-        epoch = words[sm.SLOT_LEADER_EPOCH]
+        epoch = words[Slot.LEADER_EPOCH]
         value = load_i64(words.ctypes.data + 8 * word)
         fence()
         if before & 1 or load_i64(sequence) != before or epoch != leader_epoch:
@@ -173,9 +172,6 @@ def least_end(slots: Table, members: Words, leader_epoch: int, word: int) -> int
 def any_behind(slots: Table, pairs: Table) -> int:
     """Whether a follower's log ends below its leader's; pairs: (own slot, leader's slot)."""
     for n in range(pairs.shape[0]):
-        if (
-            load_acquire(slots[pairs[n, 1]].ctypes.data + 8 * sm.SLOT_LOG_END)
-            > slots[pairs[n, 0], sm.SLOT_LOG_END]
-        ):
+        if load_acquire(slots[pairs[n, 1]].ctypes.data + 8 * Slot.LOG_END) > slots[pairs[n, 0], Slot.LOG_END]:
             return 1
     return 0

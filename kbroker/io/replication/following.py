@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row as ar
 from kbroker.io.append.drain import Drain
+from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.durability import Durability
 from kbroker.io.files.leader_epochs import LeaderEpochs
 from kbroker.io.logs import Logs
@@ -23,8 +23,8 @@ from kbroker.io.replication.agreement import agreed_end
 from kbroker.io.replication.copier import Copier, CopyFailed, DamagedBatch
 from kbroker.io.replication.copy_kernel import any_behind
 from kbroker.io.replication.throttle import Throttle
-from kbroker.ipc import layout
 from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.layout import Slot, SlotFlag, SlotState
 from kbroker.ipc.messages import Follow
 from kbroker.ipc.ring import wake_process
 from kbroker.ipc.shared import Shared
@@ -118,7 +118,7 @@ class Following:
         if not self.behind():
             return False
         words = self._shared.slots
-        ends = words[:, layout.SLOT_LOG_END]
+        ends = words[:, Slot.LOG_END]
         late = self._pairs[ends[self._pairs[:, 1]] > ends[self._pairs[:, 0]], 0].tolist()
         copied = [self._pull(slot) for slot in late]
         self._advance_starts()
@@ -144,7 +144,7 @@ class Following:
 
     def _pull(self, slot: int) -> bool:
         followed, partition = self._followed[slot], self._logs.get(slot)
-        if partition is None or partition.row[ar.ROW_OPEN] == ar.DISK_FULL:
+        if partition is None or partition.row[AppendRow.STATE] == AppendState.DISK_FULL:
             self._pause(followed)
             return False
         if partition.paused:
@@ -156,7 +156,7 @@ class Following:
             self._list_pairs()
             return False
         try:
-            if not followed.agreed or partition.row[ar.ROW_LEADER_EPOCH] != followed.body.leader_epoch:
+            if not followed.agreed or partition.row[AppendRow.LEADER_EPOCH] != followed.body.leader_epoch:
                 self._agree(followed, partition, words)
             return self._copy(followed, partition, words)
         except CopyFailed as failed:
@@ -179,13 +179,13 @@ class Following:
         """A consistent copy of the leader's slot; None until it leads with the epoch that we were told."""
         line = self._shared.slots[followed.body.leader_slot]
         for _ in range(TRIES):
-            before = int(line[layout.SLOT_SEQUENCE])
+            before = int(line[Slot.SEQUENCE])
             words: list[int] = line.tolist()
-            if not before & 1 and int(line[layout.SLOT_SEQUENCE]) == before == words[layout.SLOT_SEQUENCE]:
+            if not before & 1 and int(line[Slot.SEQUENCE]) == before == words[Slot.SEQUENCE]:
                 there = (
-                    words[layout.SLOT_STATE] == layout.STATE_ONLINE
-                    and words[layout.SLOT_GENERATION] == followed.body.leader_generation
-                    and words[layout.SLOT_LEADER_EPOCH] == followed.body.leader_epoch
+                    words[Slot.STATE] == SlotState.ONLINE
+                    and words[Slot.GENERATION] == followed.body.leader_generation
+                    and words[Slot.LEADER_EPOCH] == followed.body.leader_epoch
                 )
                 return words if there else None
         return None
@@ -196,15 +196,15 @@ class Following:
         if not Path(followed.body.leader_folder).is_dir():  # it has moved: control tells where to
             raise FileNotFoundError(followed.body.leader_folder)
         end = agreed_end(
-            partition.epochs, partition.log_end, leader, words[layout.SLOT_LOG_END], partition.high_watermark
+            partition.epochs, partition.log_end, leader, words[Slot.LOG_END], partition.high_watermark
         )
         if end < partition.log_end:
             log.info("%s: cut from offset %d to %d, as its leader", partition.folder, partition.log_end, end)
             _own(partition.truncate_to, end, wall_clock_ms())
-        partition.row[ar.ROW_BATCH_EPOCH] = partition.epochs.latest
+        partition.row[AppendRow.BATCH_EPOCH] = partition.epochs.latest
         if partition.log_end < (begin := self._beginning(followed, partition, words)):
             _own(partition.restart_at, begin, wall_clock_ms())
-            partition.row[ar.ROW_BATCH_EPOCH] = -1
+            partition.row[AppendRow.BATCH_EPOCH] = -1
         followed.place = None
         followed.agreed = True
         partition.follow(followed.body.leader_epoch)
@@ -214,11 +214,11 @@ class Following:
     def _beginning(self, followed: Followed, partition: Partition, words: list[int]) -> int:
         """The lowest offset that a copy may go on from: where the leader's first batch begins. Records may be deleted
         in the middle of a batch (UnexpectedAppendOffsetException in Kafka's Partition.appendRecordsToFollower)."""
-        log_start = words[layout.SLOT_LOG_START]
+        log_start = words[Slot.LOG_START]
         if partition.log_end >= log_start:
             return log_start
-        ends = words[layout.SLOT_ACTIVE_BASE], words[layout.SLOT_ACTIVE_END]
-        first = followed.reader.locate(log_start, *ends, words[layout.SLOT_SEGMENTS_VERSION])
+        ends = words[Slot.ACTIVE_BASE], words[Slot.ACTIVE_END]
+        first = followed.reader.locate(log_start, *ends, words[Slot.SEGMENTS_VERSION])
         return log_start if first is None else min(first.base_offset, log_start)
 
     def _copy(self, followed: Followed, partition: Partition, words: list[int]) -> bool:
@@ -228,7 +228,7 @@ class Following:
         copied = False
         limits = self._throttle.limits(partition.config, partition.partition, followed.body.leader_worker)
         for _ in range(PULLS):
-            if partition.log_end >= words[layout.SLOT_LOG_END]:
+            if partition.log_end >= words[Slot.LOG_END]:
                 break
             if limits and self._throttle.holds(partition.slot, limits):
                 self._pause(followed, HELD_NS)
@@ -237,23 +237,23 @@ class Following:
                 self._pause(followed, BREATH_NS)
                 break
             copied = True
-        mark = words[layout.SLOT_HIGH_WATERMARK]
+        mark = words[Slot.HIGH_WATERMARK]
         if copied or mark > partition.high_watermark:
             partition.publish_copied(mark)
         if copied:
-            if partition.words[layout.SLOT_FLAGS] & layout.FLAG_DURABLE:
+            if partition.words[Slot.FLAGS] & SlotFlag.DURABLE:
                 self._durability.flush((partition.slot,))
             self._tell(followed)
-        if words[layout.SLOT_LOG_START] > partition.log_start:
-            self._starts[partition.slot] = words[layout.SLOT_LOG_START]
+        if words[Slot.LOG_START] > partition.log_start:
+            self._starts[partition.slot] = words[Slot.LOG_START]
         return copied
 
     def _copy_some(
         self, followed: Followed, partition: Partition, words: list[int], limits: list[tuple[int, int]]
     ) -> bool:
         """One buffer from the leader's file; False when there is nothing to be had now."""
-        end_base, end_position = words[layout.SLOT_ACTIVE_BASE], words[layout.SLOT_ACTIVE_END]
-        version = words[layout.SLOT_SEGMENTS_VERSION]
+        end_base, end_position = words[Slot.ACTIVE_BASE], words[Slot.ACTIVE_END]
+        version = words[Slot.SEGMENTS_VERSION]
         if followed.place is None or followed.version != version:
             found = followed.reader.locate(partition.log_end, end_base, end_position, version)
             if found is None:

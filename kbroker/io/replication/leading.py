@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append import append_row as ar
 from kbroker.io.append.drain import Drain
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.durability import Durability
 from kbroker.io.logs import Logs
 from kbroker.io.replication.copy_kernel import least_end
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.messages import Lead
 from kbroker.ipc.ring import wake_process
 from kbroker.ipc.shared import Shared
@@ -79,7 +79,7 @@ class Leading:
 
     def _set_minimum(self, slot: int, led: Led, minimum: int) -> None:
         led.minimum = minimum
-        self._drain.rows[slot, ar.ROW_TOO_FEW] = len(led.in_sync) + 1 < minimum
+        self._drain.rows[slot, AppendRow.TOO_FEW] = len(led.in_sync) + 1 < minimum
 
     def leads(self, slot: int) -> bool:
         """Whether the slot is led here."""
@@ -89,7 +89,7 @@ class Leading:
         """The slot is not led here any more."""
         if self._led.pop(slot, None) is not None:
             self._unsettled.discard(slot)
-            self._drain.rows[slot, ar.ROW_TOO_FEW] = 0
+            self._drain.rows[slot, AppendRow.TOO_FEW] = 0
 
     def appended(self, slots: Iterable[int]) -> None:
         """The drain has appended: whoever copies is to look."""
@@ -120,8 +120,8 @@ class Leading:
     def _least(self, slot: int, led: Led) -> int:
         """Where the in-sync replicas all are: log ends, or what is on disk when the topic waits for that."""
         words = self._shared.slots[slot]
-        durable = words[layout.SLOT_FLAGS] & layout.FLAG_DURABLE
-        word = layout.SLOT_DURABLE if durable else layout.SLOT_LOG_END
+        durable = words[Slot.FLAGS] & SlotFlag.DURABLE
+        word = Slot.DURABLE if durable else Slot.LOG_END
         own = int(words[word])
         if not len(led.in_sync):
             return own
@@ -129,10 +129,10 @@ class Leading:
 
     def _mark(self, slot: int, led: Led) -> int | None:
         """A high watermark above the present one. Below min.insync.replicas it stands still (KIP-966)."""
-        if self._drain.rows[slot, ar.ROW_TOO_FEW]:
+        if self._drain.rows[slot, AppendRow.TOO_FEW]:
             return None
         least = self._least(slot, led)
-        return least if least > self._shared.slots[slot, layout.SLOT_HIGH_WATERMARK] else None
+        return least if least > self._shared.slots[slot, Slot.HIGH_WATERMARK] else None
 
     def _advance(self, slot: int, led: Led) -> bool:
         partition = self._logs.get(slot)

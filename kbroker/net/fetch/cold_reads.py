@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import AppendEntry, Counter, Operation, ProcessLine, Slot
 from kbroker.ipc.ring import ring_push, wake_process
 from kbroker.ipc.shared import Shared
 from kbroker.net.fetch.partition_reader import Reading
 from kbroker.net.fetch.residency import Probe
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Token, signed
 
 PATIENCE_SECONDS = 10.0  # an IO worker that died took the request with it
 
@@ -52,7 +52,7 @@ class ColdReads:
         self._counters = shared.counters[client]
         self._waits: dict[int, Wait] = {}  # by token
         self._next_token = 0
-        self._entry = np.zeros(sm.ENTRY_WORDS, np.int64)
+        self._entry = np.zeros(AppendEntry.WORDS, np.int64)
 
     def of(self, readings: Sequence[Reading]) -> list[Reading]:
         """Those whose bytes are not in memory."""
@@ -74,28 +74,28 @@ class ColdReads:
         found, place = reading.range, reading.place
         assert found is not None
         assert place is not None
-        worker = int(self._shared.slots[reading.slot, sm.SLOT_OWNER])
+        worker = int(self._shared.slots[reading.slot, Slot.OWNER])
         number = self._next_token
         self._next_token = (number + 1) & 0xFFFFFFFF
-        epoch = int(self._shared.processes[self._client, sm.PROCESS_EPOCH]) & 0xFFFF
+        epoch = int(self._shared.processes[self._client, ProcessLine.EPOCH]) & 0xFFFF
         entry = self._entry
-        entry[sm.REQUEST_OPERATION] = sm.OPERATION_READ_AHEAD
-        entry[sm.REQUEST_SLOT] = reading.slot
-        entry[sm.REQUEST_GENERATION] = place.segment_base
-        entry[sm.REQUEST_ADDRESS] = found.position
-        entry[sm.REQUEST_LENGTH] = found.length
-        entry[sm.REQUEST_TOKEN] = nl.signed(epoch << sm.TOKEN_EPOCH_SHIFT | nl.TOKEN_READ_AHEAD | number)
-        entry[sm.REQUEST_NANOSECONDS] = time.monotonic_ns()
+        entry[AppendEntry.OPERATION] = Operation.READ_AHEAD
+        entry[AppendEntry.SLOT] = reading.slot
+        entry[AppendEntry.GENERATION] = place.segment_base
+        entry[AppendEntry.ADDRESS] = found.position
+        entry[AppendEntry.LENGTH] = found.length
+        entry[AppendEntry.TOKEN] = signed(epoch << AppendEntry.TOKEN_EPOCH_SHIFT | Token.READ_AHEAD | number)
+        entry[AppendEntry.NANOSECONDS] = time.monotonic_ns()
         ring = self._shared.append_ring(self._client, worker)
         if not ring_push(ring, self._shared.sizes.ring_entries, entry):
             return False
         self._waits[number] = wait
-        self._counters[reading.slot, sm.COUNTER_COLD_BYTES_OUT] += found.length
+        self._counters[reading.slot, Counter.COLD_BYTES_OUT] += found.length
         wake_process(self._shared, self._shared.worker_process(worker))
         return True
 
     def on_read(self, token: int) -> None:
         """An IO worker has read a range."""
-        wait = self._waits.pop(token & (nl.TOKEN_READ_AHEAD - 1), None)
+        wait = self._waits.pop(token & (Token.READ_AHEAD - 1), None)
         if wait is not None:
             wait.one_less()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kbroker.config.acls import READ
 from kbroker.config.broker import BrokerConfig
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Counter
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.net.connection import Connection, FilePart, Part
 from kbroker.net.context import Context
@@ -35,7 +35,7 @@ from kbroker.net.fetch.session_table import SessionTable
 from kbroker.net.local_answers.segment_times import SegmentTimes
 from kbroker.net.quotas import Quotas
 from kbroker.net.request_counts import COLD_READ_SECONDS, PURGATORY_SECONDS, RequestCounts
-from kbroker.net.rows.fetch_layout import CX_PROBE
+from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows.slot_kernel import announce_waiter
 from kbroker.net.topics import Topics
 from kbroker.protocol.codec import decode
@@ -102,7 +102,7 @@ class Fetches:
         self.reads = ReadTable(context, senders)
         self.times = SegmentTimes(shared, topics, self.reads)
         self.reader = PartitionReader(shared, topics, self.reads, LogDirErrors(config.log_dirs, shared))
-        context.words[CX_PROBE] = probe is by_cachestat
+        context.words[ContextRow.PROBE] = probe is by_cachestat
         self.cold = ColdReads(shared, client, probe)
         interval = config.get_int("fetch.purgatory.purge.interval.requests")
         self.purgatory: Purgatory[int] = Purgatory(_now_ms(), interval, self._announce)
@@ -261,8 +261,8 @@ class Fetches:
         for _, reading in readings:
             self._counts.fetch_error(reading.error)
             if reading.slot >= 0:
-                self._counters[reading.slot, sm.COUNTER_FETCHES] += 1
-                self._counters[reading.slot, sm.COUNTER_BYTES_OUT] += reading.length
+                self._counters[reading.slot, Counter.FETCHES] += 1
+                self._counters[reading.slot, Counter.BYTES_OUT] += reading.length
 
     # --- waiting ------------------------------------------------------------------------------------
 

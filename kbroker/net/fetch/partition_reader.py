@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared
@@ -69,7 +69,7 @@ class PartitionReader:
         self._topics = topics
         self._files = OpenFiles()
         self._readers: dict[int, tuple[int, LogReader]] = {}
-        self._words = np.zeros(sm.SLOT_WORDS, np.int64)
+        self._words = np.zeros(Slot.WORDS, np.int64)
 
     def forget(self, slot: int) -> None:
         """The slot is no longer any topic's, or another one's."""
@@ -107,13 +107,13 @@ class PartitionReader:
         words = self._slot(part)
         error = self._refusal(words, part, wanted)
         if error is not ErrorCode.NONE:
-            return Reading(error, slot=part.slot, leader_epoch=words[sm.SLOT_LEADER_EPOCH])
+            return Reading(error, slot=part.slot, leader_epoch=words[Slot.LEADER_EPOCH])
         reading = Reading(
             ErrorCode.NONE,
-            words[sm.SLOT_HIGH_WATERMARK],
-            words[sm.SLOT_LAST_STABLE],
-            words[sm.SLOT_LOG_START],
-            words[sm.SLOT_LEADER_EPOCH],
+            words[Slot.HIGH_WATERMARK],
+            words[Slot.LAST_STABLE],
+            words[Slot.LOG_START],
+            words[Slot.LEADER_EPOCH],
             part.slot,
         )
         if limits.isolation == READ_COMMITTED:
@@ -137,7 +137,7 @@ class PartitionReader:
         if self._refusal(words, found[1], wanted) is not ErrorCode.NONE:
             return -1
         committed = isolation == READ_COMMITTED
-        end = words[sm.SLOT_LAST_STABLE] if committed else words[sm.SLOT_HIGH_WATERMARK]
+        end = words[Slot.LAST_STABLE] if committed else words[Slot.HIGH_WATERMARK]
         if wanted.fetch_offset >= end:
             return 0
         reading = self.read(wanted, Limits(wanted.max_bytes, True, isolation))
@@ -145,28 +145,28 @@ class PartitionReader:
 
     def still(self, reading: Reading) -> Reading:
         """What a reading is worth after its bytes were waited for: nothing when its log dir has failed meanwhile."""
-        if reading.length and self._slots[reading.slot, sm.SLOT_STATE] == sm.STATE_OFFLINE:
+        if reading.length and self._slots[reading.slot, Slot.STATE] == SlotState.OFFLINE:
             return Reading(ErrorCode.KAFKA_STORAGE_ERROR, slot=reading.slot)
         return reading
 
     def _slot(self, part: PartitionImage) -> list[int]:
         if not read_slot(self._slots[part.slot].ctypes.data, self._words):
             self._words[:] = self._slots[part.slot]
-            self._words[sm.SLOT_STATE] = sm.STATE_RECOVERING  # its writer died within an update
+            self._words[Slot.STATE] = SlotState.RECOVERING  # its writer died within an update
         words: list[int] = self._words.tolist()
         return words
 
     def _refusal(self, words: list[int], part: PartitionImage, wanted: Wanted) -> ErrorCode:
-        state = words[sm.SLOT_STATE]
-        if words[sm.SLOT_GENERATION] != part.generation or state != sm.STATE_ONLINE:
-            if state == sm.STATE_OFFLINE:
+        state = words[Slot.STATE]
+        if words[Slot.GENERATION] != part.generation or state != SlotState.ONLINE:
+            if state == SlotState.OFFLINE:
                 return ErrorCode.KAFKA_STORAGE_ERROR
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        epoch = words[sm.SLOT_LEADER_EPOCH]
+        epoch = words[Slot.LEADER_EPOCH]
         if wanted.leader_epoch >= 0 and wanted.leader_epoch != epoch:
             older = wanted.leader_epoch < epoch
             return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
-        if not words[sm.SLOT_LOG_START] <= wanted.fetch_offset <= words[sm.SLOT_LOG_END]:
+        if not words[Slot.LOG_START] <= wanted.fetch_offset <= words[Slot.LOG_END]:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         return ErrorCode.NONE
 
@@ -174,7 +174,7 @@ class PartitionReader:
         """Whether the epoch the reader last saw ended before its offset (KIP-595)."""
         if wanted.last_fetched_epoch < 0:
             return False
-        epoch, end = epoch_end(part.folder, wanted.last_fetched_epoch, words[sm.SLOT_LOG_END])
+        epoch, end = epoch_end(part.folder, wanted.last_fetched_epoch, words[Slot.LOG_END])
         if epoch < 0:
             reading.error = ErrorCode.OFFSET_OUT_OF_RANGE
             reading.high_watermark = reading.last_stable = reading.log_start = -1
@@ -189,8 +189,8 @@ class PartitionReader:
         self, reading: Reading, wanted: Wanted, words: list[int], part: PartitionImage, limits: Limits
     ) -> None:
         reader = self._reader(part)
-        version = words[sm.SLOT_SEGMENTS_VERSION]
-        base, position = words[sm.SLOT_HW_BASE], words[sm.SLOT_HW_POSITION]
+        version = words[Slot.SEGMENTS_VERSION]
+        base, position = words[Slot.HW_BASE], words[Slot.HW_POSITION]
         end = reading.high_watermark
         if limits.isolation == READ_COMMITTED and reading.last_stable < end:
             end = reading.last_stable
@@ -210,7 +210,7 @@ class PartitionReader:
         if reading.range is not None and limits.isolation == READ_COMMITTED:
             upper = self._upper(reader, reading, place, end, base, position, version)
             reading.aborted = aborted_transactions(reader, wanted.fetch_offset, upper, version)
-            if version % 2 or self._slots[part.slot, sm.SLOT_SEGMENTS_VERSION] != version:
+            if version % 2 or self._slots[part.slot, Slot.SEGMENTS_VERSION] != version:
                 # segments are being replaced: batches and transaction indexes may not belong together. Nothing for
                 # now; the IO worker wakes this fetch when the files are in place
                 reading.place = reading.range = None

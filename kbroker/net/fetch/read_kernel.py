@@ -3,64 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import lseek, pread, syscall
 from kbroker.kernels.memory import load_i32_be, load_i64_be
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.search import FOUND, NOT_HERE, PLACE_POSITION, PLACE_SIZE, locate
 from kbroker.net.fetch.request_kernel import plan_row
-from kbroker.net.rows.fetch_layout import (
-    CN_NEXT,
-    CX_PLAN_COMMITTED,
-    CX_PLAN_COUNT,
-    CX_PLAN_MAX_BYTES,
-    CX_PLAN_MAX_WAIT,
-    CX_PLAN_MIN_BYTES,
-    CX_PLAN_TOTAL,
-    CX_PROBE,
-    CX_SNAPSHOT,
-    NEXT_OFFSET,
-    NEXT_POSITION,
-    NEXT_SEGMENT,
-    NEXT_SLOT,
-    NEXT_VERSION,
-    PL_END,
-    PL_ENTRY,
-    PL_EPOCH,
-    PL_GENERATION,
-    PL_HIGH_WATERMARK,
-    PL_LAST_EPOCH,
-    PL_LAST_STABLE,
-    PL_LENGTH,
-    PL_LOG_START,
-    PL_MAX_BYTES,
-    PL_OFFSET,
-    PL_POSITION,
-    PL_SEGMENT,
-    PL_SLOT,
-    PL_TO_END,
-    PL_VERSION,
-    RD_COUNT,
-    RD_FIRST,
-    RD_GENERATION,
-    RD_VERSION,
-    READ_WORDS,
-    READY,
-    SE_NEXT,
-    SEGMENT_WORDS,
-    SG_BASE,
-    SG_INDEX_FD,
-    SG_LOG_FD,
-    TO_PYTHON,
-    WAITING,
-)
-from kbroker.net.rows.layout import (
-    CX_READS,
-    CX_SCRATCH,
-    CX_SEGMENTS,
-    CX_SLOTS,
-)
+from kbroker.net.rows import Connection, Context, Outcome, Plan, Read, ReadEnd, Segment, SessionEntry
 from kbroker.net.rows.slot_kernel import snapshot
 from kbroker.protocol import batch_layout as rb
 
@@ -73,22 +23,22 @@ Words = NDArray[np.int64]
 @inlined
 def segment_row(cx: int, number: int) -> int:
     """Address of a segment's row."""
-    return get(cx, CX_SEGMENTS) + number * SEGMENT_WORDS * 8
+    return get(cx, Context.SEGMENTS) + number * Segment.STRIDE
 
 
 @inlined
 def next_words(row: int, connection_row: int) -> int:
     """Address of what a plan row's reader remembers: in its session's entry, or the connection."""
-    entry = get(row, PL_ENTRY)
-    return entry + 8 * SE_NEXT if entry != 0 else connection_row + 8 * CN_NEXT
+    entry = get(row, Plan.ENTRY)
+    return entry + 8 * SessionEntry.NEXT if entry != 0 else connection_row + 8 * Connection.NEXT
 
 
 @inlined
 def resident(cx: int, fd: int, position: int, length: int) -> bool:
     """Whether a range is in the page cache (cachestat)."""
-    if get(cx, CX_PROBE) == 0:
+    if get(cx, Context.PROBE) == 0:
         return False
-    scratch = get(cx, CX_SCRATCH)
+    scratch = get(cx, Context.SCRATCH)
     put(scratch, 0, position)
     put(scratch, 1, length)
     if syscall(CACHESTAT, fd, scratch, scratch + 16, 0) != 0:
@@ -101,17 +51,19 @@ def resident(cx: int, fd: int, position: int, length: int) -> bool:
 def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
     """The segment where the last read ended, when this one goes on there: place is filled; -1 otherwise."""
     words = next_words(row, connection_row)
-    if get(words, NEXT_SLOT) != get(row, PL_SLOT) + 1 or get(words, NEXT_OFFSET) != get(row, PL_OFFSET):
+    if get(words, ReadEnd.SLOT) != get(row, Plan.SLOT) + 1 or get(words, ReadEnd.OFFSET) != get(
+        row, Plan.OFFSET
+    ):
         return -1
-    if get(words, NEXT_VERSION) != get(row, PL_VERSION):
+    if get(words, ReadEnd.VERSION) != get(row, Plan.VERSION):
         return -1
-    number = get(words, NEXT_SEGMENT)
-    fd = get(segment_row(cx, number), SG_LOG_FD)
-    position = get(words, NEXT_POSITION)
-    scratch = get(cx, CX_SCRATCH)
+    number = get(words, ReadEnd.SEGMENT)
+    fd = get(segment_row(cx, number), Segment.LOG_FD)
+    position = get(words, ReadEnd.POSITION)
+    scratch = get(cx, Context.SCRATCH)
     if fd < 0 or pread(fd, scratch, 24, position) < 24:
         return -1
-    if load_i64_be(scratch + rb.BASE_OFFSET) > get(row, PL_OFFSET):
+    if load_i64_be(scratch + rb.BASE_OFFSET) > get(row, Plan.OFFSET):
         return -1
     place[PLACE_POSITION] = position
     place[PLACE_SIZE] = load_i32_be(scratch + rb.LENGTH) + rb.LENGTH_OVERHEAD
@@ -121,32 +73,32 @@ def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
 @inlined
 def _search(cx: int, row: int, snap: int, offset: int, place: Words) -> int:
     """The segment with an offset of the plan row's slot: place is filled. -1: Python must look; -2: no bytes."""
-    read = get(cx, CX_READS) + get(row, PL_SLOT) * READ_WORDS * 8
-    count = get(read, RD_COUNT)
-    if count == 0 or get(read, RD_GENERATION) != get(row, PL_GENERATION):
+    read = get(cx, Context.READS) + get(row, Plan.SLOT) * Read.STRIDE
+    count = get(read, Read.COUNT)
+    if count == 0 or get(read, Read.GENERATION) != get(row, Plan.GENERATION):
         return -1
-    if get(read, RD_VERSION) != get(row, PL_VERSION):
+    if get(read, Read.VERSION) != get(row, Plan.VERSION):
         return -1
-    number = get(read, RD_FIRST) + count - 1
-    while number > get(read, RD_FIRST) and get(segment_row(cx, number), SG_BASE) > offset:
+    number = get(read, Read.FIRST) + count - 1
+    while number > get(read, Read.FIRST) and get(segment_row(cx, number), Segment.BASE) > offset:
         number -= 1
-    while number < get(read, RD_FIRST) + count:
+    while number < get(read, Read.FIRST) + count:
         segment = segment_row(cx, number)
-        fd = get(segment, SG_LOG_FD)
+        fd = get(segment, Segment.LOG_FD)
         if fd < 0:
             return -1
-        base = get(segment, SG_BASE)
-        end = get(snap, sm.SLOT_HW_POSITION)
-        if base != get(snap, sm.SLOT_HW_BASE):
+        base = get(segment, Segment.BASE)
+        end = get(snap, Slot.HW_POSITION)
+        if base != get(snap, Slot.HW_BASE):
             end = lseek(fd, 0, SEEK_END)
-        index = get(segment, SG_INDEX_FD)
+        index = get(segment, Segment.INDEX_FD)
         index_bytes = lseek(index, 0, SEEK_END) if index >= 0 else 0
         found = locate(fd, index, index_bytes, base, offset, 0, end, place)
         if found == FOUND:
             return number
         if found != NOT_HERE:
             return -1
-        if base == get(snap, sm.SLOT_HW_BASE):
+        if base == get(snap, Slot.HW_BASE):
             return -2
         number += 1
     return -2
@@ -159,45 +111,43 @@ def _plan_range(
     """Set the plan row's file range; READY or TO_PYTHON."""
     number = _remembered(cx, row, connection_row, place)
     if number < 0:
-        number = _search(cx, row, snap, get(row, PL_OFFSET), place)
+        number = _search(cx, row, snap, get(row, Plan.OFFSET), place)
         if number == -1:
-            return TO_PYTHON
+            return Outcome.TO_PYTHON
         if number < 0:
-            return READY
+            return Outcome.READY
     segment = segment_row(cx, number)
-    fd = get(segment, SG_LOG_FD)
-    last = get(segment, SG_BASE) == get(snap, sm.SLOT_HW_BASE)
-    end = get(snap, sm.SLOT_HW_POSITION) if last else lseek(fd, 0, SEEK_END)
+    fd = get(segment, Segment.LOG_FD)
+    last = get(segment, Segment.BASE) == get(snap, Slot.HW_BASE)
+    end = get(snap, Slot.HW_POSITION) if last else lseek(fd, 0, SEEK_END)
     position = place[PLACE_POSITION]
-    most = min(left, get(row, PL_MAX_BYTES))
+    most = min(left, get(row, Plan.MAX_BYTES))
     if most < place[PLACE_SIZE]:
         if not min_one:
-            return READY
+            return Outcome.READY
         most = place[PLACE_SIZE]
     length = min(most, end - position)
     if length <= 0:
-        return TO_PYTHON
+        return Outcome.TO_PYTHON
     if not resident(cx, fd, position, length):
-        return TO_PYTHON
-    put(row, PL_SEGMENT, number)
-    put(row, PL_POSITION, position)
-    put(row, PL_LENGTH, length)
-    put(row, PL_TO_END, 1 if last and position + length == end else 0)
-    return READY
+        return Outcome.TO_PYTHON
+    put(row, Plan.SEGMENT, number)
+    put(row, Plan.POSITION, position)
+    put(row, Plan.LENGTH, length)
+    put(row, Plan.TO_END, 1 if last and position + length == end else 0)
+    return Outcome.READY
 
 
 @inlined
 def _check(row: int, snap: int) -> bool:
     """Whether a partition can be read without any error."""
-    if get(snap, sm.SLOT_STATE) != sm.STATE_ONLINE or get(snap, sm.SLOT_GENERATION) != get(
-        row, PL_GENERATION
-    ):
+    if get(snap, Slot.STATE) != SlotState.ONLINE or get(snap, Slot.GENERATION) != get(row, Plan.GENERATION):
         return False
-    epoch = get(row, PL_EPOCH)
-    if (epoch >= 0 and epoch != get(snap, sm.SLOT_LEADER_EPOCH)) or get(row, PL_LAST_EPOCH) >= 0:
+    epoch = get(row, Plan.EPOCH)
+    if (epoch >= 0 and epoch != get(snap, Slot.LEADER_EPOCH)) or get(row, Plan.LAST_EPOCH) >= 0:
         return False
-    offset = get(row, PL_OFFSET)
-    return offset >= get(snap, sm.SLOT_LOG_START) and offset <= get(snap, sm.SLOT_LOG_END)
+    offset = get(row, Plan.OFFSET)
+    return offset >= get(snap, Slot.LOG_START) and offset <= get(snap, Slot.LOG_END)
 
 
 @inlined
@@ -205,50 +155,50 @@ def _end_at_last_stable(cx: int, row: int, snap: int, place: Words) -> bool:
     """Let a read_committed reader see no farther than the last stable offset: the snapshot's high watermark and its
     place become that offset's. False: Python must look, because transactions of the range were aborted, or files are
     being replaced."""
-    if get(row, PL_OFFSET) <= get(snap, sm.SLOT_LAST_ABORTED) or get(row, PL_VERSION) & 1 != 0:
+    if get(row, Plan.OFFSET) <= get(snap, Slot.LAST_ABORTED) or get(row, Plan.VERSION) & 1 != 0:
         return False
-    stable = get(snap, sm.SLOT_LAST_STABLE)
-    put(row, PL_END, stable)
-    if stable < get(snap, sm.SLOT_HIGH_WATERMARK) and get(row, PL_OFFSET) < stable:
+    stable = get(snap, Slot.LAST_STABLE)
+    put(row, Plan.END, stable)
+    if stable < get(snap, Slot.HIGH_WATERMARK) and get(row, Plan.OFFSET) < stable:
         number = _search(cx, row, snap, stable, place)
         if number < 0:
             return False
-        put(snap, sm.SLOT_HW_BASE, get(segment_row(cx, number), SG_BASE))
-        put(snap, sm.SLOT_HW_POSITION, place[PLACE_POSITION])
+        put(snap, Slot.HW_BASE, get(segment_row(cx, number), Segment.BASE))
+        put(snap, Slot.HW_POSITION, place[PLACE_POSITION])
     return True
 
 
 @inlined
 def plan_reads(cx: int, connection_row: int) -> int:
     """Set the ranges of the whole plan: READY, WAITING when there are too few bytes, or TO_PYTHON."""
-    snap = get(cx, CX_SNAPSHOT)
-    left = get(cx, CX_PLAN_MAX_BYTES)
+    snap = get(cx, Context.SNAPSHOT)
+    left = get(cx, Context.PLAN_MAX_BYTES)
     min_one = True
     total = 0
     place = np.empty(4, np.int64)
-    for number in range(get(cx, CX_PLAN_COUNT)):
+    for number in range(get(cx, Context.PLAN_COUNT)):
         row = plan_row(cx, number)
-        slot = get(cx, CX_SLOTS) + get(row, PL_SLOT) * sm.SLOT_WORDS * 8
+        slot = get(cx, Context.SLOTS) + get(row, Plan.SLOT) * Slot.STRIDE
         if snapshot(slot, snap) == 0 or not _check(row, snap):
-            return TO_PYTHON
-        put(row, PL_HIGH_WATERMARK, get(snap, sm.SLOT_HIGH_WATERMARK))
-        put(row, PL_LAST_STABLE, get(snap, sm.SLOT_LAST_STABLE))
-        put(row, PL_LOG_START, get(snap, sm.SLOT_LOG_START))
-        put(row, PL_VERSION, get(snap, sm.SLOT_SEGMENTS_VERSION))
-        put(row, PL_SEGMENT, -1)
-        put(row, PL_LENGTH, 0)
-        put(row, PL_END, get(snap, sm.SLOT_HIGH_WATERMARK))
-        if get(cx, CX_PLAN_COMMITTED) != 0 and not _end_at_last_stable(cx, row, snap, place):
-            return TO_PYTHON
-        if get(row, PL_OFFSET) < get(row, PL_END):
-            if _plan_range(cx, row, snap, connection_row, left, min_one, place) == TO_PYTHON:
-                return TO_PYTHON
-            length = get(row, PL_LENGTH)
+            return Outcome.TO_PYTHON
+        put(row, Plan.HIGH_WATERMARK, get(snap, Slot.HIGH_WATERMARK))
+        put(row, Plan.LAST_STABLE, get(snap, Slot.LAST_STABLE))
+        put(row, Plan.LOG_START, get(snap, Slot.LOG_START))
+        put(row, Plan.VERSION, get(snap, Slot.SEGMENTS_VERSION))
+        put(row, Plan.SEGMENT, -1)
+        put(row, Plan.LENGTH, 0)
+        put(row, Plan.END, get(snap, Slot.HIGH_WATERMARK))
+        if get(cx, Context.PLAN_COMMITTED) != 0 and not _end_at_last_stable(cx, row, snap, place):
+            return Outcome.TO_PYTHON
+        if get(row, Plan.OFFSET) < get(row, Plan.END):
+            if _plan_range(cx, row, snap, connection_row, left, min_one, place) == Outcome.TO_PYTHON:
+                return Outcome.TO_PYTHON
+            length = get(row, Plan.LENGTH)
             if length > 0:
                 min_one = False
                 left = max(0, left - length)
                 total += length
-    put(cx, CX_PLAN_TOTAL, total)
-    if total >= get(cx, CX_PLAN_MIN_BYTES) or get(cx, CX_PLAN_MAX_WAIT) <= 0:
-        return READY
-    return WAITING
+    put(cx, Context.PLAN_TOTAL, total)
+    if total >= get(cx, Context.PLAN_MIN_BYTES) or get(cx, Context.PLAN_MAX_WAIT) <= 0:
+        return Outcome.READY
+    return Outcome.WAITING

@@ -16,8 +16,8 @@ from kbroker.log.open_files import OpenFile
 from kbroker.log.reader import LogReader
 from kbroker.net.context import Context
 from kbroker.net.fetch.senders import Senders
-from kbroker.net.rows import fetch_layout as fl
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Read, Segment
 
 Words = NDArray[np.int64]
 SEGMENTS = 32768
@@ -37,14 +37,14 @@ class ReadTable:
 
     def __init__(self, context: Context, senders: Senders) -> None:
         slots = context.shared.sizes.max_partitions
-        self.reads: Words = np.zeros((slots, fl.READ_WORDS), np.int64)
-        self.segments: Words = np.zeros((SEGMENTS, fl.SEGMENT_WORDS), np.int64)
+        self.reads: Words = np.zeros((slots, Read.WORDS), np.int64)
+        self.segments: Words = np.zeros((SEGMENTS, Segment.WORDS), np.int64)
         self._used = 0
         self._open: OrderedDict[int, OpenSegment] = OrderedDict()
         self._leaving: list[OpenFile] = []  # closed here, but the kernel may still send from them
         self._senders = senders
-        context.words[nl.CX_READS] = self.reads.ctypes.data
-        context.words[nl.CX_SEGMENTS] = self.segments.ctypes.data
+        context.words[ContextRow.READS] = self.reads.ctypes.data
+        context.words[ContextRow.SEGMENTS] = self.segments.ctypes.data
 
     def source(self, segment: int) -> OpenFile:
         """The log file of a segment row that the kernel has just used."""
@@ -58,7 +58,7 @@ class ReadTable:
         ):
             return
         at = self._row(read, base)
-        if at >= 0 and self.segments[at, fl.SG_LOG_FD] < 0:
+        if at >= 0 and self.segments[at, Segment.LOG_FD] < 0:
             self._open_segment(at, reader, base)
 
     def learn(
@@ -71,21 +71,21 @@ class ReadTable:
             read, generation, version, times[:, 0].tolist()
         ):
             return False
-        first, count = int(read[fl.RD_FIRST]), int(read[fl.RD_COUNT])
+        first, count = int(read[Read.FIRST]), int(read[Read.COUNT])
         rows = self.segments[first : first + count]
-        if not np.array_equal(rows[:, fl.SG_BASE], times[:, 0]):
+        if not np.array_equal(rows[:, Segment.BASE], times[:, 0]):
             return False
-        newer = rows[:, fl.SG_WALKED] < times[:, 3]  # the kernel may have walked on meanwhile
-        rows[newer, fl.SG_LARGEST : fl.SG_WALKED + 1] = times[newer, 1:]
+        newer = rows[:, Segment.WALKED] < times[:, 3]  # the kernel may have walked on meanwhile
+        rows[newer, Segment.LARGEST : Segment.WALKED + 1] = times[newer, 1:]
         at = self._row(read, base)
         if at >= 0:
             self._take_files(at, files)
-        read[fl.RD_ASKED] = 0
+        read[Read.ASKED] = 0
         return True
 
     def ask_again(self, slot: int) -> None:
         """Nothing has been learnt of the slot's times: the next question for one may ask."""
-        self.reads[slot, fl.RD_ASKED] = 0
+        self.reads[slot, Read.ASKED] = 0
 
     @property
     def full(self) -> bool:
@@ -95,44 +95,44 @@ class ReadTable:
     def forget(self, slot: int) -> None:
         """The slot is another partition's, or no one's."""
         read = self.reads[slot]
-        self._close_range(int(read[fl.RD_FIRST]), int(read[fl.RD_COUNT]))
-        read[fl.RD_COUNT] = read[fl.RD_ASKED] = 0
+        self._close_range(int(read[Read.FIRST]), int(read[Read.COUNT]))
+        read[Read.COUNT] = read[Read.ASKED] = 0
 
     @staticmethod
     def _is_listed(read: Words, generation: int, version: int) -> bool:
         return bool(
-            read[fl.RD_COUNT] and read[fl.RD_GENERATION] == generation and read[fl.RD_VERSION] == version
+            read[Read.COUNT] and read[Read.GENERATION] == generation and read[Read.VERSION] == version
         )
 
     def _row(self, read: Words, base: int) -> int:
         """Number of the row of a segment in a slot's list, -1 when it is not there."""
-        first, count = int(read[fl.RD_FIRST]), int(read[fl.RD_COUNT])
-        bases = self.segments[first : first + count, fl.SG_BASE]
+        first, count = int(read[Read.FIRST]), int(read[Read.COUNT])
+        bases = self.segments[first : first + count, Segment.BASE]
         at = int(np.searchsorted(bases, base))
         return first + at if at < count and bases[at] == base else -1
 
     def _list(self, read: Words, generation: int, version: int, bases: Sequence[int]) -> bool:
         if len(bases) > SEGMENTS // 4:
             return False
-        self._close_range(int(read[fl.RD_FIRST]), int(read[fl.RD_COUNT]))
+        self._close_range(int(read[Read.FIRST]), int(read[Read.COUNT]))
         if self._used + len(bases) > SEGMENTS:
             self._clear()
         rows = self.segments[self._used : self._used + len(bases)]
-        rows[:, fl.SG_BASE] = bases
-        rows[:, fl.SG_LOG_FD : fl.SG_TIME_FD + 1] = -1
-        rows[:, fl.SG_WALKED] = fl.NOT_WALKED
-        read[fl.RD_ASKED] = 0
-        read[fl.RD_GENERATION] = generation
-        read[fl.RD_VERSION] = version
-        read[fl.RD_FIRST] = self._used
-        read[fl.RD_COUNT] = len(bases)
+        rows[:, Segment.BASE] = bases
+        rows[:, Segment.LOG_FD : Segment.TIME_FD + 1] = -1
+        rows[:, Segment.WALKED] = Segment.NOT_WALKED
+        read[Read.ASKED] = 0
+        read[Read.GENERATION] = generation
+        read[Read.VERSION] = version
+        read[Read.FIRST] = self._used
+        read[Read.COUNT] = len(bases)
         self._used += len(bases)
         return True
 
     def _clear(self) -> None:
         """All rows are used, most of them by lists that have changed since: begin anew."""
         self.reads[:] = 0
-        self.segments[:, fl.SG_LOG_FD] = -1
+        self.segments[:, Segment.LOG_FD] = -1
         self._leaving += [files.log for files in self._open.values()]
         self._open.clear()
         self._used = 0
@@ -151,7 +151,7 @@ class ReadTable:
             files = OpenSegment(known.log, known.by_offset or files.by_offset, known.by_time or files.by_time)
         self._open[at] = files
         fds = [-1 if file is None else file.fd for file in files]
-        self.segments[at, [fl.SG_LOG_FD, fl.SG_INDEX_FD, fl.SG_TIME_FD]] = fds
+        self.segments[at, [Segment.LOG_FD, Segment.INDEX_FD, Segment.TIME_FD]] = fds
         if len(self._open) > MOST_OPEN:
             self._close(next(iter(self._open)))
 
@@ -162,7 +162,7 @@ class ReadTable:
 
     def _close(self, at: int) -> None:
         self._leaving.append(self._open.pop(at).log)
-        self.segments[at, fl.SG_LOG_FD : fl.SG_TIME_FD + 1] = -1
+        self.segments[at, Segment.LOG_FD : Segment.TIME_FD + 1] = -1
 
     def sweep(self) -> None:
         """Let go of files that no answer under way is read from."""

@@ -4,57 +4,7 @@ from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64, load_i64_be
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, skip_request_header, skip_tags
-from kbroker.net.rows.fetch_layout import (
-    CX_PLAN,
-    CX_PLAN_CAPACITY,
-    CX_PLAN_COMMITTED,
-    CX_PLAN_COUNT,
-    CX_PLAN_MAX_BYTES,
-    CX_PLAN_MAX_WAIT,
-    CX_PLAN_MIN_BYTES,
-    CX_PLAN_SESSION,
-    CX_TOPICS_VERSION,
-    ENTRY_WORDS,
-    PL_ENTRY,
-    PL_EPOCH,
-    PL_GENERATION,
-    PL_INDEX,
-    PL_LAST_EPOCH,
-    PL_MAX_BYTES,
-    PL_OFFSET,
-    PL_SLOT,
-    PL_TOPIC,
-    PLAN_WORDS,
-    READY,
-    SE_EPOCH,
-    SE_INDEX,
-    SE_LAST_EPOCH,
-    SE_MAX_BYTES,
-    SE_OFFSET,
-    SE_TOPIC,
-    SESSION_WORDS,
-    SS_COUNT,
-    SS_ENTRIES,
-    SS_EPOCH,
-    SS_ID,
-    SS_ORDER,
-    SS_TOPICS_VERSION,
-    SS_USES_IDS,
-    TO_PYTHON,
-)
-from kbroker.net.rows.layout import (
-    CX_FETCH_MAX_BYTES,
-    CX_PARTITIONS,
-    CX_SESSION_MASK,
-    CX_SESSIONS,
-    CX_TOPICS,
-    PARTITION_WORDS,
-    PT_GENERATION,
-    PT_SLOT,
-    TOPIC_WORDS,
-    TP_COUNT,
-    TP_PARTITIONS,
-)
+from kbroker.net.rows import Context, Outcome, Partition, Plan, Session, SessionEntry, Topic
 from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
 
 FLEXIBLE = 12  # first versions of fields
@@ -71,59 +21,62 @@ READ_COMMITTED = 1  # isolation level
 @inlined
 def plan_row(cx: int, number: int) -> int:
     """Address of a plan row."""
-    return get(cx, CX_PLAN) + number * PLAN_WORDS * 8
+    return get(cx, Context.PLAN) + number * Plan.STRIDE
 
 
 @inlined
 def _resolve(cx: int, row: int, topic: int, index: int) -> bool:
     """Fill in slot and generation of a partition; False when there is no such partition."""
-    if index < 0 or index >= get(topic, TP_COUNT):
+    if index < 0 or index >= get(topic, Topic.COUNT):
         return False
-    partition = get(cx, CX_PARTITIONS) + (get(topic, TP_PARTITIONS) + index) * PARTITION_WORDS * 8
-    put(row, PL_TOPIC, topic)
-    put(row, PL_INDEX, index)
-    put(row, PL_SLOT, get(partition, PT_SLOT))
-    put(row, PL_GENERATION, get(partition, PT_GENERATION))
+    partition = get(cx, Context.PARTITIONS) + (get(topic, Topic.PARTITIONS) + index) * Partition.STRIDE
+    put(row, Plan.TOPIC, topic)
+    put(row, Plan.INDEX, index)
+    put(row, Plan.SLOT, get(partition, Partition.SLOT))
+    put(row, Plan.GENERATION, get(partition, Partition.GENERATION))
     return True
 
 
 @inlined
 def _plan_session(cx: int, number: int, epoch: int, version: int) -> int:
     """Plan every entry of a session; TO_PYTHON unless all is as the client believes."""
-    session = get(cx, CX_SESSIONS) + (number & get(cx, CX_SESSION_MASK)) * SESSION_WORDS * 8
-    if number <= 0 or get(session, SS_ID) != number or get(session, SS_EPOCH) != epoch:
-        return TO_PYTHON
-    if get(session, SS_USES_IDS) != (1 if version >= TOPIC_IDS else 0):
-        return TO_PYTHON
-    if get(session, SS_TOPICS_VERSION) != get(cx, CX_TOPICS_VERSION):
-        return TO_PYTHON
-    count = get(session, SS_COUNT)
+    session = get(cx, Context.SESSIONS) + (number & get(cx, Context.SESSION_MASK)) * Session.STRIDE
+    if number <= 0 or get(session, Session.ID) != number or get(session, Session.EPOCH) != epoch:
+        return Outcome.TO_PYTHON
+    if get(session, Session.USES_IDS) != (1 if version >= TOPIC_IDS else 0):
+        return Outcome.TO_PYTHON
+    if get(session, Session.TOPICS_VERSION) != get(cx, Context.TOPICS_VERSION):
+        return Outcome.TO_PYTHON
+    count = get(session, Session.COUNT)
     for at in range(count):
-        entry = get(session, SS_ENTRIES) + load_i64(get(session, SS_ORDER) + 8 * at) * ENTRY_WORDS * 8
+        entry = (
+            get(session, Session.ENTRIES)
+            + load_i64(get(session, Session.ORDER) + 8 * at) * SessionEntry.STRIDE
+        )
         row = plan_row(cx, at)
-        topic = get(cx, CX_TOPICS) + get(entry, SE_TOPIC) * TOPIC_WORDS * 8
-        if not _resolve(cx, row, topic, get(entry, SE_INDEX)):
-            return TO_PYTHON
-        put(row, PL_OFFSET, get(entry, SE_OFFSET))
-        put(row, PL_MAX_BYTES, get(entry, SE_MAX_BYTES))
-        put(row, PL_EPOCH, get(entry, SE_EPOCH))
-        put(row, PL_LAST_EPOCH, get(entry, SE_LAST_EPOCH))
-        put(row, PL_ENTRY, entry)
-    put(cx, CX_PLAN_SESSION, session)
-    put(cx, CX_PLAN_COUNT, count)
-    return READY
+        topic = get(cx, Context.TOPICS) + get(entry, SessionEntry.TOPIC) * Topic.STRIDE
+        if not _resolve(cx, row, topic, get(entry, SessionEntry.INDEX)):
+            return Outcome.TO_PYTHON
+        put(row, Plan.OFFSET, get(entry, SessionEntry.OFFSET))
+        put(row, Plan.MAX_BYTES, get(entry, SessionEntry.MAX_BYTES))
+        put(row, Plan.EPOCH, get(entry, SessionEntry.EPOCH))
+        put(row, Plan.LAST_EPOCH, get(entry, SessionEntry.LAST_EPOCH))
+        put(row, Plan.ENTRY, entry)
+    put(cx, Context.PLAN_SESSION, session)
+    put(cx, Context.PLAN_COUNT, count)
+    return Outcome.READY
 
 
 @inlined
 def _planned(cx: int, topic: int, index: int, start: int) -> int:
     """Number of the plan row of a partition, looked for from ``start`` on and around; -1 when there is none."""
-    count = get(cx, CX_PLAN_COUNT)
+    count = get(cx, Context.PLAN_COUNT)
     at = start
     for _ in range(count):
         if at >= count:
             at = 0
         row = plan_row(cx, at)
-        if get(row, PL_INDEX) == index and get(row, PL_TOPIC) == topic:
+        if get(row, Plan.INDEX) == index and get(row, Plan.TOPIC) == topic:
             return at
         at += 1
     return -1
@@ -146,19 +99,19 @@ def _partition_bytes(version: int) -> int:
 def _read_partition(row: int, position: int, version: int) -> None:
     """Take a partition's fields; its index has been read."""
     position += 4
-    put(row, PL_EPOCH, -1)
-    put(row, PL_LAST_EPOCH, -1)
+    put(row, Plan.EPOCH, -1)
+    put(row, Plan.LAST_EPOCH, -1)
     if version >= LEADER_EPOCH:
-        put(row, PL_EPOCH, load_i32_be(position))
+        put(row, Plan.EPOCH, load_i32_be(position))
         position += 4
-    put(row, PL_OFFSET, load_i64_be(position))
+    put(row, Plan.OFFSET, load_i64_be(position))
     position += 8
     if version >= LAST_FETCHED_EPOCH:
-        put(row, PL_LAST_EPOCH, load_i32_be(position))
+        put(row, Plan.LAST_EPOCH, load_i32_be(position))
         position += 4
     if version >= LOG_START:
         position += 8
-    put(row, PL_MAX_BYTES, load_i32_be(position))
+    put(row, Plan.MAX_BYTES, load_i32_be(position))
 
 
 @inlined
@@ -194,11 +147,11 @@ def _plan_topics(cx: int, position: int, end: int, version: int, in_session: boo
                 if at < 0:
                     return -1
             else:
-                at = get(cx, CX_PLAN_COUNT)
-                if at >= get(cx, CX_PLAN_CAPACITY) or not _resolve(cx, plan_row(cx, at), topic, index):
+                at = get(cx, Context.PLAN_COUNT)
+                if at >= get(cx, Context.PLAN_CAPACITY) or not _resolve(cx, plan_row(cx, at), topic, index):
                     return -1
-                put(plan_row(cx, at), PL_ENTRY, 0)
-                put(cx, CX_PLAN_COUNT, at + 1)
+                put(plan_row(cx, at), Plan.ENTRY, 0)
+                put(cx, Context.PLAN_COUNT, at + 1)
             _read_partition(plan_row(cx, at), position, version)
             at += 1
             position += size
@@ -220,22 +173,22 @@ def plan_request(cx: int, frame: int, length: int) -> int:
     end = frame + length
     compact = version >= FLEXIBLE
     position = skip_request_header(frame, end, compact)
-    put(cx, CX_PLAN_COUNT, 0)
-    put(cx, CX_PLAN_SESSION, 0)
+    put(cx, Context.PLAN_COUNT, 0)
+    put(cx, Context.PLAN_SESSION, 0)
     if position < 0 or end - position < 25:
-        return TO_PYTHON
+        return Outcome.TO_PYTHON
     if version < REPLICA_TAG:
         if load_i32_be(position) >= 0:
-            return TO_PYTHON
+            return Outcome.TO_PYTHON
         position += 4
-    most = min(load_i32_be(position + 8), get(cx, CX_FETCH_MAX_BYTES))
-    put(cx, CX_PLAN_MAX_WAIT, load_i32_be(position))
-    put(cx, CX_PLAN_MIN_BYTES, min(load_i32_be(position + 4), most))
-    put(cx, CX_PLAN_MAX_BYTES, most)
+    most = min(load_i32_be(position + 8), get(cx, Context.FETCH_MAX_BYTES))
+    put(cx, Context.PLAN_MAX_WAIT, load_i32_be(position))
+    put(cx, Context.PLAN_MIN_BYTES, min(load_i32_be(position + 4), most))
+    put(cx, Context.PLAN_MAX_BYTES, most)
     isolation = load_i8(position + 12)
     if isolation != 0 and isolation != READ_COMMITTED:
-        return TO_PYTHON
-    put(cx, CX_PLAN_COMMITTED, 1 if isolation == READ_COMMITTED else 0)
+        return Outcome.TO_PYTHON
+    put(cx, Context.PLAN_COMMITTED, 1 if isolation == READ_COMMITTED else 0)
     position += 13
     in_session = False
     if version >= SESSIONS:
@@ -244,13 +197,13 @@ def plan_request(cx: int, frame: int, length: int) -> int:
         position += 8
         if number != 0 or epoch != NO_SESSION_EPOCH:
             in_session = True
-            if epoch <= 0 or _plan_session(cx, number, epoch, version) != READY:
-                return TO_PYTHON
+            if epoch <= 0 or _plan_session(cx, number, epoch, version) != Outcome.READY:
+                return Outcome.TO_PYTHON
     position = _plan_topics(cx, position, end, version, in_session)
     if position < 0:
-        return TO_PYTHON
+        return Outcome.TO_PYTHON
     if version >= SESSIONS:
         forgotten, position = read_length(position, end, compact, True)
         if position < 0 or forgotten > 0:
-            return TO_PYTHON
-    return READY if get(cx, CX_PLAN_COUNT) > 0 else TO_PYTHON
+            return Outcome.TO_PYTHON
+    return Outcome.READY if get(cx, Context.PLAN_COUNT) > 0 else Outcome.TO_PYTHON

@@ -6,10 +6,11 @@ its answer in an outbox, and this thread goes on with everybody else's.
 """
 
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.libc import MSG_MORE, read, write
+from kbroker.kernels.libc import MSG_MORE, Epoll, read, write
 from kbroker.kernels.memory import load_i64, store_i64
 from kbroker.kernels.rows import get, put
 from kbroker.net.fetch.outbox_kernel import empty_box, fill_box, free_box, send_part
+from kbroker.net.rows import Box, Connection, Context, Event, EventKind, Flag, Part
 from kbroker.net.rows.connection_kernel import (
     arm,
     connection_row,
@@ -20,76 +21,29 @@ from kbroker.net.rows.connection_kernel import (
     note_sent,
     tell,
 )
-from kbroker.net.rows.fetch_layout import (
-    CN_BOX,
-    CX_PART_COUNT,
-    CX_PARTS,
-    PA_FD,
-    PA_LENGTH,
-    PA_SEGMENT,
-    PA_START,
-    PART_WORDS,
-)
-from kbroker.net.rows.layout import (
-    CN_ARMED,
-    CN_FD,
-    CN_FLAGS,
-    CX_EVENT_COUNT,
-    CX_EVENTS,
-    CX_OUT,
-    CX_OUT_USED,
-    CX_SCRATCH,
-    EPOLLOUT,
-    EV_C,
-    EVENT_RETURNED,
-    EVENT_UNSENT,
-    EVENT_UNSENT_FILE,
-    EVENT_WORDS,
-    FLAG_CLOSING,
-    FLAG_LENT,
-    FLAG_OPEN,
-    FLAG_OUT_BLOCKED,
-    FLAG_SENDING,
-)
-from kbroker.net.rows.outbox_layout import (
-    BACK_BYTES,
-    BX_CONNECTION,
-    BX_COUNT,
-    BX_ERROR,
-    BX_FILE_LEFT,
-    BX_MOVED,
-    BX_NEXT,
-    CX_APART_BYTES,
-    CX_BACK,
-    CX_JOBS,
-    CX_SENT,
-    CX_STAT_SENDER_ANSWERS,
-    CX_STAT_SENDER_BYTES,
-    RECORD_BYTES,
-)
 
 
 @inlined
 def _hand_over(cx: int, connection: int, first: int, end: int) -> None:
     """Python sends what is left of the parts from ``first`` on. end: address behind the scratch's memory parts."""
-    put(cx, CX_OUT_USED, end - get(cx, CX_OUT))
-    for number in range(first, get(cx, CX_PART_COUNT)):
-        part = get(cx, CX_PARTS) + number * PART_WORDS * 8
-        length = get(part, PA_LENGTH)
-        if length > 0 and get(part, PA_SEGMENT) < 0:
-            tell(cx, EVENT_UNSENT, connection, get(part, PA_START), length)
+    put(cx, Context.OUT_USED, end - get(cx, Context.OUT))
+    for number in range(first, get(cx, Context.PART_COUNT)):
+        part = get(cx, Context.PARTS) + number * Part.STRIDE
+        length = get(part, Part.LENGTH)
+        if length > 0 and get(part, Part.SEGMENT) < 0:
+            tell(cx, EventKind.UNSENT, connection, get(part, Part.START), length)
         elif length > 0:
-            put(get(cx, CX_EVENTS) + get(cx, CX_EVENT_COUNT) * EVENT_WORDS * 8, EV_C, length)
-            tell(cx, EVENT_UNSENT_FILE, connection, get(part, PA_SEGMENT), get(part, PA_START))
+            put(get(cx, Context.EVENTS) + get(cx, Context.EVENT_COUNT) * Event.STRIDE, Event.C, length)
+            tell(cx, EventKind.UNSENT_FILE, connection, get(part, Part.SEGMENT), get(part, Part.START))
 
 
 @inlined
 def _file_bytes(cx: int) -> int:
     total = 0
-    for number in range(get(cx, CX_PART_COUNT)):
-        part = get(cx, CX_PARTS) + number * PART_WORDS * 8
-        if get(part, PA_SEGMENT) >= 0:
-            total += get(part, PA_LENGTH)
+    for number in range(get(cx, Context.PART_COUNT)):
+        part = get(cx, Context.PARTS) + number * Part.STRIDE
+        if get(part, Part.SEGMENT) >= 0:
+            total += get(part, Part.LENGTH)
     return total
 
 
@@ -97,23 +51,25 @@ def _file_bytes(cx: int) -> int:
 def send_parts(cx: int, connection: int, end: int) -> None:
     """Send every part, or have a sender do it; what is left is kept in an outbox or told to Python, in order."""
     row = connection_row(cx, connection)
-    fd = get(row, CN_FD)
-    if _file_bytes(cx) >= get(cx, CX_APART_BYTES):
+    fd = get(row, Connection.FD)
+    if _file_bytes(cx) >= get(cx, Context.APART_BYTES):
         box = fill_box(cx, connection, fd, 0)
         if box != 0:
             _keep(cx, row, box)
             _send_on(cx, connection, box)
             return
-    count = get(cx, CX_PART_COUNT)
+    count = get(cx, Context.PART_COUNT)
     total = 0
     for number in range(count):
-        part = get(cx, CX_PARTS) + number * PART_WORDS * 8
-        length = get(part, PA_LENGTH)
-        start = get(part, PA_START)
+        part = get(cx, Context.PARTS) + number * Part.STRIDE
+        length = get(part, Part.LENGTH)
+        start = get(part, Part.START)
         more = MSG_MORE if number + 1 < count else 0
         sent = 0
         while sent < length:
-            now = send_part(fd, get(part, PA_FD), start + sent, length - sent, more, get(cx, CX_SCRATCH))
+            now = send_part(
+                fd, get(part, Part.FD), start + sent, length - sent, more, get(cx, Context.SCRATCH)
+            )
             if now < 0:
                 lose(cx, connection, -now)
                 return
@@ -122,14 +78,14 @@ def send_parts(cx: int, connection: int, end: int) -> None:
             sent += now
         total += sent
         if sent < length:
-            put(part, PA_START, start + sent)
-            put(part, PA_LENGTH, length - sent)
+            put(part, Part.START, start + sent)
+            put(part, Part.LENGTH, length - sent)
             box = fill_box(cx, connection, fd, number)
             if box != 0:
                 _keep(cx, row, box)
-                arm(cx, connection, EPOLLOUT)
+                arm(cx, connection, Epoll.OUT)
             else:
-                put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_OUT_BLOCKED)
+                put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.OUT_BLOCKED)
                 _hand_over(cx, connection, number, end)
             break
     note_sent(cx, row, total)
@@ -140,20 +96,20 @@ def send_parts(cx: int, connection: int, end: int) -> None:
 
 @inlined
 def _keep(cx: int, row: int, box: int) -> None:
-    put(row, CN_BOX, box)
-    put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_SENDING | FLAG_OUT_BLOCKED)
+    put(row, Connection.BOX, box)
+    put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.SENDING | Flag.OUT_BLOCKED)
 
 
 @inlined
 def _send_on(cx: int, connection: int, box: int) -> None:
     """Go on with an outbox: a sender does if much is left, and takes the job."""
     row = connection_row(cx, connection)
-    if get(box, BX_FILE_LEFT) >= get(cx, CX_APART_BYTES):
-        scratch = get(cx, CX_SCRATCH)
+    if get(box, Box.FILE_LEFT) >= get(cx, Context.APART_BYTES):
+        scratch = get(cx, Context.SCRATCH)
         store_i64(scratch, box)
-        if write(get(cx, CX_JOBS), scratch, RECORD_BYTES) == RECORD_BYTES:
-            put(row, CN_FLAGS, get(row, CN_FLAGS) | FLAG_LENT)
-            if get(row, CN_ARMED) & EPOLLOUT != 0:
+        if write(get(cx, Context.JOBS), scratch, Box.RECORD_BYTES) == Box.RECORD_BYTES:
+            put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.LENT)
+            if get(row, Connection.ARMED) & Epoll.OUT != 0:
                 arm(cx, connection, 0)
             return
     empty_box(box)
@@ -164,14 +120,14 @@ def _send_on(cx: int, connection: int, box: int) -> None:
 def _tried(cx: int, connection: int, box: int) -> None:
     """An outbox was emptied as far as possible: note what left, and what comes next."""
     row = connection_row(cx, connection)
-    note_sent(cx, row, get(box, BX_MOVED))
-    if get(box, BX_ERROR) != 0:
-        lose(cx, connection, get(box, BX_ERROR))
-    elif get(box, BX_NEXT) < get(box, BX_COUNT):
-        arm(cx, connection, EPOLLOUT)
+    note_sent(cx, row, get(box, Box.MOVED))
+    if get(box, Box.ERROR) != 0:
+        lose(cx, connection, get(box, Box.ERROR))
+    elif get(box, Box.NEXT) < get(box, Box.COUNT):
+        arm(cx, connection, Epoll.OUT)
     else:
         forget_box(cx, connection)
-        put(row, CN_FLAGS, get(row, CN_FLAGS) & ~FLAG_OUT_BLOCKED)
+        put(row, Connection.FLAGS, get(row, Connection.FLAGS) & ~Flag.OUT_BLOCKED)
         mark_dirty(cx, connection)
         mark_stalled(cx, connection)
 
@@ -180,37 +136,37 @@ def _tried(cx: int, connection: int, box: int) -> None:
 def forget_box(cx: int, connection: int) -> None:
     """The connection's outbox, if it has one, is free again. It is with this thread."""
     row = connection_row(cx, connection)
-    if get(row, CN_FLAGS) & FLAG_SENDING != 0:
-        free_box(cx, get(row, CN_BOX))
-        put(row, CN_FLAGS, get(row, CN_FLAGS) & ~FLAG_SENDING)
+    if get(row, Connection.FLAGS) & Flag.SENDING != 0:
+        free_box(cx, get(row, Connection.BOX))
+        put(row, Connection.FLAGS, get(row, Connection.FLAGS) & ~Flag.SENDING)
 
 
 @inlined
 def go_on_sending(cx: int, connection: int) -> None:
-    """The socket of a connection that is FLAG_SENDING is writable again; a sender that has it knows by itself."""
+    """The socket of a connection that is Flag.SENDING is writable again; a sender that has it knows by itself."""
     row = connection_row(cx, connection)
-    if get(row, CN_FLAGS) & FLAG_LENT == 0:
-        _send_on(cx, connection, get(row, CN_BOX))
+    if get(row, Connection.FLAGS) & Flag.LENT == 0:
+        _send_on(cx, connection, get(row, Connection.BOX))
 
 
 @inlined
 def take_back(cx: int) -> None:
     """Take the outboxes that the senders give back."""
-    back = get(cx, CX_BACK)
-    got = BACK_BYTES
-    while got == BACK_BYTES and events_left(cx) > 2 * BACK_BYTES // RECORD_BYTES:
-        got = read(get(cx, CX_SENT), back, BACK_BYTES)
-        for at in range(0, got, RECORD_BYTES):
+    back = get(cx, Context.BACK)
+    got = Box.BACK_BYTES
+    while got == Box.BACK_BYTES and events_left(cx) > 2 * Box.BACK_BYTES // Box.RECORD_BYTES:
+        got = read(get(cx, Context.SENT), back, Box.BACK_BYTES)
+        for at in range(0, got, Box.RECORD_BYTES):
             box = load_i64(back + at)
-            connection = get(box, BX_CONNECTION)
+            connection = get(box, Box.CONNECTION)
             row = connection_row(cx, connection)
-            flags = get(row, CN_FLAGS) & ~FLAG_LENT
-            put(cx, CX_STAT_SENDER_BYTES, get(cx, CX_STAT_SENDER_BYTES) + get(box, BX_MOVED))
-            if get(box, BX_NEXT) == get(box, BX_COUNT):
-                put(cx, CX_STAT_SENDER_ANSWERS, get(cx, CX_STAT_SENDER_ANSWERS) + 1)
-            put(row, CN_FLAGS, flags)
-            if flags & FLAG_OPEN == 0:
+            flags = get(row, Connection.FLAGS) & ~Flag.LENT
+            put(cx, Context.STAT_SENDER_BYTES, get(cx, Context.STAT_SENDER_BYTES) + get(box, Box.MOVED))
+            if get(box, Box.NEXT) == get(box, Box.COUNT):
+                put(cx, Context.STAT_SENDER_ANSWERS, get(cx, Context.STAT_SENDER_ANSWERS) + 1)
+            put(row, Connection.FLAGS, flags)
+            if flags & Flag.OPEN == 0:
                 forget_box(cx, connection)
-                tell(cx, EVENT_RETURNED, connection, 0, 0)
-            elif flags & FLAG_CLOSING == 0:
+                tell(cx, EventKind.RETURNED, connection, 0, 0)
+            elif flags & Flag.CLOSING == 0:
                 _tried(cx, connection, box)

@@ -14,22 +14,8 @@ from numpy.typing import NDArray
 from kbroker.ipc.scheduling import ask_for_slice
 from kbroker.net.context import Context, free_list
 from kbroker.net.fetch.outbox_kernel import serve_outboxes
-from kbroker.net.rows.outbox_layout import (
-    BACK_BYTES,
-    BOX_PART_WORDS,
-    BOX_WORDS,
-    BOXES,
-    BP_FILE,
-    BX_COUNT,
-    BX_FREE,
-    BX_PARTS,
-    BX_SOCKET,
-    CX_APART_BYTES,
-    CX_BACK,
-    CX_BOXES,
-    CX_JOBS,
-    CX_SENT,
-)
+from kbroker.net.rows import Box, BoxPart
+from kbroker.net.rows import Context as ContextRow
 
 THREADS = 3
 """Two that wait for their disks do not keep the readers of others; and fetches of 1 MiB over 8 connections on two cores
@@ -42,10 +28,10 @@ class Senders:
     """The outboxes, and the threads from ``start`` to ``stop``; before and after it nothing is lent."""
 
     def __init__(self, context: Context) -> None:
-        self.boxes: NDArray[np.int64] = np.zeros((BOXES, BOX_WORDS), np.int64)
-        self._back = np.zeros(BACK_BYTES, np.uint8)
-        self._last = np.zeros(BOX_WORDS, np.int64)
-        self._last[BX_SOCKET] = -1
+        self.boxes: NDArray[np.int64] = np.zeros((Box.ROWS, Box.WORDS), np.int64)
+        self._back = np.zeros(Box.BACK_BYTES, np.uint8)
+        self._last = np.zeros(Box.WORDS, np.int64)
+        self._last[Box.SOCKET] = -1
         self._context = context
         self._closing: dict[int, int] = {}  # descriptors by row
         self._threads: list[threading.Thread] = []
@@ -53,13 +39,13 @@ class Senders:
         self._sent, self._sent_write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._jobs, False)
         os.set_blocking(self._sent, False)
-        free_list(self.boxes, BX_FREE)
+        free_list(self.boxes, Box.FREE)
         words = context.words
-        words[CX_BOXES] = self.boxes.ctypes.data
-        words[CX_BACK] = self._back.ctypes.data
-        words[CX_JOBS] = self._jobs
-        words[CX_SENT] = self._sent
-        words[CX_APART_BYTES] = np.iinfo(np.int64).max
+        words[ContextRow.BOXES] = self.boxes.ctypes.data
+        words[ContextRow.BACK] = self._back.ctypes.data
+        words[ContextRow.JOBS] = self._jobs
+        words[ContextRow.SENT] = self._sent
+        words[ContextRow.APART_BYTES] = np.iinfo(np.int64).max
 
     def fileno(self) -> int:
         """Readable when outboxes have come back."""
@@ -72,11 +58,11 @@ class Senders:
         ]
         for thread in self._threads:
             thread.start()
-        self._context.words[CX_APART_BYTES] = APART_BYTES
+        self._context.words[ContextRow.APART_BYTES] = APART_BYTES
 
     def stop(self) -> None:
         """End the threads, which finish what they were given."""
-        self._context.words[CX_APART_BYTES] = np.iinfo(np.int64).max
+        self._context.words[ContextRow.APART_BYTES] = np.iinfo(np.int64).max
         os.set_blocking(self._jobs, True)
         for _ in self._threads:
             os.write(self._jobs, int(self._last.ctypes.data).to_bytes(8, "little"))
@@ -87,15 +73,15 @@ class Senders:
 
     def used(self) -> int:
         """Outboxes that hold an answer."""
-        return int(np.count_nonzero(self.boxes[:, BX_COUNT]))
+        return int(np.count_nonzero(self.boxes[:, Box.COUNT]))
 
     def files(self) -> set[int]:
         """Descriptors that outboxes still send from."""
-        used = self.boxes[self.boxes[:, BX_COUNT] > 0]
+        used = self.boxes[self.boxes[:, Box.COUNT] > 0]
         found: set[int] = set()
         for box in used:
-            end = BX_PARTS + int(box[BX_COUNT]) * BOX_PART_WORDS
-            found.update(box[BX_PARTS + BP_FILE : end : BOX_PART_WORDS].tolist())
+            end = Box.PARTS + int(box[Box.COUNT]) * BoxPart.WORDS
+            found.update(box[Box.PARTS + BoxPart.FILE : end : BoxPart.WORDS].tolist())
         return found
 
     def close_later(self, row: int, fd: int) -> None:

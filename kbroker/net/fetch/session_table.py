@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from kbroker.net.context import Context
 from kbroker.net.fetch.fetch_session import Session
-from kbroker.net.rows import fetch_layout as fl
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Session as SessionRow
+from kbroker.net.rows import SessionEntry
 from kbroker.net.topics import Topics
 from kbroker.protocol.schema import ZERO_UUID
 
@@ -27,12 +28,12 @@ class SessionTable:
         self._context = context
         self._topics = topics
         size = 1 << max(4, slots.bit_length())
-        self._rows: Words = np.zeros((size, fl.SESSION_WORDS), np.int64)
+        self._rows: Words = np.zeros((size, SessionRow.WORDS), np.int64)
         self._free = list(range(size - 1, -1, -1))
         self._lent: dict[int, tuple[Words, Words]] = {}  # id -> entries, order
         self._random = random.Random(seed)
-        context.words[nl.CX_SESSIONS] = self._rows.ctypes.data
-        context.words[nl.CX_SESSION_MASK] = size - 1
+        context.words[ContextRow.SESSIONS] = self._rows.ctypes.data
+        context.words[ContextRow.SESSION_MASK] = size - 1
 
     def new_id(self) -> int:
         """An id for a session, with a row of its own."""
@@ -51,7 +52,7 @@ class SessionTable:
 
     def used_ms(self, session: Session) -> int:
         """When it was last used, wherever that was."""
-        return max(session.last_used_ms, int(self._row(session)[fl.SS_USED_MS]))
+        return max(session.last_used_ms, int(self._row(session)[SessionRow.USED_MS]))
 
     def _row(self, session: Session) -> Words:
         row: Words = self._rows[session.id & (len(self._rows) - 1)]
@@ -62,7 +63,7 @@ class SessionTable:
         wanted = list(session.partitions.values())
         if not 0 < len(wanted) <= MOST_PARTITIONS:
             return
-        entries: Words = np.zeros((len(wanted), fl.ENTRY_WORDS), np.int64)
+        entries: Words = np.zeros((len(wanted), SessionEntry.WORDS), np.int64)
         values = []
         for each in wanted:
             known = each.topic_id != ZERO_UUID
@@ -81,18 +82,18 @@ class SessionTable:
                     each.told_log_start,
                 )
             )
-        entries[:, : fl.SE_NEXT] = values
+        entries[:, : SessionEntry.NEXT] = values
         order: Words = np.arange(len(wanted))
         self._lent[session.id] = entries, order
         row = self._row(session)
-        row[fl.SS_EPOCH] = session.epoch
-        row[fl.SS_USES_IDS] = session.uses_topic_ids
-        row[fl.SS_ENTRIES] = entries.ctypes.data
-        row[fl.SS_ORDER] = order.ctypes.data
-        row[fl.SS_COUNT] = len(wanted)
-        row[fl.SS_TOPICS_VERSION] = self._context.words[fl.CX_TOPICS_VERSION]
-        row[fl.SS_USED_MS] = session.last_used_ms
-        row[fl.SS_ID] = session.id
+        row[SessionRow.EPOCH] = session.epoch
+        row[SessionRow.USES_IDS] = session.uses_topic_ids
+        row[SessionRow.ENTRIES] = entries.ctypes.data
+        row[SessionRow.ORDER] = order.ctypes.data
+        row[SessionRow.COUNT] = len(wanted)
+        row[SessionRow.TOPICS_VERSION] = self._context.words[ContextRow.TOPICS_VERSION]
+        row[SessionRow.USED_MS] = session.last_used_ms
+        row[SessionRow.ID] = session.id
 
     def take_back(self, session: Session) -> None:
         """What the kernel has changed since it was lent; the kernel serves it no more."""
@@ -100,16 +101,16 @@ class SessionTable:
         if lent is None:
             return
         row = self._row(session)
-        session.epoch = int(row[fl.SS_EPOCH])
+        session.epoch = int(row[SessionRow.EPOCH])
         session.last_used_ms = self.used_ms(session)
-        row[fl.SS_ID] = 0
+        row[SessionRow.ID] = 0
         entries, order = lent
         wanted = list(session.partitions.items())
         for (_, each), entry in zip(wanted, entries.tolist(), strict=True):
-            each.fetch_offset = entry[fl.SE_OFFSET]
-            each.max_bytes = entry[fl.SE_MAX_BYTES]
-            each.leader_epoch = entry[fl.SE_EPOCH]
-            each.last_fetched_epoch = entry[fl.SE_LAST_EPOCH]
-            each.told_high_watermark = entry[fl.SE_TOLD_HIGH_WATERMARK]
-            each.told_log_start = entry[fl.SE_TOLD_LOG_START]
+            each.fetch_offset = entry[SessionEntry.OFFSET]
+            each.max_bytes = entry[SessionEntry.MAX_BYTES]
+            each.leader_epoch = entry[SessionEntry.EPOCH]
+            each.last_fetched_epoch = entry[SessionEntry.LAST_EPOCH]
+            each.told_high_watermark = entry[SessionEntry.TOLD_HIGH_WATERMARK]
+            each.told_log_start = entry[SessionEntry.TOLD_LOG_START]
         session.partitions = dict(wanted[at] for at in order.tolist())

@@ -11,7 +11,8 @@ import numpy as np
 from kbroker.net.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.fetch.fetch_kernel import plan_fetch, serve_fetch
-from kbroker.net.rows import fetch_layout as fl
+from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Outcome, Plan
 from kbroker.purgatory.delayed_operation import DelayedOperation
 from kbroker.purgatory.purgatory import Purgatory
 
@@ -48,12 +49,12 @@ class WaitingFetch(DelayedOperation):
         return plan_fetch(self._context.address, self.connection.row, self._address, len(self._frame))
 
     def can_complete(self) -> bool:
-        return self.look() != fl.WAITING
+        return self.look() != Outcome.WAITING
 
     def on_complete(self, expired: bool) -> None:  # noqa: ARG002  what there is, is the answer either way
         row = self.connection.row
         served = serve_fetch(self._context.address, row, self._address, len(self._frame), 1)
-        self._ended(self, served == fl.SERVED)
+        self._ended(self, served == Outcome.SERVED)
 
 
 class WaitingFetches:
@@ -77,14 +78,14 @@ class WaitingFetches:
         """A request that the kernel found too few bytes for."""
         waiting = WaitingFetch(self._context, connection, frame, self._ended)
         state = waiting.look()
-        if state == fl.TO_PYTHON:
+        if state == Outcome.TO_PYTHON:
             self._serve(connection, frame)
             return
         words = self._context.words
-        waiting.expiry_ms = now_ms + int(words[fl.CX_PLAN_MAX_WAIT])
-        slots = self._context.plan[: int(words[fl.CX_PLAN_COUNT]), fl.PL_SLOT].tolist()
+        waiting.expiry_ms = now_ms + int(words[ContextRow.PLAN_MAX_WAIT])
+        slots = self._context.plan[: int(words[ContextRow.PLAN_COUNT]), Plan.SLOT].tolist()
         connection.on_close = lambda: self._cancel(waiting)
-        if state == fl.READY:
+        if state == Outcome.READY:
             self._purgatory.complete(waiting)
         else:
             self._purgatory.watch(waiting, slots)

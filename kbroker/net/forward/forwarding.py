@@ -1,6 +1,6 @@
 """What control serves, past Python: the block of requests that leaves with each turn, and the blocks of answers.
 
-Runs in: network. Owner: the process. The kernel fills the block (`forward_kernel.py`) while `CX_HANDING` is set, which
+Runs in: network. Owner: the process. The kernel fills the block (`forward_kernel.py`) while `Context.HANDING` is set, which
 it is while there is a link to control and no quota holds; every other request takes the way over `dispatch.py`.
 """
 
@@ -16,8 +16,9 @@ from kbroker.ipc.block import FAILED, Peer, pack_peer
 from kbroker.net.connection import Connection, State
 from kbroker.net.context import Context
 from kbroker.net.forward.forward_kernel import answer_handed
-from kbroker.net.rows import answer_layout as al
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Answer, AnswerTable, Handed
+from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.rows import Context as ContextRow
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.frame import flexible
 
@@ -62,26 +63,26 @@ class HandOn:
         self._serve = serve
         self._close = process.close
         self._out: NDArray[np.uint8] = np.zeros(LINK_BYTES, np.uint8)
-        self._handed: NDArray[np.int64] = np.zeros((nl.HANDED_APIS, nl.HANDED_WORDS), np.int64)
-        self._handed[:, nl.HANDED_LOWEST] = 1
+        self._handed: NDArray[np.int64] = np.zeros((Handed.APIS, Handed.WORDS), np.int64)
+        self._handed[:, Handed.LOWEST] = 1
         self._answers = bytearray()
         words = self._words
-        words[nl.CX_HANDED] = self._handed.ctypes.data
-        words[nl.CX_LINK_OUT] = self._out.ctypes.data
-        words[nl.CX_LINK_BYTES] = LINK_BYTES
+        words[ContextRow.HANDED] = self._handed.ctypes.data
+        words[ContextRow.LINK_OUT] = self._out.ctypes.data
+        words[ContextRow.LINK_BYTES] = LINK_BYTES
         shared = process.context.shared
         self._tables = (
-            _table(words, al.CX_ANSWERS, al.MOST_ANSWERS),
-            _table(words, al.CX_TOPIC_PARTS, al.MOST_PARTS),
+            _table(words, ContextRow.ANSWERS, AnswerTable.MOST_ANSWERS),
+            _table(words, ContextRow.TOPIC_PARTS, AnswerTable.MOST_PARTS),
         )
-        words[al.CX_STANDING] = shared.standing.ctypes.data
-        words[al.CX_DIR_ERRORS] = shared.log_dir_errors.ctypes.data
-        words[al.CX_DIR_COUNT] = len(shared.log_dir_errors)
+        words[ContextRow.STANDING] = shared.standing.ctypes.data
+        words[ContextRow.DIR_ERRORS] = shared.log_dir_errors.ctypes.data
+        words[ContextRow.DIR_COUNT] = len(shared.log_dir_errors)
 
     def serves(self, served: Mapping[int, tuple[int, int]], local: Iterable[int]) -> None:
         """Which APIs may go on: those that are served, in these versions, and not here."""
         for api, (lowest, highest) in served.items():
-            if api in local or api in NEVER or api in WATCHED or not 0 <= api < nl.HANDED_APIS:
+            if api in local or api in NEVER or api in WATCHED or not 0 <= api < Handed.APIS:
                 continue
             first = next((v for v in range(lowest, highest + 1) if flexible(api, v)), highest + 1)
             self._handed[api, :3] = lowest, highest, first
@@ -103,28 +104,30 @@ class HandOn:
         )
         connection.peer_bytes = np.frombuffer(packed, np.uint8)
         row = self._context.connections[connection.row]
-        row[nl.CN_PEER] = connection.peer_bytes.ctypes.data
-        row[nl.CN_PEER_BYTES] = len(packed)
-        row[nl.CN_AUDIENCE] = connection.audience << 16 | accepted.listener << 8 | accepted.site
+        row[ConnectionRow.PEER] = connection.peer_bytes.ctypes.data
+        row[ConnectionRow.PEER_BYTES] = len(packed)
+        row[ConnectionRow.AUDIENCE] = connection.audience << 16 | accepted.listener << 8 | accepted.site
         if connection.audience < 0:  # nothing may be kept for it
-            row[nl.CN_PEER] = 0
+            row[ConnectionRow.PEER] = 0
 
     def forget_answers(self) -> None:
         """Nothing that was kept may be given any more."""
-        for first, (_, index, _) in zip((al.CX_ANSWERS, al.CX_TOPIC_PARTS), self._tables, strict=True):
-            self._words[first + al.TB_COUNT] = self._words[first + al.TB_POOL_USED] = 0
+        for first, (_, index, _) in zip(
+            (ContextRow.ANSWERS, ContextRow.TOPIC_PARTS), self._tables, strict=True
+        ):
+            self._words[first + AnswerTable.COUNT] = self._words[first + AnswerTable.POOL_USED] = 0
             index[:] = 0
 
     def allow(self, allowed: bool) -> None:
         """Before each turn: whether requests may pass Python by now."""
-        self._words[nl.CX_HANDING] = self.linked and allowed
+        self._words[ContextRow.HANDING] = self.linked and allowed
 
     def flush(self) -> None:
         """Behind each pump: what it took for control leaves."""
-        used = int(self._words[nl.CX_LINK_USED])
+        used = int(self._words[ContextRow.LINK_USED])
         if not used:
             return
-        self._words[nl.CX_LINK_USED] = 0
+        self._words[ContextRow.LINK_USED] = 0
         self.send(self._out[:used].tobytes())
 
     # --- answers --------------------------------------------------------------------------------------
@@ -135,18 +138,18 @@ class HandOn:
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
         position = 0
         while position < len(block):
-            self._words[nl.CX_EVENT_COUNT] = 0
+            self._words[ContextRow.EVENT_COUNT] = 0
             position = answer_handed(self._context.address, address, position, len(block))
-            self._serve(0, int(self._words[nl.CX_EVENT_COUNT]))
+            self._serve(0, int(self._words[ContextRow.EVENT_COUNT]))
         self._answers = bytearray()
-        if self._words[nl.CX_STALLED] >= 0:
+        if self._words[ContextRow.STALLED] >= 0:
             self.go_on()
 
     def rest(self, row: int, position: int, length: int, _: int) -> None:
         """Event: the socket did not take all of an answer."""
         connection = self._connections[row]
         connection.unsent.append(bytes(self._answers[position : position + length]))
-        connection.api_key = int(self._context.connections[row, nl.CN_API]) & 0xFFFF
+        connection.api_key = int(self._context.connections[row, ConnectionRow.API]) & 0xFFFF
         self._wait_sent(connection)
 
     def unanswered(self, row: int, status: int, api_key: int, _: int) -> None:
@@ -157,21 +160,21 @@ class HandOn:
     def lost(self) -> None:
         """Control has gone: nobody will answer what it was asked."""
         self.linked = False
-        self._words[nl.CX_HANDING] = 0
-        for row in np.flatnonzero(self._context.connections[:, nl.CN_CALL]).tolist():
+        self._words[ContextRow.HANDING] = 0
+        for row in np.flatnonzero(self._context.connections[:, ConnectionRow.CALL]).tolist():
             self._close(self._connections[row], "control went away before it answered")
 
 
 def _table(words: NDArray[np.int64], first: int, most: int) -> list[NDArray[Any]]:
     """An empty table of answers or parts (`answer_table_kernel.py`); the arrays behind it, which must live as long."""
-    rows: NDArray[np.int64] = np.zeros((most, al.ANSWER_WORDS), np.int64)
+    rows: NDArray[np.int64] = np.zeros((most, Answer.WORDS), np.int64)
     index: NDArray[np.int64] = np.zeros(4 * most, np.int64)
-    pool: NDArray[np.uint8] = np.zeros(al.POOL_BYTES, np.uint8)
-    table = words[first : first + al.TABLE_WORDS]
-    table[al.TB_ROWS] = rows.ctypes.data
-    table[al.TB_MOST] = most
-    table[al.TB_INDEX] = index.ctypes.data
-    table[al.TB_INDEX_ENTRIES] = len(index)
-    table[al.TB_POOL] = pool.ctypes.data
-    table[al.TB_POOL_BYTES] = len(pool)
+    pool: NDArray[np.uint8] = np.zeros(AnswerTable.MAX_POOL_BYTES, np.uint8)
+    table = words[first : first + AnswerTable.WORDS]
+    table[AnswerTable.ROWS] = rows.ctypes.data
+    table[AnswerTable.MOST] = most
+    table[AnswerTable.INDEX] = index.ctypes.data
+    table[AnswerTable.INDEX_ENTRIES] = len(index)
+    table[AnswerTable.POOL] = pool.ctypes.data
+    table[AnswerTable.POOL_BYTES] = len(pool)
     return [rows, index, pool]

@@ -9,23 +9,7 @@ from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import copy, load_i64, store_i64
 from kbroker.kernels.rows import get, put
-from kbroker.net.rows.answer_layout import (
-    AN_ANSWER,
-    AN_BODY,
-    AN_BODY_BYTES,
-    AN_HASH,
-    AN_KIND,
-    AN_ROOM,
-    ANSWER_WORDS,
-    TB_COUNT,
-    TB_INDEX,
-    TB_INDEX_ENTRIES,
-    TB_MOST,
-    TB_POOL,
-    TB_POOL_BYTES,
-    TB_POOL_USED,
-    TB_ROWS,
-)
+from kbroker.net.rows import Answer, AnswerTable
 
 NOBODYS = -1  # kind of a row that nobody finds any more
 
@@ -33,7 +17,7 @@ NOBODYS = -1  # kind of a row that nobody finds any more
 @inlined
 def row_number(table: int, row: int) -> int:
     """Number of a row, given its address."""
-    return (row - get(table, TB_ROWS)) // (8 * ANSWER_WORDS)
+    return (row - get(table, AnswerTable.ROWS)) // (Answer.STRIDE)
 
 
 @inlined
@@ -43,18 +27,18 @@ def _hash(kind: int, key: int, length: int) -> int:
 
 @inlined
 def _find(table: int, kind: int, wanted: int, key: int, length: int) -> int:
-    mask = get(table, TB_INDEX_ENTRIES) - 1
+    mask = get(table, AnswerTable.INDEX_ENTRIES) - 1
     at = wanted & mask
     while True:
-        number = load_i64(get(table, TB_INDEX) + 8 * at) - 1
+        number = load_i64(get(table, AnswerTable.INDEX) + 8 * at) - 1
         if number < 0:
             return 0
-        row = get(table, TB_ROWS) + number * ANSWER_WORDS * 8
+        row = get(table, AnswerTable.ROWS) + number * Answer.STRIDE
         if (
-            get(row, AN_HASH) == wanted
-            and get(row, AN_KIND) == kind
-            and get(row, AN_BODY_BYTES) == length
-            and memcmp(get(row, AN_BODY), key, length) == 0
+            get(row, Answer.HASH) == wanted
+            and get(row, Answer.KIND) == kind
+            and get(row, Answer.BODY_BYTES) == length
+            and memcmp(get(row, Answer.BODY), key, length) == 0
         ):
             return row
         at = (at + 1) & mask
@@ -69,10 +53,10 @@ def find_kept(table: int, kind: int, key: int, length: int) -> int:
 @inlined
 def forget_kept(table: int) -> None:
     """Forget all rows."""
-    put(table, TB_COUNT, 0)
-    put(table, TB_POOL_USED, 0)
-    for at in range(get(table, TB_INDEX_ENTRIES)):
-        store_i64(get(table, TB_INDEX) + 8 * at, 0)
+    put(table, AnswerTable.COUNT, 0)
+    put(table, AnswerTable.POOL_USED, 0)
+    for at in range(get(table, AnswerTable.INDEX_ENTRIES)):
+        store_i64(get(table, AnswerTable.INDEX) + 8 * at, 0)
 
 
 @inlined
@@ -80,29 +64,31 @@ def row_for(table: int, kind: int, key: int, length: int, room: int) -> int:
     """The row of this key, with room for so much content; 0 when a new one is wanted and the table is full."""
     hashed = _hash(kind, key, length)
     row = _find(table, kind, hashed, key, length)
-    if row != 0 and get(row, AN_ROOM) >= room:
+    if row != 0 and get(row, Answer.ROOM) >= room:
         return row
     room = (room + 7) & ~7
     need = ((length + 7) & ~7) + room
-    number = get(table, TB_COUNT)
-    if number == get(table, TB_MOST) or get(table, TB_POOL_USED) + need > get(table, TB_POOL_BYTES):
+    number = get(table, AnswerTable.COUNT)
+    if number == get(table, AnswerTable.MOST) or get(table, AnswerTable.POOL_USED) + need > get(
+        table, AnswerTable.POOL_BYTES
+    ):
         return 0
     if row != 0:
-        put(row, AN_KIND, NOBODYS)
-    place = get(table, TB_POOL) + get(table, TB_POOL_USED)
-    put(table, TB_COUNT, number + 1)
-    put(table, TB_POOL_USED, get(table, TB_POOL_USED) + need)
-    mask = get(table, TB_INDEX_ENTRIES) - 1
+        put(row, Answer.KIND, NOBODYS)
+    place = get(table, AnswerTable.POOL) + get(table, AnswerTable.POOL_USED)
+    put(table, AnswerTable.COUNT, number + 1)
+    put(table, AnswerTable.POOL_USED, get(table, AnswerTable.POOL_USED) + need)
+    mask = get(table, AnswerTable.INDEX_ENTRIES) - 1
     at = hashed & mask
-    while load_i64(get(table, TB_INDEX) + 8 * at) != 0:
+    while load_i64(get(table, AnswerTable.INDEX) + 8 * at) != 0:
         at = (at + 1) & mask
-    store_i64(get(table, TB_INDEX) + 8 * at, number + 1)
-    row = get(table, TB_ROWS) + number * ANSWER_WORDS * 8
-    put(row, AN_HASH, hashed)
-    put(row, AN_KIND, kind)
-    put(row, AN_BODY, place)
-    put(row, AN_BODY_BYTES, length)
-    put(row, AN_ANSWER, place + need - room)
-    put(row, AN_ROOM, room)
+    store_i64(get(table, AnswerTable.INDEX) + 8 * at, number + 1)
+    row = get(table, AnswerTable.ROWS) + number * Answer.STRIDE
+    put(row, Answer.HASH, hashed)
+    put(row, Answer.KIND, kind)
+    put(row, Answer.BODY, place)
+    put(row, Answer.BODY_BYTES, length)
+    put(row, Answer.ANSWER, place + need - room)
+    put(row, Answer.ROOM, room)
     copy(place, key, length)
     return row

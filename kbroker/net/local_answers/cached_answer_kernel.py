@@ -5,14 +5,7 @@ came); what is left of a request is its correlation id, and the client's name, o
 are no quotas.
 """
 
-from kbroker.ipc.standing_layout import (
-    TERM_BODY_BYTES,
-    TERM_CODES,
-    TERM_TOPICS,
-    TERM_VALUE,
-    TERM_WORD,
-    TERM_WORDS,
-)
+from kbroker.ipc.standing_layout import Term
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
     copy,
@@ -24,36 +17,13 @@ from kbroker.kernels.memory import (
     store_u8,
 )
 from kbroker.kernels.rows import get, put
+from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
-from kbroker.metrics.layout import ERROR_COUNT, ERRORS, PHASE_LOCAL, PHASE_QUEUE, PHASE_TOTAL, RESPONSE_BYTES
 from kbroker.net.local_answers.answer_table_kernel import find_kept, forget_kept, row_for
 from kbroker.net.produce.queue_kernel import send_some
-from kbroker.net.rows.answer_layout import (
-    AN_ANSWER,
-    AN_ANSWER_BYTES,
-    AN_TERMS,
-    CX_ANSWERS,
-    CX_DIR_COUNT,
-    CX_DIR_ERRORS,
-    CX_REPEATED,
-    CX_STANDING,
-    MOST_ANSWER_BYTES,
-)
+from kbroker.net.rows import Answer, Connection, Context, Handed
 from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.count_kernel import count_request, observe_phase
-from kbroker.net.rows.layout import (
-    CN_API,
-    CN_AUDIENCE,
-    CN_LAST_NS,
-    CX_HANDED,
-    CX_METRICS,
-    CX_NOW_NS,
-    CX_OUT,
-    CX_OUT_BYTES,
-    CX_OUT_USED,
-    HANDED_STANDS,
-    HANDED_WORDS,
-)
 
 HEAD_BYTES = 24  # of a message of a block, see ipc/block.py
 
@@ -67,15 +37,15 @@ def answer_at_once(
     frame, length: the request without its size. codes: error codes in the answer, all of them NONE.
     """
     row = connection_row(cx, connection)
-    metrics = get(cx, CX_METRICS)
+    metrics = get(cx, Context.METRICS)
     api = load_i16_be(frame)
-    queued = get(cx, CX_NOW_NS) - get(row, CN_LAST_NS)
+    queued = get(cx, Context.NOW_NS) - get(row, Connection.LAST_NS)
     count_request(metrics, api, load_i16_be(frame + 2), length)
-    add(metrics + 8 * (RESPONSE_BYTES + api), size)
-    add(metrics + 8 * (ERRORS + api * ERROR_COUNT + 1), codes)
-    observe_phase(metrics, api, PHASE_QUEUE, queued)
-    observe_phase(metrics, api, PHASE_LOCAL, 0)
-    observe_phase(metrics, api, PHASE_TOTAL, queued)
+    add(metrics + 8 * (ml.RESPONSE_BYTES + api), size)
+    add(metrics + 8 * (ml.ERRORS + api * ml.ERROR_COUNT + 1), codes)
+    observe_phase(metrics, api, ml.PHASE_QUEUE, queued)
+    observe_phase(metrics, api, ml.PHASE_LOCAL, 0)
+    observe_phase(metrics, api, ml.PHASE_TOTAL, queued)
     copy(answer + 4, frame + 4, 4)
     send_some(cx, connection, answer, size)
 
@@ -95,18 +65,18 @@ def answer_from(
 @inlined
 def disks_failed(cx: int) -> bool:
     """A partition that goes offline with its log dir changes answers without control."""
-    for number in range(get(cx, CX_DIR_COUNT)):  # noqa: SIM110  a kernel has no generators
-        if load_acquire(get(cx, CX_DIR_ERRORS) + 8 * number) != 0:
+    for number in range(get(cx, Context.DIR_COUNT)):  # noqa: SIM110  a kernel has no generators
+        if load_acquire(get(cx, Context.DIR_ERRORS) + 8 * number) != 0:
             return True
     return False
 
 
 @inlined
 def _stands(cx: int, terms: int) -> bool:
-    words = get(cx, CX_STANDING)
+    words = get(cx, Context.STANDING)
     return (
-        load_acquire(words) == get(terms, TERM_TOPICS)
-        and load_acquire(words + 8 * get(terms, TERM_WORD)) == get(terms, TERM_VALUE)
+        load_acquire(words) == get(terms, Term.TOPICS)
+        and load_acquire(words + 8 * get(terms, Term.WORD)) == get(terms, Term.VALUE)
         and not disks_failed(cx)
     )
 
@@ -115,20 +85,20 @@ def _stands(cx: int, terms: int) -> bool:
 def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
     """Answer a request as one like it was answered, if that answer stands. body: address behind the header."""
     api = load_i16_be(frame)
-    if get(get(cx, CX_HANDED) + api * HANDED_WORDS * 8, HANDED_STANDS) == 0:
+    if get(get(cx, Context.HANDED) + api * Handed.STRIDE, Handed.STANDS) == 0:
         return False
-    kind = api | load_i16_be(frame + 2) << 16 | get(connection_row(cx, connection), CN_AUDIENCE) << 32
+    kind = api | load_i16_be(frame + 2) << 16 | get(connection_row(cx, connection), Connection.AUDIENCE) << 32
     size = frame + length - body
-    row = find_kept(cx + 8 * CX_ANSWERS, kind, body, size)
-    if row == 0 or not _stands(cx, row + 8 * AN_TERMS):
+    row = find_kept(cx + 8 * Context.ANSWERS, kind, body, size)
+    if row == 0 or not _stands(cx, row + 8 * Answer.TERMS):
         return False
-    size = get(row, AN_ANSWER_BYTES)
-    if size > get(cx, CX_OUT_BYTES) - get(cx, CX_OUT_USED):
+    size = get(row, Answer.ANSWER_BYTES)
+    if size > get(cx, Context.OUT_BYTES) - get(cx, Context.OUT_USED):
         return False
-    answer = get(cx, CX_OUT) + get(cx, CX_OUT_USED)
-    copy(answer, get(row, AN_ANSWER), size)
-    answer_at_once(cx, connection, frame, length, answer, size, get(row + 8 * AN_TERMS, TERM_CODES))
-    put(cx, CX_REPEATED, get(cx, CX_REPEATED) + 1)
+    answer = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
+    copy(answer, get(row, Answer.ANSWER), size)
+    answer_at_once(cx, connection, frame, length, answer, size, get(row + 8 * Answer.TERMS, Term.CODES))
+    put(cx, Context.REPEATED, get(cx, Context.REPEATED) + 1)
     return True
 
 
@@ -137,21 +107,21 @@ def keep(cx: int, connection: int, message: int) -> bool:
     """Keep the answer of a message of control's block, if it has terms and they hold."""
     size = load_i32(message + 20)
     terms = message + HEAD_BYTES + ((size + 7) & ~7)
-    if terms + 8 * TERM_WORDS > message + load_i64(message):
+    if terms + Term.STRIDE > message + load_i64(message):
         return False
-    body = terms + 8 * TERM_WORDS
-    length = get(terms, TERM_BODY_BYTES)
-    if size + length > MOST_ANSWER_BYTES or not _stands(cx, terms):
+    body = terms + Term.STRIDE
+    length = get(terms, Term.BODY_BYTES)
+    if size + length > Answer.MAX_BYTES or not _stands(cx, terms):
         return False
     where = connection_row(cx, connection)
-    kind = get(where, CN_API) | get(where, CN_AUDIENCE) << 32
-    table = cx + 8 * CX_ANSWERS
+    kind = get(where, Connection.API) | get(where, Connection.AUDIENCE) << 32
+    table = cx + 8 * Context.ANSWERS
     row = row_for(table, kind, body, length, size)
     if row == 0:
         forget_kept(table)
         row = row_for(table, kind, body, length, size)
-    put(row, AN_ANSWER_BYTES, size)
-    copy(get(row, AN_ANSWER), message + HEAD_BYTES, size)
-    copy(row + 8 * AN_TERMS, terms, 8 * (TERM_CODES + 1))
-    put(get(cx, CX_HANDED) + (kind & 0xFFFF) * HANDED_WORDS * 8, HANDED_STANDS, 1)
+    put(row, Answer.ANSWER_BYTES, size)
+    copy(get(row, Answer.ANSWER), message + HEAD_BYTES, size)
+    copy(row + 8 * Answer.TERMS, terms, 8 * (Term.CODES + 1))
+    put(get(cx, Context.HANDED) + (kind & 0xFFFF) * Handed.STRIDE, Handed.STANDS, 1)
     return True

@@ -6,7 +6,7 @@ The latter is `offset_for_time_kernel.py`'s. Everything else of it is control's.
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
     load_i16_be,
@@ -34,22 +34,10 @@ from kbroker.net.local_answers.offset_for_time_kernel import (
     segment_of_time,
 )
 from kbroker.net.local_answers.topic_answer_kernel import HEAD_BYTES, end_struct, named_topic
+from kbroker.net.rows import Context, Partition, Topic
 from kbroker.net.rows.access_kernel import may_use
 from kbroker.net.rows.access_layout import MAY_DESCRIBE
 from kbroker.net.rows.connection_kernel import connection_row
-from kbroker.net.rows.fetch_layout import CX_PLAN, CX_SNAPSHOT
-from kbroker.net.rows.layout import (
-    CX_OUT,
-    CX_OUT_BYTES,
-    CX_OUT_USED,
-    CX_PARTITIONS,
-    CX_SLOTS,
-    PARTITION_WORDS,
-    PT_GENERATION,
-    PT_SLOT,
-    TP_COUNT,
-    TP_PARTITIONS,
-)
 from kbroker.net.rows.slot_kernel import snapshot
 
 Words = NDArray[np.int64]
@@ -75,36 +63,36 @@ MOST_BY_TIME = 256  # partitions of a topic that are looked for by time: a few m
 @inlined
 def slot_of(cx: int, topic: int, index: int, epoch: int) -> int:
     """The slot of a partition, which is in the snapshot then; -1 when it can not be answered without any error."""
-    if index < 0 or index >= get(topic, TP_COUNT):
+    if index < 0 or index >= get(topic, Topic.COUNT):
         return -1
-    partition = get(cx, CX_PARTITIONS) + (get(topic, TP_PARTITIONS) + index) * PARTITION_WORDS * 8
-    slot = get(partition, PT_SLOT)
-    snap = get(cx, CX_SNAPSHOT)
-    if slot < 0 or snapshot(get(cx, CX_SLOTS) + slot * sm.SLOT_WORDS * 8, snap) == 0:
+    partition = get(cx, Context.PARTITIONS) + (get(topic, Topic.PARTITIONS) + index) * Partition.STRIDE
+    slot = get(partition, Partition.SLOT)
+    snap = get(cx, Context.SNAPSHOT)
+    if slot < 0 or snapshot(get(cx, Context.SLOTS) + slot * Slot.STRIDE, snap) == 0:
         return -1
-    if get(snap, sm.SLOT_STATE) != sm.STATE_ONLINE or get(snap, sm.SLOT_GENERATION) != get(
-        partition, PT_GENERATION
+    if get(snap, Slot.STATE) != SlotState.ONLINE or get(snap, Slot.GENERATION) != get(
+        partition, Partition.GENERATION
     ):
         return -1
-    return slot if epoch == -1 or epoch == get(snap, sm.SLOT_LEADER_EPOCH) else -1
+    return slot if epoch == -1 or epoch == get(snap, Slot.LEADER_EPOCH) else -1
 
 
 @inlined
 def _find(cx: int, slot: int, asked: int, version: int, committed: bool, later: bool, found: Words) -> int:
     """What is asked of the partition in the snapshot: 1; 0: it takes longer; -1: not from here. later: it is not
     answered from here any more, but may be asked again."""
-    snap = get(cx, CX_SNAPSHOT)
-    limit = get(snap, sm.SLOT_LAST_STABLE if committed else sm.SLOT_HIGH_WATERMARK)
+    snap = get(cx, Context.SNAPSHOT)
+    limit = get(snap, Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK)
     found[FOUND_TIMESTAMP] = -1
     if asked == EARLIEST or (asked == EARLIEST_LOCAL and version >= WITH_LOCAL):
-        found[FOUND_OFFSET] = get(snap, sm.SLOT_LOG_START)
-        found[FOUND_EPOCH] = get(snap, sm.SLOT_START_EPOCH)
+        found[FOUND_OFFSET] = get(snap, Slot.LOG_START)
+        found[FOUND_EPOCH] = get(snap, Slot.START_EPOCH)
         return 1
-    if get(snap, sm.SLOT_HIGH_WATERMARK) < get(snap, sm.SLOT_EPOCH_START):
+    if get(snap, Slot.HIGH_WATERMARK) < get(snap, Slot.EPOCH_START):
         return -1  # an end that is behind what was told: control refuses
     if asked == LATEST:
         found[FOUND_OFFSET] = limit
-        found[FOUND_EPOCH] = get(snap, sm.SLOT_LEADER_EPOCH)
+        found[FOUND_EPOCH] = get(snap, Slot.LEADER_EPOCH)
         return 1
     if asked < 0 and (asked != MAX_TIMESTAMP or version < WITH_MAX_TIMESTAMP):
         return -1
@@ -202,12 +190,12 @@ def tell_offsets(cx: int, connection: int, frame: int, length: int, body: int) -
     topics, position = read_length(position, end, compact, True)
     if position < 0 or topics <= 0 or topics > MOST_TOPICS or isolation > READ_COMMITTED:
         return False
-    start = get(cx, CX_OUT) + get(cx, CX_OUT_USED)
-    limit = get(cx, CX_OUT) + get(cx, CX_OUT_BYTES)
+    start = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
+    limit = get(cx, Context.OUT) + get(cx, Context.OUT_BYTES)
     if limit - start < HEAD_BYTES:
         return False
     out = write_answer_head(start + 8, compact, version >= WITH_ISOLATION, topics)
-    seen = get(cx, CX_PLAN)  # the plan of a fetch is made anew for each one
+    seen = get(cx, Context.PLAN)  # the plan of a fetch is made anew for each one
     codes = 0
     longer = False
     for number in range(topics):

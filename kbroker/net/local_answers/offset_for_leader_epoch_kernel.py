@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch of the leaders' present epochs, out of the slots; of older ones control asks IO workers."""
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
     load_i16_be,
@@ -14,11 +14,10 @@ from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, writ
 from kbroker.net.local_answers.cached_answer_kernel import answer_from
 from kbroker.net.local_answers.list_offsets_kernel import slot_of
 from kbroker.net.local_answers.topic_answer_kernel import HEAD_BYTES, end_struct, named_topic
+from kbroker.net.rows import Context
 from kbroker.net.rows.access_kernel import may_use
 from kbroker.net.rows.access_layout import MAY_DESCRIBE
 from kbroker.net.rows.connection_kernel import connection_row
-from kbroker.net.rows.fetch_layout import CX_SNAPSHOT
-from kbroker.net.rows.layout import CX_OUT, CX_OUT_BYTES, CX_OUT_USED
 
 OFFSET_FOR_LEADER_EPOCH = 23
 WITH_REPLICA = 3
@@ -37,21 +36,19 @@ def _partitions(
     if position < 0 or count <= 0 or count * ENTRY_BYTES > limit - out:
         return -1, 0, 0
     out = write_count(out, count, compact)
-    snap = get(cx, CX_SNAPSHOT)
+    snap = get(cx, Context.SNAPSHOT)
     for _ in range(count):
         if end - position < ASKED_BYTES:
             return -1, 0, 0
         index = load_i32_be(position)
         epoch = load_i32_be(position + 8)
-        if slot_of(cx, topic, index, load_i32_be(position + 4)) < 0 or epoch != get(
-            snap, sm.SLOT_LEADER_EPOCH
-        ):
+        if slot_of(cx, topic, index, load_i32_be(position + 4)) < 0 or epoch != get(snap, Slot.LEADER_EPOCH):
             return -1, 0, 0
         position += ASKED_BYTES
         store_i16_be(out, 0)
         store_i32_be(out + 2, index)
         store_i32_be(out + 6, epoch)
-        store_i64_be(out + 10, get(snap, sm.SLOT_LOG_END))
+        store_i64_be(out + 10, get(snap, Slot.LOG_END))
         position, out = end_struct(position, end, compact, out + 18)
         if position < 0:
             return -1, 0, 0
@@ -68,8 +65,8 @@ def tell_epochs(cx: int, connection: int, frame: int, length: int, body: int) ->
     if position > end:
         return False
     topics, position = read_length(position, end, compact, True)
-    start = get(cx, CX_OUT) + get(cx, CX_OUT_USED)
-    limit = get(cx, CX_OUT) + get(cx, CX_OUT_BYTES)
+    start = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
+    limit = get(cx, Context.OUT) + get(cx, Context.OUT_BYTES)
     if position < 0 or topics <= 0 or topics > MOST_TOPICS or limit - start < HEAD_BYTES:
         return False
     out = write_answer_head(start + 8, compact, True, topics)

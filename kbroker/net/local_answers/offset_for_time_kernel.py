@@ -8,7 +8,7 @@ Python is told, and has a thread look (`segment_times.py`); meanwhile control an
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import lseek, pread
 from kbroker.kernels.memory import load_i16_be, load_i32_be, load_i64_be
@@ -28,26 +28,8 @@ from kbroker.kernels.search import (
 from kbroker.kernels.wire import read_varint
 from kbroker.net.fetch.read_kernel import resident, segment_row
 from kbroker.net.produce.compressed_kernel import MOST_BYTES, decompress
+from kbroker.net.rows import Context, EventKind, Read, Segment
 from kbroker.net.rows.connection_kernel import events_left, tell
-from kbroker.net.rows.fetch_layout import (
-    CLOSED,
-    CX_SNAPSHOT,
-    RD_ASKED,
-    RD_COUNT,
-    RD_FIRST,
-    RD_GENERATION,
-    RD_VERSION,
-    READ_WORDS,
-    SEGMENT_WORDS,
-    SG_BASE,
-    SG_INDEX_FD,
-    SG_LARGEST,
-    SG_LARGEST_OFFSET,
-    SG_LOG_FD,
-    SG_TIME_FD,
-    SG_WALKED,
-)
-from kbroker.net.rows.layout import CX_PLAIN, CX_READS, EVENT_TIMES
 from kbroker.protocol import batch_layout as rb
 
 Words = NDArray[np.int64]
@@ -76,12 +58,12 @@ LONGEST_HEAD = 32  # of a record: its size, attributes, timestamp and offset
 @inlined
 def _last_indexed(segment: int, walked: int, largest: Words) -> int:
     """The batch start from which a walk must go on, by the segment's last .timeindex entry."""
-    times = get(segment, SG_TIME_FD)
-    index = get(segment, SG_INDEX_FD)
+    times = get(segment, Segment.TIME_FD)
+    index = get(segment, Segment.INDEX_FD)
     entry = np.empty(2, np.int64)
     if times < 0 or index < 0 or find_time(times, lseek(times, 0, SEEK_END), LATEST, entry) < 0:
         return walked
-    base = get(segment, SG_BASE)
+    base = get(segment, Segment.BASE)
     position = find_position(index, lseek(index, 0, SEEK_END), base, base + entry[1])
     if position <= walked:
         return walked
@@ -94,43 +76,43 @@ def _last_indexed(segment: int, walked: int, largest: Words) -> int:
 @inlined
 def _walk_to(segment: int, end: int) -> bool:
     """Have the largest timestamp of a segment up to a byte (or CLOSED) in its row; False: it takes too long."""
-    walked = get(segment, SG_WALKED)
+    walked = get(segment, Segment.WALKED)
     if walked >= end:
         return True
-    log = get(segment, SG_LOG_FD)
+    log = get(segment, Segment.LOG_FD)
     if walked < 0 or log < 0:
         return False
-    stop = lseek(log, 0, SEEK_END) if end == CLOSED else end
+    stop = lseek(log, 0, SEEK_END) if end == Segment.CLOSED else end
     largest = np.empty(2, np.int64)
-    largest[0] = get(segment, SG_LARGEST)
-    largest[1] = get(segment, SG_LARGEST_OFFSET)
+    largest[0] = get(segment, Segment.LARGEST)
+    largest[1] = get(segment, Segment.LARGEST_OFFSET)
     if stop - walked > MOST_WALK:
         walked = _last_indexed(segment, walked, largest)
     if stop - walked > MOST_WALK or largest_timestamp(log, walked, stop, largest) != FOUND:
         return False
-    put(segment, SG_LARGEST, largest[0])
-    put(segment, SG_LARGEST_OFFSET, largest[1])
-    put(segment, SG_WALKED, end)
+    put(segment, Segment.LARGEST, largest[0])
+    put(segment, Segment.LARGEST_OFFSET, largest[1])
+    put(segment, Segment.WALKED, end)
     return True
 
 
 @inlined
 def _ask(cx: int, read: int, slot: int, timestamp: int) -> int:
     """Tell Python that the times of a slot's segments are wanted, once."""
-    if get(read, RD_ASKED) == 0 and events_left(cx) >= 64:
-        put(read, RD_ASKED, 1)
-        tell(cx, EVENT_TIMES, -1, slot, timestamp)
+    if get(read, Read.ASKED) == 0 and events_left(cx) >= 64:
+        put(read, Read.ASKED, 1)
+        tell(cx, EventKind.TIMES, -1, slot, timestamp)
     return -1
 
 
 @inlined
 def _first_segment(cx: int, read: int, offset: int) -> int:
     """Number of the segment that an offset's number says."""
-    low = get(read, RD_FIRST)
-    high = low + get(read, RD_COUNT)
+    low = get(read, Read.FIRST)
+    high = low + get(read, Read.COUNT)
     while high - low > 1:
         middle = (low + high) // 2
-        if get(segment_row(cx, middle), SG_BASE) <= offset:
+        if get(segment_row(cx, middle), Segment.BASE) <= offset:
             low = middle
         else:
             high = middle
@@ -140,33 +122,33 @@ def _first_segment(cx: int, read: int, offset: int) -> int:
 @inlined
 def segment_of_time(cx: int, slot: int, timestamp: int) -> int:
     """Address of the row of the segment to look into, 0: there is none, -1: not known; the slot is in the snapshot."""
-    snap = get(cx, CX_SNAPSHOT)
-    read = get(cx, CX_READS) + slot * READ_WORDS * 8
-    version = get(snap, sm.SLOT_SEGMENTS_VERSION)
+    snap = get(cx, Context.SNAPSHOT)
+    read = get(cx, Context.READS) + slot * Read.STRIDE
+    version = get(snap, Slot.SEGMENTS_VERSION)
     if version & 1 != 0:
         return -1
     if (
-        get(read, RD_COUNT) == 0
-        or get(read, RD_GENERATION) != get(snap, sm.SLOT_GENERATION)
-        or get(read, RD_VERSION) != version
+        get(read, Read.COUNT) == 0
+        or get(read, Read.GENERATION) != get(snap, Slot.GENERATION)
+        or get(read, Read.VERSION) != version
     ):
         return _ask(cx, read, slot, timestamp)
-    number = _first_segment(cx, read, get(snap, sm.SLOT_LOG_START))
+    number = _first_segment(cx, read, get(snap, Slot.LOG_START))
     segment = segment_row(cx, number)
-    behind = segment_row(cx, get(read, RD_FIRST) + get(read, RD_COUNT))
+    behind = segment_row(cx, get(read, Read.FIRST) + get(read, Read.COUNT))
     reached = 0
-    while segment < behind and get(segment, SG_BASE) <= get(snap, sm.SLOT_HW_BASE):
-        last = get(segment, SG_BASE) == get(snap, sm.SLOT_HW_BASE)
-        if not _walk_to(segment, get(snap, sm.SLOT_HW_POSITION) if last else CLOSED):
+    while segment < behind and get(segment, Segment.BASE) <= get(snap, Slot.HW_BASE):
+        last = get(segment, Segment.BASE) == get(snap, Slot.HW_BASE)
+        if not _walk_to(segment, get(snap, Slot.HW_POSITION) if last else Segment.CLOSED):
             return _ask(cx, read, slot, timestamp)
-        largest = get(segment, SG_LARGEST)
+        largest = get(segment, Segment.LARGEST)
         if timestamp != MAX_TIMESTAMP and largest >= timestamp:
             reached = segment
             break
-        if timestamp == MAX_TIMESTAMP and largest > (get(reached, SG_LARGEST) if reached != 0 else -1):
+        if timestamp == MAX_TIMESTAMP and largest > (get(reached, Segment.LARGEST) if reached != 0 else -1):
             reached = segment
-        segment += SEGMENT_WORDS * 8
-    if reached != 0 and (get(reached, SG_LOG_FD) < 0 or get(reached, SG_TIME_FD) < 0):
+        segment += Segment.STRIDE
+    if reached != 0 and (get(reached, Segment.LOG_FD) < 0 or get(reached, Segment.TIME_FD) < 0):
         return _ask(cx, read, slot, timestamp)
     return reached
 
@@ -209,7 +191,7 @@ def _search_batch(
             return ELSEWHERE
         if pread(log, buffer, size, position) < size:
             return ELSEWHERE
-        at = get(cx, CX_PLAIN)
+        at = get(cx, Context.PLAIN)
         end = at + decompress(
             cx, buffer + rb.RECORDS, size - rb.RECORDS, attributes & rb.ATTRIBUTE_CODEC_MASK
         )
@@ -241,10 +223,10 @@ def _search_batch(
 @inlined
 def _search_segment(cx: int, segment: int, timestamp: int, start_offset: int, end: int, found: Words) -> int:
     """The first record of a segment at or after a timestamp and an offset, below a byte."""
-    log = get(segment, SG_LOG_FD)
-    times = get(segment, SG_TIME_FD)
-    index = get(segment, SG_INDEX_FD)
-    base = get(segment, SG_BASE)
+    log = get(segment, Segment.LOG_FD)
+    times = get(segment, Segment.TIME_FD)
+    index = get(segment, Segment.INDEX_FD)
+    base = get(segment, Segment.BASE)
     entry = np.empty(2, np.int64)
     offset = base
     if find_time(times, lseek(times, 0, SEEK_END), timestamp, entry) >= 0:
@@ -272,29 +254,29 @@ def _search_segment(cx: int, segment: int, timestamp: int, start_offset: int, en
 def offset_by_time(cx: int, segment: int, timestamp: int, found: Words) -> int:
     """The record that a timestamp (or MAX_TIMESTAMP) asks for, in the segment that `segment_of_time` gave: FOUND,
     NOTHING or ELSEWHERE."""
-    snap = get(cx, CX_SNAPSHOT)
-    start = get(snap, sm.SLOT_LOG_START)
-    end = get(snap, sm.SLOT_HW_POSITION)
-    if get(segment, SG_BASE) != get(snap, sm.SLOT_HW_BASE):
-        end = lseek(get(segment, SG_LOG_FD), 0, SEEK_END)
+    snap = get(cx, Context.SNAPSHOT)
+    start = get(snap, Slot.LOG_START)
+    end = get(snap, Slot.HW_POSITION)
+    if get(segment, Segment.BASE) != get(snap, Slot.HW_BASE):
+        end = lseek(get(segment, Segment.LOG_FD), 0, SEEK_END)
     if timestamp != MAX_TIMESTAMP:
         return _search_segment(cx, segment, timestamp, start, end, found)
-    index = get(segment, SG_INDEX_FD)
+    index = get(segment, Segment.INDEX_FD)
     if index < 0:
         return ELSEWHERE
-    base = get(segment, SG_BASE)
-    position = find_position(index, lseek(index, 0, SEEK_END), base, get(segment, SG_LARGEST_OFFSET))
+    base = get(segment, Segment.BASE)
+    position = find_position(index, lseek(index, 0, SEEK_END), base, get(segment, Segment.LARGEST_OFFSET))
     stop = min(end, position + MOST_WALK)
     if position < 0 or not resident(
-        cx, get(segment, SG_LOG_FD), position, min(READ_BYTES, max(stop - position, 1))
+        cx, get(segment, Segment.LOG_FD), position, min(READ_BYTES, max(stop - position, 1))
     ):
         return ELSEWHERE
     place = np.empty(PLACE_WORDS, np.int64)
-    result = locate_time(get(segment, SG_LOG_FD), position, stop, get(segment, SG_LARGEST), place)
+    result = locate_time(get(segment, Segment.LOG_FD), position, stop, get(segment, Segment.LARGEST), place)
     if result != FOUND:
         return NOTHING if result == NOT_HERE and stop == end else ELSEWHERE
     buffer = np.empty(MOST_COMPRESSED, np.uint8)
     result = _search_batch(
-        cx, get(segment, SG_LOG_FD), place, get(segment, SG_LARGEST), 0, buffer.ctypes.data, found
+        cx, get(segment, Segment.LOG_FD), place, get(segment, Segment.LARGEST), 0, buffer.ctypes.data, found
     )
     return FOUND if result == FOUND else ELSEWHERE

@@ -14,7 +14,7 @@ from kbroker.kernels.memory import (
 from kbroker.kernels.rows import get
 from kbroker.kernels.wire import read_length, skip_tags
 from kbroker.net.local_answers.cached_answer_kernel import answer_from
-from kbroker.net.rows.layout import CX_OUT, CX_OUT_BYTES, CX_OUT_USED, CX_PRODUCER_IDS
+from kbroker.net.rows import Context
 
 INIT_PRODUCER_ID = 22
 FLEXIBLE = 2
@@ -39,10 +39,10 @@ def tell_producer_id(cx: int, connection: int, frame: int, length: int, body: in
         position += 10
     if position > end or (compact and skip_tags(position, end) < 0):
         return False
-    start = get(cx, CX_OUT) + get(cx, CX_OUT_USED)
-    if get(cx, CX_OUT) + get(cx, CX_OUT_BYTES) - start < ANSWER_BYTES:
+    start = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
+    if get(cx, Context.OUT) + get(cx, Context.OUT_BYTES) - start < ANSWER_BYTES:
         return False
-    taken = take_id(get(cx, CX_PRODUCER_IDS))
+    taken = take_id(get(cx, Context.PRODUCER_IDS))
     if taken == NO_ID:
         return False
     out = start + 8

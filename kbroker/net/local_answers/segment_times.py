@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.shared import Shared
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
@@ -23,7 +23,7 @@ from kbroker.log.reader import LogReader
 from kbroker.log.timestamps import largest_in
 from kbroker.net.fetch.read_table import OpenSegment, ReadTable
 from kbroker.net.local_answers.offset_for_time_kernel import MAX_TIMESTAMP
-from kbroker.net.rows.fetch_layout import CLOSED, NOT_WALKED
+from kbroker.net.rows import Segment
 from kbroker.net.rows.slot_kernel import read_slot
 from kbroker.net.topics import Topics
 
@@ -65,7 +65,7 @@ class SegmentTimes:
         self._slots = shared.slots
         self._topics = topics
         self._reads = reads
-        self._words = np.zeros(sm.SLOT_WORDS, np.int64)
+        self._words = np.zeros(Slot.WORDS, np.int64)
         self._thread = ThreadPoolExecutor(1, "segment-times")
         self._asked = 0
         self._not_before = 0.0
@@ -85,12 +85,12 @@ class SegmentTimes:
         words: list[int] = self._words.tolist()
         sought = Sought(
             slot,
-            words[sm.SLOT_GENERATION],
+            words[Slot.GENERATION],
             found[1].folder,
-            words[sm.SLOT_SEGMENTS_VERSION],
-            words[sm.SLOT_LOG_START],
-            words[sm.SLOT_HW_BASE],
-            words[sm.SLOT_HW_POSITION],
+            words[Slot.SEGMENTS_VERSION],
+            words[Slot.LOG_START],
+            words[Slot.HW_BASE],
+            words[Slot.HW_POSITION],
             timestamp,
         )
         loop = asyncio.get_running_loop()
@@ -107,7 +107,7 @@ class SegmentTimes:
         error = looked.exception()
         if error is None:
             words = self._slots[sought.slot]
-            now = int(words[sm.SLOT_GENERATION]), int(words[sm.SLOT_SEGMENTS_VERSION])
+            now = int(words[Slot.GENERATION]), int(words[Slot.SEGMENTS_VERSION])
             if now != (sought.generation, sought.version):
                 self._reads.ask_again(sought.slot)
                 return
@@ -144,10 +144,10 @@ class SegmentTimes:
     def _largest(self, reader: LogReader, base: int, sought: Sought) -> tuple[int, int, int]:
         """(timestamp, last offset of its batch, bytes walked) of one segment."""
         if base > sought.end_base:
-            return -1, base, NOT_WALKED
-        walked = sought.end_position if base == sought.end_base else CLOSED
+            return -1, base, Segment.NOT_WALKED
+        walked = sought.end_position if base == sought.end_base else Segment.CLOSED
         known = reader.max_timestamps.get(base)
-        if known is None or walked != CLOSED:
+        if known is None or walked != Segment.CLOSED:
             view = next(reader.views(base, sought.end_base, sought.end_position, sought.version), None)
             if view is None or view.base_offset != base:
                 raise FileNotFoundError(errno.ENOENT, "gone", files.path(reader.folder, base, files.LOG))

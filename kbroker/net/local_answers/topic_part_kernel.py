@@ -6,24 +6,7 @@ Parts belong to a head, so all that an answer depends on besides its topics is t
 which there is no part that stands makes the request control's: so are those that do not exist, or may be created.
 """
 
-from kbroker.ipc.standing_layout import (
-    CUT_ARRAY,
-    CUT_CODES,
-    CUT_END,
-    CUT_FIRST,
-    CUT_ROOM,
-    CUT_WORDS,
-    PART_BYTES,
-    PART_CODES,
-    PART_KEY_BYTES,
-    PART_PARTITIONS,
-    PART_WORDS,
-    TERM_BODY_BYTES,
-    TERM_CODES,
-    TERM_PARTS,
-    TERM_TOPICS,
-    TERM_WORDS,
-)
+from kbroker.ipc.standing_layout import Cut, CutPart, Term
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import copy, load_acquire, load_i16_be, load_i32, load_i64, store_i32_be
@@ -31,23 +14,8 @@ from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, skip_tags, write_count
 from kbroker.net.local_answers.answer_table_kernel import find_kept, forget_kept, row_for, row_number
 from kbroker.net.local_answers.cached_answer_kernel import HEAD_BYTES, answer_at_once, disks_failed
-from kbroker.net.rows.answer_layout import (
-    AN_ANSWER,
-    AN_ANSWER_BYTES,
-    AN_BODY,
-    AN_BODY_BYTES,
-    AN_FOLLOWING,
-    AN_HEAD_BYTES,
-    AN_PARTITIONS,
-    AN_TERMS,
-    AN_USED,
-    CX_COMPOSED,
-    CX_STANDING,
-    CX_TOPIC_PARTS,
-    TB_COUNT,
-)
+from kbroker.net.rows import Answer, AnswerTable, Connection, Context
 from kbroker.net.rows.connection_kernel import connection_row
-from kbroker.net.rows.layout import CN_API, CN_AUDIENCE, CX_OUT, CX_OUT_BYTES, CX_OUT_USED
 
 METADATA = 3
 METADATA_FLEXIBLE = 9
@@ -121,9 +89,9 @@ def _head_kind(api: int, version: int, audience: int, by_id: int) -> int:
 @inlined
 def _precedes(row: int, other: int) -> bool:
     """Whether a topic's name comes before another one's."""
-    mine = get(row, AN_BODY_BYTES)
-    others = get(other, AN_BODY_BYTES)
-    order = memcmp(get(row, AN_BODY), get(other, AN_BODY), min(mine, others))
+    mine = get(row, Answer.BODY_BYTES)
+    others = get(other, Answer.BODY_BYTES)
+    order = memcmp(get(row, Answer.BODY), get(other, Answer.BODY), min(mine, others))
     return order < 0 or (order == 0 and mine < others)
 
 
@@ -131,15 +99,15 @@ def _precedes(row: int, other: int) -> bool:
 def _insert(row: int, first: int) -> tuple[int, int]:
     """Put a part into a sorted list whose last one is not before it: (the first one now, parts passed)."""
     if _precedes(row, first):
-        put(row, AN_FOLLOWING, first)
+        put(row, Answer.FOLLOWING, first)
         return row, 1
     at = first
     steps = 1
-    while _precedes(get(at, AN_FOLLOWING), row):
-        at = get(at, AN_FOLLOWING)
+    while _precedes(get(at, Answer.FOLLOWING), row):
+        at = get(at, Answer.FOLLOWING)
         steps += 1
-    put(row, AN_FOLLOWING, get(at, AN_FOLLOWING))
-    put(at, AN_FOLLOWING, row)
+    put(row, Answer.FOLLOWING, get(at, Answer.FOLLOWING))
+    put(at, Answer.FOLLOWING, row)
     return first, steps
 
 
@@ -148,32 +116,32 @@ def _gather(
     cx: int, head: int, position: int, end: int, count: int, compact: bool, with_ids: bool, in_order: bool
 ) -> tuple[int, int, int]:
     """The parts of an answer as a list: (the first one, bytes, error codes); 0: some are missing, or too many."""
-    table = cx + 8 * CX_TOPIC_PARTS
-    made = get(cx, CX_COMPOSED) + 1
-    put(cx, CX_COMPOSED, made)
+    table = cx + 8 * Context.TOPIC_PARTS
+    made = get(cx, Context.COMPOSED) + 1
+    put(cx, Context.COMPOSED, made)
     kind = PART | row_number(table, head)
-    stands = get(head + 8 * AN_TERMS, TERM_TOPICS)
-    room = get(head, AN_PARTITIONS)
+    stands = get(head + 8 * Answer.TERMS, Term.TOPICS)
+    room = get(head, Answer.PARTITIONS)
     first = last = size = steps = 0
-    codes = get(head + 8 * AN_TERMS, TERM_CODES)
+    codes = get(head + 8 * Answer.TERMS, Term.CODES)
     for _ in range(count):
         key, key_bytes, _, position = _named(position, end, compact, with_ids)
         row = find_kept(table, kind, key, key_bytes)
-        if row == 0 or get(row + 8 * AN_TERMS, TERM_TOPICS) != stands or get(row, AN_USED) == made:
+        if row == 0 or get(row + 8 * Answer.TERMS, Term.TOPICS) != stands or get(row, Answer.USED) == made:
             return 0, 0, 0
-        put(row, AN_USED, made)
-        size += get(row, AN_ANSWER_BYTES)
-        codes += get(row + 8 * AN_TERMS, TERM_CODES)
-        room -= get(row, AN_PARTITIONS)
+        put(row, Answer.USED, made)
+        size += get(row, Answer.ANSWER_BYTES)
+        codes += get(row + 8 * Answer.TERMS, Term.CODES)
+        room -= get(row, Answer.PARTITIONS)
         if in_order and last != 0 and _precedes(row, last):
             first, passed = _insert(row, first)
             steps += passed
         else:
-            put(row, AN_FOLLOWING, 0)
+            put(row, Answer.FOLLOWING, 0)
             if last == 0:
                 first = row
             else:
-                put(last, AN_FOLLOWING, row)
+                put(last, Answer.FOLLOWING, row)
             last = row
         if room < 0 or steps > MOST_STEPS:
             return 0, 0, 0
@@ -184,8 +152,8 @@ def _gather(
 def compose(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
     """Answer a request from what is known of its topics; False: it is control's. body: address behind the header."""
     api = load_i16_be(frame)
-    table = cx + 8 * CX_TOPIC_PARTS
-    if (api != METADATA and api != DESCRIBE_TOPIC_PARTITIONS) or get(table, TB_COUNT) == 0:
+    table = cx + 8 * Context.TOPIC_PARTS
+    if (api != METADATA and api != DESCRIBE_TOPIC_PARTITIONS) or get(table, AnswerTable.COUNT) == 0:
         return False
     version = load_i16_be(frame + 2)
     compact = _is_flexible(api, version)
@@ -194,28 +162,28 @@ def compose(cx: int, connection: int, frame: int, length: int, body: int) -> boo
     count, position, options, by_id = _topics(body, end, compact, with_ids)
     if count == 0:
         return False
-    kind = _head_kind(api, version, get(connection_row(cx, connection), CN_AUDIENCE), by_id)
+    kind = _head_kind(api, version, get(connection_row(cx, connection), Connection.AUDIENCE), by_id)
     head = find_kept(table, kind, options, end - options)
-    if head == 0 or get(head + 8 * AN_TERMS, TERM_TOPICS) != load_acquire(get(cx, CX_STANDING)):
+    if head == 0 or get(head + 8 * Answer.TERMS, Term.TOPICS) != load_acquire(get(cx, Context.STANDING)):
         return False
     if disks_failed(cx):
         return False
     in_order = api == DESCRIBE_TOPIC_PARTITIONS
     row, size, codes = _gather(cx, head, position, end, count, compact, with_ids, in_order)
-    around = get(head, AN_ANSWER_BYTES)
-    if row == 0 or FRAME_HEAD_BYTES + around + COUNT_BYTES + size > get(cx, CX_OUT_BYTES) - get(
-        cx, CX_OUT_USED
+    around = get(head, Answer.ANSWER_BYTES)
+    if row == 0 or FRAME_HEAD_BYTES + around + COUNT_BYTES + size > get(cx, Context.OUT_BYTES) - get(
+        cx, Context.OUT_USED
     ):
         return False
-    start = get(cx, CX_OUT) + get(cx, CX_OUT_USED)
-    before = get(head, AN_HEAD_BYTES)
-    copy(start + FRAME_HEAD_BYTES, get(head, AN_ANSWER), before)
+    start = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
+    before = get(head, Answer.HEAD_BYTES)
+    copy(start + FRAME_HEAD_BYTES, get(head, Answer.ANSWER), before)
     out = write_count(start + FRAME_HEAD_BYTES + before, count, compact)
     while row != 0:
-        copy(out, get(row, AN_ANSWER), get(row, AN_ANSWER_BYTES))
-        out += get(row, AN_ANSWER_BYTES)
-        row = get(row, AN_FOLLOWING)
-    copy(out, get(head, AN_ANSWER) + before, around - before)
+        copy(out, get(row, Answer.ANSWER), get(row, Answer.ANSWER_BYTES))
+        out += get(row, Answer.ANSWER_BYTES)
+        row = get(row, Answer.FOLLOWING)
+    copy(out, get(head, Answer.ANSWER) + before, around - before)
     out += around - before
     store_i32_be(start, out - start - 4)
     answer_at_once(cx, connection, frame, length, start, out - start, codes)
@@ -229,33 +197,33 @@ def _keep_head(
     """Keep what is around the topics of an answer: its row, 0 when the table is full."""
     size = load_i32(message + 20)
     frame = message + HEAD_BYTES
-    before = get(cut, CUT_ARRAY) - FRAME_HEAD_BYTES
-    behind = size - get(cut, CUT_END)
+    before = get(cut, Cut.ARRAY) - FRAME_HEAD_BYTES
+    behind = size - get(cut, Cut.END)
     row = row_for(table, kind, options, options_bytes, before + behind)
     if row == 0:
         return 0
-    put(row, AN_ANSWER_BYTES, before + behind)
-    put(row, AN_HEAD_BYTES, before)
-    put(row, AN_PARTITIONS, get(cut, CUT_ROOM))
-    copy(get(row, AN_ANSWER), frame + FRAME_HEAD_BYTES, before)
-    copy(get(row, AN_ANSWER) + before, frame + get(cut, CUT_END), behind)
-    put(row + 8 * AN_TERMS, TERM_TOPICS, stands)
-    put(row + 8 * AN_TERMS, TERM_CODES, get(cut, CUT_CODES))
+    put(row, Answer.ANSWER_BYTES, before + behind)
+    put(row, Answer.HEAD_BYTES, before)
+    put(row, Answer.PARTITIONS, get(cut, Cut.ROOM))
+    copy(get(row, Answer.ANSWER), frame + FRAME_HEAD_BYTES, before)
+    copy(get(row, Answer.ANSWER) + before, frame + get(cut, Cut.END), behind)
+    put(row + 8 * Answer.TERMS, Term.TOPICS, stands)
+    put(row + 8 * Answer.TERMS, Term.CODES, get(cut, Cut.CODES))
     return row
 
 
 @inlined
 def _keep_part(table: int, kind: int, part: int, content: int, stands: int) -> int:
     """Keep what an answer says of one topic: its row, 0 when the table is full."""
-    size = get(part, PART_BYTES)
-    row = row_for(table, kind, part + 8 * PART_WORDS, get(part, PART_KEY_BYTES), size)
+    size = get(part, CutPart.BYTES)
+    row = row_for(table, kind, part + CutPart.STRIDE, get(part, CutPart.KEY_BYTES), size)
     if row == 0:
         return 0
-    put(row, AN_ANSWER_BYTES, size)
-    put(row, AN_PARTITIONS, get(part, PART_PARTITIONS))
-    copy(get(row, AN_ANSWER), content, size)
-    put(row + 8 * AN_TERMS, TERM_TOPICS, stands)
-    put(row + 8 * AN_TERMS, TERM_CODES, get(part, PART_CODES))
+    put(row, Answer.ANSWER_BYTES, size)
+    put(row, Answer.PARTITIONS, get(part, CutPart.PARTITIONS))
+    copy(get(row, Answer.ANSWER), content, size)
+    put(row + 8 * Answer.TERMS, Term.TOPICS, stands)
+    put(row + 8 * Answer.TERMS, Term.CODES, get(part, CutPart.CODES))
     return row
 
 
@@ -263,30 +231,30 @@ def _keep_part(table: int, kind: int, part: int, content: int, stands: int) -> i
 def keep_parts(cx: int, connection: int, message: int) -> None:
     """Keep the parts of an answer that is kept as a whole (`standing_kernel.keep`), if it has any."""
     terms = message + HEAD_BYTES + ((load_i32(message + 20) + 7) & ~7)
-    body = terms + 8 * TERM_WORDS
-    length = get(terms, TERM_BODY_BYTES)
-    if get(terms, TERM_PARTS) == 0:
+    body = terms + Term.STRIDE
+    length = get(terms, Term.BODY_BYTES)
+    if get(terms, Term.PARTS) == 0:
         return
     where = connection_row(cx, connection)
-    api = get(where, CN_API) & 0xFFFF
-    version = get(where, CN_API) >> 16
+    api = get(where, Connection.API) & 0xFFFF
+    version = get(where, Connection.API) >> 16
     compact, with_ids = _is_flexible(api, version), _has_ids(api, version)
     asked, _, options, by_id = _topics(body, body + length, compact, with_ids)
     if asked == 0:
         return
-    table = cx + 8 * CX_TOPIC_PARTS
+    table = cx + 8 * Context.TOPIC_PARTS
     cut = body + ((length + 7) & ~7)
-    kind = _head_kind(api, version, get(where, CN_AUDIENCE), by_id)
-    stands = get(terms, TERM_TOPICS)
+    kind = _head_kind(api, version, get(where, Connection.AUDIENCE), by_id)
+    stands = get(terms, Term.TOPICS)
     row = _keep_head(table, kind, options, body + length - options, message, cut, stands)
     kind = PART | row_number(table, row)
-    content = message + HEAD_BYTES + get(cut, CUT_FIRST)
-    part = cut + 8 * CUT_WORDS
-    left = get(terms, TERM_PARTS)
+    content = message + HEAD_BYTES + get(cut, Cut.FIRST)
+    part = cut + Cut.STRIDE
+    left = get(terms, Term.PARTS)
     while row != 0 and left > 0:
         row = _keep_part(table, kind, part, content, stands)
-        content += get(part, PART_BYTES)
-        part += 8 * PART_WORDS + ((get(part, PART_KEY_BYTES) + 7) & ~7)
+        content += get(part, CutPart.BYTES)
+        part += CutPart.STRIDE + ((get(part, CutPart.KEY_BYTES) + 7) & ~7)
         left -= 1
     if row == 0:
         forget_kept(table)  # no part may stay whose head is forgotten, and its row another's

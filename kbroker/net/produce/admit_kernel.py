@@ -1,6 +1,6 @@
 """A Produce request, v3 to v13, in the arena, which was scanned: check each batch, push append entries."""
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import AppendEntry, Counter, Operation, Slot
 from kbroker.ipc.ring import HEAD, ring_entry, ring_free
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import (
@@ -13,8 +13,8 @@ from kbroker.kernels.memory import (
 )
 from kbroker.kernels.rows import get, link_free, next_free, put
 from kbroker.kernels.wire import read_length, skip_tags
+from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
-from kbroker.metrics.layout import REJECTED_BYTES
 from kbroker.net.produce.check_kernel import (
     DEEP,
     INVALID_REQUIRED_ACKS,
@@ -31,74 +31,21 @@ from kbroker.net.produce.check_kernel import (
     check_slot,
 )
 from kbroker.net.produce.scan_kernel import FLEXIBLE, TOPIC_IDS
+from kbroker.net.rows import (
+    Context,
+    Event,
+    EventKind,
+    Partition,
+    Request,
+    Result,
+    ResultState,
+    Token,
+    Topic,
+    Worker,
+)
 from kbroker.net.rows.access_kernel import may_use
 from kbroker.net.rows.access_layout import CN_ACCESS, MAY_WRITE
 from kbroker.net.rows.connection_kernel import connection_row
-from kbroker.net.rows.layout import (
-    CX_ARENA,
-    CX_COUNTERS,
-    CX_EVENT_COUNT,
-    CX_EVENTS,
-    CX_FREE_RESULT,
-    CX_FREE_RESULTS,
-    CX_METRICS,
-    CX_NOW_NS,
-    CX_PARTITIONS,
-    CX_REQUESTS,
-    CX_RESULTS,
-    CX_RING_ENTRIES,
-    CX_SCAN_REFUSED,
-    CX_SLOTS,
-    CX_TOKEN_EPOCH,
-    CX_WORKER_COUNT,
-    CX_WORKERS,
-    EV_A,
-    EV_B,
-    EV_CONNECTION,
-    EV_KIND,
-    EVENT_DEEP,
-    EVENT_WORDS,
-    PARTITION_WORDS,
-    PT_GENERATION,
-    PT_SLOT,
-    REQUEST_WORDS,
-    RESULT_DEEP,
-    RESULT_DONE,
-    RESULT_FREE,
-    RESULT_WAITING,
-    RESULT_WORDS,
-    RQ_ACKS,
-    RQ_FAILED,
-    RQ_PENDING,
-    RQ_RESULT,
-    RQ_TIMEOUT,
-    RQ_TOPICS,
-    RQ_VERSION,
-    RS_ADDRESS,
-    RS_APPEND_TIME,
-    RS_BASE_OFFSET,
-    RS_CHUNK,
-    RS_ERROR,
-    RS_GENERATION,
-    RS_LENGTH,
-    RS_LOG_START,
-    RS_NEXT,
-    RS_NUMBER,
-    RS_OPERATION,
-    RS_REQUEST,
-    RS_SLOT,
-    RS_STATE,
-    RS_TRIES,
-    RS_WORKER,
-    TOKEN_NUMBER_MASK,
-    TOKEN_RESULT_BITS,
-    TP_COUNT,
-    TP_INTERNAL,
-    TP_PARTITIONS,
-    WK_APPEND,
-    WK_PUSHED,
-    WORKER_WORDS,
-)
 from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
 from kbroker.protocol import batch_layout as rb
 
@@ -106,11 +53,11 @@ from kbroker.protocol import batch_layout as rb
 @inlined
 def rings_have(cx: int, count: int) -> bool:
     """Whether every worker's append ring takes ``count`` more entries, or is half empty."""
-    capacity = get(cx, CX_RING_ENTRIES)
+    capacity = get(cx, Context.RING_ENTRIES)
     count = min(count, capacity // 2)
-    for worker in range(get(cx, CX_WORKER_COUNT)):
-        row = get(cx, CX_WORKERS) + worker * WORKER_WORDS * 8
-        if ring_free(get(row, WK_APPEND), capacity) < count:
+    for worker in range(get(cx, Context.WORKER_COUNT)):
+        row = get(cx, Context.WORKERS) + worker * Worker.STRIDE
+        if ring_free(get(row, Worker.APPEND), capacity) < count:
             return False
     return True
 
@@ -118,72 +65,74 @@ def rings_have(cx: int, count: int) -> bool:
 @inlined
 def ring_has_room(cx: int, worker: int) -> bool:
     """Whether a worker's append ring takes one more entry."""
-    row = get(cx, CX_WORKERS) + worker * WORKER_WORDS * 8
-    return ring_free(get(row, WK_APPEND), get(cx, CX_RING_ENTRIES)) > 0
+    row = get(cx, Context.WORKERS) + worker * Worker.STRIDE
+    return ring_free(get(row, Worker.APPEND), get(cx, Context.RING_ENTRIES)) > 0
 
 
 @inlined
 def take_result(cx: int, request: int) -> int:
     """Number of a fresh result row of a request (an index); the caller has made sure that there is one."""
-    result = get(cx, CX_FREE_RESULT)
-    row = get(cx, CX_RESULTS) + result * RESULT_WORDS * 8
-    put(cx, CX_FREE_RESULT, next_free(row, RS_NEXT, result))
-    put(cx, CX_FREE_RESULTS, get(cx, CX_FREE_RESULTS) - 1)
-    put(row, RS_REQUEST, request)
-    put(row, RS_NEXT, -1)
-    put(row, RS_STATE, RESULT_DONE)
-    put(row, RS_ERROR, NONE)
-    put(row, RS_BASE_OFFSET, -1)
-    put(row, RS_APPEND_TIME, -1)
-    put(row, RS_LOG_START, -1)
-    put(row, RS_CHUNK, -1)
-    put(row, RS_OPERATION, sm.OPERATION_APPEND)
-    put(row, RS_TRIES, 0)
+    result = get(cx, Context.FREE_RESULT)
+    row = get(cx, Context.RESULTS) + result * Result.STRIDE
+    put(cx, Context.FREE_RESULT, next_free(row, Result.NEXT, result))
+    put(cx, Context.FREE_RESULTS, get(cx, Context.FREE_RESULTS) - 1)
+    put(row, Result.REQUEST, request)
+    put(row, Result.NEXT, -1)
+    put(row, Result.STATE, ResultState.DONE)
+    put(row, Result.ERROR, NONE)
+    put(row, Result.BASE_OFFSET, -1)
+    put(row, Result.APPEND_TIME, -1)
+    put(row, Result.LOG_START, -1)
+    put(row, Result.CHUNK, -1)
+    put(row, Result.OPERATION, Operation.APPEND)
+    put(row, Result.TRIES, 0)
     return result
 
 
 @inlined
 def give_result(cx: int, result: int) -> int:
     """Free a result row; returns the next of its request."""
-    row = get(cx, CX_RESULTS) + result * RESULT_WORDS * 8
-    following = get(row, RS_NEXT)
-    put(row, RS_STATE, RESULT_FREE)
-    link_free(row, RS_NEXT, result, get(cx, CX_FREE_RESULT))
-    put(cx, CX_FREE_RESULT, result)
-    put(cx, CX_FREE_RESULTS, get(cx, CX_FREE_RESULTS) + 1)
+    row = get(cx, Context.RESULTS) + result * Result.STRIDE
+    following = get(row, Result.NEXT)
+    put(row, Result.STATE, ResultState.FREE)
+    link_free(row, Result.NEXT, result, get(cx, Context.FREE_RESULT))
+    put(cx, Context.FREE_RESULT, result)
+    put(cx, Context.FREE_RESULTS, get(cx, Context.FREE_RESULTS) + 1)
     return following
 
 
 @inlined
 def push_append(cx: int, result: int) -> None:
     """Put the batch of a result row into its owner's ring, which has room."""
-    row = get(cx, CX_RESULTS) + result * RESULT_WORDS * 8
-    request = get(cx, CX_REQUESTS) + get(row, RS_REQUEST) * REQUEST_WORDS * 8
-    worker = get(cx, CX_WORKERS) + get(row, RS_WORKER) * WORKER_WORDS * 8
-    ring = get(worker, WK_APPEND)
+    row = get(cx, Context.RESULTS) + result * Result.STRIDE
+    request = get(cx, Context.REQUESTS) + get(row, Result.REQUEST) * Request.STRIDE
+    worker = get(cx, Context.WORKERS) + get(row, Result.WORKER) * Worker.STRIDE
+    ring = get(worker, Worker.APPEND)
     number = load_i64(ring + HEAD)
-    entry = ring_entry(ring, get(cx, CX_RING_ENTRIES), number)
-    put(entry, sm.REQUEST_OPERATION, get(row, RS_OPERATION))
-    put(entry, sm.REQUEST_SLOT, get(row, RS_SLOT))
-    put(entry, sm.REQUEST_GENERATION, get(row, RS_GENERATION))
-    put(entry, sm.REQUEST_ADDRESS, get(row, RS_ADDRESS))
-    put(entry, sm.REQUEST_LENGTH, get(row, RS_LENGTH))
-    tag = (number & TOKEN_NUMBER_MASK) << TOKEN_RESULT_BITS
-    put(entry, sm.REQUEST_TOKEN, get(cx, CX_TOKEN_EPOCH) | tag | result)
-    put(entry, sm.REQUEST_ACKS, (get(request, RQ_TIMEOUT) << 16) | (get(request, RQ_ACKS) & 0xFFFF))
-    put(entry, sm.REQUEST_NANOSECONDS, get(cx, CX_NOW_NS))
+    entry = ring_entry(ring, get(cx, Context.RING_ENTRIES), number)
+    put(entry, AppendEntry.OPERATION, get(row, Result.OPERATION))
+    put(entry, AppendEntry.SLOT, get(row, Result.SLOT))
+    put(entry, AppendEntry.GENERATION, get(row, Result.GENERATION))
+    put(entry, AppendEntry.ADDRESS, get(row, Result.ADDRESS))
+    put(entry, AppendEntry.LENGTH, get(row, Result.LENGTH))
+    tag = (number & Token.NUMBER_MASK) << Token.RESULT_BITS
+    put(entry, AppendEntry.TOKEN, get(cx, Context.TOKEN_EPOCH) | tag | result)
+    put(
+        entry, AppendEntry.ACKS, (get(request, Request.TIMEOUT) << 16) | (get(request, Request.ACKS) & 0xFFFF)
+    )
+    put(entry, AppendEntry.NANOSECONDS, get(cx, Context.NOW_NS))
     store_release(ring + HEAD, number + 1)
-    put(row, RS_NUMBER, number)
-    put(row, RS_STATE, RESULT_WAITING)
-    put(worker, WK_PUSHED, get(worker, WK_PUSHED) + 1)
+    put(row, Result.NUMBER, number)
+    put(row, Result.STATE, ResultState.WAITING)
+    put(worker, Worker.PUSHED, get(worker, Worker.PUSHED) + 1)
 
 
 @inlined
 def _partition(cx: int, topic: int, index: int) -> int:
     """Row of a topic's partition, 0 when it has no such partition. topic: address of its row, or 0."""
-    if topic == 0 or index < 0 or index >= get(topic, TP_COUNT):
+    if topic == 0 or index < 0 or index >= get(topic, Topic.COUNT):
         return 0
-    return get(cx, CX_PARTITIONS) + (get(topic, TP_PARTITIONS) + index) * PARTITION_WORDS * 8
+    return get(cx, Context.PARTITIONS) + (get(topic, Topic.PARTITIONS) + index) * Partition.STRIDE
 
 
 @inlined
@@ -191,34 +140,34 @@ def _admit_partition(
     cx: int, request: int, topic: int, partition: int, address: int, length: int, result: int
 ) -> int:
     """Check one partition's records: NONE, an error, DEEP or REFUSED."""
-    version = get(request, RQ_VERSION)
-    acks = get(request, RQ_ACKS)
-    row = get(cx, CX_RESULTS) + result * RESULT_WORDS * 8
+    version = get(request, Request.VERSION)
+    acks = get(request, Request.ACKS)
+    row = get(cx, Context.RESULTS) + result * Result.STRIDE
     error = check_single(address, length, version)
     if error != NONE:
         return error
     if acks < -1 or acks > 1:
         return INVALID_REQUIRED_ACKS
-    if get(topic, TP_INTERNAL) != 0:
+    if get(topic, Topic.INTERNAL) != 0:
         return INVALID_TOPIC_EXCEPTION
-    number = get(partition, PT_SLOT)
-    slot = get(cx, CX_SLOTS) + number * sm.SLOT_WORDS * 8
-    error = check_slot(slot, get(partition, PT_GENERATION))
+    number = get(partition, Partition.SLOT)
+    slot = get(cx, Context.SLOTS) + number * Slot.STRIDE
+    error = check_slot(slot, get(partition, Partition.GENERATION))
     if error != NONE:
         return error
     size = load_i32_be(address + rb.LENGTH) + rb.LENGTH_OVERHEAD
-    put(row, RS_SLOT, number)
-    put(row, RS_GENERATION, get(partition, PT_GENERATION))
-    put(row, RS_WORKER, get(slot, sm.SLOT_OWNER))
-    put(row, RS_ADDRESS, address - get(cx, CX_ARENA))
-    put(row, RS_LENGTH, size)
-    put(row, RS_LOG_START, get(slot, sm.SLOT_LOG_START))
+    put(row, Result.SLOT, number)
+    put(row, Result.GENERATION, get(partition, Partition.GENERATION))
+    put(row, Result.WORKER, get(slot, Slot.OWNER))
+    put(row, Result.ADDRESS, address - get(cx, Context.ARENA))
+    put(row, Result.LENGTH, size)
+    put(row, Result.LOG_START, get(slot, Slot.LOG_START))
     error = check_batch(cx, slot, address, size)
     if error == MESSAGE_TOO_LARGE:
-        add(get(cx, CX_METRICS) + 8 * REJECTED_BYTES, length)
+        add(get(cx, Context.METRICS) + 8 * ml.REJECTED_BYTES, length)
     if error == NONE or error == DEEP or not _is_in_transaction(address, size):
         return error
-    put(row, RS_ERROR, error)  # as Kafka, which looks at a batch once its partition has joined
+    put(row, Result.ERROR, error)  # as Kafka, which looks at a batch once its partition has joined
     return REFUSED
 
 
@@ -233,7 +182,7 @@ def _is_in_transaction(address: int, size: int) -> bool:
 
 @inlined
 def _note_failure(cx: int, slot: int) -> None:
-    counter = get(cx, CX_COUNTERS) + (slot * sm.COUNTER_WORDS + sm.COUNTER_FAILED_PRODUCE) * 8
+    counter = get(cx, Context.COUNTERS) + (slot * Counter.WORDS + Counter.FAILED_PRODUCE) * 8
     store_i64(counter, load_i64(counter) + 1)
 
 
@@ -249,12 +198,12 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
 
     Result rows and events have room for all (the caller looked). An entry that no ring takes now is left to Python.
     """
-    request = get(cx, CX_REQUESTS) + number * REQUEST_WORDS * 8
-    version = get(request, RQ_VERSION)
+    request = get(cx, Context.REQUESTS) + number * Request.STRIDE
+    version = get(request, Request.VERSION)
     compact = version >= FLEXIBLE
     unknown = UNKNOWN_TOPIC_ID if version >= TOPIC_IDS else UNKNOWN_TOPIC_OR_PARTITION
-    refused = get(cx, CX_SCAN_REFUSED)
-    topics, position = read_length(get(request, RQ_TOPICS), end, compact, True)
+    refused = get(cx, Context.SCAN_REFUSED)
+    topics, position = read_length(get(request, Request.TOPICS), end, compact, True)
     last = -1
     pending = 0
     deep = 0
@@ -274,11 +223,11 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
             index = load_i32_be(position)
             length, position = read_length(position + 4, end, compact, True)
             result = take_result(cx, number)
-            row = get(cx, CX_RESULTS) + result * RESULT_WORDS * 8
+            row = get(cx, Context.RESULTS) + result * Result.STRIDE
             if last < 0:
-                put(request, RQ_RESULT, result)
+                put(request, Request.RESULT, result)
             else:
-                put(get(cx, CX_RESULTS) + last * RESULT_WORDS * 8, RS_NEXT, result)
+                put(get(cx, Context.RESULTS) + last * Result.STRIDE, Result.NEXT, result)
             last = result
             partition = _partition(cx, topic, index)
             if refused != NONE:
@@ -287,54 +236,54 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
                 error = TOPIC_AUTHORIZATION_FAILED
             elif topic == 0 and name != 0 and get(where, CN_ACCESS) != 0:
                 error = UNNAMED
-                put(row, RS_ADDRESS, name - get(cx, CX_ARENA))
-                put(row, RS_LENGTH, name_bytes)
+                put(row, Result.ADDRESS, name - get(cx, Context.ARENA))
+                put(row, Result.LENGTH, name_bytes)
             elif partition == 0:
                 error = unknown if topic == 0 else UNKNOWN_TOPIC_OR_PARTITION
             else:
                 error = _admit_partition(cx, request, topic, partition, position, length, result)
-            if error == NONE and ring_has_room(cx, get(row, RS_WORKER)):
+            if error == NONE and ring_has_room(cx, get(row, Result.WORKER)):
                 push_append(cx, result)
                 pending += 1
             elif error == NONE or error == DEEP or error == REFUSED or error == UNNAMED:
-                put(row, RS_STATE, RESULT_DEEP)
+                put(row, Result.STATE, ResultState.DEEP)
                 _ask_python(cx, connection, result, error)
                 pending += 1
                 deep += 1
             else:
-                put(row, RS_ERROR, error)
-                put(request, RQ_FAILED, 1)
+                put(row, Result.ERROR, error)
+                put(request, Request.FAILED, 1)
                 if _without_log_start(error):
-                    put(row, RS_LOG_START, -1)
+                    put(row, Result.LOG_START, -1)
                 if partition != 0:
-                    _note_failure(cx, get(partition, PT_SLOT))
+                    _note_failure(cx, get(partition, Partition.SLOT))
             position += max(length, 0)
             if compact:
                 position = skip_tags(position, end)
         if compact:
             position = skip_tags(position, end)
-    put(request, RQ_PENDING, pending)
+    put(request, Request.PENDING, pending)
     return deep
 
 
 @inlined
 def _ask_python(cx: int, connection: int, result: int, reason: int) -> None:
-    count = get(cx, CX_EVENT_COUNT)
-    event = get(cx, CX_EVENTS) + count * EVENT_WORDS * 8
-    put(event, EV_KIND, EVENT_DEEP)
-    put(event, EV_CONNECTION, connection)
-    put(event, EV_A, result)
-    put(event, EV_B, reason)
-    put(cx, CX_EVENT_COUNT, count + 1)
+    count = get(cx, Context.EVENT_COUNT)
+    event = get(cx, Context.EVENTS) + count * Event.STRIDE
+    put(event, Event.KIND, EventKind.DEEP)
+    put(event, Event.CONNECTION, connection)
+    put(event, Event.A, result)
+    put(event, Event.B, reason)
+    put(cx, Context.EVENT_COUNT, count + 1)
 
 
 @kernel("int64(int64, int64)")
 def push_checked(cx: int, result: int) -> int:
-    """Push the batch of a DEEP result that Python has looked at (RS_ADDRESS and RS_LENGTH may name a new one).
+    """Push the batch of a DEEP result that Python has looked at (Result.ADDRESS and Result.LENGTH may name a new one).
 
     0 when the owner's ring is full."""
-    row = get(cx, CX_RESULTS) + result * RESULT_WORDS * 8
-    if not ring_has_room(cx, get(row, RS_WORKER)):
+    row = get(cx, Context.RESULTS) + result * Result.STRIDE
+    if not ring_has_room(cx, get(row, Result.WORKER)):
         return 0
     push_append(cx, result)
     return 1

@@ -5,22 +5,7 @@ from kbroker.kernels.memory import copy, load_i32_be, store_i16_be, store_i32_be
 from kbroker.kernels.rows import get
 from kbroker.kernels.wire import read_length, skip_tags, write_count
 from kbroker.net.produce.scan_kernel import FLEXIBLE, TOPIC_IDS
-from kbroker.net.rows.layout import (
-    CX_REQUESTS,
-    CX_RESULTS,
-    CX_THROTTLE_MS,
-    REQUEST_WORDS,
-    RESULT_WORDS,
-    RQ_CORRELATION,
-    RQ_RESULT,
-    RQ_TOPICS,
-    RQ_VERSION,
-    RS_APPEND_TIME,
-    RS_BASE_OFFSET,
-    RS_ERROR,
-    RS_LOG_START,
-    RS_NEXT,
-)
+from kbroker.net.rows import Context, Request, Result
 
 LOG_START_OFFSET = 5  # first versions of fields
 RECORD_ERRORS = 8
@@ -30,12 +15,12 @@ ANYWHERE = 1 << 62  # the request was scanned: every length in it fits
 @inlined
 def _write_partition(out: int, row: int, index: int, version: int) -> int:
     store_i32_be(out, index)
-    store_i16_be(out + 4, get(row, RS_ERROR))
-    store_i64_be(out + 6, get(row, RS_BASE_OFFSET))
-    store_i64_be(out + 14, get(row, RS_APPEND_TIME))
+    store_i16_be(out + 4, get(row, Result.ERROR))
+    store_i64_be(out + 6, get(row, Result.BASE_OFFSET))
+    store_i64_be(out + 14, get(row, Result.APPEND_TIME))
     out += 22
     if version >= LOG_START_OFFSET:
-        store_i64_be(out, get(row, RS_LOG_START))
+        store_i64_be(out, get(row, Result.LOG_START))
         out += 8
     if version >= FLEXIBLE:
         store_u8(out, 1)  # no record errors
@@ -51,19 +36,19 @@ def _write_partition(out: int, row: int, index: int, version: int) -> int:
 
 @inlined
 def write_answer(cx: int, number: int, out: int) -> int:
-    """Build the framed answer to request row ``number`` at an address; returns its bytes (<= RQ_BOUND)."""
-    request = get(cx, CX_REQUESTS) + number * REQUEST_WORDS * 8
-    version = get(request, RQ_VERSION)
+    """Build the framed answer to request row ``number`` at an address; returns its bytes (<= Request.BOUND)."""
+    request = get(cx, Context.REQUESTS) + number * Request.STRIDE
+    version = get(request, Request.VERSION)
     compact = version >= FLEXIBLE
     start = out
-    store_i32_be(out + 4, get(request, RQ_CORRELATION))
+    store_i32_be(out + 4, get(request, Request.CORRELATION))
     out += 8
     if compact:
         store_u8(out, 0)
         out += 1
-    topics, position = read_length(get(request, RQ_TOPICS), ANYWHERE, compact, True)
+    topics, position = read_length(get(request, Request.TOPICS), ANYWHERE, compact, True)
     out = write_count(out, topics, compact)
-    result = get(request, RQ_RESULT)
+    result = get(request, Request.RESULT)
     for _ in range(topics):
         begin = position
         if version >= TOPIC_IDS:
@@ -81,14 +66,14 @@ def write_answer(cx: int, number: int, out: int) -> int:
             position += max(length, 0)
             if compact:
                 position = skip_tags(position, ANYWHERE)
-            row = get(cx, CX_RESULTS) + result * RESULT_WORDS * 8
+            row = get(cx, Context.RESULTS) + result * Result.STRIDE
             out = _write_partition(out, row, index, version)
-            result = get(row, RS_NEXT)
+            result = get(row, Result.NEXT)
         if compact:
             position = skip_tags(position, ANYWHERE)
             store_u8(out, 0)
             out += 1
-    store_i32_be(out, get(cx, CX_THROTTLE_MS))
+    store_i32_be(out, get(cx, Context.THROTTLE_MS))
     out += 4
     if compact:
         store_u8(out, 0)

@@ -5,7 +5,8 @@ from kbroker.net.context import Context
 from kbroker.net.produce.checks import ProduceChecks
 from kbroker.net.produce.queue_kernel import build_answer
 from kbroker.net.quotas import Quotas
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Context as ContextRow
+from kbroker.net.rows import Request
 from kbroker.protocol.frame import parse_request
 
 
@@ -21,23 +22,23 @@ class ProduceAnswers:
         """The framed answer to a complete request; None for acks=0. Raises ProtocolError."""
         request = self._context.requests[number].tolist()
         throttle_ms = self._throttle_ms(connection, request) if self._quotas.active else 0
-        if request[nl.RQ_ACKS] == 0:
+        if request[Request.ACKS] == 0:
             return None
-        if request[nl.RQ_PYTHON] != 1 and (frame := self._ordinary(number, throttle_ms)):
+        if request[Request.PYTHON] != 1 and (frame := self._ordinary(number, throttle_ms)):
             return frame
         return self._checks.answer(number, throttle_ms)
 
     def _throttle_ms(self, connection: Connection, request: list[int]) -> int:
-        start, size = request[nl.RQ_FRAME], request[nl.RQ_BYTES]
+        start, size = request[Request.FRAME], request[Request.FRAME_BYTES]
         header, _ = parse_request(self._context.arena_bytes[start : start + size])
-        began_ns = request[nl.RQ_RECEIVED_NS] if request[nl.RQ_ACKS] else 0
+        began_ns = request[Request.RECEIVED_NS] if request[Request.ACKS] else 0
         return self._quotas.produced(connection, header.client_id, size, began_ns)
 
     def _ordinary(self, number: int, throttle_ms: int) -> bytes:
         """The answer as the kernel builds it; empty when its scratch has no room."""
         words = self._context.words
-        words[nl.CX_THROTTLE_MS] = throttle_ms
+        words[ContextRow.THROTTLE_MS] = throttle_ms
         length = build_answer(self._context.address, number)
-        words[nl.CX_THROTTLE_MS] = 0
-        start = int(words[nl.CX_OUT_USED])
+        words[ContextRow.THROTTLE_MS] = 0
+        start = int(words[ContextRow.OUT_USED])
         return self._context.out[start : start + length].tobytes()

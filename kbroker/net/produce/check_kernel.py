@@ -4,7 +4,7 @@ Kafka: ProduceRequest.validateRecords, Partition.appendRecordsToLeader, UnifiedL
 LogValidator.
 """
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot, SlotFlag, SlotState
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
@@ -19,10 +19,7 @@ from kbroker.kernels.memory import (
 from kbroker.kernels.rows import get
 from kbroker.net.produce.compressed_kernel import all_fine
 from kbroker.net.produce.record_kernel import WALK_BROKEN, WALK_FINE, walk_records
-from kbroker.net.rows.layout import (
-    CX_NOW_MS,
-    CX_WALK_MAX_TIMESTAMP,
-)
+from kbroker.net.rows import Context
 from kbroker.protocol import batch_layout as rb
 
 # Kafka's error codes
@@ -43,11 +40,11 @@ UNKNOWN_TOPIC_ID = 100
 
 REFUSED = (
     1 << 21
-)  # not an error: Python asks control about the transaction first, and then refuses with RS_ERROR
+)  # not an error: Python asks control about the transaction first, and then refuses with Result.ERROR
 UNNAMED = 1 << 22  # not an error: Python looks whether the producer may know that there is no such topic
 DEEP = 1 << 20  # not an error: Python must decompress and look at the records, or rewrite the batch
 
-ANY_CODEC = -1  # SLOT_COMPRESSION of a topic that keeps what producers chose
+ANY_CODEC = -1  # Slot.COMPRESSION of a topic that keeps what producers chose
 ZSTD = 4
 LAST_CODEC = 4
 MIN_LEGACY_RECORD = 14
@@ -99,13 +96,13 @@ def check_slot(slot: int, generation: int) -> int:
 
     min.insync.replicas is no hurdle: Kafka takes the number of replicas where that is lower, and there is one.
     """
-    state = get(slot, sm.SLOT_STATE)
-    if get(slot, sm.SLOT_GENERATION) != generation:
+    state = get(slot, Slot.STATE)
+    if get(slot, Slot.GENERATION) != generation:
         return NOT_LEADER_OR_FOLLOWER
-    if state != sm.STATE_ONLINE:
-        if state == sm.STATE_OFFLINE:
+    if state != SlotState.ONLINE:
+        if state == SlotState.OFFLINE:
             return KAFKA_STORAGE_ERROR
-        return UNKNOWN_TOPIC_OR_PARTITION if state == sm.STATE_DELETED else NOT_LEADER_OR_FOLLOWER
+        return UNKNOWN_TOPIC_OR_PARTITION if state == SlotState.DELETED else NOT_LEADER_OR_FOLLOWER
     return NONE
 
 
@@ -114,7 +111,7 @@ def check_batch(cx: int, slot: int, address: int, size: int) -> int:
     """Size, CRC, counts, codec, timestamps and keys of one batch: NONE, an error, or DEEP."""
     if size >= rb.HEADER_BYTES and load_i64_be(address + rb.BASE_OFFSET) != 0:
         return INVALID_RECORD
-    if size > get(slot, sm.SLOT_MAX_MESSAGE_BYTES):
+    if size > get(slot, Slot.MAX_MESSAGE_BYTES):
         return MESSAGE_TOO_LARGE
     if size < rb.HEADER_BYTES or load_u32_be(address + rb.CRC) != crc32c_at(
         address + rb.ATTRIBUTES, size - rb.ATTRIBUTES
@@ -130,7 +127,7 @@ def check_batch(cx: int, slot: int, address: int, size: int) -> int:
         return INVALID_RECORD
     if load_i64_be(address + rb.PRODUCER_ID) >= 0 and load_i32_be(address + rb.BASE_SEQUENCE) < 0:
         return INVALID_RECORD
-    target = get(slot, sm.SLOT_COMPRESSION)
+    target = get(slot, Slot.COMPRESSION)
     if (target != ANY_CODEC and target != codec) or attributes & rb.ATTRIBUTE_LOG_APPEND_TIME:
         return DEEP
     return _check_records(cx, slot, address, size, codec)
@@ -138,14 +135,14 @@ def check_batch(cx: int, slot: int, address: int, size: int) -> int:
 
 @inlined
 def _check_records(cx: int, slot: int, address: int, size: int, codec: int) -> int:
-    flags = get(slot, sm.SLOT_FLAGS)
-    compacted = flags & sm.FLAG_COMPACTED != 0
+    flags = get(slot, Slot.FLAGS)
+    compacted = flags & SlotFlag.COMPACTED != 0
     oldest = -FOREVER
     newest = FOREVER
-    if flags & sm.FLAG_LOG_APPEND_TIME == 0:
-        now = get(cx, CX_NOW_MS)
-        before = get(slot, sm.SLOT_TIMESTAMP_BEFORE_MAX_MS)
-        after = get(slot, sm.SLOT_TIMESTAMP_AFTER_MAX_MS)
+    if flags & SlotFlag.LOG_APPEND_TIME == 0:
+        now = get(cx, Context.NOW_MS)
+        before = get(slot, Slot.TIMESTAMP_BEFORE_MAX_MS)
+        after = get(slot, Slot.TIMESTAMP_AFTER_MAX_MS)
         oldest = now - before if before < FOREVER - now else -FOREVER
         newest = now + after if after < FOREVER - now else FOREVER
     if codec != 0:
@@ -157,7 +154,7 @@ def _check_records(cx: int, slot: int, address: int, size: int, codec: int) -> i
             return INVALID_RECORD
         if outcome != WALK_FINE:
             return DEEP
-    largest = get(cx, CX_WALK_MAX_TIMESTAMP)
+    largest = get(cx, Context.WALK_MAX_TIMESTAMP)
     if largest != load_i64_be(address + rb.MAX_TIMESTAMP):
         store_i64_be(address + rb.MAX_TIMESTAMP, largest)
         store_i32_be(address + rb.CRC, crc32c_at(address + rb.ATTRIBUTES, size - rb.ATTRIBUTES))

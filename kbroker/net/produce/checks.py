@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot
 from kbroker.net.context import CHUNK_BYTES, Context
 from kbroker.net.produce.admit_kernel import push_checked
 from kbroker.net.produce.check_kernel import MIN_LEGACY_RECORD, REFUSED, UNNAMED
@@ -19,7 +19,7 @@ from kbroker.net.produce.queue_kernel import settle_checked
 from kbroker.net.produce.record_checks import Rules, Verdict, check
 from kbroker.net.produce.record_walk import TooLong
 from kbroker.net.pump_kernel import wake_workers
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Request, Result
 from kbroker.net.rows.chunk_kernel import reserve_bytes
 from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
@@ -34,7 +34,7 @@ from kbroker.protocol.messages.produce import (
     TopicProduceResponse,
 )
 
-CHECKED = 0  # EV_B of a batch that only found no room in its ring
+CHECKED = 0  # Event.B of a batch that only found no room in its ring
 AT_ONCE_BYTES = 8 << 10
 """A batch of no more may be looked at by the loop: a fifth of a millisecond."""
 THREADS = 2
@@ -74,17 +74,17 @@ class ProduceChecks:
             return
         words = self._context.results[result]
         if reason == UNNAMED:
-            start, end = int(words[nl.RS_ADDRESS]), int(words[nl.RS_ADDRESS] + words[nl.RS_LENGTH])
-            row = int(self._context.requests[request, nl.RQ_CONNECTION])
+            start, end = int(words[Result.ADDRESS]), int(words[Result.ADDRESS] + words[Result.LENGTH])
+            row = int(self._context.requests[request, Request.CONNECTION])
             allowed = self.may_write(row, bytes(self._context.arena_bytes[start:end]))
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
             settle_checked(self._context.address, result, code, -1)
             self._decided(request)
             return
         if reason == REFUSED:
-            self._checked(result, Verdict(ErrorCode(int(words[nl.RS_ERROR]))))
+            self._checked(result, Verdict(ErrorCode(int(words[Result.ERROR]))))
             return
-        address, length, slot = (int(words[i]) for i in (nl.RS_ADDRESS, nl.RS_LENGTH, nl.RS_SLOT))
+        address, length, slot = (int(words[i]) for i in (Result.ADDRESS, Result.LENGTH, Result.SLOT))
         data = bytes(self._context.arena_bytes[address : address + length])
         known = self._topics.by_slot.get(slot)
         name = f"{known[0].name}-{known[1].index}" if known else "?"
@@ -123,7 +123,7 @@ class ProduceChecks:
         self._waiting.append(result)
 
     def _is_in_transaction(self, result: int) -> bool:
-        start, arena = int(self._context.results[result, nl.RS_ADDRESS]), self._context.arena_bytes
+        start, arena = int(self._context.results[result, Result.ADDRESS]), self._context.arena_bytes
         without_id = arena[start + rb.PRODUCER_ID] & 0x80
         return bool(arena[start + rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_TRANSACTIONAL and not without_id)
 
@@ -151,7 +151,7 @@ class ProduceChecks:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _request(self, result: int) -> int:
-        return int(self._context.results[result, nl.RS_REQUEST])
+        return int(self._context.results[result, Result.REQUEST])
 
     def _placed(self, result: int) -> bool:
         """Whether the batch is in the arena, where the IO worker reads it."""
@@ -163,9 +163,9 @@ class ProduceChecks:
             return False
         self._context.arena_bytes[offset : offset + len(data)] = data
         words = self._context.results[result]
-        words[nl.RS_ADDRESS] = offset
-        words[nl.RS_LENGTH] = len(data)
-        words[nl.RS_CHUNK] = offset // CHUNK_BYTES
+        words[Result.ADDRESS] = offset
+        words[Result.LENGTH] = len(data)
+        words[Result.CHUNK] = offset // CHUNK_BYTES
         del self._rewritten[result]
         return True
 
@@ -174,10 +174,10 @@ class ProduceChecks:
         request = self._request(result)
         if verdict.message is not None:
             self._verdicts[result] = verdict
-            self._context.requests[request, nl.RQ_PYTHON] = 1
-        slot = int(words[nl.RS_SLOT])
+            self._context.requests[request, Request.PYTHON] = 1
+        slot = int(words[Result.SLOT])
         known = verdict.error not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.CORRUPT_MESSAGE)
-        log_start = int(self._context.shared.slots[slot, sm.SLOT_LOG_START]) if known else -1
+        log_start = int(self._context.shared.slots[slot, Slot.LOG_START]) if known else -1
         settle_checked(self._context.address, result, int(verdict.error), log_start)
         self._decided(request)
 
@@ -185,34 +185,34 @@ class ProduceChecks:
         """Control does not let a transactional batch begin a transaction."""
         if text is not None:
             self._verdicts[result] = Verdict(ErrorCode(code), text)
-            self._context.requests[self._context.results[result, nl.RS_REQUEST], nl.RQ_PYTHON] = 1
+            self._context.requests[self._context.results[result, Result.REQUEST], Request.PYTHON] = 1
         settle_checked(self._context.address, result, code, -1)
 
     def _decided(self, request: int) -> None:
         self._left[request] -= 1
         if not self._left[request]:
             del self._left[request]
-            row = int(self._context.requests[request, nl.RQ_CONNECTION])
+            row = int(self._context.requests[request, Request.CONNECTION])
             if row >= 0:  # else the connection has gone, and its row may be another's
                 self._on_settled(row)
 
     def answer(self, number: int, throttle_ms: int = 0) -> bytes | None:
         """The framed answer to a complete request; None for acks=0."""
         request = self._context.requests[number]
-        if request[nl.RQ_ACKS] == 0:
+        if request[Request.ACKS] == 0:
             return None
-        start, size = int(request[nl.RQ_FRAME]), int(request[nl.RQ_BYTES])
+        start, size = int(request[Request.FRAME]), int(request[Request.FRAME_BYTES])
         frame = bytes(self._context.arena_bytes[start : start + size])
         header, body = parse_request(frame)
         asked, _ = decode(ProduceRequest, header.api_version, frame, body)
         response = ProduceResponse(throttle_time_ms=throttle_ms)
         damage = damage_text(asked)
-        result = int(request[nl.RQ_RESULT])
+        result = int(request[Request.RESULT])
         for topic in asked.topic_data:
             told = TopicProduceResponse(topic.name, topic.topic_id)
             for part in topic.partition_data:
                 told.partition_responses.append(self._partition(result, part.index, damage))
-                result = int(self._context.results[result, nl.RS_NEXT])
+                result = int(self._context.results[result, Result.NEXT])
             response.responses.append(told)
         return encode_response(header.api_key, header.api_version, header.correlation_id, response)
 
@@ -221,10 +221,10 @@ class ProduceChecks:
         verdict = self._verdicts.pop(result, Verdict())
         return PartitionProduceResponse(
             index,
-            words[nl.RS_ERROR],
-            words[nl.RS_BASE_OFFSET],
-            words[nl.RS_APPEND_TIME],
-            words[nl.RS_LOG_START],
+            words[Result.ERROR],
+            words[Result.BASE_OFFSET],
+            words[Result.APPEND_TIME],
+            words[Result.LOG_START],
             [BatchIndexAndErrorMessage(at, text) for at, text in verdict.record_errors],
             verdict.message or damage,
         )

@@ -11,7 +11,7 @@ from kbroker.kernels.memory import load_i32_be, load_i64_be
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.snappy import snappy
 from kbroker.net.produce import partial_record_kernel as pr
-from kbroker.net.rows.layout import CX_LIBRARIES, CX_PARTIAL, CX_PLAIN, CX_WALK_MAX_TIMESTAMP
+from kbroker.net.rows import Context
 from kbroker.protocol import batch_layout as rb
 
 GZIP = 1
@@ -25,8 +25,8 @@ GZIP_PLAIN_BYTES = 64 << 10  # takes as long
 
 @inlined
 def decompress(cx: int, source: int, size: int, codec: int) -> int:
-    """Bytes that the records at an address stand for, which go to CX_PLAIN; -1: too many, or not beyond doubt."""
-    plain = get(cx, CX_PLAIN)
+    """Bytes that the records at an address stand for, which go to Context.PLAIN; -1: too many, or not beyond doubt."""
+    plain = get(cx, Context.PLAIN)
     if size > MOST_BYTES:
         return -1
     if codec == LZ4:
@@ -34,9 +34,9 @@ def decompress(cx: int, source: int, size: int, codec: int) -> int:
     if codec == SNAPPY:
         return snappy(source, size, plain, PLAIN_BYTES)
     if codec == ZSTD:
-        return zstd_frame(get(cx, CX_LIBRARIES), source, size, plain, PLAIN_BYTES)
+        return zstd_frame(get(cx, Context.LIBRARIES), source, size, plain, PLAIN_BYTES)
     if codec == GZIP:
-        return gzip_member(get(cx, CX_LIBRARIES), source, size, plain, GZIP_PLAIN_BYTES)
+        return gzip_member(get(cx, Context.LIBRARIES), source, size, plain, GZIP_PLAIN_BYTES)
     return -1
 
 
@@ -44,14 +44,14 @@ def decompress(cx: int, source: int, size: int, codec: int) -> int:
 def all_fine(
     cx: int, address: int, length: int, codec: int, need_keys: bool, oldest: int, newest: int
 ) -> bool:
-    """Whether the compressed batch at an address is fine beyond doubt; if so sets CX_WALK_MAX_TIMESTAMP.
+    """Whether the compressed batch at an address is fine beyond doubt; if so sets Context.WALK_MAX_TIMESTAMP.
 
     oldest, newest: the timestamps allowed; -1 (no timestamp) always is."""
-    plain = get(cx, CX_PLAIN)
+    plain = get(cx, Context.PLAIN)
     found = decompress(cx, address + rb.RECORDS, length - rb.RECORDS, codec)
     if found < 0:
         return False
-    walk = get(cx, CX_PARTIAL)
+    walk = get(cx, Context.PARTIAL)
     for word in range(pr.PARTIAL_WORDS):
         put(walk, word, 0)
     put(walk, pr.PR_LEFT, load_i32_be(address + rb.RECORD_COUNT))
@@ -63,5 +63,5 @@ def all_fine(
     put(walk, pr.PR_LARGEST, -1)
     if pr.walk_on(walk, plain, found) != found or not pr.at_end(walk) or get(walk, pr.PR_REFUSED):
         return False
-    put(cx, CX_WALK_MAX_TIMESTAMP, get(walk, pr.PR_LARGEST))
+    put(cx, Context.WALK_MAX_TIMESTAMP, get(walk, pr.PR_LARGEST))
     return True

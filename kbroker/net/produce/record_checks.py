@@ -6,7 +6,7 @@ Rules and texts of Kafka's LogValidator. Runs in: network; pure.
 import struct
 from dataclasses import dataclass, replace
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.kernels.crc32c import crc32c
 from kbroker.net.produce.check_kernel import ANY_CODEC, FOREVER
 from kbroker.net.produce.record_stream import Head, counted, heads
@@ -40,16 +40,16 @@ class Rules:
     @classmethod
     def of_slot(cls, partition: str, slot: list[int]) -> "Rules":
         """partition: topic-partition, as texts name it. slot: the words of its row."""
-        flags = slot[sm.SLOT_FLAGS]
+        flags = slot[Slot.FLAGS]
         return cls(
             partition,
-            bool(flags & sm.FLAG_COMPACTED),
-            bool(flags & sm.FLAG_LOG_APPEND_TIME),
-            slot[sm.SLOT_TIMESTAMP_BEFORE_MAX_MS],
-            slot[sm.SLOT_TIMESTAMP_AFTER_MAX_MS],
-            slot[sm.SLOT_MAX_MESSAGE_BYTES],
-            slot[sm.SLOT_COMPRESSION],
-            slot[sm.SLOT_COMPRESSION_LEVEL],
+            bool(flags & SlotFlag.COMPACTED),
+            bool(flags & SlotFlag.LOG_APPEND_TIME),
+            slot[Slot.TIMESTAMP_BEFORE_MAX_MS],
+            slot[Slot.TIMESTAMP_AFTER_MAX_MS],
+            slot[Slot.MAX_MESSAGE_BYTES],
+            slot[Slot.COMPRESSION],
+            slot[Slot.COMPRESSION_LEVEL],
         )
 
     def codec_for(self, batch: RecordBatch) -> int:

@@ -7,9 +7,7 @@ from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import load_i32_be, load_i64_be
 from kbroker.kernels.rows import put
 from kbroker.kernels.wire import read_varint
-from kbroker.net.rows.layout import (
-    CX_WALK_MAX_TIMESTAMP,
-)
+from kbroker.net.rows import Context
 from kbroker.protocol import batch_layout as rb
 
 WALK_FINE = 0
@@ -43,7 +41,7 @@ def _skip_headers(position: int, end: int) -> int:
 
 @inlined
 def walk_records(cx: int, address: int, length: int, need_keys: bool, oldest: int, newest: int) -> int:
-    """Check the records of the batch at an address; sets CX_WALK_MAX_TIMESTAMP (-1 when no record has one).
+    """Check the records of the batch at an address; sets Context.WALK_MAX_TIMESTAMP (-1 when no record has one).
 
     oldest, newest: the timestamps allowed; -1 (no timestamp) always is.
     """
@@ -83,5 +81,5 @@ def walk_records(cx: int, address: int, length: int, need_keys: bool, oldest: in
             return WALK_BROKEN
     if position != end:
         return WALK_BROKEN
-    put(cx, CX_WALK_MAX_TIMESTAMP, largest)
+    put(cx, Context.WALK_MAX_TIMESTAMP, largest)
     return outcome

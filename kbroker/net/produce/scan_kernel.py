@@ -14,16 +14,7 @@ from kbroker.net.produce.check_kernel import (
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     whole_batch,
 )
-from kbroker.net.rows.layout import (
-    CX_SCAN_ACKS,
-    CX_SCAN_BOUND,
-    CX_SCAN_COUNT,
-    CX_SCAN_ID,
-    CX_SCAN_ID_BYTES,
-    CX_SCAN_REFUSED,
-    CX_SCAN_TIMEOUT,
-    CX_SCAN_TOPICS,
-)
+from kbroker.net.rows import Context
 from kbroker.protocol import batch_layout as rb
 
 FLEXIBLE = 9  # first version with compact lengths and tags
@@ -36,7 +27,7 @@ BYTES_PER_TOPIC = 24
 
 @inlined
 def scan(cx: int, position: int, end: int, version: int) -> int:
-    """Read a body's structure into the CX_SCAN words; MALFORMED unless every length fits."""
+    """Read a body's structure into the Context.SCAN words; MALFORMED unless every length fits."""
     compact = version >= FLEXIBLE
     length, position = read_length(position, end, compact, False)
     if position < 0 or length > end - position:
@@ -46,10 +37,10 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
     position += max(length, 0)
     if end - position < 6:
         return MALFORMED
-    put(cx, CX_SCAN_ACKS, load_i16_be(position))
-    put(cx, CX_SCAN_TIMEOUT, load_i32_be(position + 2))
+    put(cx, Context.SCAN_ACKS, load_i16_be(position))
+    put(cx, Context.SCAN_TIMEOUT, load_i32_be(position + 2))
     position += 6
-    put(cx, CX_SCAN_TOPICS, position)
+    put(cx, Context.SCAN_TOPICS, position)
     topics, position = read_length(position, end, compact, True)
     if position < 0 or topics < 0 or topics > end - position:
         return MALFORMED
@@ -99,9 +90,9 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
     refused = CORRUPT_MESSAGE if corrupt else NONE
     if transactional and transactional_id == 0:
         refused = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    put(cx, CX_SCAN_ID, transactional_id if transactional else 0)
-    put(cx, CX_SCAN_ID_BYTES, id_bytes)
-    put(cx, CX_SCAN_REFUSED, refused)
-    put(cx, CX_SCAN_COUNT, count)
-    put(cx, CX_SCAN_BOUND, bound)
+    put(cx, Context.SCAN_ID, transactional_id if transactional else 0)
+    put(cx, Context.SCAN_ID_BYTES, id_bytes)
+    put(cx, Context.SCAN_REFUSED, refused)
+    put(cx, Context.SCAN_COUNT, count)
+    put(cx, Context.SCAN_BOUND, bound)
     return READY

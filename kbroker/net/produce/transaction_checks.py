@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Operation
 from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import VerifyTransaction
 from kbroker.net.context import Context
 from kbroker.net.produce.admit_kernel import push_checked
 from kbroker.net.produce.scan_kernel import FLEXIBLE
 from kbroker.net.pump_kernel import wake_workers
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Connection, Request, Result
 from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -96,11 +96,11 @@ class TransactionChecks:
     def take(self, row: int, result: int, verified_at: int) -> None:
         """An IO worker wants consent for a batch. row: its connection, -1 when that is closed."""
         words = self._context.results[result]
-        holder = (row, int(self._context.connections[row, nl.CN_GENERATION]) if row >= 0 else 0)
+        holder = (row, int(self._context.connections[row, Connection.GENERATION]) if row >= 0 else 0)
         self._holds[holder] = self._holds.get(holder, 0) + 1
-        known = self._topics.by_slot.get(int(words[nl.RS_SLOT]))
-        words[nl.RS_TRIES] += 1
-        if known is None or words[nl.RS_TRIES] > MOST_TRIES:
+        known = self._topics.by_slot.get(int(words[Result.SLOT]))
+        words[Result.TRIES] += 1
+        if known is None or words[Result.TRIES] > MOST_TRIES:
             code = ErrorCode.NOT_ENOUGH_REPLICAS if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
             self._refuse(Held(result, holder, ("", -1), verified_at), (int(code), None))
             return
@@ -118,7 +118,7 @@ class TransactionChecks:
 
     def consent(self, result: int, then: Callable[[int, str | None], None]) -> None:
         """Ask about a batch that is refused: its partition joins nevertheless, as in Kafka."""
-        known = self._topics.by_slot.get(int(self._context.results[result, nl.RS_SLOT]))
+        known = self._topics.by_slot.get(int(self._context.results[result, Result.SLOT]))
         try:
             claim = self._claim(result)
         except ProtocolError:
@@ -142,12 +142,12 @@ class TransactionChecks:
 
     def _claim(self, result: int) -> Claim:
         words = self._context.results[result].tolist()
-        request = self._context.requests[words[nl.RS_REQUEST]].tolist()
+        request = self._context.requests[words[Result.REQUEST]].tolist()
         arena = self._context.arena_bytes
-        start, size = request[nl.RQ_FRAME], request[nl.RQ_BYTES]
+        start, size = request[Request.FRAME], request[Request.FRAME_BYTES]
         head = bytes(arena[start : start + min(size, HEAD_BYTES)])
         header, body = parse_request(head)
-        batch = words[nl.RS_ADDRESS]
+        batch = words[Result.ADDRESS]
         producer_id, epoch = PRODUCER.unpack(
             bytes(arena[batch + rb.PRODUCER_ID : batch + rb.PRODUCER_ID + PRODUCER.size])
         )
@@ -183,8 +183,8 @@ class TransactionChecks:
     def _allow(self, held: Held, version: int) -> None:
         words = self._context.results[held.result]
         adds = version >= ADDS_FROM
-        words[nl.RS_OPERATION] = sm.OPERATION_APPEND_ADDED if adds else sm.OPERATION_APPEND_VERIFIED
-        start = int(words[nl.RS_ADDRESS]) + rb.BASE_OFFSET
+        words[Result.OPERATION] = Operation.APPEND_ADDED if adds else Operation.APPEND_VERIFIED
+        start = int(words[Result.ADDRESS]) + rb.BASE_OFFSET
         self._context.arena_bytes[start : start + BASE_OFFSET.size] = BASE_OFFSET.pack(held.verified_at)
         self._allowed.append(held)
 
@@ -204,7 +204,7 @@ class TransactionChecks:
             return
         del self._holds[held.holder]
         row, generation = held.holder
-        if row >= 0 and self._context.connections[row, nl.CN_GENERATION] == generation:
+        if row >= 0 and self._context.connections[row, Connection.GENERATION] == generation:
             self._on_released(row)
 
 

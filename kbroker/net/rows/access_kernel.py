@@ -4,6 +4,7 @@ from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import load_u8
 from kbroker.kernels.rows import get
+from kbroker.net.rows import Context, Topic
 from kbroker.net.rows.access_layout import (
     AC_GRANT,
     AC_ID,
@@ -13,7 +14,6 @@ from kbroker.net.rows.access_layout import (
     GR_PRODUCER_IDS,
     GR_TOPICS,
 )
-from kbroker.net.rows.layout import CX_TOPICS, TOPIC_WORDS
 
 UNDECIDED = -1
 
@@ -24,7 +24,7 @@ def may_use(cx: int, row: int, topic: int, bit: int) -> bool:
     access = get(row, CN_ACCESS)
     if access == 0:
         return True
-    number = (topic - get(cx, CX_TOPICS)) // (TOPIC_WORDS * 8)
+    number = (topic - get(cx, Context.TOPICS)) // (Topic.STRIDE)
     return load_u8(get(get(access, AC_GRANT), GR_TOPICS) + number) & bit != 0
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import fence, fetch_or, load_acquire, load_i64, store_i64
 from kbroker.kernels.rows import get
@@ -15,12 +15,12 @@ TRIES = 1000  # a writer that died within its group would leave the counter odd
 def snapshot(slot: int, out: int) -> int:
     """Copy the words of a slot's row; 0 when its writer never let go."""
     for _ in range(TRIES):
-        before = load_acquire(slot + 8 * sm.SLOT_SEQUENCE)
+        before = load_acquire(slot + 8 * Slot.SEQUENCE)
         if before & 1 == 0:
-            for word in range(sm.SLOT_WORDS):
+            for word in range(Slot.WORDS):
                 store_i64(out + 8 * word, load_i64(slot + 8 * word))
             fence()
-            if load_i64(slot + 8 * sm.SLOT_SEQUENCE) == before:
+            if load_i64(slot + 8 * Slot.SEQUENCE) == before:
                 return 1
     return 0
 
@@ -28,16 +28,16 @@ def snapshot(slot: int, out: int) -> int:
 @inlined
 def ask_wake_up(slot: int, client: int) -> None:
     """Set this process's waiter bit; the caller then looks again."""
-    word = slot + 8 * sm.SLOT_WAITERS
+    word = slot + 8 * Slot.WAITERS
     bit = 1 << client
-    if get(slot, sm.SLOT_WAITERS) & bit == 0:
+    if get(slot, Slot.WAITERS) & bit == 0:
         fetch_or(word, bit)
     fence()
 
 
 @kernel("int64(int64, int64[::1])")
 def read_slot(slot: int, out: NDArray[np.int64]) -> int:
-    """``snapshot`` for Python; out: SLOT_WORDS."""
+    """``snapshot`` for Python; out: Slot.WORDS."""
     return snapshot(slot, out.ctypes.data)
 
 

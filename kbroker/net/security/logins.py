@@ -17,7 +17,8 @@ from kbroker.ipc.background import Background
 from kbroker.ipc.link import LinkClosed
 from kbroker.net.connection import Connection, State
 from kbroker.net.process import NetworkProcess
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.rows import Flag
 from kbroker.net.security.guesses import Guesses
 from kbroker.net.security.login import Expects, Login
 from kbroker.net.security.sasl_exchange import (
@@ -254,14 +255,14 @@ class Logins:
         """From now on the client must log in again before anything else."""
         login.expired = True
         if connection.state is State.READY:
-            self._process.context.connections[connection.row, nl.CN_FLAGS] &= ~(nl.FLAG_HOT | nl.FLAG_FETCH)
+            self._process.context.connections[connection.row, ConnectionRow.FLAGS] &= ~(Flag.HOT | Flag.FETCH)
 
     def _set_state(self, connection: Connection, state: State) -> None:
         connection.state = state
         words = self._process.context.connections[connection.row]
-        words[nl.CN_FLAGS] &= ~(nl.FLAG_HOT | nl.FLAG_FETCH)
+        words[ConnectionRow.FLAGS] &= ~(Flag.HOT | Flag.FETCH)
         if state is State.READY:
-            words[nl.CN_FLAGS] |= nl.FLAG_HOT | nl.FLAG_FETCH
+            words[ConnectionRow.FLAGS] |= Flag.HOT | Flag.FETCH
             self._process.access.know(connection)
             if self._process.quotas.active:
                 self._process.quotas.start(connection)

@@ -10,7 +10,7 @@ from kbroker.control.changes.config_change import alter, replace
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.config_resource import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.messages import ConfigurePartition, Settings
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World, world
@@ -35,8 +35,8 @@ def made(tmp_path: Path):  # type: ignore[no-untyped-def]
 def test_a_topic_config_is_in_force_for_appends_and_logs_before_the_answer(made: World) -> None:
     change(made, TOPIC, "a", ("max.message.bytes", Op.SET, "1000"), ("cleanup.policy", Op.SET, "compact"))
     for partition in made.broker.catalogue.topics["a"].partitions:
-        assert made.shared.slots[partition.slot, layout.SLOT_MAX_MESSAGE_BYTES] == 1000
-        assert made.shared.slots[partition.slot, layout.SLOT_FLAGS] == layout.FLAG_COMPACTED
+        assert made.shared.slots[partition.slot, Slot.MAX_MESSAGE_BYTES] == 1000
+        assert made.shared.slots[partition.slot, Slot.FLAGS] == SlotFlag.COMPACTED
     told = [call for call in made.worker.calls if isinstance(call, ConfigurePartition)]
     assert [call.config.max_message_bytes for call in told] == [1000, 1000]
 

@@ -12,7 +12,7 @@ from kbroker.control.changes.topic_change import close_deleted, create_topics, d
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.store.store import Change, Deletion
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import ClosePartition
 from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -114,7 +114,7 @@ def test_a_directory_that_is_offline_may_bring_its_folder_back(tmp_path: Path) -
 def test_the_state_of_a_closed_slot_is_not_mistaken_for_an_open_log(tmp_path: Path) -> None:
     with world(tmp_path) as made:
         one = begin_deletion(made)
-        made.shared.slots[one.partition.slot, layout.SLOT_STATE] = layout.STATE_DELETED
+        made.shared.slots[one.partition.slot, Slot.STATE] = SlotState.DELETED
         made.broker.close()
         made.start()
         assert made.broker.orphans == []

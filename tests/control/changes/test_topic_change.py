@@ -9,7 +9,7 @@ import pytest
 from kbroker.control.changes.internal_topic import ensure
 from kbroker.control.changes.topic_change import create_topics, delete_topics, grow_topic
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.messages import ClosePartition, Image, OpenPartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import FakeNetwork, World, world
@@ -226,8 +226,8 @@ def test_internal_topics_get_kafkas_settings_and_are_made_once(tmp_path: Path) -
         config = made.broker.topic_config("__consumer_offsets")
         assert config.compact
         assert config.segment_bytes == 104857600
-        flags = made.shared.slots[topic.partitions[0].slot, layout.SLOT_FLAGS]
-        assert flags == layout.FLAG_INTERNAL | layout.FLAG_COMPACTED
+        flags = made.shared.slots[topic.partitions[0].slot, Slot.FLAGS]
+        assert flags == SlotFlag.INTERNAL | SlotFlag.COMPACTED
 
 
 def test_internal_topics_are_refused_without_the_clamp(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from kbroker.control.changes.topic_change import delete_topics
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.coordinator.runtime_scene import TOPIC, Log, Machine, puts, run
 from tests.control.fakes import World
@@ -30,7 +30,7 @@ def test_every_record_is_replayed_at_start_in_order(tmp_path: Path) -> None:
             made.worker.append(
                 partition, (b"k%d" % (number % 3), b"%d" % number, (), 1000), (b"last", None, (), 1000)
             )
-        made.shared.slots[partition.slot, layout.SLOT_LOG_START] = 4
+        made.shared.slots[partition.slot, Slot.LOG_START] = 4
         fresh, successor = Machine(), Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
         successor.attach(fresh)
         await successor.load()
@@ -53,7 +53,7 @@ def test_the_topic_is_made_when_it_is_first_needed(tmp_path: Path) -> None:
 def test_a_partition_that_can_not_be_read_does_not_keep_the_others_from_loading(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log, made: World) -> None:
         partition = made.broker.catalogue.topics[TOPIC].partitions[2]
-        made.shared.slots[partition.slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+        made.shared.slots[partition.slot, Slot.STATE] = SlotState.OFFLINE
         successor = Runtime(made.broker, log, TOPIC, asyncio.get_running_loop())
         successor.attach(Machine())
         await successor.load()
@@ -62,7 +62,7 @@ def test_a_partition_that_can_not_be_read_does_not_keep_the_others_from_loading(
         with pytest.raises(KafkaError) as refused:
             await successor.run(key, puts(b"k", b"v"))
         assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        made.shared.slots[partition.slot, layout.SLOT_STATE] = layout.STATE_ONLINE
+        made.shared.slots[partition.slot, Slot.STATE] = SlotState.ONLINE
         await successor.load()
         assert successor.loaded == {0, 1, 2, 3}
 

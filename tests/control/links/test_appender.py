@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.control.links.appender import Appender
 from kbroker.control.metadata.catalogue import Partition
-from kbroker.ipc import layout
+from kbroker.ipc.layout import AppendEntry, Completion, Operation
 from kbroker.ipc.ring import ring_length, ring_push, ring_take, wake_process
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -27,24 +27,24 @@ class Rings:
 
     def take(self) -> list[list[int]]:
         """Every entry in the append ring."""
-        out = np.zeros((64, layout.ENTRY_WORDS), np.int64)
+        out = np.zeros((64, AppendEntry.WORDS), np.int64)
         return [
             list(map(int, row))
             for row in out[: ring_take(self.requests, self.shared.sizes.ring_entries, out)]
         ]
 
     def complete(self, token: int, error: int = 0, base_offset: int = -1) -> None:
-        entry = np.zeros(layout.ENTRY_WORDS, np.int64)
-        entry[layout.COMPLETION_TOKEN] = token
-        entry[layout.COMPLETION_ERROR] = error
-        entry[layout.COMPLETION_BASE_OFFSET] = base_offset
+        entry = np.zeros(AppendEntry.WORDS, np.int64)
+        entry[Completion.TOKEN] = token
+        entry[Completion.ERROR] = error
+        entry[Completion.BASE_OFFSET] = base_offset
         assert ring_push(self.completions, self.shared.sizes.ring_entries, entry)
         wake_process(self.shared, self.shared.control_client)
 
     def bytes_of(self, request: list[int]) -> bytes:
-        start = request[layout.REQUEST_ADDRESS]
+        start = request[AppendEntry.ADDRESS]
         arena = self.shared.arenas[self.shared.control_client]
-        return bytes(arena.bytes[start : start + request[layout.REQUEST_LENGTH]])
+        return bytes(arena.bytes[start : start + request[AppendEntry.LENGTH]])
 
 
 async def until(condition: Callable[[], Any]) -> Any:
@@ -75,14 +75,14 @@ def test_a_batch_travels_with_its_slot_and_comes_back_with_its_offset() -> None:
     async def test(appender: Appender, rings: Rings) -> None:
         appending = asyncio.ensure_future(appender.append(PARTITION, b"batch" * 9, timeout_ms=5000))
         (request,) = await until(rings.take)
-        assert request[layout.REQUEST_OPERATION] == layout.OPERATION_APPEND
-        assert request[layout.REQUEST_SLOT] == 3
-        assert request[layout.REQUEST_GENERATION] == 77
+        assert request[AppendEntry.OPERATION] == Operation.APPEND
+        assert request[AppendEntry.SLOT] == 3
+        assert request[AppendEntry.GENERATION] == 77
         assert rings.bytes_of(request) == b"batch" * 9
-        acks = request[layout.REQUEST_ACKS] & 0xFFFF
+        acks = request[AppendEntry.ACKS] & 0xFFFF
         assert acks == 0xFFFF
-        assert 0 < request[layout.REQUEST_ACKS] >> 16 <= 5000
-        rings.complete(request[layout.REQUEST_TOKEN], base_offset=42)
+        assert 0 < request[AppendEntry.ACKS] >> 16 <= 5000
+        rings.complete(request[AppendEntry.TOKEN], base_offset=42)
         assert await appending == 42
 
     run(test)
@@ -95,7 +95,7 @@ def test_completions_find_their_appends_in_any_order() -> None:
         while len(requests) < 6:
             requests += await until(rings.take)
         for request in reversed(requests):
-            rings.complete(request[layout.REQUEST_TOKEN], base_offset=rings.bytes_of(request)[0])
+            rings.complete(request[AppendEntry.TOKEN], base_offset=rings.bytes_of(request)[0])
         assert await asyncio.gather(*appending) == list(range(6))
 
     run(test)
@@ -105,7 +105,7 @@ def test_an_error_is_raised_with_its_code() -> None:
     async def test(appender: Appender, rings: Rings) -> None:
         appending = asyncio.ensure_future(appender.append(PARTITION, b"x"))
         (request,) = await until(rings.take)
-        rings.complete(request[layout.REQUEST_TOKEN], ErrorCode.NOT_ENOUGH_REPLICAS)
+        rings.complete(request[AppendEntry.TOKEN], ErrorCode.NOT_ENOUGH_REPLICAS)
         with pytest.raises(KafkaError) as refused:
             await appending
         assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
@@ -117,10 +117,10 @@ def test_an_append_survives_the_restart_of_its_worker() -> None:
     async def test(appender: Appender, rings: Rings) -> None:
         appending = asyncio.ensure_future(appender.append(PARTITION, b"x"))
         (request,) = await until(rings.take)
-        rings.complete(request[layout.REQUEST_TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        rings.complete(request[AppendEntry.TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
         (again,) = await until(rings.take)
-        assert again[layout.REQUEST_TOKEN] != request[layout.REQUEST_TOKEN]
-        rings.complete(again[layout.REQUEST_TOKEN], base_offset=1)
+        assert again[AppendEntry.TOKEN] != request[AppendEntry.TOKEN]
+        rings.complete(again[AppendEntry.TOKEN], base_offset=1)
         assert await appending == 1
 
     run(test)
@@ -136,9 +136,9 @@ def test_what_a_dead_worker_took_is_appended_again() -> None:
         found: dict[bytes, list[int]] = {}
         while len(found) < 2:
             found |= {rings.bytes_of(request): request for request in await until(rings.take)}
-        assert found[b"taken"][layout.REQUEST_TOKEN] != lost[layout.REQUEST_TOKEN]
+        assert found[b"taken"][AppendEntry.TOKEN] != lost[AppendEntry.TOKEN]
         for offset, content in enumerate((b"taken", b"left")):
-            rings.complete(found[content][layout.REQUEST_TOKEN], base_offset=offset)
+            rings.complete(found[content][AppendEntry.TOKEN], base_offset=offset)
         assert await asyncio.gather(taken, left) == [0, 1]
 
     run(test)
@@ -148,7 +148,7 @@ def test_without_a_worker_the_timeout_ends_the_append() -> None:
     async def test(appender: Appender, rings: Rings) -> None:
         appending = asyncio.ensure_future(appender.append(PARTITION, b"x", timeout_ms=0))
         (request,) = await until(rings.take)
-        rings.complete(request[layout.REQUEST_TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        rings.complete(request[AppendEntry.TOKEN], ErrorCode.NOT_LEADER_OR_FOLLOWER)
         with pytest.raises(KafkaError) as refused:
             await appending
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -168,8 +168,8 @@ def test_completions_of_a_dead_predecessor_are_dropped() -> None:
     async def second(appender: Appender, rings: Rings) -> None:
         appending = asyncio.ensure_future(appender.append(PARTITION, b"new"))
         (request,) = await until(rings.take)
-        rings.complete(old[0][layout.REQUEST_TOKEN], base_offset=1)
-        rings.complete(request[layout.REQUEST_TOKEN], base_offset=2)
+        rings.complete(old[0][AppendEntry.TOKEN], base_offset=1)
+        rings.complete(request[AppendEntry.TOKEN], base_offset=2)
         assert await appending == 2
 
     run(first, epoch=1, shared=shared)
@@ -183,7 +183,7 @@ def test_more_appends_than_ring_and_arena_hold_wait_for_room() -> None:
         done = 0
         while done < 40:
             for request in await until(rings.take):
-                rings.complete(request[layout.REQUEST_TOKEN], base_offset=done)
+                rings.complete(request[AppendEntry.TOKEN], base_offset=done)
                 done += 1
         assert sorted(await asyncio.gather(*appending)) == list(range(40))
 
@@ -194,8 +194,8 @@ def test_tokens_of_high_epochs_come_back_whole() -> None:
     async def test(appender: Appender, rings: Rings) -> None:
         appending = asyncio.ensure_future(appender.append(PARTITION, b"x"))
         (request,) = await until(rings.take)
-        assert request[layout.REQUEST_TOKEN] < 0
-        rings.complete(request[layout.REQUEST_TOKEN], base_offset=5)
+        assert request[AppendEntry.TOKEN] < 0
+        rings.complete(request[AppendEntry.TOKEN], base_offset=5)
         assert await appending == 5
 
     run(test, epoch=0xFFFF)

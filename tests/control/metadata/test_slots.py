@@ -7,12 +7,12 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
 from kbroker.control.metadata.catalogue import Replica
 from kbroker.control.metadata.slots import Slots
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.protocol.errors import KafkaError
 
 
 def words(count: int = 4) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
-    return np.zeros((count, layout.SLOT_WORDS), np.int64)
+    return np.zeros((count, Slot.WORDS), np.int64)
 
 
 def partition(slot: int, generation: int = 1, worker: int = 0) -> Replica:
@@ -59,18 +59,18 @@ def test_a_written_slot_carries_what_appends_are_checked_against() -> None:
         internal=True,
     )  # fmt: skip
     line = table[1]
-    assert line[layout.SLOT_GENERATION] == 5
-    assert line[layout.SLOT_OWNER] == 3
-    assert line[layout.SLOT_MAX_MESSAGE_BYTES] == 77
-    assert line[layout.SLOT_COMPRESSION] == 4
-    assert line[layout.SLOT_COMPRESSION_LEVEL] == 7
-    assert line[layout.SLOT_FLAGS] == (
-        layout.FLAG_COMPACTED | layout.FLAG_LOG_APPEND_TIME | layout.FLAG_DURABLE | layout.FLAG_INTERNAL
+    assert line[Slot.GENERATION] == 5
+    assert line[Slot.OWNER] == 3
+    assert line[Slot.MAX_MESSAGE_BYTES] == 77
+    assert line[Slot.COMPRESSION] == 4
+    assert line[Slot.COMPRESSION_LEVEL] == 7
+    assert line[Slot.FLAGS] == (
+        SlotFlag.COMPACTED | SlotFlag.LOG_APPEND_TIME | SlotFlag.DURABLE | SlotFlag.INTERNAL
     )
     slots.configure(1, config(), internal=False)
-    assert line[layout.SLOT_FLAGS] == 0
-    assert line[layout.SLOT_COMPRESSION] == -1
-    assert line[layout.SLOT_GENERATION] == 5
+    assert line[Slot.FLAGS] == 0
+    assert line[Slot.COMPRESSION] == -1
+    assert line[Slot.GENERATION] == 5
 
 
 def test_a_successor_of_control_finds_who_owns_a_slot() -> None:
@@ -85,15 +85,15 @@ def test_a_successor_of_control_finds_who_owns_a_slot() -> None:
 
 def test_a_group_is_only_read_between_two_writes() -> None:
     table = words()
-    table[2, layout.SLOT_SEQUENCE] = 4
-    table[2, layout.SLOT_LOG_END] = 9
-    assert Slots(table, 1).group(2)[layout.SLOT_LOG_END] == 9
+    table[2, Slot.SEQUENCE] = 4
+    table[2, Slot.LOG_END] = 9
+    assert Slots(table, 1).group(2)[Slot.LOG_END] == 9
 
 
 @pytest.mark.timeout(10)
 def test_a_group_whose_writer_died_within_it_holds_nobody_up() -> None:
     """Only the worker's successor ends it, and that one needs control to begin."""
     table = words()
-    table[2, layout.SLOT_SEQUENCE] = 5
+    table[2, Slot.SEQUENCE] = 5
     with pytest.raises(KafkaError, match="NOT_LEADER_OR_FOLLOWER"):
         Slots(table, 1).group(2)

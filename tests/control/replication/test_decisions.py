@@ -10,7 +10,7 @@ from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
 from kbroker.control.replication.lag import Lag
 from kbroker.control.replication.service import Replication
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import Follow, Lead
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import World
@@ -120,7 +120,7 @@ def test_a_failed_log_dir_is_seen_by_the_clock(tmp_path: Path) -> None:
     made = sited(tmp_path)
     create(made, NewTopic("a", 1, 3))
     replication = Replication(made.broker)
-    made.shared.slots[only(made).slot, layout.SLOT_STATE] = layout.STATE_OFFLINE
+    made.shared.slots[only(made).slot, Slot.STATE] = SlotState.OFFLINE
     asyncio.run(replication.look())
     assert shown(made) == (2, [1, 2, 3], [2, 3])
 
@@ -146,7 +146,7 @@ def test_a_copy_lags_after_its_time_and_joins_when_it_has_what_is_committed(tmp_
     words, partition = made.shared.slots, only(made)
     leader, copy = partition.replicas
     lag = Lag(words, lambda: now[0])
-    words[leader.slot, layout.SLOT_LOG_END] = 10
+    words[leader.slot, Slot.LOG_END] = 10
 
     def look() -> tuple[int, int]:
         now[0] += 100
@@ -155,11 +155,11 @@ def test_a_copy_lags_after_its_time_and_joins_when_it_has_what_is_committed(tmp_
 
     assert [look() for _ in range(4)] == [(0, 0), (0, 0), (0, 0), (1, 0)]
     copy.in_sync = False
-    words[leader.slot, layout.SLOT_HIGH_WATERMARK] = 10
+    words[leader.slot, Slot.HIGH_WATERMARK] = 10
     assert look() == (0, 0)
-    words[copy.slot, layout.SLOT_LOG_END] = 10
+    words[copy.slot, Slot.LOG_END] = 10
     assert look() == (0, 1)
-    words[copy.slot, layout.SLOT_LEADER_EPOCH] = -1  # has not agreed with this leader yet
+    words[copy.slot, Slot.LEADER_EPOCH] = -1  # has not agreed with this leader yet
     assert look() == (0, 0)
 
 

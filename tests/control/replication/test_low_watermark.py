@@ -11,7 +11,7 @@ from kbroker.control.changes.topic_change import create_topics, delete_topics
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.control.replication.service import Replication
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.delete_records import (
@@ -39,7 +39,7 @@ def only(made: World) -> Partition:
 
 
 def copied(made: World, number: int, log_start: int) -> None:
-    made.shared.slots[only(made).replicas[number].slot, layout.SLOT_LOG_START] = log_start
+    made.shared.slots[only(made).replicas[number].slot, Slot.LOG_START] = log_start
 
 
 async def delete(made: World, offset: int, timeout_ms: int = 10_000) -> tuple[int, int]:

@@ -6,13 +6,13 @@ import numpy as np
 
 from kbroker.http.console.readings import APIS, Reading
 from kbroker.http.console.sample import sample
+from kbroker.metrics import layout as ml
 from kbroker.metrics.labels import PHASES
-from kbroker.metrics.layout import HISTOGRAM_BUCKETS
 
 
 def reading(at_s: float, **more: Any) -> Reading:
     totals = dict.fromkeys(("in_bytes", "in_records", "out_bytes", "requests", "errors", "connections"), 0)
-    stages = {(api, phase): np.zeros(HISTOGRAM_BUCKETS, np.int64) for api in APIS for phase in PHASES}
+    stages = {(api, phase): np.zeros(ml.HISTOGRAM_BUCKETS, np.int64) for api in APIS for phase in PHASES}
     made = Reading(at_s, totals | more.pop("totals", {}), stages)
     for name, value in more.items():
         setattr(made, name, value)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kbroker.io.append import append_row as ar
 from kbroker.io.append.drain import Drain
 from kbroker.io.append.producer_table import ProducerTable
-from kbroker.ipc import layout
+from kbroker.io.append.rows import AppendRow
+from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotState
 from kbroker.ipc.ring import ring_push, ring_take
 from kbroker.ipc.shared import Shared, Sizes
 from kbroker.kernels.crc32c import crc32c
@@ -47,16 +47,16 @@ class DrainCase:
         self.folder = folder
         self.row = self.drain.rows[self.slot]
         self.words = self.shared.slots[self.slot]
-        self.words[layout.SLOT_STATE] = layout.STATE_ONLINE
-        self.words[layout.SLOT_GENERATION] = 7
-        names = {ar.ROW_LOG_FD: "log", ar.ROW_INDEX_FD: "index", ar.ROW_TIME_INDEX_FD: "timeindex"}
+        self.words[Slot.STATE] = SlotState.ONLINE
+        self.words[Slot.GENERATION] = 7
+        names = {AppendRow.LOG_FD: "log", AppendRow.INDEX_FD: "index", AppendRow.TIME_INDEX_FD: "timeindex"}
         for word, name in names.items():
             self.row[word] = os.open(folder / name, os.O_RDWR | os.O_CREAT)
         defaults = {
-            ar.ROW_OPEN: 1, ar.ROW_MAX_TIMESTAMP: -1, ar.ROW_LAST_INDEXED_TIMESTAMP: -1, ar.ROW_INDEX_INTERVAL: 4096,
-            ar.ROW_SEGMENT_BYTES: 1 << 20, ar.ROW_INDEX_LIMIT: 1 << 20, ar.ROW_ROLL_AT_MS: NEVER,
-            ar.ROW_FIRST_TIMESTAMP: -1, ar.ROW_FLUSH_RECORDS: NEVER, ar.ROW_FIRST_UNSTABLE: -1,
-            ar.ROW_SEGMENT_MS: NEVER,
+            AppendRow.STATE: 1, AppendRow.MAX_TIMESTAMP: -1, AppendRow.LAST_INDEXED_TIMESTAMP: -1, AppendRow.INDEX_INTERVAL: 4096,
+            AppendRow.SEGMENT_BYTES: 1 << 20, AppendRow.INDEX_LIMIT: 1 << 20, AppendRow.ROLL_AT_MS: NEVER,
+            AppendRow.FIRST_TIMESTAMP: -1, AppendRow.FLUSH_RECORDS: NEVER, AppendRow.FIRST_UNSTABLE: -1,
+            AppendRow.SEGMENT_MS: NEVER,
         }  # fmt: skip
         for word, value in defaults.items():
             self.row[word] = value
@@ -72,23 +72,21 @@ class DrainCase:
         self._next_token += 1
         packed = (30_000 << 16) | (acks & 0xFFFF)
         entry = np.array(
-            [layout.OPERATION_APPEND, self.slot, generation, start, len(data), token, packed, 0], np.int64
+            [Operation.APPEND, self.slot, generation, start, len(data), token, packed, 0], np.int64
         )
         assert ring_push(self.shared.append_ring(client, 0), CAPACITY, entry)
         return token
 
     def answers(self, client: int = 0) -> list[list[int]]:
         """Completions that arrived: lists of COMPLETION_* words."""
-        out = np.zeros((CAPACITY, layout.ENTRY_WORDS), np.int64)
+        out = np.zeros((CAPACITY, AppendEntry.WORDS), np.int64)
         count = ring_take(self.shared.completion_ring(client, 0), CAPACITY, out)
         answers: list[list[int]] = out[:count].tolist()
         return answers
 
     def outcomes(self, client: int = 0) -> list[tuple[int, int, int]]:
         """(token, error, base offset) of each completion."""
-        return [
-            (a[0], a[layout.COMPLETION_ERROR], a[layout.COMPLETION_BASE_OFFSET]) for a in self.answers(client)
-        ]
+        return [(a[0], a[Completion.ERROR], a[Completion.BASE_OFFSET]) for a in self.answers(client)]
 
     def file(self, name: str) -> bytes:
         """What was written to log, index or timeindex."""

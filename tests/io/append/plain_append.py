@@ -9,12 +9,12 @@ import numpy as np
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
-from kbroker.io.append import append_row as ar
 from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry, increment_sequence
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.partition import Partition
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
 from kbroker.log.walk import walk
@@ -40,9 +40,9 @@ class Log:
     flags: int = 0
 
     def __post_init__(self) -> None:
-        self.words = np.zeros(layout.SLOT_WORDS, np.int64)
-        self.words[layout.SLOT_FLAGS] = self.flags
-        self.row = np.zeros(ar.ROW_WORDS, np.int64)
+        self.words = np.zeros(Slot.WORDS, np.int64)
+        self.words[Slot.FLAGS] = self.flags
+        self.row = np.zeros(AppendRow.WORDS, np.int64)
         self.producers = ProducerTable(64)
         self.deletions = Deletions()
         self.partition = self._new()
@@ -78,50 +78,52 @@ class Log:
         delta, maximum = struct.unpack_from(">i", data, 23)[0], struct.unpack_from(">q", data, 35)[0]
         if self._must_roll(len(data), maximum, delta, now):
             self.partition.roll(now)
-        base = int(row[ar.ROW_NEXT_OFFSET])
-        last, position = base + delta, int(row[ar.ROW_POSITION])
+        base = int(row[AppendRow.NEXT_OFFSET])
+        last, position = base + delta, int(row[AppendRow.POSITION])
         stamped = bytearray(data)
         struct.pack_into(">q", stamped, 0, base)
-        struct.pack_into(">i", stamped, 12, int(row[ar.ROW_LEADER_EPOCH]))
+        struct.pack_into(">i", stamped, 12, int(row[AppendRow.LEADER_EPOCH]))
         self.partition.open_files()
-        os.pwrite(int(row[ar.ROW_LOG_FD]), stamped, position)
+        os.pwrite(int(row[AppendRow.LOG_FD]), stamped, position)
         if position == 0:
-            row[ar.ROW_FIRST_TIMESTAMP] = maximum
+            row[AppendRow.FIRST_TIMESTAMP] = maximum
         self._index(len(data), last, maximum, position)
-        row[ar.ROW_POSITION] += len(data)
-        row[ar.ROW_NEXT_OFFSET] = last + 1
-        row[ar.ROW_UNFLUSHED_RECORDS] += struct.unpack_from(">i", data, 57)[0]
+        row[AppendRow.POSITION] += len(data)
+        row[AppendRow.NEXT_OFFSET] = last + 1
+        row[AppendRow.UNFLUSHED_RECORDS] += struct.unpack_from(">i", data, 57)[0]
         self._remember(data, base, last, maximum)
-        self.partition._publish(high_watermark=None if self.flags & layout.FLAG_DURABLE else last + 1)
+        self.partition._publish(high_watermark=None if self.flags & SlotFlag.DURABLE else last + 1)
         return base
 
     def _must_roll(self, length: int, maximum: int, delta: int, now: int) -> bool:
         row = self.row
-        far = row[ar.ROW_NEXT_OFFSET] + delta - row[ar.ROW_BASE_OFFSET] > 2**31 - 1
-        if row[ar.ROW_POSITION] == 0:
+        far = row[AppendRow.NEXT_OFFSET] + delta - row[AppendRow.BASE_OFFSET] > 2**31 - 1
+        if row[AppendRow.POSITION] == 0:
             return bool(far)
-        first = row[ar.ROW_FIRST_TIMESTAMP]
-        waited = maximum - first > row[ar.ROW_SEGMENT_MS] if first >= 0 else now > row[ar.ROW_ROLL_AT_MS]
-        full = row[ar.ROW_INDEX_BYTES] + 8 > row[ar.ROW_INDEX_LIMIT]
-        full |= row[ar.ROW_TIME_INDEX_BYTES] + 24 > row[ar.ROW_INDEX_LIMIT]
-        return bool(length > row[ar.ROW_SEGMENT_BYTES] - row[ar.ROW_POSITION] or waited or full or far)
+        first = row[AppendRow.FIRST_TIMESTAMP]
+        waited = (
+            maximum - first > row[AppendRow.SEGMENT_MS] if first >= 0 else now > row[AppendRow.ROLL_AT_MS]
+        )
+        full = row[AppendRow.INDEX_BYTES] + 8 > row[AppendRow.INDEX_LIMIT]
+        full |= row[AppendRow.TIME_INDEX_BYTES] + 24 > row[AppendRow.INDEX_LIMIT]
+        return bool(length > row[AppendRow.SEGMENT_BYTES] - row[AppendRow.POSITION] or waited or full or far)
 
     def _index(self, length: int, last: int, maximum: int, position: int) -> None:
-        row, base = self.row, int(self.row[ar.ROW_BASE_OFFSET])
-        if maximum > row[ar.ROW_MAX_TIMESTAMP]:
-            row[ar.ROW_MAX_TIMESTAMP], row[ar.ROW_MAX_TIMESTAMP_OFFSET] = maximum, last
-        if row[ar.ROW_SINCE_INDEX] > row[ar.ROW_INDEX_INTERVAL]:
+        row, base = self.row, int(self.row[AppendRow.BASE_OFFSET])
+        if maximum > row[AppendRow.MAX_TIMESTAMP]:
+            row[AppendRow.MAX_TIMESTAMP], row[AppendRow.MAX_TIMESTAMP_OFFSET] = maximum, last
+        if row[AppendRow.SINCE_INDEX] > row[AppendRow.INDEX_INTERVAL]:
             entry = struct.pack(">ii", last - base, position)
-            os.pwrite(int(row[ar.ROW_INDEX_FD]), entry, int(row[ar.ROW_INDEX_BYTES]))
-            row[ar.ROW_INDEX_BYTES] += 8
-            if row[ar.ROW_MAX_TIMESTAMP] > row[ar.ROW_LAST_INDEXED_TIMESTAMP]:
-                largest, offset = int(row[ar.ROW_MAX_TIMESTAMP]), int(row[ar.ROW_MAX_TIMESTAMP_OFFSET])
+            os.pwrite(int(row[AppendRow.INDEX_FD]), entry, int(row[AppendRow.INDEX_BYTES]))
+            row[AppendRow.INDEX_BYTES] += 8
+            if row[AppendRow.MAX_TIMESTAMP] > row[AppendRow.LAST_INDEXED_TIMESTAMP]:
+                largest, offset = int(row[AppendRow.MAX_TIMESTAMP]), int(row[AppendRow.MAX_TIMESTAMP_OFFSET])
                 entry = struct.pack(">qi", largest, offset - base)
-                os.pwrite(int(row[ar.ROW_TIME_INDEX_FD]), entry, int(row[ar.ROW_TIME_INDEX_BYTES]))
-                row[ar.ROW_TIME_INDEX_BYTES] += 12
-                row[ar.ROW_LAST_INDEXED_TIMESTAMP] = largest
-            row[ar.ROW_SINCE_INDEX] = 0
-        row[ar.ROW_SINCE_INDEX] += length
+                os.pwrite(int(row[AppendRow.TIME_INDEX_FD]), entry, int(row[AppendRow.TIME_INDEX_BYTES]))
+                row[AppendRow.TIME_INDEX_BYTES] += 12
+                row[AppendRow.LAST_INDEXED_TIMESTAMP] = largest
+            row[AppendRow.SINCE_INDEX] = 0
+        row[AppendRow.SINCE_INDEX] += length
 
     def _remember(self, data: bytes, base: int, last: int, maximum: int) -> None:
         attributes = struct.unpack_from(">h", data, 21)[0]
@@ -147,8 +149,8 @@ def offsets(log: Log) -> list[int]:
     """Base offsets of the batches between log start and high watermark, as a reader sees them."""
     words = log.words
     reader = LogReader(str(log.folder), OpenFiles())
-    end = int(words[layout.SLOT_HW_BASE]), int(words[layout.SLOT_HW_POSITION])
-    return [placed.batch.base_offset for placed in walk(reader, int(words[layout.SLOT_LOG_START]), *end)]
+    end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
+    return [placed.batch.base_offset for placed in walk(reader, int(words[Slot.LOG_START]), *end)]
 
 
 def names(folder: Path) -> set[str]:

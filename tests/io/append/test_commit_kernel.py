@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append import append_row as ar
-from kbroker.io.append import drain_layout as dl
+from kbroker.io.append.rows import AppendRow, Drained, Environment, SyncRow, SyncState, Wants
 from kbroker.io.group_commit import RECORD
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Counter, Slot, SlotFlag, SlotState
 from tests.io.append.drain_case import DrainCase, batch
 
 
@@ -18,8 +17,8 @@ class Threads:
     """The other end of both pipes: a test is the threads."""
 
     def __init__(self, case: DrainCase) -> None:
-        self._jobs, case.drain.env[dl.ENV_SYNC_JOBS] = os.pipe2(os.O_NONBLOCK)
-        case.drain.env[dl.ENV_SYNC_RESULTS], self._results = os.pipe2(os.O_NONBLOCK)
+        self._jobs, case.drain.env[Environment.SYNC_JOBS] = os.pipe2(os.O_NONBLOCK)
+        case.drain.env[Environment.SYNC_RESULTS], self._results = os.pipe2(os.O_NONBLOCK)
 
     def jobs(self) -> list[tuple[int, int]]:
         """(slot, descriptor) of the syncs that are asked for."""
@@ -36,8 +35,8 @@ class Threads:
 @pytest.fixture
 def case(tmp_path: Path) -> DrainCase:
     made = DrainCase(tmp_path)
-    made.words[layout.SLOT_FLAGS] = layout.FLAG_DURABLE
-    made.row[ar.ROW_PLAIN_SYNC] = 1
+    made.words[Slot.FLAGS] = SlotFlag.DURABLE
+    made.row[AppendRow.PLAIN_SYNC] = 1
     return made
 
 
@@ -62,17 +61,17 @@ def test_the_drain_asks_for_the_sync_and_its_end_answers(case: DrainCase, thread
     token = append(case)
     ((slot, fd),) = threads.jobs()
     assert slot == case.slot
-    assert os.fstat(fd).st_ino == os.fstat(int(case.row[ar.ROW_LOG_FD])).st_ino
-    assert case.drain.out[dl.OUT_DURABLE] == 0  # nothing is left to Python
+    assert os.fstat(fd).st_ino == os.fstat(int(case.row[AppendRow.LOG_FD])).st_ino
+    assert case.drain.out[Drained.DURABLE] == 0  # nothing is left to Python
     assert case.drain.take_synced(0) == []
     assert case.outcomes() == []
     threads.done(slot)
     assert case.drain.take_synced(0) == []
     assert case.outcomes() == [(token, 0, 0)]
-    assert [case.words[word] for word in (layout.SLOT_DURABLE, layout.SLOT_HIGH_WATERMARK)] == [1, 1]
-    assert case.words[layout.SLOT_LAST_STABLE] == 1
-    assert case.words[layout.SLOT_HW_POSITION] == case.row[ar.ROW_POSITION]
-    assert case.drain.counters[slot, layout.COUNTER_FLUSHES] == 1
+    assert [case.words[word] for word in (Slot.DURABLE, Slot.HIGH_WATERMARK)] == [1, 1]
+    assert case.words[Slot.LAST_STABLE] == 1
+    assert case.words[Slot.HW_POSITION] == case.row[AppendRow.POSITION]
+    assert case.drain.counters[slot, Counter.FLUSHES] == 1
     with pytest.raises(OSError):
         os.fstat(fd)
 
@@ -82,11 +81,11 @@ def test_appends_during_a_sync_share_the_next_which_begins_at_its_end(
 ) -> None:
     first, others = append(case), [append(case) for _ in range(3)]
     assert len(threads.jobs()) == 1
-    end_of_first = int(case.row[ar.ROW_POSITION]) // 4
+    end_of_first = int(case.row[AppendRow.POSITION]) // 4
     threads.done(case.slot)
     case.drain.take_synced(0)
     assert case.outcomes() == [(first, 0, 0)]
-    assert case.words[layout.SLOT_HW_POSITION] == end_of_first
+    assert case.words[Slot.HW_POSITION] == end_of_first
     assert len(threads.jobs()) == 1
     threads.done(case.slot)
     case.drain.take_synced(0)
@@ -95,11 +94,11 @@ def test_appends_during_a_sync_share_the_next_which_begins_at_its_end(
 
 
 def test_the_last_stable_offset_stays_before_an_open_transaction(case: DrainCase, threads: Threads) -> None:
-    case.row[ar.ROW_FIRST_UNSTABLE] = 0
+    case.row[AppendRow.FIRST_UNSTABLE] = 0
     append(case)
     threads.done(case.slot)
     case.drain.take_synced(0)
-    assert (case.words[layout.SLOT_HIGH_WATERMARK], case.words[layout.SLOT_LAST_STABLE]) == (1, 0)
+    assert (case.words[Slot.HIGH_WATERMARK], case.words[Slot.LAST_STABLE]) == (1, 0)
 
 
 @pytest.mark.parametrize("change", ["generation", "state", "cut", "error"])
@@ -108,48 +107,48 @@ def test_a_sync_of_what_is_no_more_answers_nobody_and_is_left_to_python(
 ) -> None:
     append(case)
     if change == "generation":
-        case.words[layout.SLOT_GENERATION] += 1
+        case.words[Slot.GENERATION] += 1
     elif change == "state":
-        case.words[layout.SLOT_STATE] = layout.STATE_RECOVERING
+        case.words[Slot.STATE] = SlotState.RECOVERING
     elif change == "cut":
-        case.row[ar.ROW_CUTS] += 1
+        case.row[AppendRow.CUTS] += 1
     error = errno.EIO if change == "error" else 0
     threads.done(case.slot, error)
     assert case.drain.take_synced(0) == [(-1 - case.slot, error, 1000)]
     assert case.outcomes() == []
-    assert case.words[layout.SLOT_DURABLE] == 0
-    assert case.drain.syncs[case.slot, dl.SYNC_STATE] == dl.SYNC_IDLE
+    assert case.words[Slot.DURABLE] == 0
+    assert case.drain.syncs[case.slot, SyncRow.STATE] == SyncState.IDLE
 
 
 def test_a_log_that_rolled_during_the_sync_is_synced_whole_next(case: DrainCase, threads: Threads) -> None:
     first = append(case)
     append(case)
-    case.row[ar.ROW_PLAIN_SYNC] = 0
+    case.row[AppendRow.PLAIN_SYNC] = 0
     threads.jobs()
     threads.done(case.slot)
     assert [(token, error) for token, error, _ in case.drain.take_synced(0)] == [
-        (-1 - case.slot, dl.SYNC_NOT_BEGUN)
+        (-1 - case.slot, SyncRow.NOT_BEGUN)
     ]
     assert case.outcomes() == [(first, 0, 0)]
     assert threads.jobs() == []
 
 
 def test_without_threads_or_room_in_the_pipe_python_makes_the_sync(case: DrainCase, threads: Threads) -> None:
-    jobs = int(case.drain.env[dl.ENV_SYNC_JOBS])
-    case.drain.env[dl.ENV_SYNC_JOBS] = -1
+    jobs = int(case.drain.env[Environment.SYNC_JOBS])
+    case.drain.env[Environment.SYNC_JOBS] = -1
     append(case)
-    assert case.drain.out[dl.OUT_DURABLE] == dl.WANTS_FLUSH
-    case.drain.env[dl.ENV_SYNC_JOBS] = jobs
+    assert case.drain.out[Drained.DURABLE] == Wants.FLUSH
+    case.drain.env[Environment.SYNC_JOBS] = jobs
     fill(jobs)
     append(case)
-    assert case.drain.out[dl.OUT_DURABLE] == dl.WANTS_FLUSH
-    assert case.drain.syncs[case.slot, dl.SYNC_STATE] == dl.SYNC_IDLE
+    assert case.drain.out[Drained.DURABLE] == Wants.FLUSH
+    assert case.drain.syncs[case.slot, SyncRow.STATE] == SyncState.IDLE
 
 
 def test_a_sync_asked_for_by_somebody_else_is_followed_by_one_for_the_append(
     case: DrainCase, threads: Threads
 ) -> None:
-    case.drain.syncs[case.slot, dl.SYNC_STATE] = dl.SYNC_WHOLE
+    case.drain.syncs[case.slot, SyncRow.STATE] = SyncState.WHOLE
     append(case)
     assert threads.jobs() == []
-    assert case.drain.syncs[case.slot, dl.SYNC_AGAIN] == 1
+    assert case.drain.syncs[case.slot, SyncRow.AGAIN] == 1

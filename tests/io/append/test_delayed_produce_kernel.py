@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.io.append import append_row as ar
-from kbroker.io.append import drain_layout as dl
 from kbroker.io.append.drain import HeldAppend
-from kbroker.ipc import layout
+from kbroker.io.append.rows import AppendRow, Batch
+from kbroker.ipc.layout import Slot, SlotFlag
 from tests.io.append.drain_case import CAPACITY, DrainCase, batch
 
 TIMED_OUT = 7
@@ -31,7 +30,7 @@ def now_ms() -> int:
 @pytest.fixture
 def case(tmp_path: Path) -> DrainCase:
     made = DrainCase(tmp_path)
-    made.words[layout.SLOT_FLAGS] = layout.FLAG_DURABLE
+    made.words[Slot.FLAGS] = SlotFlag.DURABLE
     return made
 
 
@@ -54,8 +53,8 @@ def test_answers_are_those_of_a_plain_list(
     with tempfile.TemporaryDirectory() as folder:
         case = DrainCase(Path(folder))
         drain, slots = case.drain, case.shared.slots
-        slots[:5, layout.SLOT_FLAGS] = flags
-        drain.rows[:, ar.ROW_FLUSH_RECORDS] = 1 if flush_messages else ar.NEVER
+        slots[:5, Slot.FLAGS] = flags
+        drain.rows[:, AppendRow.FLUSH_RECORDS] = 1 if flush_messages else AppendRow.NEVER
         waiting: list[tuple[HeldAppend, int]] = []  # with the expiry
         expected: list[tuple[int, int, int]] = []
         ends = [0] * 5
@@ -63,8 +62,8 @@ def test_answers_are_those_of_a_plain_list(
 
         def reached(append: HeldAppend) -> bool:
             words = slots[append.slot]
-            on_disk, mark = int(words[layout.SLOT_DURABLE]), int(words[layout.SLOT_HIGH_WATERMARK])
-            if words[layout.SLOT_FLAGS] & layout.FLAG_REPLICATED and append.acks == -1:
+            on_disk, mark = int(words[Slot.DURABLE]), int(words[Slot.HIGH_WATERMARK])
+            if words[Slot.FLAGS] & SlotFlag.REPLICATED and append.acks == -1:
                 return append.last_offset < (min(mark, on_disk) if flush_messages else mark)
             return append.last_offset < on_disk
 
@@ -80,7 +79,7 @@ def test_answers_are_those_of_a_plain_list(
                 drain.hold(append)
                 waiting.append((append, token % 3 + 1))
             elif what in ("durable", "mark"):
-                word = layout.SLOT_DURABLE if what == "durable" else layout.SLOT_HIGH_WATERMARK
+                word = Slot.DURABLE if what == "durable" else Slot.HIGH_WATERMARK
                 slots[where, word] = min(ends[where], slots[where, word] + amount)
                 drain.release(where)
                 answer([one for one in waiting if one[0].slot == where and reached(one[0])], 0)
@@ -98,7 +97,7 @@ def test_answers_are_those_of_a_plain_list(
 def test_a_client_without_room_gets_its_answers_later_and_in_order(case: DrainCase) -> None:
     for offset in range(CAPACITY + 10):
         case.drain.hold(held(offset + 1, case.slot, offset))
-    case.words[layout.SLOT_DURABLE] = CAPACITY + 10
+    case.words[Slot.DURABLE] = CAPACITY + 10
     case.drain.release(case.slot)
     assert case.drain.unanswered
     case.drain.answer_late()
@@ -110,19 +109,19 @@ def test_a_client_without_room_gets_its_answers_later_and_in_order(case: DrainCa
 
 
 def test_thousands_wait_at_a_time_and_each_is_answered(case: DrainCase) -> None:
-    count = 5 * dl.MAX_BATCHES
+    count = 5 * Batch.ROWS
     for offset in range(count):
         case.drain.hold(held(offset + 1, case.slot, offset))
     answered = []
     for end in range(0, count + 1, CAPACITY):
-        case.words[layout.SLOT_DURABLE] = end
+        case.words[Slot.DURABLE] = end
         case.drain.release(case.slot)
         answered += [token for token, _, _ in case.outcomes()]
     assert answered == list(range(1, count + 1))
 
 
 def test_the_next_expiry_is_the_shortest_timeout(case: DrainCase) -> None:
-    assert case.drain.next_expiry_ms == ar.NEVER
+    assert case.drain.next_expiry_ms == AppendRow.NEVER
     before = now_ms()
     case.drain.hold(held(1, case.slot, 0, timeout_ms=60_000))
     case.drain.hold(held(2, case.slot, 1, timeout_ms=20_000))
@@ -132,10 +131,10 @@ def test_the_next_expiry_is_the_shortest_timeout(case: DrainCase) -> None:
 
 
 def test_an_in_sync_set_that_shrank_is_told(case: DrainCase) -> None:
-    case.words[layout.SLOT_FLAGS] = layout.FLAG_REPLICATED
+    case.words[Slot.FLAGS] = SlotFlag.REPLICATED
     case.drain.hold(held(1, case.slot, 0))
-    case.row[ar.ROW_TOO_FEW] = 1
-    case.words[layout.SLOT_HIGH_WATERMARK] = 1
+    case.row[AppendRow.TOO_FEW] = 1
+    case.words[Slot.HIGH_WATERMARK] = 1
     case.drain.release(case.slot)
     assert case.outcomes() == [(1, NOT_ENOUGH_REPLICAS_AFTER_APPEND, -1)]
 
@@ -144,11 +143,11 @@ def test_a_closed_segment_does_not_look_like_too_few_replicas(case: DrainCase) -
     """Each fact about a log has a word of its own in the append row."""
     words = [value for name, value in vars(ar).items() if name.startswith("ROW_") and name != "ROW_WORDS"]
     assert len(words) == len(set(words))
-    assert max(words) < ar.ROW_WORDS
-    case.row[ar.ROW_ROLLED] = 1
+    assert max(words) < AppendRow.WORDS
+    case.row[AppendRow.ROLLED] = 1
     case.push(batch(), acks=-1)
     case.drain.run()
-    case.words[layout.SLOT_DURABLE] = 1
+    case.words[Slot.DURABLE] = 1
     case.drain.release(case.slot)
     assert case.outcomes() == [(1, 0, 0)]
     assert np.all(case.drain.rows[: case.slot] == 0)

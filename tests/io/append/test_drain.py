@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append import append_row as ar
-from kbroker.io.append import drain_layout as dl
 from kbroker.io.append.drain import Marker
-from kbroker.ipc import layout
+from kbroker.io.append.rows import AppendRow, Drained, Stop, Wants
+from kbroker.ipc.layout import Completion, ProcessLine, Slot, SlotFlag, SlotState
 from kbroker.protocol import batch_layout as rb
 from tests.io.append.drain_case import CAPACITY, DrainCase, batch, header
 
@@ -26,9 +25,9 @@ def test_offsets_follow_each_other_and_answers_name_them(case: DrainCase) -> Non
     tokens = [case.push(batch(records=n)) for n in (1, 3, 2)]
     assert case.drain.run() == 3
     assert case.outcomes() == [(tokens[0], 0, 0), (tokens[1], 0, 1), (tokens[2], 0, 4)]
-    assert case.words[layout.SLOT_LOG_END] == case.words[layout.SLOT_HIGH_WATERMARK] == 6
+    assert case.words[Slot.LOG_END] == case.words[Slot.HIGH_WATERMARK] == 6
     log = case.file("log")
-    assert len(log) == case.words[layout.SLOT_ACTIVE_END] == case.words[layout.SLOT_HW_POSITION]
+    assert len(log) == case.words[Slot.ACTIVE_END] == case.words[Slot.HW_POSITION]
     position, bases = 0, []
     while position < len(log):
         base, size, _, good = header(log, position)
@@ -39,7 +38,7 @@ def test_offsets_follow_each_other_and_answers_name_them(case: DrainCase) -> Non
 
 
 def test_leader_epoch_is_overwritten_whatever_the_client_sent(case: DrainCase) -> None:
-    case.row[ar.ROW_LEADER_EPOCH] = 9
+    case.row[AppendRow.LEADER_EPOCH] = 9
     case.push(batch())
     case.drain.run()
     assert header(case.file("log"))[2] == 9
@@ -81,8 +80,8 @@ def test_old_generation_is_refused(case: DrainCase) -> None:
 
 
 def test_offline_slot_answers_storage_error(case: DrainCase) -> None:
-    case.row[ar.ROW_OPEN] = 0
-    case.words[layout.SLOT_STATE] = layout.STATE_OFFLINE
+    case.row[AppendRow.STATE] = 0
+    case.words[Slot.STATE] = SlotState.OFFLINE
     token = case.push(batch())
     case.drain.run()
     assert case.outcomes() == [(token, 56, -1)]
@@ -105,7 +104,7 @@ def test_retry_inside_one_call_is_recognised(case: DrainCase) -> None:
     again = case.push(batch(records=3, producer=(77, 0, 0)))
     case.drain.run()
     assert case.outcomes() == [(first, 0, 0), (again, 0, 0)]
-    assert case.words[layout.SLOT_LOG_END] == 3
+    assert case.words[Slot.LOG_END] == 3
 
 
 @pytest.mark.parametrize(
@@ -145,33 +144,33 @@ def test_producer_table_grows_without_losing_anyone(case: DrainCase) -> None:
 def test_full_segment_stops_before_the_batch_that_does_not_fit(tmp_path: Path) -> None:
     case = DrainCase(tmp_path)
     size = len(batch())
-    case.row[ar.ROW_SEGMENT_BYTES] = 2 * size
+    case.row[AppendRow.SEGMENT_BYTES] = 2 * size
     for _ in range(3):
         case.push(batch())
     assert case.drain.run() == 2
-    assert (case.drain.out[dl.OUT_STOP], case.drain.out[dl.OUT_STOP_SLOT]) == (dl.STOP_ROLL, case.slot)
+    assert (case.drain.out[Drained.STOP], case.drain.out[Drained.STOP_SLOT]) == (Stop.ROLL, case.slot)
     assert case.drain.waiting == 1
     assert len(case.file("log")) == 2 * size
 
 
 def test_segment_rolls_by_the_time_of_its_records(case: DrainCase) -> None:
-    case.row[ar.ROW_SEGMENT_MS] = 500
+    case.row[AppendRow.SEGMENT_MS] = 500
     case.push(batch(timestamp=1000))
     case.push(batch(timestamp=1500))
     case.push(batch(timestamp=1501))
     assert case.drain.run() == 2
-    assert case.drain.out[dl.OUT_STOP] == dl.STOP_ROLL
+    assert case.drain.out[Drained.STOP] == Stop.ROLL
 
 
 def test_batch_larger_than_a_segment_is_refused(case: DrainCase) -> None:
-    case.row[ar.ROW_SEGMENT_BYTES] = 64
+    case.row[AppendRow.SEGMENT_BYTES] = 64
     token = case.push(batch())
     case.drain.run()
     assert case.outcomes() == [(token, 18, -1)]
 
 
 def test_index_entry_names_the_batch_after_each_interval(case: DrainCase) -> None:
-    case.row[ar.ROW_INDEX_INTERVAL] = 100
+    case.row[AppendRow.INDEX_INTERVAL] = 100
     size = len(batch())
     for n in range(5):
         case.push(batch(timestamp=1000 + n))
@@ -185,7 +184,7 @@ def test_index_entry_names_the_batch_after_each_interval(case: DrainCase) -> Non
 
 
 def test_log_append_time_replaces_times_and_checksum(case: DrainCase) -> None:
-    case.words[layout.SLOT_FLAGS] = layout.FLAG_LOG_APPEND_TIME
+    case.words[Slot.FLAGS] = SlotFlag.LOG_APPEND_TIME
     case.push(batch(timestamp=5))
     case.drain.run()
     (answer,) = case.answers()
@@ -193,76 +192,76 @@ def test_log_append_time_replaces_times_and_checksum(case: DrainCase) -> None:
     stamped = struct.unpack_from(">q", log, rb.MAX_TIMESTAMP)[0]
     assert header(log)[3]
     assert log[rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_LOG_APPEND_TIME
-    assert answer[layout.COMPLETION_APPEND_TIME_MS] == stamped > 1_600_000_000_000
+    assert answer[Completion.APPEND_TIME_MS] == stamped > 1_600_000_000_000
 
 
 def test_durable_topic_holds_acks_all_and_the_high_watermark(case: DrainCase) -> None:
-    case.words[layout.SLOT_FLAGS] = layout.FLAG_DURABLE
+    case.words[Slot.FLAGS] = SlotFlag.DURABLE
     waiting = case.push(batch(records=2), acks=-1)
     quick = case.push(batch(), acks=1)
     case.drain.run()
     assert case.outcomes() == [(quick, 0, 2)]
-    assert case.words[layout.SLOT_LOG_END] == 3
-    assert case.words[layout.SLOT_HIGH_WATERMARK] == 0
+    assert case.words[Slot.LOG_END] == 3
+    assert case.words[Slot.HIGH_WATERMARK] == 0
     assert case.drain.delayed == 1
-    case.words[layout.SLOT_DURABLE] = 1
+    case.words[Slot.DURABLE] = 1
     assert case.drain.release(case.slot) == 0
-    case.words[layout.SLOT_DURABLE] = 2
+    case.words[Slot.DURABLE] = 2
     assert case.drain.release(case.slot) == 1
     assert case.outcomes() == [(waiting, 0, 0)]
 
 
 def test_flush_messages_holds_the_batch_that_reaches_it(case: DrainCase) -> None:
-    case.row[ar.ROW_FLUSH_RECORDS] = 3
+    case.row[AppendRow.FLUSH_RECORDS] = 3
     first, second = case.push(batch(records=2)), case.push(batch(records=1))
     case.drain.run()
     assert case.outcomes() == [(first, 0, 0)]
-    assert case.drain.out[dl.OUT_DURABLE] == dl.WANTS_FLUSH
-    case.words[layout.SLOT_DURABLE] = 3
+    assert case.drain.out[Drained.DURABLE] == Wants.FLUSH
+    case.words[Slot.DURABLE] = 3
     assert case.drain.release(case.slot) == 1
     assert case.outcomes() == [(second, 0, 2)]
 
 
 def test_failed_write_is_told_and_nothing_moves(case: DrainCase) -> None:
-    good = case.row[ar.ROW_LOG_FD]
-    case.row[ar.ROW_LOG_FD] = os.open("/dev/full", os.O_WRONLY)
+    good = case.row[AppendRow.LOG_FD]
+    case.row[AppendRow.LOG_FD] = os.open("/dev/full", os.O_WRONLY)
     token = case.push(batch())
     case.drain.run()
     assert case.outcomes() == [(token, 56, -1)]
     assert [slot for slot, _ in case.drain.failures()] == [case.slot]
-    assert (case.row[ar.ROW_NEXT_OFFSET], case.words[layout.SLOT_LOG_END]) == (0, 0)
-    assert case.row[ar.ROW_OPEN] == 0
-    case.row[ar.ROW_LOG_FD], case.row[ar.ROW_OPEN] = good, 1
+    assert (case.row[AppendRow.NEXT_OFFSET], case.words[Slot.LOG_END]) == (0, 0)
+    assert case.row[AppendRow.STATE] == 0
+    case.row[AppendRow.LOG_FD], case.row[AppendRow.STATE] = good, 1
     again = case.push(batch())
     case.drain.run()
     assert case.outcomes() == [(again, 0, 0)]
 
 
 def test_files_are_asked_for_and_the_batch_waits_in_its_ring(case: DrainCase) -> None:
-    good = case.row[ar.ROW_LOG_FD]
-    case.row[ar.ROW_LOG_FD] = ar.NO_FD
+    good = case.row[AppendRow.LOG_FD]
+    case.row[AppendRow.LOG_FD] = AppendRow.NO_FD
     token = case.push(batch())
     assert case.drain.run() == 0
-    assert (case.drain.out[dl.OUT_STOP], case.drain.out[dl.OUT_STOP_SLOT]) == (dl.STOP_FILES, case.slot)
+    assert (case.drain.out[Drained.STOP], case.drain.out[Drained.STOP_SLOT]) == (Stop.FILES, case.slot)
     assert case.outcomes() == []
-    case.row[ar.ROW_LOG_FD] = good
+    case.row[AppendRow.LOG_FD] = good
     case.drain.run()
     assert case.outcomes() == [(token, 0, 0)]
 
 
 def test_waiting_reader_is_told_once_that_the_slot_advanced(case: DrainCase) -> None:
-    case.words[layout.SLOT_WAITERS] = 1 << 1
+    case.words[Slot.WAITERS] = 1 << 1
     case.push(batch())
     case.drain.run()
-    assert [(a[0], a[layout.COMPLETION_SLOT]) for a in case.answers(client=1)] == [(-1, case.slot)]
-    assert case.words[layout.SLOT_WAITERS] == 0
+    assert [(a[0], a[Completion.SLOT]) for a in case.answers(client=1)] == [(-1, case.slot)]
+    assert case.words[Slot.WAITERS] == 0
     case.push(batch())
     case.drain.run()
     assert case.answers(client=1) == []
 
 
 def test_sleeping_client_is_woken_and_a_busy_one_is_not(case: DrainCase) -> None:
-    case.shared.processes[0][layout.PROCESS_SLEEPING] = 1
+    case.shared.processes[0][ProcessLine.SLEEPING] = 1
     case.push(batch())
     case.drain.run()
     assert os.eventfd_read(case.shared.event_fds[0]) == 1
@@ -279,8 +278,8 @@ def test_transactional_batch_holds_back_the_last_stable_offset(case: DrainCase) 
     case.drain.run()
     case.push(batch())
     case.drain.run()
-    assert case.words[layout.SLOT_HIGH_WATERMARK] == 5
-    assert case.words[layout.SLOT_LAST_STABLE] == 2
+    assert case.words[Slot.HIGH_WATERMARK] == 5
+    assert case.words[Slot.LAST_STABLE] == 2
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -307,21 +306,21 @@ def test_transaction_marker_is_written_and_left_for_python_to_finish(case: Drain
     )
     assert (marker.append.token, marker.append.base_offset) == (token, 0)
     assert case.outcomes(client=1) == []
-    assert case.words[layout.SLOT_LOG_END] == 1
+    assert case.words[Slot.LOG_END] == 1
 
 
-@pytest.mark.parametrize("flag", [layout.FLAG_DURABLE, layout.FLAG_REPLICATED])
+@pytest.mark.parametrize("flag", [SlotFlag.DURABLE, SlotFlag.REPLICATED])
 def test_a_resent_batch_that_is_kept_already_is_answered_at_once(tmp_path: Path, flag: int) -> None:
     """As after a restart: nothing else may be appended that would move what it waits for."""
     case = DrainCase(tmp_path)
-    case.words[layout.SLOT_FLAGS] = flag
+    case.words[Slot.FLAGS] = flag
     case.push(batch(producer=(7, 0, 0)), acks=-1)
     case.drain.run()
     assert case.outcomes() == []
     again = case.push(batch(producer=(7, 0, 0)), acks=-1)
     case.drain.run()
     assert case.outcomes() == [], "the first one is not kept yet"
-    case.words[layout.SLOT_DURABLE if flag == layout.FLAG_DURABLE else layout.SLOT_HIGH_WATERMARK] = 1
+    case.words[Slot.DURABLE if flag == SlotFlag.DURABLE else Slot.HIGH_WATERMARK] = 1
     once_more = case.push(batch(producer=(7, 0, 0)), acks=-1)
     case.drain.run()
     assert case.outcomes() == [(once_more, 0, 0)]

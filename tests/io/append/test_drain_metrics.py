@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from kbroker.io.append import append_row as ar
-from kbroker.ipc import layout as sm
+from kbroker.io.append.rows import AppendRow
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.metrics import layout
 from tests.io.append.drain_case import DrainCase, batch
 
@@ -42,7 +42,7 @@ def test_refused_batches_are_not_counted_as_written(tmp_path: Path) -> None:
 
 def test_batches_that_wait_for_a_flush_count_as_written(tmp_path: Path) -> None:
     case = DrainCase(tmp_path)
-    case.words[sm.SLOT_FLAGS] = sm.FLAG_DURABLE
+    case.words[Slot.FLAGS] = SlotFlag.DURABLE
     case.push(batch(records=5), acks=-1)
     case.drain.run()
     assert counted(case)["records"] == 5
@@ -50,7 +50,7 @@ def test_batches_that_wait_for_a_flush_count_as_written(tmp_path: Path) -> None:
 
 def test_a_failed_write_is_not_counted(tmp_path: Path) -> None:
     case = DrainCase(tmp_path)
-    case.row[ar.ROW_LOG_FD] = 1_000_000  # no such descriptor
+    case.row[AppendRow.LOG_FD] = 1_000_000  # no such descriptor
     case.push(batch())
     case.drain.run()
     assert counted(case)["records"] == 0

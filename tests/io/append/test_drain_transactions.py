@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kbroker.io.append import append_row as ar
-from kbroker.io.append import drain_layout as dl
 from kbroker.io.append.drain import Marker
+from kbroker.io.append.rows import AppendRow, Drained, Stop
 from kbroker.io.files.producer_entry import ProducerEntry
-from kbroker.ipc import layout
+from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot
 from kbroker.ipc.ring import ring_push
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.errors import ErrorCode
@@ -28,7 +27,7 @@ def case(tmp_path: Path) -> DrainCase:
     return DrainCase(tmp_path)
 
 
-def push(case: DrainCase, data: bytes, operation: int = layout.OPERATION_APPEND, client: int = 0) -> int:
+def push(case: DrainCase, data: bytes, operation: int = Operation.APPEND, client: int = 0) -> int:
     """Append by an operation; returns the token."""
     arena = case.shared.arenas[client].bytes
     start = next(PLACES) % (1 << 19)
@@ -50,7 +49,7 @@ def data(
 
 
 def begin(case: DrainCase, epoch: int = 0) -> None:
-    push(case, data(epoch=epoch, verified_at=layout.ANY_TRANSACTION), layout.OPERATION_APPEND_VERIFIED)
+    push(case, data(epoch=epoch, verified_at=AppendEntry.ANY_TRANSACTION), Operation.APPEND_VERIFIED)
     case.drain.run()
     assert [outcome[1] for outcome in case.outcomes()] == [0]
 
@@ -74,12 +73,12 @@ def finish(case: DrainCase) -> None:
         *(case.slot, held.producer_id, held.producer_epoch, held.coordinator_epoch, held.timestamp_ms),
         held.append.last_offset,
     )
-    case.row[ar.ROW_FIRST_UNSTABLE] = -1
+    case.row[AppendRow.FIRST_UNSTABLE] = -1
 
 
 def begin_and_end(case: DrainCase) -> None:
     """A transaction of producer 77."""
-    push(case, data(verified_at=layout.ANY_TRANSACTION), layout.OPERATION_APPEND_VERIFIED)
+    push(case, data(verified_at=AppendEntry.ANY_TRANSACTION), Operation.APPEND_VERIFIED)
     push(case, marker(), client=CONTROL_CLIENT)
     case.drain.run()
     case.outcomes()
@@ -95,34 +94,34 @@ def test_batch_that_would_begin_a_transaction_is_not_appended_unverified(case: D
     push(case, data())
     case.drain.run()
     (answer,) = case.answers()
-    assert answer[layout.COMPLETION_ERROR] == layout.UNVERIFIED
-    assert answer[layout.COMPLETION_LAST_OFFSET] == -1
-    assert case.words[layout.SLOT_LOG_END] == 0
+    assert answer[Completion.ERROR] == Completion.UNVERIFIED
+    assert answer[Completion.LAST_OFFSET] == -1
+    assert case.words[Slot.LOG_END] == 0
 
 
-@pytest.mark.parametrize("operation", [layout.OPERATION_APPEND_VERIFIED, layout.OPERATION_APPEND_ADDED])
+@pytest.mark.parametrize("operation", [Operation.APPEND_VERIFIED, Operation.APPEND_ADDED])
 def test_verified_batch_begins_it_and_the_next_need_nothing(case: DrainCase, operation: int) -> None:
     push(case, data(0, verified_at=-1), operation)
     push(case, data(1))
     assert errors(case) == [0, 0]
-    assert case.words[layout.SLOT_LAST_STABLE] == 0
+    assert case.words[Slot.LAST_STABLE] == 0
 
 
 def test_batches_behind_an_unverified_one_are_unverified_too_not_out_of_order(case: DrainCase) -> None:
     push(case, data(0))
     push(case, data(1))
-    assert errors(case) == [layout.UNVERIFIED] * 2
+    assert errors(case) == [Completion.UNVERIFIED] * 2
 
 
 def test_consent_from_before_a_marker_is_stale(case: DrainCase) -> None:
     begin_and_end(case)
-    push(case, data(1, verified_at=-1), layout.OPERATION_APPEND_VERIFIED)
+    push(case, data(1, verified_at=-1), Operation.APPEND_VERIFIED)
     case.drain.run()
     (answer,) = case.answers()
-    assert answer[layout.COMPLETION_ERROR] == layout.UNVERIFIED
-    seen = int(answer[layout.COMPLETION_LAST_OFFSET])
-    assert seen not in (-1, layout.ANY_TRANSACTION)
-    push(case, data(1, verified_at=seen), layout.OPERATION_APPEND_VERIFIED)
+    assert answer[Completion.ERROR] == Completion.UNVERIFIED
+    seen = int(answer[Completion.LAST_OFFSET])
+    assert seen not in (-1, AppendEntry.ANY_TRANSACTION)
+    push(case, data(1, verified_at=seen), Operation.APPEND_VERIFIED)
     assert errors(case) == [0]
 
 
@@ -132,9 +131,9 @@ def test_consent_outlives_the_end_of_another_producers_transaction(case: DrainCa
     push(case, first)
     begin_and_end(case)
     push(case, second)
-    assert errors(case) == [layout.UNVERIFIED]
-    push(case, first, layout.OPERATION_APPEND_ADDED)
-    push(case, second, layout.OPERATION_APPEND_ADDED)
+    assert errors(case) == [Completion.UNVERIFIED]
+    push(case, first, Operation.APPEND_ADDED)
+    push(case, second, Operation.APPEND_ADDED)
     assert errors(case) == [0, 0]
 
 
@@ -143,11 +142,11 @@ def test_nothing_is_appended_behind_a_marker_before_its_transaction_has_ended(ca
     push(case, marker(), client=CONTROL_CLIENT)
     push(case, batch(), client=CONTROL_CLIENT)
     assert case.drain.run() == 1
-    assert case.drain.out[dl.OUT_STOP] == dl.STOP_MARKER
+    assert case.drain.out[Drained.STOP] == Stop.MARKER
     assert case.drain.waiting == 1
     finish(case)
     assert case.drain.run() == 1
-    assert case.words[layout.SLOT_LOG_END] == 3
+    assert case.words[Slot.LOG_END] == 3
 
 
 def test_late_batch_of_a_transaction_that_is_over_is_not_appended(case: DrainCase) -> None:
@@ -156,7 +155,7 @@ def test_late_batch_of_a_transaction_that_is_over_is_not_appended(case: DrainCas
     case.drain.run()
     finish(case)
     push(case, data(1))
-    assert errors(case) == [layout.UNVERIFIED]
+    assert errors(case) == [Completion.UNVERIFIED]
 
 
 def test_retry_of_an_appended_batch_is_recognised_without_being_verified(case: DrainCase) -> None:
@@ -171,7 +170,7 @@ def test_bumped_epoch_of_the_marker_fences_batches_of_the_old_one(case: DrainCas
     push(case, marker(epoch=1, commit=False), client=CONTROL_CLIENT)
     case.drain.run()
     finish(case)
-    push(case, data(1, epoch=0, verified_at=layout.ANY_TRANSACTION), layout.OPERATION_APPEND_VERIFIED)
+    push(case, data(1, epoch=0, verified_at=AppendEntry.ANY_TRANSACTION), Operation.APPEND_VERIFIED)
     assert errors(case) == [ErrorCode.INVALID_PRODUCER_EPOCH]
 
 
@@ -179,13 +178,13 @@ def test_zombie_is_left_to_the_coordinator_to_refuse(case: DrainCase) -> None:
     case.drain.producers.put(case.slot, ProducerEntry(77, 4))
     push(case, data(0, epoch=3))
     push(case, data(0, epoch=3, attributes=0))
-    assert errors(case) == [layout.UNVERIFIED, ErrorCode.INVALID_PRODUCER_EPOCH]
+    assert errors(case) == [Completion.UNVERIFIED, ErrorCode.INVALID_PRODUCER_EPOCH]
 
 
 def test_newer_epoch_is_not_taken_into_the_open_transaction_of_an_older(case: DrainCase) -> None:
     begin(case)
     push(case, data(0, epoch=1))
-    assert errors(case) == [layout.UNVERIFIED]
+    assert errors(case) == [Completion.UNVERIFIED]
 
 
 def test_plain_batch_inside_a_transaction_is_refused(case: DrainCase) -> None:
@@ -195,8 +194,8 @@ def test_plain_batch_inside_a_transaction_is_refused(case: DrainCase) -> None:
 
 
 def test_added_batch_of_an_unknown_producer_starts_at_sequence_zero(case: DrainCase) -> None:
-    push(case, data(5, verified_at=-1), layout.OPERATION_APPEND_ADDED)
-    push(case, data(5, verified_at=-1), layout.OPERATION_APPEND_VERIFIED)
+    push(case, data(5, verified_at=-1), Operation.APPEND_ADDED)
+    push(case, data(5, verified_at=-1), Operation.APPEND_VERIFIED)
     assert errors(case) == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0]
 
 
@@ -206,7 +205,7 @@ def test_control_appends_for_a_producer_without_sequences_and_without_verificati
     assert errors(case, CONTROL_CLIENT) == [0, 0]
     (entry,) = case.drain.producers.entries(case.slot)
     assert (entry.last_sequence, entry.current_txn_first_offset) == (-1, 0)
-    assert case.words[layout.SLOT_LAST_STABLE] == 0
+    assert case.words[Slot.LAST_STABLE] == 0
 
 
 @pytest.mark.parametrize(
@@ -230,10 +229,10 @@ def test_marker_of_an_older_epoch_or_coordinator_is_refused(
 
 def test_marker_of_transactions_v2_is_written_once(case: DrainCase) -> None:
     begin(case)
-    bumped = marker(epoch=1, base_offset=layout.MARKER_WITH_NEW_EPOCH)
+    bumped = marker(epoch=1, base_offset=AppendEntry.MARKER_WITH_NEW_EPOCH)
     push(case, bumped, client=CONTROL_CLIENT)
     case.drain.run()
     finish(case)
     push(case, bumped, client=CONTROL_CLIENT)
     assert errors(case, CONTROL_CLIENT) == [ErrorCode.INVALID_PRODUCER_EPOCH]
-    assert case.words[layout.SLOT_LOG_END] == 2
+    assert case.words[Slot.LOG_END] == 2

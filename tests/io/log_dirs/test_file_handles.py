@@ -3,7 +3,7 @@
 import gc
 from pathlib import Path
 
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.log_dirs.file_handles import FILES_OF_A_LOG, MARGIN, SHARE, SPARE, FileHandles, logs_within
 from tests.io.append.plain_append import Log
 from tests.io.node import Node
@@ -20,7 +20,7 @@ def test_a_log_opens_its_files_when_it_is_appended_to_and_goes_on_after_a_rest(t
     log.open()
     gc.collect()  # descriptors of others' files
     before = descriptors()
-    assert log.row[ar.ROW_LOG_FD] == ar.NO_FD
+    assert log.row[AppendRow.LOG_FD] == AppendRow.NO_FD
     log.append(batch(0, [b"one"]))
     assert descriptors() == before + FILES_OF_A_LOG
     log.partition.rest()

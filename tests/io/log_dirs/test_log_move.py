@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.files.leader_epochs import LeaderEpochs
 from kbroker.io.log_dirs.log_move import LogMove
 from kbroker.io.partition.partition import Partition
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotState
 from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.log.batch_bytes import batch
 
@@ -99,15 +99,15 @@ def test_nothing_changes_while_a_log_is_paused(tmp_path: Path) -> None:
     partition, row = case.partition, case.log.row
     partition.delete_records(15)
     partition.pause()
-    assert partition.words[layout.SLOT_STATE] == layout.STATE_RECOVERING
+    assert partition.words[Slot.STATE] == SlotState.RECOVERING
     assert partition.retention(NOW) == 0
     partition.follow(3)
     partition.lead(4)
-    assert row[ar.ROW_OPEN] == ar.CLOSED
-    assert partition.words[layout.SLOT_STATE] == layout.STATE_RECOVERING
+    assert row[AppendRow.STATE] == AppendState.CLOSED
+    assert partition.words[Slot.STATE] == SlotState.RECOVERING
     partition.resume()
-    assert row[ar.ROW_OPEN] == ar.OPEN
-    assert partition.words[layout.SLOT_STATE] == layout.STATE_ONLINE
+    assert row[AppendRow.STATE] == AppendState.OPEN
+    assert partition.words[Slot.STATE] == SlotState.ONLINE
     assert partition.retention(NOW) > 0
 
 
@@ -117,15 +117,15 @@ def test_a_follower_goes_on_as_a_follower(tmp_path: Path) -> None:
     case.move.start()
     case.copied()
     case.finish()
-    assert case.log.row[ar.ROW_OPEN] == ar.CLOSED
+    assert case.log.row[AppendRow.STATE] == AppendState.CLOSED
 
 
 def test_a_full_disk_is_still_full_after_a_move_that_was_given_up(tmp_path: Path) -> None:
     case = Moved(tmp_path)
-    case.log.row[ar.ROW_OPEN] = ar.DISK_FULL
+    case.log.row[AppendRow.STATE] = AppendState.DISK_FULL
     case.partition.pause()
     case.partition.resume()
-    assert case.log.row[ar.ROW_OPEN] == ar.DISK_FULL
+    assert case.log.row[AppendRow.STATE] == AppendState.DISK_FULL
 
 
 def test_the_epoch_of_a_leader_that_was_made_while_paused_is_in_the_copy(tmp_path: Path) -> None:

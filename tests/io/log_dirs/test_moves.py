@@ -13,7 +13,7 @@ from kbroker.io.files.log_dir import LogDir, finish_future
 from kbroker.io.log_dirs.moves import Moves
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
 from kbroker.io.partition.partition import Partition
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.move_messages import (
     BeginMove,
     CancelMove,
@@ -38,7 +38,7 @@ class OneLog:
             Path(path).mkdir(exist_ok=True)
         self.log = Log(Path(self.dirs[0]), topic_config(segment_bytes=700))
         self.log.open()
-        self.log.words[layout.SLOT_GENERATION] = GENERATION
+        self.log.words[Slot.GENERATION] = GENERATION
         for _ in range(20):
             self.append()
         self.offline_listeners: list[Callable[[int], None]] = []
@@ -99,7 +99,7 @@ class Case:
         return self.logs.partition.folder
 
     def is_online(self) -> bool:
-        return bool(self.logs.partition.words[layout.SLOT_STATE] == layout.STATE_ONLINE)
+        return bool(self.logs.partition.words[Slot.STATE] == SlotState.ONLINE)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kbroker.io.append import append_row as ar
 from kbroker.io.append.reserve_kernel import KEEP_MS
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.segment import reserve
 from kbroker.io.log_dirs import reservations as module
@@ -42,12 +42,12 @@ class Scene:
         for partition in self.node:
             partition.reserve_most = MOST
             row = partition.row
-            os.posix_fallocate(int(row[ar.ROW_LOG_FD]), 0, 4 * MIB)
+            os.posix_fallocate(int(row[AppendRow.LOG_FD]), 0, 4 * MIB)
             os.ftruncate(
-                int(row[ar.ROW_LOG_FD]), 4 * MIB
+                int(row[AppendRow.LOG_FD]), 4 * MIB
             )  # a tail of zeros is as good as one of reserved blocks
-            row[ar.ROW_RESERVED], row[ar.ROW_RESERVED_MS] = 4 * MIB, NOW
-            row[ar.ROW_RESERVE_AT] = 2 * MIB
+            row[AppendRow.RESERVED], row[AppendRow.RESERVED_MS] = 4 * MIB, NOW
+            row[AppendRow.RESERVE_AT] = 2 * MIB
 
     class Dir(LogDir):
         def __init__(self, scene: "Scene", path: str) -> None:
@@ -80,18 +80,18 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 def test_what_is_not_used_in_time_is_given_back(scene: Scene) -> None:
     scene.reservations.look(NOW + KEEP_MS)
     assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
-    scene.partition(1).row[ar.ROW_RESERVED_MS] += 1
+    scene.partition(1).row[AppendRow.RESERVED_MS] += 1
     scene.reservations.look(NOW + KEEP_MS + 1)
     assert scene.taken(0) < MIB
     assert scene.taken(1) == 4 * MIB
     row = scene.partition(0).row
-    assert (row[ar.ROW_RESERVED], row[ar.ROW_RESERVE_MOST]) == (0, MOST)
-    assert row[ar.ROW_RESERVE_AT] == row[ar.ROW_POSITION], "it may become fast again"
+    assert (row[AppendRow.RESERVED], row[AppendRow.RESERVE_MOST]) == (0, MOST)
+    assert row[AppendRow.RESERVE_AT] == row[AppendRow.POSITION], "it may become fast again"
 
 
 def test_used_blocks_are_not_looked_at(scene: Scene) -> None:
     for slot in (0, 1):
-        scene.partition(slot).row[ar.ROW_POSITION] = 4 * MIB
+        scene.partition(slot).row[AppendRow.POSITION] = 4 * MIB
     scene.reservations.look(NOW + 10 * KEEP_MS)
     assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
 
@@ -101,7 +101,7 @@ def test_a_disk_with_little_room_gets_all_back(scene: Scene) -> None:
     scene.reservations.look(NOW + 1)
     assert scene.taken(0) == 4 * MIB
     assert scene.taken(1) < MIB
-    assert scene.partition(1).row[ar.ROW_RESERVE_AT] == ar.NEVER, "not in this segment any more"
+    assert scene.partition(1).row[AppendRow.RESERVE_AT] == AppendRow.NEVER, "not in this segment any more"
 
 
 def test_who_needs_room_gets_it_at_once(scene: Scene) -> None:
@@ -147,14 +147,14 @@ def test_blocks_reserved_ahead_are_given_back_with_the_segment(tmp_path: Path) -
     log.partition.reserve_most = 8 << 20
     log.open()
     log.append(batch())
-    assert log.row[ar.ROW_RESERVE_MOST] == 8 << 20
-    reserve(int(log.row[ar.ROW_LOG_FD]), 8 << 20)
-    log.row[ar.ROW_RESERVED] = 8 << 20
+    assert log.row[AppendRow.RESERVE_MOST] == 8 << 20
+    reserve(int(log.row[AppendRow.LOG_FD]), 8 << 20)
+    log.row[AppendRow.RESERVED] = 8 << 20
     log.partition.roll(LOG_NOW)
     assert (log.folder / f"{0:020d}.log").stat().st_blocks * 512 < 1 << 20
-    assert log.row[ar.ROW_RESERVED] == 0
+    assert log.row[AppendRow.RESERVED] == 0
     log.append(batch())
-    reserve(int(log.row[ar.ROW_LOG_FD]), 1 << 20)
+    reserve(int(log.row[AppendRow.LOG_FD]), 1 << 20)
     log.partition.close()
     assert (log.folder / f"{1:020d}.log").stat().st_blocks * 512 < 1 << 17
 
@@ -163,7 +163,7 @@ def test_a_preallocated_log_reserves_nothing_more(tmp_path: Path) -> None:
     log = Log(tmp_path, topic_config(preallocate="true", segment_bytes=4 << 20))
     log.partition.reserve_most = 8 << 20
     log.open()
-    assert log.row[ar.ROW_RESERVE_AT] == ar.NEVER
+    assert log.row[AppendRow.RESERVE_AT] == AppendRow.NEVER
 
 
 @pytest.mark.parametrize("trusted", [False, True])
@@ -175,7 +175,7 @@ def test_blocks_that_a_crash_left_reserved_are_freed_when_the_log_is_opened(
     for n in range(3):
         log.append(batch(0, [b"%d" % n], [LOG_NOW]))
     path = log.folder / f"{0:020d}.log"
-    reserve(int(log.row[ar.ROW_LOG_FD]), 8 << 20)
+    reserve(int(log.row[AppendRow.LOG_FD]), 8 << 20)
     log.partition.abandon()
     size = path.stat().st_size
     assert path.stat().st_blocks * 512 >= 8 << 20

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.files.producer_entry import ProducerEntry
 from kbroker.log import files
 from tests.io.append.plain_append import NOW, Log, offsets, topic_config
@@ -35,12 +35,12 @@ def test_a_failed_append_is_repaired(tmp_path: Path) -> None:
     log.open()
     log.append(batch(0, [b"v"], producer_id=5, producer_epoch=0, base_sequence=0))
     log.partition.open_files()
-    os.pwrite(int(log.row[ar.ROW_LOG_FD]), batch(1)[:40], int(log.row[ar.ROW_POSITION]))
-    log.row[ar.ROW_OPEN] = 0
+    os.pwrite(int(log.row[AppendRow.LOG_FD]), batch(1)[:40], int(log.row[AppendRow.POSITION]))
+    log.row[AppendRow.STATE] = 0
     log.producers.put(3, ProducerEntry(6, 0))
     log.partition.repair(NOW)
-    assert log.row[ar.ROW_OPEN] == 1
-    assert (log.folder / f"{0:020d}.log").stat().st_size == log.row[ar.ROW_POSITION]
+    assert log.row[AppendRow.STATE] == 1
+    assert (log.folder / f"{0:020d}.log").stat().st_size == log.row[AppendRow.POSITION]
     assert [entry.producer_id for entry in log.producers.entries(3)] == [5]
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.files import checkpoint, producer_snapshot
 from kbroker.io.partition.deletions import remove
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotFlag, SlotState
 from kbroker.log import files
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.io.append.plain_append import NOW, Log, names, offsets, topic_config
@@ -22,13 +22,11 @@ def test_a_new_log_is_empty_and_online(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open(epoch=4)
     words = log.words
-    assert words[layout.SLOT_STATE] == layout.STATE_ONLINE
-    assert words[layout.SLOT_SEQUENCE] % 2 == 0
-    assert [
-        int(words[n]) for n in (layout.SLOT_LOG_START, layout.SLOT_LOG_END, layout.SLOT_HIGH_WATERMARK)
-    ] == [0] * 3
-    assert words[layout.SLOT_LEADER_EPOCH] == 4
-    assert words[layout.SLOT_SEGMENT_COUNT] == 1
+    assert words[Slot.STATE] == SlotState.ONLINE
+    assert words[Slot.SEQUENCE] % 2 == 0
+    assert [int(words[n]) for n in (Slot.LOG_START, Slot.LOG_END, Slot.HIGH_WATERMARK)] == [0] * 3
+    assert words[Slot.LEADER_EPOCH] == 4
+    assert words[Slot.SEGMENT_COUNT] == 1
     assert checkpoint.read_leader_epochs(str(log.folder)) == [(4, 0)]
     assert checkpoint.read_topic_id(str(log.folder)) == b"\1" * 16
     assert names(log.folder) == {
@@ -54,8 +52,8 @@ def test_rolling_by_size_leaves_whole_segments_and_a_snapshot_for_each(tmp_path:
     bases = log.partition.base_offsets
     assert len(bases) > 2
     assert offsets(log) == list(range(10))
-    assert log.words[layout.SLOT_SEGMENT_COUNT] == len(bases)
-    assert log.words[layout.SLOT_LOG_BYTES] == log.partition.size
+    assert log.words[Slot.SEGMENT_COUNT] == len(bases)
+    assert log.words[Slot.LOG_BYTES] == log.partition.size
     assert files.list_snapshots(str(log.folder)) == bases[1:]
     for base in bases[:-1]:
         assert (log.folder / f"{base:020d}.log").stat().st_size <= 300
@@ -64,11 +62,11 @@ def test_rolling_by_size_leaves_whole_segments_and_a_snapshot_for_each(tmp_path:
 def test_every_roll_makes_readers_list_anew(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open()
-    before = int(log.words[layout.SLOT_SEGMENTS_VERSION])
+    before = int(log.words[Slot.SEGMENTS_VERSION])
     log.append(batch())
     log.partition.roll(NOW)
-    assert log.words[layout.SLOT_SEGMENTS_VERSION] == before + 2  # even: the files are as they should be
-    assert (log.words[layout.SLOT_HW_BASE], log.words[layout.SLOT_HW_POSITION]) == (1, 0)
+    assert log.words[Slot.SEGMENTS_VERSION] == before + 2  # even: the files are as they should be
+    assert (log.words[Slot.HW_BASE], log.words[Slot.HW_POSITION]) == (1, 0)
 
 
 def test_an_empty_active_segment_is_not_rolled(tmp_path: Path) -> None:
@@ -76,7 +74,7 @@ def test_an_empty_active_segment_is_not_rolled(tmp_path: Path) -> None:
     log.open()
     log.partition.roll(NOW + 5)
     assert log.partition.base_offsets == [0]
-    assert log.row[ar.ROW_ROLL_AT_MS] == NOW + 5 + 604800000
+    assert log.row[AppendRow.ROLL_AT_MS] == NOW + 5 + 604800000
 
 
 @pytest.mark.parametrize(("age", "rolls"), [(1000, False), (1001, True)])
@@ -104,7 +102,7 @@ def test_jitter_only_ever_shortens_a_segment(tmp_path: Path) -> None:
     for n in range(20):
         log.append(batch())
         log.partition.roll(NOW + n)
-        assert 600 < log.row[ar.ROW_SEGMENT_MS] <= 1000
+        assert 600 < log.row[AppendRow.SEGMENT_MS] <= 1000
 
 
 def test_a_full_index_rolls(tmp_path: Path) -> None:
@@ -146,16 +144,16 @@ def test_everything_is_there_after_a_restart(tmp_path: Path, clean: bool) -> Non
     log.reopen(clean=clean, epoch=1)
     assert offsets(log) == seen
     for field in (
-        ar.ROW_BASE_OFFSET,
-        ar.ROW_POSITION,
-        ar.ROW_NEXT_OFFSET,
-        ar.ROW_INDEX_BYTES,
-        ar.ROW_SINCE_INDEX,
-        ar.ROW_MAX_TIMESTAMP,
-        ar.ROW_MAX_TIMESTAMP_OFFSET,
-        ar.ROW_FIRST_TIMESTAMP,
-        ar.ROW_OTHER_BYTES,
-        ar.ROW_LEADER_EPOCH,
+        AppendRow.BASE_OFFSET,
+        AppendRow.POSITION,
+        AppendRow.NEXT_OFFSET,
+        AppendRow.INDEX_BYTES,
+        AppendRow.SINCE_INDEX,
+        AppendRow.MAX_TIMESTAMP,
+        AppendRow.MAX_TIMESTAMP_OFFSET,
+        AppendRow.FIRST_TIMESTAMP,
+        AppendRow.OTHER_BYTES,
+        AppendRow.LEADER_EPOCH,
     ):
         assert log.row[field] == state[field], field
     after = {entry.producer_id: entry for entry in log.producers.entries(3)}
@@ -182,7 +180,7 @@ def test_leader_epochs_begin_where_the_log_ended(tmp_path: Path) -> None:
     log.partition.set_leader_epoch(3)
     log.append(batch())
     log.reopen(epoch=2)  # never back
-    assert log.row[ar.ROW_LEADER_EPOCH] == 3
+    assert log.row[AppendRow.LEADER_EPOCH] == 3
     assert checkpoint.read_leader_epochs(str(log.folder)) == [(1, 0), (3, 1)]
     assert log.partition.end_offset_for(1) == (1, 1)
     assert log.partition.end_offset_for(2) == (1, 1)
@@ -191,19 +189,17 @@ def test_leader_epochs_begin_where_the_log_ended(tmp_path: Path) -> None:
 
 
 def test_a_sync_moves_the_durable_offset_and_only_then_a_durable_topics_watermark(tmp_path: Path) -> None:
-    log = Log(tmp_path, topic_config(write_caching=False), flags=layout.FLAG_DURABLE)
+    log = Log(tmp_path, topic_config(write_caching=False), flags=SlotFlag.DURABLE)
     log.open()
     log.append(batch())
-    assert (log.words[layout.SLOT_LOG_END], log.words[layout.SLOT_HIGH_WATERMARK]) == (1, 0)
+    assert (log.words[Slot.LOG_END], log.words[Slot.HIGH_WATERMARK]) == (1, 0)
     job = log.partition.begin_flush()
     log.append(batch())
     job.run()
-    assert log.words[layout.SLOT_HIGH_WATERMARK] == 0
+    assert log.words[Slot.HIGH_WATERMARK] == 0
     log.partition.finish_flush(job)
     words = log.words
-    assert [
-        int(words[n]) for n in (layout.SLOT_LOG_END, layout.SLOT_HIGH_WATERMARK, layout.SLOT_DURABLE)
-    ] == [2, 1, 1]
+    assert [int(words[n]) for n in (Slot.LOG_END, Slot.HIGH_WATERMARK, Slot.DURABLE)] == [2, 1, 1]
     assert offsets(log) == [0]
     log.partition.flush()
     assert offsets(log) == [0, 1]
@@ -215,7 +211,7 @@ def test_a_sync_of_the_active_segment_alone_does_not_vouch_for_rolled_ones(tmp_p
     log.append(batch())
     log.partition.roll(NOW)
     log.append(batch())
-    log.partition.publish_durable(2, 1, int(log.row[ar.ROW_POSITION]))
+    log.partition.publish_durable(2, 1, int(log.row[AppendRow.POSITION]))
     assert log.partition.recovery_point == 0
     log.partition.flush()
     assert log.partition.recovery_point == 2
@@ -240,7 +236,7 @@ def test_a_sync_of_rolled_segments_leaves_the_active_one_alone(tmp_path: Path) -
 
 
 def test_a_sync_begun_before_a_roll_counts_for_what_it_covered(tmp_path: Path) -> None:
-    log = Log(tmp_path, topic_config(write_caching=False), flags=layout.FLAG_DURABLE)
+    log = Log(tmp_path, topic_config(write_caching=False), flags=SlotFlag.DURABLE)
     log.open()
     log.append(batch())
     job = log.partition.begin_flush()
@@ -276,9 +272,9 @@ def test_a_clean_close_leaves_snapshot_and_final_index_entry(tmp_path: Path) -> 
     assert (log.folder / f"{0:020d}.timeindex").read_bytes() == (NOW + 2).to_bytes(8) + (2).to_bytes(4)
     snapshot = producer_snapshot.read(str(log.folder), 3)
     assert [(entry.producer_id, entry.last_sequence, entry.last_offset) for entry in snapshot] == [(5, 2, 2)]
-    assert log.words[layout.SLOT_STATE] == layout.STATE_FREE
-    assert log.words[layout.SLOT_DURABLE] == 3
-    assert log.row[ar.ROW_OPEN] == 0
+    assert log.words[Slot.STATE] == SlotState.FREE
+    assert log.words[Slot.DURABLE] == 3
+    assert log.row[AppendRow.STATE] == 0
     log.partition.close()
 
 
@@ -291,7 +287,7 @@ def test_deletion_renames_the_folder_and_removes_it_later(tmp_path: Path) -> Non
     parsed = files.parse_folder(Path(renamed).name)
     assert parsed is not None
     assert (parsed.topic, parsed.partition, parsed.suffix) == ("t", 0, files.DELETE_FOLDER)
-    assert log.words[layout.SLOT_STATE] == layout.STATE_DELETED
+    assert log.words[Slot.STATE] == SlotState.DELETED
     remove(log.deletions.take_due(NOW + 60000))
     assert not list(tmp_path.iterdir())
 
@@ -328,6 +324,6 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
 
 def test_a_sequence_left_odd_by_a_crash_becomes_even(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    log.words[layout.SLOT_SEQUENCE] = 7
+    log.words[Slot.SEQUENCE] = 7
     log.open()
-    assert log.words[layout.SLOT_SEQUENCE] % 2 == 0
+    assert log.words[Slot.SEQUENCE] % 2 == 0

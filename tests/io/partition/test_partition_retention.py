@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.partition.deletions import remove
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.io.append.plain_append import NOW, Log, names, offsets, topic_config
 from tests.log.batch_bytes import batch
@@ -24,7 +24,7 @@ def test_retention_by_size_keeps_at_least_the_configured_bytes(tmp_path: Path) -
     deleted = log.partition.retention(NOW)
     assert deleted > 0
     assert 500 <= log.partition.size < size
-    assert log.words[layout.SLOT_LOG_START] == log.partition.base_offsets[0]
+    assert log.words[Slot.LOG_START] == log.partition.base_offsets[0]
     assert offsets(log) == list(range(log.partition.base_offsets[0], 20))
     assert log.partition.retention(NOW) == 0
 
@@ -37,7 +37,7 @@ def test_retention_by_time_deletes_the_active_segment_too(tmp_path: Path) -> Non
     assert log.partition.retention(NOW + 1000) == 0
     assert log.partition.retention(NOW + 1001) > 0
     assert log.partition.base_offsets == [5]
-    assert (log.words[layout.SLOT_LOG_START], log.words[layout.SLOT_LOG_END], log.partition.size) == (5, 5, 0)
+    assert (log.words[Slot.LOG_START], log.words[Slot.LOG_END], log.partition.size) == (5, 5, 0)
 
 
 def test_time_retention_stops_at_the_first_young_segment(tmp_path: Path) -> None:
@@ -59,9 +59,7 @@ def test_compacted_topics_keep_their_age(tmp_path: Path) -> None:
 
 
 def test_nothing_behind_the_high_watermark_is_deleted(tmp_path: Path) -> None:
-    log = Log(
-        tmp_path, topic_config(**small(retention_bytes=0, write_caching=False)), flags=layout.FLAG_DURABLE
-    )
+    log = Log(tmp_path, topic_config(**small(retention_bytes=0, write_caching=False)), flags=SlotFlag.DURABLE)
     log.open()
     log.append(batch(0, [b"x" * 100]))
     log.partition.flush()
@@ -90,7 +88,7 @@ def test_delete_records_moves_the_start_at_once_and_the_files_later(tmp_path: Pa
     for _ in range(10):
         log.append(batch(0, [b"x" * 100]))
     assert log.partition.delete_records(5) == 5
-    assert log.words[layout.SLOT_LOG_START] == 5
+    assert log.words[Slot.LOG_START] == 5
     assert log.partition.base_offsets[0] == 0
     assert log.partition.checkpointed_log_start == 5
     assert log.partition.retention(NOW) > 0
@@ -122,8 +120,8 @@ def test_the_slot_tells_the_leader_epoch_of_the_log_start(tmp_path: Path) -> Non
     log.reopen(epoch=5, log_start=0)
     for _ in range(4):
         log.append(batch(0, [b"x" * 100]))
-    told = [int(log.words[layout.SLOT_START_EPOCH])]
+    told = [int(log.words[Slot.START_EPOCH])]
     for start in (3, 4, 6):
         log.partition.delete_records(start)
-        told.append(int(log.words[layout.SLOT_START_EPOCH]))
+        told.append(int(log.words[Slot.START_EPOCH]))
     assert told == [3, 3, 5, 5]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from tests.io.append.plain_append import Log
 from tests.log.batch_bytes import batch
 
@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> Log:
 
 def is_behind(log: Log) -> bool:
     """Whether nobody is told where the log ends."""
-    return bool(log.words[layout.SLOT_HIGH_WATERMARK] < log.words[layout.SLOT_EPOCH_START])
+    return bool(log.words[Slot.HIGH_WATERMARK] < log.words[Slot.EPOCH_START])
 
 
 @pytest.mark.parametrize("mark", [None, 1])

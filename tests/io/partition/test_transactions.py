@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.io.append import append_row as ar
 from kbroker.io.append.drain import HeldAppend, Marker
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.files import transaction_index
 from kbroker.io.partition.transactions import finish_transaction
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.log.aborted_transactions import AbortedTransaction
 from kbroker.protocol.records import ControlType, build_batch, build_control_batch
 from tests.io.append.plain_append import NOW, Log
@@ -33,9 +33,9 @@ class Transactions:
         producer = (producer_id, epoch, sequence)
         data = build_batch([(b"k", b"v", (), NOW)], producer=producer, transactional=transactional)
         offset = self.log.append(data)
-        if self.log.row[ar.ROW_FIRST_UNSTABLE] < 0:
+        if self.log.row[AppendRow.FIRST_UNSTABLE] < 0:
             slot = self.log.partition.slot
-            self.log.row[ar.ROW_FIRST_UNSTABLE] = self.log.producers.first_open_transaction(slot)
+            self.log.row[AppendRow.FIRST_UNSTABLE] = self.log.producers.first_open_transaction(slot)
         self.log.partition._publish()
         return offset
 
@@ -59,7 +59,7 @@ class Transactions:
 
     @property
     def stable(self) -> int:
-        return int(self.log.words[layout.SLOT_LAST_STABLE])
+        return int(self.log.words[Slot.LAST_STABLE])
 
     def aborted(self) -> list[AbortedTransaction]:
         return transaction_index.read(str(self.log.folder), 0)

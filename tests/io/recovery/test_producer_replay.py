@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.files import transaction_index
 from kbroker.log.aborted_transactions import AbortedTransaction
 from tests.io.append.plain_append import NOW, Log, topic_config
@@ -41,7 +41,7 @@ def test_transactions_are_replayed_with_their_aborts(tmp_path: Path) -> None:
     assert state[1].current_txn_first_offset == -1
     assert (state[4].batches, state[4].last_timestamp) == ((), NOW)
     log.reopen(clean=False)
-    assert log.row[ar.ROW_FIRST_UNSTABLE] == 6
+    assert log.row[AppendRow.FIRST_UNSTABLE] == 6
     assert log.words[6] == 6  # last stable offset
     assert transaction_index.read(str(log.folder), 0) == [
         AbortedTransaction(1, 0, 2, 1),

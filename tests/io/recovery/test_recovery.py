@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.files import checkpoint, producer_snapshot
 from kbroker.io.recovery.loaded_log import TrustedEnd
 from kbroker.log import files
@@ -282,7 +282,7 @@ def test_epochs_behind_a_torn_tail_go(tmp_path: Path) -> None:
     log.partition.set_leader_epoch(5)
     log.append(batch())
     log.partition.abandon()
-    os.truncate(log.folder / f"{0:020d}.log", int(log.row[ar.ROW_POSITION]) - 1)
+    os.truncate(log.folder / f"{0:020d}.log", int(log.row[AppendRow.POSITION]) - 1)
     assert load(log).epochs.entries == ((0, 0),)
 
 

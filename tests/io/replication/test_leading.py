@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.io.append import append_row as ar
+from kbroker.io.append.rows import AppendRow
 from kbroker.io.replication import leading as module
 from kbroker.io.replication.leading import Leading
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.messages import Lead
 
 OWN, FIRST, SECOND = 0, 1, 2
@@ -22,7 +22,7 @@ class Scene:
     """One led partition in slot 0, followers in slots 1 and 2, and what its worker does about it."""
 
     def __init__(self) -> None:
-        self.slots = np.zeros((4, layout.SLOT_WORDS), np.int64)
+        self.slots = np.zeros((4, Slot.WORDS), np.int64)
         self.rows = np.zeros((4, 64), np.int64)
         self.notified: list[int] = []
         self.answered: list[int] = []
@@ -34,23 +34,23 @@ class Scene:
         durability: Any = SimpleNamespace(advanced=self.answered.append)
         self.leading = Leading(shared, drain, logs, durability)
         for slot in (OWN, FIRST, SECOND):
-            self.slots[slot, layout.SLOT_LEADER_EPOCH] = EPOCH
+            self.slots[slot, Slot.LEADER_EPOCH] = EPOCH
 
     def lead(self, epoch: int) -> None:
-        self.slots[OWN, layout.SLOT_LEADER_EPOCH] = epoch
+        self.slots[OWN, Slot.LEADER_EPOCH] = epoch
 
     @property
     def log_end(self) -> int:
-        return int(self.slots[OWN, layout.SLOT_LOG_END])
+        return int(self.slots[OWN, Slot.LOG_END])
 
     @property
     def high_watermark(self) -> int:
-        return int(self.slots[OWN, layout.SLOT_HIGH_WATERMARK])
+        return int(self.slots[OWN, Slot.HIGH_WATERMARK])
 
     def publish_high_watermark(self, mark: int) -> None:
-        self.slots[OWN, layout.SLOT_HIGH_WATERMARK] = mark
+        self.slots[OWN, Slot.HIGH_WATERMARK] = mark
 
-    def ends(self, *ends: int, word: int = layout.SLOT_LOG_END) -> None:
+    def ends(self, *ends: int, word: int = Slot.LOG_END) -> None:
         self.slots[: len(ends), word] = ends
 
     def begin(self, in_sync: tuple[int, ...] = (FIRST, SECOND), minimum: int = 1) -> bool:
@@ -113,22 +113,22 @@ def test_a_follower_of_another_epoch_or_in_the_middle_of_a_write_counts_as_empty
     scene = Scene()
     scene.begin()
     scene.ends(10, 10, 10)
-    scene.slots[FIRST, layout.SLOT_LEADER_EPOCH] = EPOCH - 1
+    scene.slots[FIRST, Slot.LEADER_EPOCH] = EPOCH - 1
     scene.leading.appended([OWN])
     assert not scene.leading.advance()
-    scene.slots[FIRST, layout.SLOT_LEADER_EPOCH] = EPOCH
-    scene.slots[SECOND, layout.SLOT_SEQUENCE] = 1
+    scene.slots[FIRST, Slot.LEADER_EPOCH] = EPOCH
+    scene.slots[SECOND, Slot.SEQUENCE] = 1
     assert not scene.leading.advance()
-    scene.slots[SECOND, layout.SLOT_SEQUENCE] = 2
+    scene.slots[SECOND, Slot.SEQUENCE] = 2
     assert scene.leading.advance()
 
 
 def test_a_durable_topic_counts_what_is_on_disk() -> None:
     scene = Scene()
-    scene.slots[OWN, layout.SLOT_FLAGS] = layout.FLAG_DURABLE
+    scene.slots[OWN, Slot.FLAGS] = SlotFlag.DURABLE
     scene.begin()
     scene.ends(10, 10, 10)
-    scene.ends(10, 4, 10, word=layout.SLOT_DURABLE)
+    scene.ends(10, 4, 10, word=Slot.DURABLE)
     scene.leading.appended([OWN])
     assert scene.leading.advance()
     assert scene.high_watermark == 4
@@ -138,12 +138,12 @@ def test_the_high_watermark_stands_still_below_min_insync_replicas() -> None:
     """KIP-966."""
     scene = Scene()
     scene.begin(in_sync=(FIRST,), minimum=3)
-    assert scene.rows[OWN, ar.ROW_TOO_FEW]
+    assert scene.rows[OWN, AppendRow.TOO_FEW]
     scene.ends(10, 10, 10)
     scene.leading.appended([OWN])
     assert not scene.leading.advance()
     scene.begin(in_sync=(FIRST, SECOND), minimum=3)
-    assert not scene.rows[OWN, ar.ROW_TOO_FEW]
+    assert not scene.rows[OWN, AppendRow.TOO_FEW]
     assert scene.high_watermark == 10
 
 

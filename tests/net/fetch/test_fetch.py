@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.protocol.errors import ErrorCode
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import read_frame
@@ -48,7 +48,7 @@ def test_errors_of_a_partition(node_factory: NodeFactory) -> None:
     node, _ = filled(node_factory)
     link = node.connect()
     slot = node.shared.slots[0]
-    slot[sm.SLOT_LEADER_EPOCH] = 3
+    slot[Slot.LEADER_EPOCH] = 3
 
     def error(offset: int = 0, version: int = 12, **how: object) -> int:
         return fetch(link, offset, version, max_wait_ms=1000, **how).responses[0].partitions[0].error_code
@@ -62,9 +62,9 @@ def test_errors_of_a_partition(node_factory: NodeFactory) -> None:
     assert error(partition=5) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert error(topic="no") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert error(version=13, topic="no") == ErrorCode.UNKNOWN_TOPIC_ID
-    slot[sm.SLOT_STATE] = sm.STATE_RECOVERING
+    slot[Slot.STATE] = SlotState.RECOVERING
     assert error() == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    slot[sm.SLOT_STATE] = sm.STATE_OFFLINE
+    slot[Slot.STATE] = SlotState.OFFLINE
     assert error() == ErrorCode.KAFKA_STORAGE_ERROR
     assert error(version=5) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot
 from kbroker.net.fetch.fetches import Fetches
 from tests.net.conftest import NodeFactory
 from tests.net.requests import fetch, filled, offsets
@@ -33,7 +33,7 @@ def test_only_ranges_with_aborted_transactions_come_to_python(node_factory: Node
     node, _ = filled(node_factory)
     link = node.connect()
     words = node.shared.slots[0]
-    words[sm.SLOT_LAST_ABORTED] = -1
+    words[Slot.LAST_ABORTED] = -1
     fetch(link, 0, isolation=COMMITTED)  # shows the kernel the files
     before = taken.value
     for offset in range(0, END, 2):
@@ -41,7 +41,7 @@ def test_only_ranges_with_aborted_transactions_come_to_python(node_factory: Node
         assert offsets(part.records) == list(range(offset, END))
         assert part.aborted_transactions == []
     assert taken.value == before
-    words[sm.SLOT_LAST_ABORTED] = 9
+    words[Slot.LAST_ABORTED] = 9
     fetch(link, 10, isolation=COMMITTED)
     assert taken.value == before
     fetch(link, 9, isolation=COMMITTED)
@@ -59,7 +59,7 @@ def test_the_kernel_answers_what_python_would(node_factory: NodeFactory, version
         for most in (1, 2 * size + 7, 1 << 20):
             answers = []
             for last_aborted in (END, -1):  # Python, kernel
-                words[sm.SLOT_LAST_ABORTED] = last_aborted
+                words[Slot.LAST_ABORTED] = last_aborted
                 how = {"isolation": COMMITTED, "min_bytes": 0, "partition_max_bytes": most}
                 answers.append(fetch(link, offset, version, **how).responses)
             assert repr(answers[0]) == repr(answers[1])

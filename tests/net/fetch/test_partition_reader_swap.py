@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.net.fetch.fetch_session import Wanted
@@ -16,7 +16,7 @@ from tests.cleaner.compacted import Compacted
 
 
 def reader_of(case: Compacted) -> PartitionReader:
-    slots = np.zeros((4, layout.SLOT_WORDS), np.int64)
+    slots = np.zeros((4, Slot.WORDS), np.int64)
     slots[3] = case.log.words
     case.partition.words = case.log.words = slots[3]
     image = TopicImage("t", b"", False, (PartitionImage(0, 3, 0, case.partition.folder),))
@@ -48,7 +48,7 @@ def test_read_committed_finds_nothing_until_the_files_are_in_place(tmp_path: Pat
     def look(_: str) -> None:
         reading = reader.read(wanted, limits)
         assert reading.error is ErrorCode.NONE
-        seen.append((int(case.log.words[layout.SLOT_SEGMENTS_VERSION]) % 2, reading.length))
+        seen.append((int(case.log.words[Slot.SEGMENTS_VERSION]) % 2, reading.length))
 
     case._step = look  # type: ignore[method-assign, assignment]
     case.clean()

@@ -13,21 +13,7 @@ import pytest
 from kbroker.metrics.slots import bind
 from kbroker.net.fetch import senders
 from kbroker.net.fetch.outbox_kernel import serve_outboxes
-from kbroker.net.rows.outbox_layout import (
-    BOX_PART_WORDS,
-    BOX_WORDS,
-    BP_FILE,
-    BP_LENGTH,
-    BP_START,
-    BX_COUNT,
-    BX_ERROR,
-    BX_FILE_LEFT,
-    BX_MOVED,
-    BX_NEXT,
-    BX_PARTS,
-    BX_SOCKET,
-    RECORD_BYTES,
-)
+from kbroker.net.rows import Box, BoxPart
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import NetNode, read_frame
 from tests.net.requests import batch, fetch, fetch_frame, offsets, produce, read_fetch
@@ -43,16 +29,16 @@ class Outbox:
         self.client, self.served = socket.socketpair()
         self.served.setblocking(False)
         self.file = os.open(file, os.O_RDONLY)
-        self.box = np.zeros(BOX_WORDS, np.int64)
+        self.box = np.zeros(Box.WORDS, np.int64)
         self.memory = np.frombuffer(HEAD + TAIL, np.uint8).copy()
         head = int(self.memory.ctypes.data)
         parts = ((-1, head, len(HEAD)), (self.file, 100, length), (-1, head + len(HEAD), len(TAIL)))
         for number, (fd, start, size) in enumerate(parts):
-            part = self.box[BX_PARTS + number * BOX_PART_WORDS :]
-            part[BP_FILE], part[BP_START], part[BP_LENGTH] = fd, start, size
-        self.box[BX_SOCKET] = self.served.fileno()
-        self.box[BX_COUNT] = len(parts)
-        self.box[BX_FILE_LEFT] = length
+            part = self.box[Box.PARTS + number * BoxPart.WORDS :]
+            part[BoxPart.FILE], part[BoxPart.START], part[BoxPart.LENGTH] = fd, start, size
+        self.box[Box.SOCKET] = self.served.fileno()
+        self.box[Box.COUNT] = len(parts)
+        self.box[Box.FILE_LEFT] = length
         self._jobs_read, self._jobs = os.pipe()
         self._sent, self._sent_write = os.pipe()
         self._scratch = np.zeros(1, np.int64)
@@ -64,14 +50,14 @@ class Outbox:
 
     def give(self) -> None:
         """Lend it, and wait until it is back."""
-        record = int(self.box.ctypes.data).to_bytes(RECORD_BYTES, "little")
+        record = int(self.box.ctypes.data).to_bytes(Box.RECORD_BYTES, "little")
         os.write(self._jobs, record)
-        assert os.read(self._sent, RECORD_BYTES) == record
+        assert os.read(self._sent, Box.RECORD_BYTES) == record
 
     def close(self) -> None:
-        end = np.zeros(BOX_WORDS, np.int64)
-        end[BX_SOCKET] = -1
-        os.write(self._jobs, int(end.ctypes.data).to_bytes(RECORD_BYTES, "little"))
+        end = np.zeros(Box.WORDS, np.int64)
+        end[Box.SOCKET] = -1
+        os.write(self._jobs, int(end.ctypes.data).to_bytes(Box.RECORD_BYTES, "little"))
         self._thread.join(20)
         assert not self._thread.is_alive()
         self.client.close()
@@ -94,11 +80,11 @@ def test_an_outbox_leaves_in_order_as_fast_as_the_socket_takes_it(outbox: Outbox
     outbox.client.settimeout(20)
     got = b""
     moved = 0
-    while outbox.box[BX_NEXT] < outbox.box[BX_COUNT]:
+    while outbox.box[Box.NEXT] < outbox.box[Box.COUNT]:
         outbox.give()
-        assert outbox.box[BX_ERROR] == 0
-        moved += int(outbox.box[BX_MOVED])
-        assert outbox.box[BX_FILE_LEFT] == max(0, len(whole) - len(TAIL) - moved)
+        assert outbox.box[Box.ERROR] == 0
+        moved += int(outbox.box[Box.MOVED])
+        assert outbox.box[Box.FILE_LEFT] == max(0, len(whole) - len(TAIL) - moved)
         while len(got) < moved:
             got += outbox.client.recv(1 << 20)
     assert got == whole
@@ -107,14 +93,14 @@ def test_an_outbox_leaves_in_order_as_fast_as_the_socket_takes_it(outbox: Outbox
 def test_a_peer_that_has_gone_is_an_error(outbox: Outbox) -> None:
     outbox.client.close()
     outbox.give()
-    assert os.strerror(int(outbox.box[BX_ERROR])) == "Broken pipe"
+    assert os.strerror(int(outbox.box[Box.ERROR])) == "Broken pipe"
 
 
 def test_a_file_that_became_shorter_is_an_error(outbox: Outbox, tmp_path: Path) -> None:
     os.truncate(tmp_path / "segment", 50)
     outbox.give()
-    assert os.strerror(int(outbox.box[BX_ERROR])) == "Input/output error"
-    assert outbox.box[BX_MOVED] == len(HEAD)
+    assert os.strerror(int(outbox.box[Box.ERROR])) == "Input/output error"
+    assert outbox.box[Box.MOVED] == len(HEAD)
 
 
 # --- with a network process ----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import time
 
 from kbroker.config.client_quotas import CLIENT_ID, REQUEST_PERCENTAGE, QuotaTable
 from kbroker.ipc.messages import ClientRequest, Image
-from kbroker.metrics.layout import REQUESTS, VERSION_COUNT
+from kbroker.metrics import layout as ml
 from tests.net.conftest import NodeFactory
 from tests.net.requests import is_closed
 
@@ -38,7 +38,7 @@ def test_pipelined_requests_are_answered_in_order(node_factory: NodeFactory) -> 
         link.sendall(b"".join(asking(number) for number in range(50)))
     for link in links:
         assert read(link, 50 * 8) == b"".join(framed(number) for number in range(50))
-    requests = int(node.shared.metrics[0, REQUESTS + METADATA * VERSION_COUNT + 1])
+    requests = int(node.shared.metrics[0, ml.REQUESTS + METADATA * ml.VERSION_COUNT + 1])
     assert requests == 250
 
 

@@ -8,9 +8,9 @@ from kbroker.config.client_quotas import CLIENT_ID, REQUEST_PERCENTAGE, QuotaTab
 from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.ipc.shared import Shared
 from kbroker.ipc.standing import StandingWords, word_of
-from kbroker.ipc.standing_layout import FIRST_KEYED_WORD, STANDING_WORDS, WORD_TOPICS
-from kbroker.metrics.layout import ERROR_COUNT, ERRORS, REQUEST_BYTES, REQUESTS, RESPONSE_BYTES, VERSION_COUNT
-from kbroker.net.rows.answer_layout import MOST_ANSWER_BYTES, MOST_ANSWERS, POOL_BYTES
+from kbroker.ipc.standing_layout import Standing
+from kbroker.metrics import layout as ml
+from kbroker.net.rows import Answer, AnswerTable
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import NetNode
 from tests.net.forward.test_forwarding import METADATA, asking, read
@@ -20,7 +20,7 @@ CODES = 3
 
 
 def standing_node(
-    node_factory: NodeFactory, content: Callable[[ClientRequest], bytes], word: int = WORD_TOPICS
+    node_factory: NodeFactory, content: Callable[[ClientRequest], bytes], word: int = Standing.TOPICS
 ) -> NetNode:
     """Control answers each request by its content, for as long as the words say."""
     words: list[StandingWords] = []
@@ -56,10 +56,10 @@ def test_control_is_asked_once_and_every_request_is_counted(node_factory: NodeFa
             assert (correlation_id, content) == (number, struct.pack(">i", 10))
     assert len(node.control.requests) == 1
     counted = node.shared.metrics[0]
-    assert counted[REQUESTS + METADATA * VERSION_COUNT + 1] == 10
-    assert counted[RESPONSE_BYTES + METADATA] == 10 * 12
-    assert counted[REQUEST_BYTES + METADATA] == 10 * len(asking(1, body=b"topic"))
-    assert counted[ERRORS + METADATA * ERROR_COUNT + 1] == 9 * CODES  # control has counted the first
+    assert counted[ml.REQUESTS + METADATA * ml.VERSION_COUNT + 1] == 10
+    assert counted[ml.RESPONSE_BYTES + METADATA] == 10 * 12
+    assert counted[ml.REQUEST_BYTES + METADATA] == 10 * len(asking(1, body=b"topic"))
+    assert counted[ml.ERRORS + METADATA * ml.ERROR_COUNT + 1] == 9 * CODES  # control has counted the first
 
 
 def test_another_question_is_another_answer(node_factory: NodeFactory) -> None:
@@ -112,7 +112,7 @@ def test_an_answer_from_before_a_change_is_not_kept(node_factory: NodeFactory) -
 
     def late(request: ClientRequest) -> bytes | None:
         answer = made(request)
-        shared[0].standing[WORD_TOPICS] += 1
+        shared[0].standing[Standing.TOPICS] += 1
         return answer
 
     node.control.answer = late
@@ -142,7 +142,10 @@ def test_memory_is_bounded_and_every_answer_right(node_factory: NodeFactory) -> 
     node = standing_node(node_factory, lambda request: request.body)
     link = node.connect()
     random = Random(1)
-    for length, count in ((4, MOST_ANSWERS * 5 // 4), (30_000, POOL_BYTES // 50_000)):
+    for length, count in (
+        (4, AnswerTable.MOST_ANSWERS * 5 // 4),
+        (30_000, AnswerTable.MAX_POOL_BYTES // 50_000),
+    ):
         bodies = [random.randbytes(length) for _ in range(count)]
         for _ in range(2):
             for body in bodies:
@@ -163,10 +166,10 @@ def test_an_answer_that_grows_or_shrinks_is_kept_anew(node_factory: NodeFactory)
 
 
 def test_large_answers_are_controls_each_time(node_factory: NodeFactory) -> None:
-    node = standing_node(node_factory, lambda _: bytes(MOST_ANSWER_BYTES))
+    node = standing_node(node_factory, lambda _: bytes(Answer.MAX_BYTES))
     link = node.connect()
     for number in (1, 2):
-        assert said(link, asking(number), MOST_ANSWER_BYTES)[0] == number
+        assert said(link, asking(number), Answer.MAX_BYTES)[0] == number
     assert len(node.control.requests) == 2
 
 
@@ -185,5 +188,5 @@ def test_answers_that_the_socket_does_not_take_arrive_whole_and_in_order(node_fa
 
 def test_words_of_groups_leave_the_topics_word_alone() -> None:
     found = {word_of(f"group-{number}") for number in range(20_000)}
-    assert WORD_TOPICS not in found
-    assert found == set(range(FIRST_KEYED_WORD, STANDING_WORDS))
+    assert Standing.TOPICS not in found
+    assert found == set(range(Standing.KEYED, Standing.WORDS))

@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import ClientRequest
-from kbroker.metrics.layout import ERROR_COUNT, ERRORS, REQUESTS, VERSION_COUNT
+from kbroker.metrics import layout as ml
 from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.frame import encode_request, parse_response
 from kbroker.protocol.messages.list_offsets import (
@@ -37,9 +37,9 @@ def node(node_factory: NodeFactory) -> NetNode:
     made: NetNode = node_factory({"t": 3, "u": 1}, answer=refuse)
     for slot in range(4):
         made.worker.publish(slot, 100 + slot, 0, 50 + slot)
-        made.shared.slots[slot, sm.SLOT_LEADER_EPOCH] = EPOCH
-        made.shared.slots[slot, sm.SLOT_LOG_START] = 10 + slot
-        made.shared.slots[slot, sm.SLOT_START_EPOCH] = slot - 1
+        made.shared.slots[slot, Slot.LEADER_EPOCH] = EPOCH
+        made.shared.slots[slot, Slot.LOG_START] = 10 + slot
+        made.shared.slots[slot, Slot.START_EPOCH] = slot - 1
     return made
 
 
@@ -134,26 +134,26 @@ def test_a_topic_named_twice_is_controls(node: NetNode) -> None:
     assert len(node.control.requests) == 1
 
 
-@pytest.mark.parametrize("state", [sm.STATE_RECOVERING, sm.STATE_OFFLINE, sm.STATE_DELETED])
+@pytest.mark.parametrize("state", [SlotState.RECOVERING, SlotState.OFFLINE, SlotState.DELETED])
 def test_a_log_that_is_not_open_is_controls(node: NetNode, state: int) -> None:
-    node.shared.slots[1, sm.SLOT_STATE] = state
+    node.shared.slots[1, Slot.STATE] = state
     assert told(node.connect(), 11, {"t": [(0, -1, -1), (1, -1, -1)]}) == {}
 
 
-@pytest.mark.parametrize("epoch_start", [102, sm.NOT_LED])
+@pytest.mark.parametrize("epoch_start", [102, Slot.NOT_LED])
 def test_an_end_that_may_be_behind_what_was_told_is_controls(node: NetNode, epoch_start: int) -> None:
     """The high watermark of a new leader, or of a follower, as long as it has not reached the epoch's start."""
     link = node.connect()
-    node.shared.slots[1, sm.SLOT_EPOCH_START] = epoch_start
+    node.shared.slots[1, Slot.EPOCH_START] = epoch_start
     for timestamp in (-1, 1000, -3):
         assert told(link, 11, {"t": [(1, -1, timestamp)]}) == {}
     assert told(link, 11, {"t": [(1, -1, -2), (0, -1, -1)]})["t"][0][3] == 11
-    node.shared.slots[1, sm.SLOT_EPOCH_START] = 101
+    node.shared.slots[1, Slot.EPOCH_START] = 101
     assert told(link, 11, {"t": [(1, -1, -1)]})["t"][0][3] == 101
 
 
 def test_a_slot_that_another_partition_has_taken_is_controls(node: NetNode) -> None:
-    node.shared.slots[1, sm.SLOT_GENERATION] += 1
+    node.shared.slots[1, Slot.GENERATION] += 1
     assert told(node.connect(), 11, {"t": [(1, -1, -1)]}) == {}
 
 
@@ -173,5 +173,5 @@ def test_answers_are_counted(node: NetNode) -> None:
     for _ in range(3):
         told(link, 8, {"t": [(0, -1, -1), (1, -1, -1)]})
     counted = node.shared.metrics[0]
-    assert counted[REQUESTS + LIST_OFFSETS * VERSION_COUNT + 8] == 3
-    assert counted[ERRORS + LIST_OFFSETS * ERROR_COUNT + 1] == 6
+    assert counted[ml.REQUESTS + LIST_OFFSETS * ml.VERSION_COUNT + 8] == 3
+    assert counted[ml.ERRORS + LIST_OFFSETS * ml.ERROR_COUNT + 1] == 6

@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import ClientRequest
-from kbroker.metrics.layout import ERROR_COUNT, ERRORS, REQUESTS, VERSION_COUNT
+from kbroker.metrics import layout as ml
 from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.frame import encode_request, parse_response
 from kbroker.protocol.messages.offset_for_leader_epoch import (
@@ -35,8 +35,8 @@ def node(node_factory: NodeFactory) -> NetNode:
     made: NetNode = node_factory({"t": 3, "u": 1}, answer=refuse)
     for slot in range(4):
         made.worker.publish(slot, 100 + slot, 0)
-        made.shared.slots[slot, sm.SLOT_HIGH_WATERMARK] = 90
-        made.shared.slots[slot, sm.SLOT_LEADER_EPOCH] = 5 + slot
+        made.shared.slots[slot, Slot.HIGH_WATERMARK] = 90
+        made.shared.slots[slot, Slot.LEADER_EPOCH] = 5 + slot
     return made
 
 
@@ -99,9 +99,9 @@ def test_what_is_older_or_unusual_is_controls(node: NetNode, asked: Asked) -> No
     assert len(node.control.requests) == 3
 
 
-@pytest.mark.parametrize("state", [sm.STATE_RECOVERING, sm.STATE_OFFLINE, sm.STATE_DELETED])
+@pytest.mark.parametrize("state", [SlotState.RECOVERING, SlotState.OFFLINE, SlotState.DELETED])
 def test_a_log_that_is_not_open_is_controls(node: NetNode, state: int) -> None:
-    node.shared.slots[1, sm.SLOT_STATE] = state
+    node.shared.slots[1, Slot.STATE] = state
     assert told(node.connect(), 4, {"t": [(0, -1, 5), (1, -1, 6)]}) == {}
 
 
@@ -118,5 +118,5 @@ def test_answers_are_counted(node: NetNode) -> None:
     for _ in range(3):
         told(link, 4, {"t": [(0, -1, 5), (1, -1, 6)]})
     counted = node.shared.metrics[0]
-    assert counted[REQUESTS + OFFSET_FOR_LEADER_EPOCH * VERSION_COUNT + 4] == 3
-    assert counted[ERRORS + OFFSET_FOR_LEADER_EPOCH * ERROR_COUNT + 1] == 6
+    assert counted[ml.REQUESTS + OFFSET_FOR_LEADER_EPOCH * ml.VERSION_COUNT + 4] == 3
+    assert counted[ml.ERRORS + OFFSET_FOR_LEADER_EPOCH * ml.ERROR_COUNT + 1] == 6

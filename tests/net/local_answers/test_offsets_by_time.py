@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import ClientRequest
 from kbroker.log import files
 from kbroker.log.open_files import OpenFiles
@@ -84,27 +84,27 @@ def publish(
 ) -> None:
     """limit: last stable offset."""
     words = node.shared.slots[slot]
-    words[sm.SLOT_SEQUENCE] += 1
-    words[sm.SLOT_SEGMENTS_VERSION] = next(FRESH)
-    words[sm.SLOT_LOG_START] = start
-    words[sm.SLOT_LOG_END] = words[sm.SLOT_HIGH_WATERMARK] = end
-    words[sm.SLOT_LAST_STABLE] = end if limit is None else limit
-    words[sm.SLOT_HW_BASE], words[sm.SLOT_HW_POSITION] = folder.reader_end()
-    words[sm.SLOT_SEQUENCE] += 1
+    words[Slot.SEQUENCE] += 1
+    words[Slot.SEGMENTS_VERSION] = next(FRESH)
+    words[Slot.LOG_START] = start
+    words[Slot.LOG_END] = words[Slot.HIGH_WATERMARK] = end
+    words[Slot.LAST_STABLE] = end if limit is None else limit
+    words[Slot.HW_BASE], words[Slot.HW_POSITION] = folder.reader_end()
+    words[Slot.SEQUENCE] += 1
 
 
 def expected(node: NetNode, slot: int, asked: int, isolation: int = 0) -> Found:
     """What control answers."""
     words = node.shared.slots[slot]
     reader = LogReader(str(node.folders[slot]), OpenFiles())
-    end = int(words[sm.SLOT_HW_BASE]), int(words[sm.SLOT_HW_POSITION])
-    start = int(words[sm.SLOT_LOG_START])
+    end = int(words[Slot.HW_BASE]), int(words[Slot.HW_POSITION])
+    start = int(words[Slot.LOG_START])
     found = (
         max_timestamp(reader, start, *end)
         if asked == MAX_TIMESTAMP
         else locate_timestamp(reader, asked, start, *end)
     )
-    limit = words[sm.SLOT_LAST_STABLE if isolation else sm.SLOT_HIGH_WATERMARK]
+    limit = words[Slot.LAST_STABLE if isolation else Slot.HIGH_WATERMARK]
     if found is None or found.offset >= limit:
         return -1, -1, -1
     return found.timestamp, found.offset, found.leader_epoch
@@ -175,10 +175,10 @@ def test_what_is_appended_is_found_by_the_next_question(node: NetNode) -> None:
         ]
         folder.segment(0, batches, closed=False)
         words = node.shared.slots[0]
-        words[sm.SLOT_SEQUENCE] += 1
-        words[sm.SLOT_HIGH_WATERMARK] = words[sm.SLOT_LAST_STABLE] = words[sm.SLOT_LOG_END] = 3 * len(segment)
-        words[sm.SLOT_HW_POSITION] = folder.reader_end()[1]
-        words[sm.SLOT_SEQUENCE] += 1
+        words[Slot.SEQUENCE] += 1
+        words[Slot.HIGH_WATERMARK] = words[Slot.LAST_STABLE] = words[Slot.LOG_END] = 3 * len(segment)
+        words[Slot.HW_POSITION] = folder.reader_end()[1]
+        words[Slot.SEQUENCE] += 1
         for asked in (0, 1003, now - 1, now, now + 4, now + 8, now + 9, MAX_TIMESTAMP):
             assert here(link, asked) == expected(node, 0, asked), turn
         now += 5
@@ -208,9 +208,9 @@ def test_another_list_of_segments_is_looked_at_anew(node: NetNode) -> None:
     write(node, 0, [[[30], [40]], [[50]]])
     assert here(link, 15) == (30, 0, 3)
     words = node.shared.slots[0]
-    words[sm.SLOT_SEGMENTS_VERSION] += 1  # files are being replaced
+    words[Slot.SEGMENTS_VERSION] += 1  # files are being replaced
     assert told(link, 11, {"t": [(0, -1, 15)]}) == {}
-    words[sm.SLOT_SEGMENTS_VERSION] += 1
+    words[Slot.SEGMENTS_VERSION] += 1
     assert here(link, 45) == (50, 2, 3)
 
 
@@ -222,7 +222,7 @@ def test_a_damaged_log_is_controls(node: NetNode) -> None:
     file.write_bytes(b"\xff" * file.stat().st_size)
     assert told(link, 11, {"t": [(0, -1, 5)]}) == {}
     words = node.shared.slots[0]
-    words[sm.SLOT_SEGMENTS_VERSION] += 2
+    words[Slot.SEGMENTS_VERSION] += 2
     for _ in range(20):
         assert told(link, 11, {"t": [(0, -1, 25)]}) == {}
         time.sleep(0.01)
@@ -253,7 +253,7 @@ def test_a_partition_deleted_and_made_anew_is_another_one(node: NetNode) -> None
     link = node.connect()
     write(node, 0, [[[10], [20]]])
     assert here(link, 15) == (20, 1, 3)
-    node.shared.slots[0, sm.SLOT_GENERATION] += 1
+    node.shared.slots[0, Slot.GENERATION] += 1
     assert told(link, 11, {"t": [(0, -1, 15)]}) == {}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from kbroker.ipc.messages import ClientRequest
 from kbroker.ipc.producer_id_kernel import PRODUCER_ID_END, PRODUCER_ID_NEXT
-from kbroker.metrics.layout import ERROR_COUNT, ERRORS, REQUESTS, VERSION_COUNT
+from kbroker.metrics import layout as ml
 from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.frame import encode_request, parse_response
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -91,5 +91,5 @@ def test_answers_are_counted(node: NetNode) -> None:
     for _ in range(3):
         told(link, 4, InitProducerIdRequest(None, 1))
     counted = node.shared.metrics[0]
-    assert counted[REQUESTS + INIT_PRODUCER_ID * VERSION_COUNT + 4] == 3
-    assert counted[ERRORS + INIT_PRODUCER_ID * ERROR_COUNT + 1] == 3
+    assert counted[ml.REQUESTS + INIT_PRODUCER_ID * ml.VERSION_COUNT + 4] == 3
+    assert counted[ml.ERRORS + INIT_PRODUCER_ID * ml.ERROR_COUNT + 1] == 3

@@ -12,8 +12,8 @@ from kbroker.api.standing import standing_by_topic
 from kbroker.control.broker import Broker
 from kbroker.ipc.messages import ClientRequest
 from kbroker.ipc.standing import StandingAnswer, StandingWords
-from kbroker.metrics.layout import ERROR_COUNT, ERRORS, REQUESTS, RESPONSE_BYTES, VERSION_COUNT
-from kbroker.net.rows.answer_layout import MOST_PARTS, POOL_BYTES
+from kbroker.metrics import layout as ml
+from kbroker.net.rows import AnswerTable
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.frame import encode_request, encode_response, flexible
@@ -215,16 +215,19 @@ def test_a_topic_asked_for_twice_and_what_is_broken_are_controls(scene: Scene, v
 def test_answers_of_parts_are_counted(scene: Scene) -> None:
     sizes = [scene.metadata(*names, version=13) for names in ("a", "b", "c", "bc", "abc")]
     counted = scene.node.shared.metrics[0]
-    assert counted[REQUESTS + ApiKey.METADATA * VERSION_COUNT + 13] == 5
+    assert counted[ml.REQUESTS + ApiKey.METADATA * ml.VERSION_COUNT + 13] == 5
     # control counts the codes of the first three; one at the top, then each topic's and each partition's
-    assert counted[ERRORS + ApiKey.METADATA * ERROR_COUNT + 1] == 5 + 7
-    assert counted[RESPONSE_BYTES + ApiKey.METADATA] == sum(sizes)
+    assert counted[ml.ERRORS + ApiKey.METADATA * ml.ERROR_COUNT + 1] == 5 + 7
+    assert counted[ml.RESPONSE_BYTES + ApiKey.METADATA] == sum(sizes)
 
 
 def test_memory_is_bounded_and_every_answer_right(scene: Scene) -> None:
     """More topics, and more bytes, than there is room for: all are forgotten, and kept anew."""
     random = Random(1)
-    for scene.padding, count in ((0, MOST_PARTS * 5 // 4), (2_000, POOL_BYTES // 6_000)):
+    for scene.padding, count in (
+        (0, AnswerTable.MOST_PARTS * 5 // 4),
+        (2_000, AnswerTable.MAX_POOL_BYTES // 6_000),
+    ):
         scene.words.topics_changed()
         names = [f"name-{number}" for number in range(count)]
         for name in names:

@@ -13,7 +13,7 @@ from kbroker.kernels.lz4 import SLACK_BYTES
 from kbroker.net.produce.compressed_kernel import GZIP_PLAIN_BYTES, PLAIN_BYTES, all_fine
 from kbroker.net.produce.partial_record_kernel import PARTIAL_WORDS
 from kbroker.net.produce.record_walk import Demands, Found, walk
-from kbroker.net.rows import layout as nl
+from kbroker.net.rows import Context
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec, compress
 from kbroker.protocol.records import build_batch, read_batches
@@ -37,13 +37,13 @@ def fine(
     libraries: CodecLibraries = LIBRARIES,
 ) -> int | None:
     """The largest timestamp of a batch that is fine beyond doubt."""
-    words, partial = np.zeros(nl.CONTEXT_WORDS, np.int64), np.zeros(PARTIAL_WORDS, np.int64)
+    words, partial = np.zeros(Context.WORDS, np.int64), np.zeros(PARTIAL_WORDS, np.int64)
     plain, batch = np.zeros(PLAIN_BYTES + SLACK_BYTES, np.uint8), np.frombuffer(data, np.uint8)
-    words[nl.CX_PLAIN], words[nl.CX_PARTIAL] = plain.ctypes.data, partial.ctypes.data
-    words[nl.CX_LIBRARIES] = libraries.address
+    words[Context.PLAIN], words[Context.PARTIAL] = plain.ctypes.data, partial.ctypes.data
+    words[Context.LIBRARIES] = libraries.address
     codec = data[rb.ATTRIBUTES + 1] & rb.ATTRIBUTE_CODEC_MASK
     yes = _all_fine(words.ctypes.data, batch.ctypes.data, len(data), codec, keys, oldest, newest)
-    return int(words[nl.CX_WALK_MAX_TIMESTAMP]) if yes else None
+    return int(words[Context.WALK_MAX_TIMESTAMP]) if yes else None
 
 
 def walked(data: bytes, keys: bool = False, oldest: int = -FAR, newest: int = FAR) -> Found:

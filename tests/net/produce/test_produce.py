@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import Slot, SlotFlag, SlotState
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.errors import ErrorCode
@@ -34,7 +34,7 @@ VERSIONS = range(3, 14)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_is_answered_with_offset_and_log_start(node_factory: NodeFactory, version: int) -> None:
     node = node_factory({"t": 2})
-    node.shared.slots[1, sm.SLOT_LOG_END] = 41
+    node.shared.slots[1, Slot.LOG_END] = 41
     answer = produce(node.connect(), batch(count=3), version, partition=1)
     assert (answer.index, answer.error_code, answer.base_offset, answer.log_append_time_ms) == (1, 0, 41, -1)
     assert answer.log_start_offset == (0 if version >= 5 else -1)
@@ -124,16 +124,16 @@ def test_states_of_a_partition(node_factory: NodeFactory) -> None:
     link = node.connect()
     slot = node.shared.slots[0]
     for state, error in (
-        (sm.STATE_RECOVERING, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        (sm.STATE_OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR),
-        (sm.STATE_ONLINE, ErrorCode.NONE),
+        (SlotState.RECOVERING, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (SlotState.OFFLINE, ErrorCode.KAFKA_STORAGE_ERROR),
+        (SlotState.ONLINE, ErrorCode.NONE),
     ):
-        slot[sm.SLOT_STATE] = state
+        slot[Slot.STATE] = state
         assert produce(link, GOOD).error_code == error
-    slot[sm.SLOT_GENERATION] = 9
+    slot[Slot.GENERATION] = 9
     assert produce(link, GOOD).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    slot[sm.SLOT_GENERATION] = 1
-    slot[sm.SLOT_MIN_IN_SYNC_REPLICAS] = 2  # Kafka takes the number of replicas where that is lower
+    slot[Slot.GENERATION] = 1
+    slot[Slot.MIN_IN_SYNC_REPLICAS] = 2  # Kafka takes the number of replicas where that is lower
     assert produce(link, GOOD).error_code == ErrorCode.NONE
 
 
@@ -142,9 +142,9 @@ def test_limits_and_acks(node_factory: NodeFactory) -> None:
     link = node.connect()
     assert produce(link, GOOD, acks=2).error_code == ErrorCode.INVALID_REQUIRED_ACKS
     assert produce(link, GOOD, topic="__consumer_offsets").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    node.shared.slots[0, sm.SLOT_MAX_MESSAGE_BYTES] = len(GOOD)
+    node.shared.slots[0, Slot.MAX_MESSAGE_BYTES] = len(GOOD)
     assert produce(link, GOOD).error_code == ErrorCode.NONE
-    node.shared.slots[0, sm.SLOT_MAX_MESSAGE_BYTES] = len(GOOD) - 1
+    node.shared.slots[0, Slot.MAX_MESSAGE_BYTES] = len(GOOD) - 1
     answer = produce(link, GOOD)
     assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (
         ErrorCode.MESSAGE_TOO_LARGE,
@@ -164,7 +164,7 @@ def test_a_compacted_topic_refuses_null_keys_and_names_the_records(
     node_factory: NodeFactory, codec: Codec
 ) -> None:
     node = node_factory({"t": 1})
-    node.shared.slots[0, sm.SLOT_FLAGS] = sm.FLAG_COMPACTED
+    node.shared.slots[0, Slot.FLAGS] = SlotFlag.COMPACTED
     link = node.connect()
     records = [(b"k", b"v", (), now_ms()), (None, b"v", (), now_ms()), (b"k", b"v", (), now_ms())]
     answer = produce(link, build_batch(records, codec=codec), 8)
@@ -188,9 +188,9 @@ def test_timestamps_out_of_range(node_factory: NodeFactory, codec: Codec) -> Non
     assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
     assert answer.error_message == "One or more records have been rejected due to invalid timestamp"
     assert [error.batch_index for error in answer.record_errors] == [0]
-    node.shared.slots[0, sm.SLOT_FLAGS] = sm.FLAG_LOG_APPEND_TIME
+    node.shared.slots[0, Slot.FLAGS] = SlotFlag.LOG_APPEND_TIME
     assert produce(link, build_batch([(b"k", b"v", (), late)], codec=codec), 8).error_code == 0
-    node.shared.slots[0, sm.SLOT_FLAGS] = 0
+    node.shared.slots[0, Slot.FLAGS] = 0
     assert produce(link, build_batch([(b"k", b"v", (), -1)], codec=codec), 8).error_code == 0
 
 
@@ -205,7 +205,7 @@ def test_a_wrong_max_timestamp_in_the_header_is_set_right(node_factory: NodeFact
 @pytest.mark.parametrize("target", list(Codec))
 def test_a_batch_is_stored_in_the_codec_of_the_topic(node_factory: NodeFactory, target: Codec) -> None:
     node = node_factory({"t": 1})
-    node.shared.slots[0, sm.SLOT_COMPRESSION] = target
+    node.shared.slots[0, Slot.COMPRESSION] = target
     link = node.connect()
     for codec in Codec:
         assert produce(link, batch(b"x" * 1000, 20, codec=codec)).error_code == 0

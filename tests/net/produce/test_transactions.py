@@ -9,7 +9,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from kbroker.ipc import layout as sm
+from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag
 from kbroker.ipc.messages import VerifyTransaction
 from kbroker.ipc.ring import ring_push
 from kbroker.net.produce.transaction_checks import MOST_TRIES
@@ -43,16 +43,16 @@ class CarefulWorker(WorkerDouble):
         return self
 
     def _serve(self, client: int, entry: list[int]) -> None:
-        slot, address = entry[sm.REQUEST_SLOT], entry[sm.REQUEST_ADDRESS]
+        slot, address = entry[AppendEntry.SLOT], entry[AppendEntry.ADDRESS]
         memory = memoryview(self.shared.arenas[client].map)
         (base,) = struct.unpack_from(">q", memory, address)
         (sequence,) = struct.unpack_from(">i", memory, address + rb.BASE_SEQUENCE)
-        operation = entry[sm.REQUEST_OPERATION]
+        operation = entry[AppendEntry.OPERATION]
         self.entries.append((operation, base, sequence))
         if slot not in self.open:
-            if self.stubborn or operation == sm.OPERATION_APPEND or base != LAST_END:
-                token = entry[sm.REQUEST_TOKEN]
-                line = np.array([token, sm.UNVERIFIED, -1, -1, 0, slot, 0, LAST_END], np.int64)
+            if self.stubborn or operation == Operation.APPEND or base != LAST_END:
+                token = entry[AppendEntry.TOKEN]
+                line = np.array([token, Completion.UNVERIFIED, -1, -1, 0, slot, 0, LAST_END], np.int64)
                 capacity = self.shared.sizes.ring_entries
                 assert ring_push(self.shared.completion_ring(client, 0), capacity, line)
                 return
@@ -126,11 +126,11 @@ def answers(data: bytes, version: int) -> list[PartitionProduceResponse]:
 @pytest.mark.parametrize(
     ("version", "operation"),
     [
-        (3, sm.OPERATION_APPEND_VERIFIED),
-        (9, sm.OPERATION_APPEND_VERIFIED),
-        (11, sm.OPERATION_APPEND_VERIFIED),
-        (12, sm.OPERATION_APPEND_ADDED),
-        (13, sm.OPERATION_APPEND_ADDED),
+        (3, Operation.APPEND_VERIFIED),
+        (9, Operation.APPEND_VERIFIED),
+        (11, Operation.APPEND_VERIFIED),
+        (12, Operation.APPEND_ADDED),
+        (13, Operation.APPEND_ADDED),
     ],
 )
 def test_first_batch_is_appended_again_with_controls_consent(
@@ -144,7 +144,7 @@ def test_first_batch_is_appended_again_with_controls_consent(
         (0, 1),
     ]
     assert scene.control.asked == [VerifyTransaction("payments", *PRODUCER, (("t", 0),), version)]
-    plain = sm.OPERATION_APPEND
+    plain = Operation.APPEND
     assert scene.worker.entries == [(plain, 0, 0), (operation, LAST_END, 0), (plain, 0, 1)]
 
 
@@ -176,7 +176,7 @@ def test_partitions_are_decided_one_by_one(scene: Scene) -> None:
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.INVALID_TXN_STATE])
 def test_control_is_asked_about_records_that_are_refused(scene: Scene, version: int, code: ErrorCode) -> None:
     """Their partition joins the transaction nevertheless, and what control refuses is told first."""
-    scene.node.shared.slots[0, sm.SLOT_FLAGS] = sm.FLAG_COMPACTED
+    scene.node.shared.slots[0, Slot.FLAGS] = SlotFlag.COMPACTED
     scene.control.codes[0] = (int(code), "not added" if code else None)
     with closing(scene.node.connect()) as link:
         (answer,) = answers(ask(link, frame(version, 0, key=None)), version)
@@ -198,7 +198,7 @@ def test_control_is_asked_about_a_batch_that_is_refused(
     scene.control.codes[0] = (int(code), None)
     request = frame(version, 0)
     if why is ErrorCode.MESSAGE_TOO_LARGE:
-        scene.node.shared.slots[0, sm.SLOT_MAX_MESSAGE_BYTES] = 60
+        scene.node.shared.slots[0, Slot.MAX_MESSAGE_BYTES] = 60
     else:
         request = request.replace(b"value", b"other")
     with closing(scene.node.connect()) as link:

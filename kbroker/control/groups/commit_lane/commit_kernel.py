@@ -6,83 +6,18 @@ way, keeps its call in the block and is left to Python.
 
 from kbroker.control.groups.commit_lane.find_kernel import find_pass
 from kbroker.control.groups.commit_lane.layout import (
-    BA_ANSWERS_AT,
-    BA_ANSWERS_BYTES,
-    BA_BYTES,
-    BA_BYTES_AT,
-    BA_CODES,
-    BA_COMMIT,
-    BA_COMMITS,
-    BA_PARTITION,
-    BATCH_WORDS,
-    CLIENT_ID_AT,
-    CM_ANSWER_ROOM,
-    CM_ANSWERS,
-    CM_BATCHES,
-    CM_COMMIT_ROOM,
-    CM_COMMITS,
-    CM_ENTRIES,
-    CM_HEADS,
-    CM_IN_FLIGHT,
-    CM_MAX_BATCH,
-    CM_NOW,
-    CM_NOW_MONOTONIC,
-    CM_PASSES,
-    CM_PLAIN,
-    CM_PLAIN_CONSUMER_COUNT,
-    CM_PLAIN_COUNT,
-    CM_PLAIN_ROOM,
-    CM_PLAIN_USED,
-    CM_READY,
-    CM_RECORD_ROOM,
-    CM_RECORDS,
-    CM_ROWS,
-    CM_SCRATCH,
-    CM_SEQUENCE,
-    CM_TOPIC_COUNT,
-    CM_TOUCHED,
-    CM_TOUCHED_COUNT,
-    CO_ANSWER,
-    CO_ANSWER_BYTES,
-    CO_BOUND,
-    CO_ENTRIES,
-    CO_ENTRY,
-    CO_GROUP,
-    CO_MESSAGE,
-    CO_NEXT,
-    COMMIT_WORDS,
-    CONSUMER_HEARTBEAT,
-    EN_LEADER_EPOCH,
-    EN_METADATA,
-    EN_METADATA_BYTES,
-    EN_OFFSET,
-    EN_ROW,
-    EN_VALUE,
-    EN_VALUE_BYTES,
-    ENTRY_WORDS,
-    FLEXIBLE_HEARTBEAT,
-    HEAD_BYTES,
-    HEARTBEAT,
-    LAST_CONSUMER_HEARTBEAT,
-    LAST_HEARTBEAT,
-    PA_ANSWER,
-    PA_ANSWER_BYTES,
-    PA_GROUP,
-    PA_PARTITION,
-    PA_PEER,
-    PA_PEER_BYTES,
-    PA_TOUCHED_MS,
-    PASS_WORDS,
-    RO_KEY,
-    RO_KEY_BYTES,
-    RO_LIVE,
-    RO_SEQUENCE,
-    RO_TOPIC_ID,
-    RO_VALUE,
-    RO_VALUE_BYTES,
-    ROW_WORDS,
+    Commit,
+    CommitBatch,
+    CommitEntry,
+    CommitLimit,
+    Committed,
+    HeartbeatVersion,
+    Lane,
+    Pass,
 )
 from kbroker.control.groups.commit_lane.parse_kernel import take
+from kbroker.ipc.block_layout import MessageHead
+from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import memcmp
@@ -106,23 +41,23 @@ from kbroker.protocol import batch_layout as rb
 @inlined
 def _chain(cm: int, number: int, partition: int) -> None:
     """Put a commit behind the others of its offsets partition."""
-    head = get(cm, CM_HEADS) + partition * 16
-    put(get(cm, CM_COMMITS) + number * COMMIT_WORDS * 8, CO_NEXT, -1)
+    head = get(cm, Lane.HEADS) + partition * 16
+    put(get(cm, Lane.COMMITS) + number * Commit.STRIDE, Commit.NEXT, -1)
     if load_i64(head) < 0:
         store_i64(head, number)
     else:
-        put(get(cm, CM_COMMITS) + load_i64(head + 8) * COMMIT_WORDS * 8, CO_NEXT, number)
+        put(get(cm, Lane.COMMITS) + load_i64(head + 8) * Commit.STRIDE, Commit.NEXT, number)
     store_i64(head + 8, number)
 
 
 @inlined
 def _touch(cm: int, number: int) -> None:
-    row = get(cm, CM_PASSES) + number * PASS_WORDS * 8
-    if get(row, PA_TOUCHED_MS) == 0:
-        count = get(cm, CM_TOUCHED_COUNT)
-        store_i64(get(cm, CM_TOUCHED) + 8 * count, number)
-        put(cm, CM_TOUCHED_COUNT, count + 1)
-    put(row, PA_TOUCHED_MS, get(cm, CM_NOW_MONOTONIC))
+    row = get(cm, Lane.PASSES) + number * Pass.STRIDE
+    if get(row, Pass.TOUCHED_MS) == 0:
+        count = get(cm, Lane.TOUCHED_COUNT)
+        store_i64(get(cm, Lane.TOUCHED) + 8 * count, number)
+        put(cm, Lane.TOUCHED_COUNT, count + 1)
+    put(row, Pass.TOUCHED_MS, get(cm, Lane.NOW_MONOTONIC))
 
 
 @inlined
@@ -139,10 +74,10 @@ def _varint_bytes(value: int) -> int:
 @inlined
 def _write_record(cm: int, entry: int, batch: int, out: int, delta: int) -> int:
     """Write the record of an entry; the position behind it."""
-    row = get(cm, CM_ROWS) + get(entry, EN_ROW) * ROW_WORDS * 8
-    key_bytes = get(row, RO_KEY_BYTES)
-    metadata = get(entry, EN_METADATA_BYTES)
-    topic_id = get(row, RO_TOPIC_ID) != 0 or get(row, RO_TOPIC_ID + 1) != 0
+    row = get(cm, Lane.ROWS) + get(entry, CommitEntry.ROW) * Committed.STRIDE
+    key_bytes = get(row, Committed.KEY_BYTES)
+    metadata = get(entry, CommitEntry.METADATA_BYTES)
+    topic_id = get(row, Committed.TOPIC_ID) != 0 or get(row, Committed.TOPIC_ID + 1) != 0
     value_bytes = 23 + metadata + (19 if topic_id else 1)
     body = 2 + _varint_bytes(delta) + _varint_bytes(key_bytes) + key_bytes + _varint_bytes(value_bytes)
     out = write_uvarint(out, (body + value_bytes + 1) << 1)
@@ -150,23 +85,23 @@ def _write_record(cm: int, entry: int, batch: int, out: int, delta: int) -> int:
     store_u8(out + 1, 0)  # timestamp delta
     out = write_uvarint(out + 2, delta << 1)
     out = write_uvarint(out, key_bytes << 1)
-    copy(out, row + 8 * RO_KEY, key_bytes)
+    copy(out, row + 8 * Committed.KEY, key_bytes)
     out = write_uvarint(out + key_bytes, value_bytes << 1)
-    put(entry, EN_VALUE, out - batch)
-    put(entry, EN_VALUE_BYTES, value_bytes)
+    put(entry, CommitEntry.VALUE, out - batch)
+    put(entry, CommitEntry.VALUE_BYTES, value_bytes)
     store_i16_be(out, 4)
-    store_i64_be(out + 2, get(entry, EN_OFFSET))
-    store_i32_be(out + 10, get(entry, EN_LEADER_EPOCH))
+    store_i64_be(out + 2, get(entry, CommitEntry.OFFSET))
+    store_i32_be(out + 10, get(entry, CommitEntry.LEADER_EPOCH))
     store_u8(out + 14, metadata + 1)
-    copy(out + 15, get(entry, EN_METADATA), metadata)
+    copy(out + 15, get(entry, CommitEntry.METADATA), metadata)
     out += 15 + metadata
-    store_i64_be(out, get(cm, CM_NOW))
+    store_i64_be(out, get(cm, Lane.NOW))
     out += 8
     if topic_id:
         store_u8(out, 1)  # one tag: number 0, 16 bytes
         store_u8(out + 1, 0)
         store_u8(out + 2, 16)
-        copy(out + 3, row + 8 * RO_TOPIC_ID, 16)
+        copy(out + 3, row + 8 * Committed.TOPIC_ID, 16)
         out += 19
     else:
         store_u8(out, 0)
@@ -184,8 +119,8 @@ def _seal(cm: int, batch: int, size: int, records: int) -> None:
     store_u8(batch + rb.MAGIC, rb.MAGIC_V2)
     store_i16_be(batch + rb.ATTRIBUTES, 0)
     store_i32_be(batch + rb.LAST_OFFSET_DELTA, records - 1)
-    store_i64_be(batch + rb.BASE_TIMESTAMP, get(cm, CM_NOW))
-    store_i64_be(batch + rb.MAX_TIMESTAMP, get(cm, CM_NOW))
+    store_i64_be(batch + rb.BASE_TIMESTAMP, get(cm, Lane.NOW))
+    store_i64_be(batch + rb.MAX_TIMESTAMP, get(cm, Lane.NOW))
     store_i64_be(batch + rb.PRODUCER_ID, -1)
     store_i16_be(batch + rb.PRODUCER_EPOCH, -1)
     store_i32_be(batch + rb.BASE_SEQUENCE, -1)
@@ -196,30 +131,30 @@ def _seal(cm: int, batch: int, size: int, records: int) -> None:
 @inlined
 def _write_answer(message: int, out: int, answer: int, size: int) -> int:
     """Write a message of an answer block; the position behind it."""
-    whole = HEAD_BYTES + ((size + 7) & ~7)
+    whole = MessageHead.SIZE + ((size + 7) & ~7)
     store_i64(out + whole - 8, 0)
     store_i64(out, whole)
     store_i64(out + 8, load_i64(message + 8))
     store_i32(out + 16, 0)
     store_i32(out + 20, size)
-    copy(out + HEAD_BYTES, answer, size)
+    copy(out + MessageHead.SIZE, answer, size)
     return out + whole
 
 
 @inlined
 def _is_of(row: int, message: int) -> bool:
     """Whether a pass is for the sender of a message."""
-    peer_bytes = get(row, PA_PEER_BYTES)
+    peer_bytes = get(row, Pass.PEER_BYTES)
     return peer_bytes == 0 or (
         peer_bytes == load_i32(message + 16)
-        and memcmp(get(row, PA_PEER), message + HEAD_BYTES, peer_bytes) == 0
+        and memcmp(get(row, Pass.PEER), message + MessageHead.SIZE, peer_bytes) == 0
     )
 
 
 @inlined
 def _beat(cm: int, message: int) -> None:
     """Answer a heartbeat that passes: nothing of it is written."""
-    frame = message + HEAD_BYTES + ((load_i32(message + 16) + 7) & ~7)
+    frame = message + MessageHead.SIZE + ((load_i32(message + 16) + 7) & ~7)
     end = frame + load_i32(message + 20)
     if end - frame < 10:
         return
@@ -227,10 +162,10 @@ def _beat(cm: int, message: int) -> None:
     version = load_i16_be(frame + 2)
     if version < 0:
         return
-    if api == HEARTBEAT and version <= LAST_HEARTBEAT:
-        start = skip_request_header(frame, end, version >= FLEXIBLE_HEARTBEAT)
-    elif api == CONSUMER_HEARTBEAT and version <= LAST_CONSUMER_HEARTBEAT:
-        start = frame + CLIENT_ID_AT
+    if api == ApiKey.HEARTBEAT and version <= HeartbeatVersion.LAST:
+        start = skip_request_header(frame, end, version >= HeartbeatVersion.FLEXIBLE)
+    elif api == ApiKey.CONSUMER_GROUP_HEARTBEAT and version <= HeartbeatVersion.LAST_CONSUMER:
+        start = frame + CommitLimit.CLIENT_ID_AT
     else:
         return
     if start < 0:
@@ -238,20 +173,20 @@ def _beat(cm: int, message: int) -> None:
     number = find_pass(cm, api << 8 | version, start, end - start)
     if number < 0:
         return
-    row = get(cm, CM_PASSES) + number * PASS_WORDS * 8
+    row = get(cm, Lane.PASSES) + number * Pass.STRIDE
     if not _is_of(row, message):
         return
-    size = 8 + get(row, PA_ANSWER_BYTES)
-    used = get(cm, CM_PLAIN_USED)
-    if used + HEAD_BYTES + size + 8 > get(cm, CM_PLAIN_ROOM):
+    size = 8 + get(row, Pass.ANSWER_BYTES)
+    used = get(cm, Lane.PLAIN_USED)
+    if used + MessageHead.SIZE + size + 8 > get(cm, Lane.PLAIN_ROOM):
         return
-    answer = get(cm, CM_SCRATCH)
+    answer = get(cm, Lane.SCRATCH)
     store_i32_be(answer, size - 4)
     copy(answer + 4, frame + 4, 4)
-    copy(answer + 8, get(row, PA_ANSWER), get(row, PA_ANSWER_BYTES))
-    out = get(cm, CM_PLAIN) + used
-    put(cm, CM_PLAIN_USED, used + _write_answer(message, out, answer, size) - out)
-    counter = CM_PLAIN_COUNT if api == HEARTBEAT else CM_PLAIN_CONSUMER_COUNT
+    copy(answer + 8, get(row, Pass.ANSWER), get(row, Pass.ANSWER_BYTES))
+    out = get(cm, Lane.PLAIN) + used
+    put(cm, Lane.PLAIN_USED, used + _write_answer(message, out, answer, size) - out)
+    counter = Lane.PLAIN_COUNT if api == ApiKey.HEARTBEAT else Lane.PLAIN_CONSUMER_COUNT
     put(cm, counter, get(cm, counter) + 1)
     store_i64(message + 8, 0)
     _touch(cm, number)
@@ -262,72 +197,72 @@ def _write_batch(
     cm: int, block: int, partition: int, number: int, batches: int, records: int, ready: int
 ) -> int:
     """Write one batch and its answers from commit ``number`` on; the commit that found no room in it, -1: none."""
-    row = get(cm, CM_BATCHES) + batches * BATCH_WORDS * 8
-    batch = get(cm, CM_RECORDS) + records
+    row = get(cm, Lane.BATCHES) + batches * CommitBatch.STRIDE
+    batch = get(cm, Lane.RECORDS) + records
     out = batch + rb.RECORDS
-    answer = get(cm, CM_READY) + ready
-    put(row, BA_PARTITION, partition)
-    put(row, BA_BYTES_AT, records)
-    put(row, BA_ANSWERS_AT, ready)
-    put(row, BA_COMMIT, number)
+    answer = get(cm, Lane.READY) + ready
+    put(row, CommitBatch.PARTITION, partition)
+    put(row, CommitBatch.BYTES_AT, records)
+    put(row, CommitBatch.ANSWERS_AT, ready)
+    put(row, CommitBatch.COMMIT, number)
     count = 0
     delta = 0
     while number >= 0:
-        commit = get(cm, CM_COMMITS) + number * COMMIT_WORDS * 8
-        if count > 0 and out - batch + get(commit, CO_BOUND) > get(cm, CM_MAX_BATCH):
+        commit = get(cm, Lane.COMMITS) + number * Commit.STRIDE
+        if count > 0 and out - batch + get(commit, Commit.BOUND) > get(cm, Lane.MAX_BATCH):
             break
-        for each in range(get(commit, CO_ENTRY), get(commit, CO_ENTRY) + get(commit, CO_ENTRIES)):
-            out = _write_record(cm, get(cm, CM_ENTRIES) + each * ENTRY_WORDS * 8, batch, out, delta)
+        for each in range(get(commit, Commit.ENTRY), get(commit, Commit.ENTRY) + get(commit, Commit.ENTRIES)):
+            out = _write_record(cm, get(cm, Lane.ENTRIES) + each * CommitEntry.STRIDE, batch, out, delta)
             delta += 1
-        message = block + get(commit, CO_MESSAGE)
-        answer = _write_answer(message, answer, get(commit, CO_ANSWER), get(commit, CO_ANSWER_BYTES))
+        message = block + get(commit, Commit.MESSAGE)
+        answer = _write_answer(message, answer, get(commit, Commit.ANSWER), get(commit, Commit.ANSWER_BYTES))
         store_i64(message + 8, 0)  # taken: no call any more
         count += 1
-        number = get(commit, CO_NEXT)
+        number = get(commit, Commit.NEXT)
     _seal(cm, batch, out - batch, delta)
-    put(row, BA_BYTES, out - batch)
-    put(row, BA_ANSWERS_BYTES, answer - get(cm, CM_READY) - ready)
-    put(row, BA_COMMITS, count)
-    put(row, BA_CODES, delta)
+    put(row, CommitBatch.BYTES, out - batch)
+    put(row, CommitBatch.ANSWERS_BYTES, answer - get(cm, Lane.READY) - ready)
+    put(row, CommitBatch.COMMITS, count)
+    put(row, CommitBatch.CODES, delta)
     return number
 
 
 @kernel("int64(int64, int64, int64)")
 def take_commits(cm: int, block: int, length: int) -> int:
     """Take what passes of a block of requests; the number of batches to write. What is taken has no call any more."""
-    put(cm, CM_PLAIN_USED, 0)
-    put(cm, CM_PLAIN_COUNT, 0)
-    put(cm, CM_PLAIN_CONSUMER_COUNT, 0)
+    put(cm, Lane.PLAIN_USED, 0)
+    put(cm, Lane.PLAIN_COUNT, 0)
+    put(cm, Lane.PLAIN_CONSUMER_COUNT, 0)
     position = 0
     commits = 0
     entries = 0
     answered = 0
     bound = 0
-    while position < length and commits < get(cm, CM_COMMIT_ROOM):
+    while position < length and commits < get(cm, Lane.COMMIT_ROOM):
         message = block + position
-        commit = get(cm, CM_COMMITS) + commits * COMMIT_WORDS * 8
-        put(commit, CO_ENTRY, entries)
-        put(commit, CO_MESSAGE, position)
-        put(commit, CO_ANSWER, get(cm, CM_ANSWERS) + answered)
-        if get(cm, CM_ANSWER_ROOM) - answered < 256:
+        commit = get(cm, Lane.COMMITS) + commits * Commit.STRIDE
+        put(commit, Commit.ENTRY, entries)
+        put(commit, Commit.MESSAGE, position)
+        put(commit, Commit.ANSWER, get(cm, Lane.ANSWERS) + answered)
+        if get(cm, Lane.ANSWER_ROOM) - answered < 256:
             break
         _beat(cm, message)
         number = take(cm, commit, message)
-        if number >= 0 and not _is_of(get(cm, CM_PASSES) + number * PASS_WORDS * 8, message):
+        if number >= 0 and not _is_of(get(cm, Lane.PASSES) + number * Pass.STRIDE, message):
             number = -1
-        if number >= 0 and get(commit, CO_BOUND) + rb.RECORDS <= get(cm, CM_MAX_BATCH):
-            if bound + get(commit, CO_BOUND) + rb.RECORDS > get(cm, CM_RECORD_ROOM):
+        if number >= 0 and get(commit, Commit.BOUND) + rb.RECORDS <= get(cm, Lane.MAX_BATCH):
+            if bound + get(commit, Commit.BOUND) + rb.RECORDS > get(cm, Lane.RECORD_ROOM):
                 break
-            bound += get(commit, CO_BOUND) + rb.RECORDS
-            row = get(cm, CM_PASSES) + number * PASS_WORDS * 8
-            group = get(row, PA_GROUP)
-            put(commit, CO_GROUP, group)
-            counter = get(cm, CM_IN_FLIGHT) + 8 * group
+            bound += get(commit, Commit.BOUND) + rb.RECORDS
+            row = get(cm, Lane.PASSES) + number * Pass.STRIDE
+            group = get(row, Pass.GROUP)
+            put(commit, Commit.GROUP, group)
+            counter = get(cm, Lane.IN_FLIGHT) + 8 * group
             store_i64(counter, load_i64(counter) + 1)
             _touch(cm, number)
-            _chain(cm, commits, get(row, PA_PARTITION))
-            entries += get(commit, CO_ENTRIES)
-            answered += get(commit, CO_ANSWER_BYTES)
+            _chain(cm, commits, get(row, Pass.PARTITION))
+            entries += get(commit, Commit.ENTRIES)
+            answered += get(commit, Commit.ANSWER_BYTES)
             commits += 1
         position += load_i64(message)
     batches = 0
@@ -335,15 +270,15 @@ def take_commits(cm: int, block: int, length: int) -> int:
     ready = 0
     if commits == 0:
         return 0
-    for partition in range(get(cm, CM_TOPIC_COUNT)):
-        head = get(cm, CM_HEADS) + partition * 16
+    for partition in range(get(cm, Lane.TOPIC_COUNT)):
+        head = get(cm, Lane.HEADS) + partition * 16
         number = load_i64(head)
         store_i64(head, -1)
         while number >= 0:
             number = _write_batch(cm, block, partition, number, batches, records, ready)
-            row = get(cm, CM_BATCHES) + batches * BATCH_WORDS * 8
-            records += get(row, BA_BYTES)
-            ready += get(row, BA_ANSWERS_BYTES)
+            row = get(cm, Lane.BATCHES) + batches * CommitBatch.STRIDE
+            records += get(row, CommitBatch.BYTES)
+            ready += get(row, CommitBatch.ANSWERS_BYTES)
             batches += 1
     return batches
 
@@ -354,20 +289,20 @@ def list_batch(cm: int, batch: int, out: int, groups: int) -> int:
 
     out: takes (row, value position, value bytes) of each entry. groups: takes (group, message position) of each commit.
     """
-    row = get(cm, CM_BATCHES) + batch * BATCH_WORDS * 8
-    number = get(row, BA_COMMIT)
+    row = get(cm, Lane.BATCHES) + batch * CommitBatch.STRIDE
+    number = get(row, CommitBatch.COMMIT)
     listed = 0
-    for each in range(get(row, BA_COMMITS)):
-        commit = get(cm, CM_COMMITS) + number * COMMIT_WORDS * 8
-        store_i64(groups + 16 * each, get(commit, CO_GROUP))
-        store_i64(groups + 16 * each + 8, get(commit, CO_MESSAGE))
-        for at in range(get(commit, CO_ENTRY), get(commit, CO_ENTRY) + get(commit, CO_ENTRIES)):
-            entry = get(cm, CM_ENTRIES) + at * ENTRY_WORDS * 8
-            store_i64(out + 24 * listed, get(entry, EN_ROW))
-            store_i64(out + 24 * listed + 8, get(entry, EN_VALUE))
-            store_i64(out + 24 * listed + 16, get(entry, EN_VALUE_BYTES))
+    for each in range(get(row, CommitBatch.COMMITS)):
+        commit = get(cm, Lane.COMMITS) + number * Commit.STRIDE
+        store_i64(groups + 16 * each, get(commit, Commit.GROUP))
+        store_i64(groups + 16 * each + 8, get(commit, Commit.MESSAGE))
+        for at in range(get(commit, Commit.ENTRY), get(commit, Commit.ENTRY) + get(commit, Commit.ENTRIES)):
+            entry = get(cm, Lane.ENTRIES) + at * CommitEntry.STRIDE
+            store_i64(out + 24 * listed, get(entry, CommitEntry.ROW))
+            store_i64(out + 24 * listed + 8, get(entry, CommitEntry.VALUE))
+            store_i64(out + 24 * listed + 16, get(entry, CommitEntry.VALUE_BYTES))
             listed += 1
-        number = get(commit, CO_NEXT)
+        number = get(commit, Commit.NEXT)
     return listed
 
 
@@ -377,15 +312,15 @@ def apply_entries(cm: int, entries: int, count: int, batch: int) -> int:
     gone = 0
     for at in range(count):
         entry = entries + 24 * at
-        row = get(cm, CM_ROWS) + load_i64(entry) * ROW_WORDS * 8
-        if get(row, RO_LIVE) == 0:
+        row = get(cm, Lane.ROWS) + load_i64(entry) * Committed.STRIDE
+        if get(row, Committed.LIVE) == 0:
             gone += 1
             continue
-        sequence = load_i64(get(cm, CM_SEQUENCE)) + 1
-        store_i64(get(cm, CM_SEQUENCE), sequence)
-        put(row, RO_SEQUENCE, sequence)
-        put(row, RO_VALUE_BYTES, load_i64(entry + 16))
-        copy(row + 8 * RO_VALUE, batch + load_i64(entry + 8), load_i64(entry + 16))
+        sequence = load_i64(get(cm, Lane.SEQUENCE)) + 1
+        store_i64(get(cm, Lane.SEQUENCE), sequence)
+        put(row, Committed.SEQUENCE, sequence)
+        put(row, Committed.VALUE_BYTES, load_i64(entry + 16))
+        copy(row + 8 * Committed.VALUE, batch + load_i64(entry + 8), load_i64(entry + 16))
     return gone
 
 
@@ -393,5 +328,5 @@ def apply_entries(cm: int, entries: int, count: int, batch: int) -> int:
 def end_commits(cm: int, groups: int, count: int) -> None:
     """Commits of these groups are under way no more."""
     for at in range(count):
-        counter = get(cm, CM_IN_FLIGHT) + 8 * load_i64(groups + 16 * at)
+        counter = get(cm, Lane.IN_FLIGHT) + 8 * load_i64(groups + 16 * at)
         store_i64(counter, load_i64(counter) - 1)

@@ -1,28 +1,6 @@
 """Finding passes and committed offsets by what a request says, and entering them."""
 
-from kbroker.control.groups.commit_lane.layout import (
-    CM_PASS_INDEX,
-    CM_PASS_MASK,
-    CM_PASSES,
-    CM_ROW_INDEX,
-    CM_ROW_MASK,
-    CM_ROWS,
-    CM_SCRATCH,
-    MULTIPLIER,
-    PA_HASH,
-    PA_KIND,
-    PA_LIVE,
-    PA_PREFIX,
-    PA_PREFIX_BYTES,
-    PASS_WORDS,
-    RO_HASH,
-    RO_ID_HASH,
-    RO_KEY,
-    RO_KEY_BYTES,
-    RO_LIVE,
-    RO_TOPIC_ID,
-    ROW_WORDS,
-)
+from kbroker.control.groups.commit_lane.layout import CommitLimit, Committed, Lane, Pass
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import (
@@ -43,11 +21,11 @@ def _hash(address: int, length: int, seed: int) -> int:
     value = seed + length
     at = 0
     while at + 8 <= length:
-        value = (value ^ load_i64(address + at)) * MULTIPLIER
+        value = (value ^ load_i64(address + at)) * CommitLimit.MULTIPLIER
         value ^= (value >> 29) & 0x7FFFFFFFF
         at += 8
     while at < length:
-        value = (value ^ load_u8(address + at)) * MULTIPLIER
+        value = (value ^ load_u8(address + at)) * CommitLimit.MULTIPLIER
         value ^= (value >> 29) & 0x7FFFFFFFF
         at += 1
     return value
@@ -57,19 +35,19 @@ def _hash(address: int, length: int, seed: int) -> int:
 def find_pass(cm: int, kind: int, prefix: int, length: int) -> int:
     """Number of the live pass with this beginning, -1 when there is none."""
     wanted = _hash(prefix, length, kind)
-    mask = get(cm, CM_PASS_MASK)
+    mask = get(cm, Lane.PASS_MASK)
     at = wanted & mask
     while True:
-        number = load_i64(get(cm, CM_PASS_INDEX) + 8 * at) - 1
+        number = load_i64(get(cm, Lane.PASS_INDEX) + 8 * at) - 1
         if number < 0:
             return -1
-        row = get(cm, CM_PASSES) + number * PASS_WORDS * 8
+        row = get(cm, Lane.PASSES) + number * Pass.STRIDE
         if (
-            get(row, PA_LIVE) != 0
-            and get(row, PA_HASH) == wanted
-            and get(row, PA_KIND) == kind
-            and get(row, PA_PREFIX_BYTES) == length
-            and memcmp(get(row, PA_PREFIX), prefix, length) == 0
+            get(row, Pass.LIVE) != 0
+            and get(row, Pass.HASH) == wanted
+            and get(row, Pass.KIND) == kind
+            and get(row, Pass.PREFIX_BYTES) == length
+            and memcmp(get(row, Pass.PREFIX), prefix, length) == 0
         ):
             return number
         at = (at + 1) & mask
@@ -78,36 +56,37 @@ def find_pass(cm: int, kind: int, prefix: int, length: int) -> int:
 @inlined
 def _is_row(row: int, wanted: int, key: int, length: int, by_id: bool) -> bool:
     """Whether a row is what a scratch key names: the record's key, or group, topic id and partition."""
-    if get(row, RO_LIVE) == 0:
+    if get(row, Committed.LIVE) == 0:
         return False
     if not by_id:
         return (
-            get(row, RO_HASH) == wanted
-            and get(row, RO_KEY_BYTES) == length
-            and memcmp(row + 8 * RO_KEY, key, length) == 0
+            get(row, Committed.HASH) == wanted
+            and get(row, Committed.KEY_BYTES) == length
+            and memcmp(row + 8 * Committed.KEY, key, length) == 0
         )
     group = length - 24
-    if get(row, RO_ID_HASH) != wanted or get(row, RO_KEY_BYTES) < group + 10:
+    if get(row, Committed.ID_HASH) != wanted or get(row, Committed.KEY_BYTES) < group + 10:
         return False
     return (
-        memcmp(row + 8 * RO_KEY + 2, key + 2, group + 2) == 0
-        and memcmp(row + 8 * RO_TOPIC_ID, key + 4 + group, 16) == 0
-        and load_i32_be(row + 8 * RO_KEY + get(row, RO_KEY_BYTES) - 4) == load_i32_be(key + 20 + group)
+        memcmp(row + 8 * Committed.KEY + 2, key + 2, group + 2) == 0
+        and memcmp(row + 8 * Committed.TOPIC_ID, key + 4 + group, 16) == 0
+        and load_i32_be(row + 8 * Committed.KEY + get(row, Committed.KEY_BYTES) - 4)
+        == load_i32_be(key + 20 + group)
     )
 
 
 @inlined
 def find_row(cm: int, length: int, by_id: bool) -> int:
     """Number of the live row that the scratch key names, -1 when there is none."""
-    key = get(cm, CM_SCRATCH)
+    key = get(cm, Lane.SCRATCH)
     wanted = _hash(key, length, 0)
-    mask = get(cm, CM_ROW_MASK)
+    mask = get(cm, Lane.ROW_MASK)
     at = wanted & mask
     while True:
-        number = load_i64(get(cm, CM_ROW_INDEX) + 8 * at) - 1
+        number = load_i64(get(cm, Lane.ROW_INDEX) + 8 * at) - 1
         if number < 0:
             return -1
-        if _is_row(get(cm, CM_ROWS) + number * ROW_WORDS * 8, wanted, key, length, by_id):
+        if _is_row(get(cm, Lane.ROWS) + number * Committed.STRIDE, wanted, key, length, by_id):
             return number
         at = (at + 1) & mask
 
@@ -115,7 +94,7 @@ def find_row(cm: int, length: int, by_id: bool) -> int:
 @inlined
 def begin_key(cm: int, group: int, group_bytes: int, topic: int, topic_bytes: int) -> int:
     """The scratch key up to the partition; its length so far. topic_bytes -1: topic is an id of 16 bytes."""
-    key = get(cm, CM_SCRATCH)
+    key = get(cm, Lane.SCRATCH)
     store_i16_be(key, 1)
     store_i16_be(key + 2, group_bytes)
     copy(key + 4, group, group_bytes)
@@ -139,26 +118,26 @@ def _index(index: int, mask: int, value: int, number: int) -> None:
 @kernel("void(int64, int64)")
 def enter_pass(cm: int, number: int) -> None:
     """Index a pass whose other words are set; it is live from now on."""
-    row = get(cm, CM_PASSES) + number * PASS_WORDS * 8
-    value = _hash(get(row, PA_PREFIX), get(row, PA_PREFIX_BYTES), get(row, PA_KIND))
-    put(row, PA_HASH, value)
-    put(row, PA_LIVE, 1)
-    _index(get(cm, CM_PASS_INDEX), get(cm, CM_PASS_MASK), value, number)
+    row = get(cm, Lane.PASSES) + number * Pass.STRIDE
+    value = _hash(get(row, Pass.PREFIX), get(row, Pass.PREFIX_BYTES), get(row, Pass.KIND))
+    put(row, Pass.HASH, value)
+    put(row, Pass.LIVE, 1)
+    _index(get(cm, Lane.PASS_INDEX), get(cm, Lane.PASS_MASK), value, number)
 
 
 @kernel("void(int64, int64)")
 def enter_row(cm: int, number: int) -> None:
     """Index a row whose key and topic id are set, by both; it is live from now on."""
-    row = get(cm, CM_ROWS) + number * ROW_WORDS * 8
-    key_bytes = get(row, RO_KEY_BYTES)
-    key = row + 8 * RO_KEY
+    row = get(cm, Lane.ROWS) + number * Committed.STRIDE
+    key_bytes = get(row, Committed.KEY_BYTES)
+    key = row + 8 * Committed.KEY
     value = _hash(key, key_bytes, 0)
-    put(row, RO_HASH, value)
-    _index(get(cm, CM_ROW_INDEX), get(cm, CM_ROW_MASK), value, number)
+    put(row, Committed.HASH, value)
+    _index(get(cm, Lane.ROW_INDEX), get(cm, Lane.ROW_MASK), value, number)
     group_bytes = load_i16_be(key + 2)
-    length = begin_key(cm, key + 4, group_bytes, row + 8 * RO_TOPIC_ID, -1)
-    store_i32_be(get(cm, CM_SCRATCH) + length, load_i32_be(key + key_bytes - 4))
-    value = _hash(get(cm, CM_SCRATCH), length + 4, 0)
-    put(row, RO_ID_HASH, value)
-    _index(get(cm, CM_ROW_INDEX), get(cm, CM_ROW_MASK), value, number)
-    put(row, RO_LIVE, 1)
+    length = begin_key(cm, key + 4, group_bytes, row + 8 * Committed.TOPIC_ID, -1)
+    store_i32_be(get(cm, Lane.SCRATCH) + length, load_i32_be(key + key_bytes - 4))
+    value = _hash(get(cm, Lane.SCRATCH), length + 4, 0)
+    put(row, Committed.ID_HASH, value)
+    _index(get(cm, Lane.ROW_INDEX), get(cm, Lane.ROW_MASK), value, number)
+    put(row, Committed.LIVE, 1)

@@ -21,13 +21,13 @@ from kbroker.control import crash_point
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.append_error import coordinator_error
 from kbroker.control.coordinator.runtime import Runtime
-from kbroker.control.groups.commit_lane import layout as cl
 from kbroker.control.groups.commit_lane.commit_kernel import (
     apply_entries,
     end_commits,
     list_batch,
     take_commits,
 )
+from kbroker.control.groups.commit_lane.layout import Commit, CommitBatch, CommitEntry, Lane
 from kbroker.control.groups.commit_lane.passes import CommitPasses, Entitled
 from kbroker.control.groups.offset_commit import refused
 from kbroker.control.groups.offset_record import encode_offset_key
@@ -64,8 +64,8 @@ ANSWERING: Final = f"answering-{int(ApiKey.OFFSET_COMMIT)}"
 BEATS: Final = tuple(
     (count, bind("kbroker_request_errors_total", api=int(api), error="NONE"), f"answering-{int(api)}")
     for count, api in (
-        (cl.CM_PLAIN_COUNT, ApiKey.HEARTBEAT),
-        (cl.CM_PLAIN_CONSUMER_COUNT, ApiKey.CONSUMER_GROUP_HEARTBEAT),
+        (Lane.PLAIN_COUNT, ApiKey.HEARTBEAT),
+        (Lane.PLAIN_CONSUMER_COUNT, ApiKey.CONSUMER_GROUP_HEARTBEAT),
     )
 )
 """Heartbeats: where they are counted in a block and in all, and their crash point."""
@@ -100,9 +100,9 @@ class CommitLane:
         self._waiting: dict[str, list[Callable[[], None]]] = {}
         self._under_way = 0
         self._version = (-1, -1)
-        self._commits: Words = np.zeros((COMMITS, cl.COMMIT_WORDS), np.int64)
-        self._batches: Words = np.zeros((COMMITS, cl.BATCH_WORDS), np.int64)
-        self._entries: Words = np.zeros((ENTRIES, cl.ENTRY_WORDS), np.int64)
+        self._commits: Words = np.zeros((COMMITS, Commit.WORDS), np.int64)
+        self._batches: Words = np.zeros((COMMITS, CommitBatch.WORDS), np.int64)
+        self._entries: Words = np.zeros((ENTRIES, CommitEntry.WORDS), np.int64)
         self._answers: NDArray[np.uint8] = np.zeros(ANSWER_BYTES, np.uint8)
         # each answer again, behind the head of a message and up to a multiple of 8
         self._ready: NDArray[np.uint8] = np.zeros(ANSWER_BYTES + COMMITS * 32, np.uint8)
@@ -110,14 +110,14 @@ class CommitLane:
         self._records: NDArray[np.uint8] = np.zeros(RECORD_BYTES, np.uint8)
         self._heads: Words = np.zeros((0, 2), np.int64)
         words = self._rows.words
-        words[cl.CM_METADATA_LIMIT] = shard.table.settings.offset_metadata_max_bytes
-        words[cl.CM_COMMITS], words[cl.CM_COMMIT_ROOM] = self._commits.ctypes.data, COMMITS
-        words[cl.CM_ENTRIES], words[cl.CM_ENTRY_ROOM] = self._entries.ctypes.data, ENTRIES
-        words[cl.CM_ANSWERS], words[cl.CM_ANSWER_ROOM] = self._answers.ctypes.data, ANSWER_BYTES
-        words[cl.CM_RECORDS], words[cl.CM_RECORD_ROOM] = self._records.ctypes.data, RECORD_BYTES
-        words[cl.CM_PLAIN], words[cl.CM_PLAIN_ROOM] = self._plain.ctypes.data, PLAIN_BYTES
-        words[cl.CM_READY] = self._ready.ctypes.data
-        words[cl.CM_BATCHES] = self._batches.ctypes.data
+        words[Lane.METADATA_LIMIT] = shard.table.settings.offset_metadata_max_bytes
+        words[Lane.COMMITS], words[Lane.COMMIT_ROOM] = self._commits.ctypes.data, COMMITS
+        words[Lane.ENTRIES], words[Lane.ENTRY_ROOM] = self._entries.ctypes.data, ENTRIES
+        words[Lane.ANSWERS], words[Lane.ANSWER_ROOM] = self._answers.ctypes.data, ANSWER_BYTES
+        words[Lane.RECORDS], words[Lane.RECORD_ROOM] = self._records.ctypes.data, RECORD_BYTES
+        words[Lane.PLAIN], words[Lane.PLAIN_ROOM] = self._plain.ctypes.data, PLAIN_BYTES
+        words[Lane.READY] = self._ready.ctypes.data
+        words[Lane.BATCHES] = self._batches.ctypes.data
         runtime.before_timers(self._passes.settle_touched)
         broker.acl_listeners.append(self._passes.forget_all)
         shard.table.offsets.on_change = broker.standing.group_changed
@@ -215,8 +215,8 @@ class CommitLane:
         count = 0 if topic is None else len(topic.partitions)
         if count != len(self._heads):
             self._heads = np.full((count, 2), -1, np.int64)
-            self._rows.words[cl.CM_HEADS] = self._heads.ctypes.data
-            self._rows.words[cl.CM_TOPIC_COUNT] = count
+            self._rows.words[Lane.HEADS] = self._heads.ctypes.data
+            self._rows.words[Lane.TOPIC_COUNT] = count
 
     def forget(self, key: str) -> None:
         """Another operation of the group begins."""
@@ -237,12 +237,12 @@ class CommitLane:
             return
         words = self._rows.words
         now_ms = self._broker.now_ms()
-        words[cl.CM_NOW] = now_ms
-        words[cl.CM_NOW_MONOTONIC] = time.monotonic_ns() // 1_000_000
-        words[cl.CM_MAX_BATCH] = self._broker.topic_config(self._shard.topic).max_message_bytes
+        words[Lane.NOW] = now_ms
+        words[Lane.NOW_MONOTONIC] = time.monotonic_ns() // 1_000_000
+        words[Lane.MAX_BATCH] = self._broker.topic_config(self._shard.topic).max_message_bytes
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
         count = take_commits(self._rows.address, address, len(block))
-        if used := int(words[cl.CM_PLAIN_USED]):
+        if used := int(words[Lane.PLAIN_USED]):
             for counted, beaten, beating in BEATS:
                 if words[counted]:
                     crash_point.reach(beating)
@@ -252,16 +252,16 @@ class CommitLane:
             self._write(link, block, number, row, now_ms)
 
     def _write(self, link: AsyncLink, block: bytearray, number: int, row: list[int], now_ms: int) -> None:
-        entries: Words = np.empty((row[cl.BA_CODES], 3), np.int64)
-        commits: Words = np.empty((row[cl.BA_COMMITS], 2), np.int64)
+        entries: Words = np.empty((row[CommitBatch.CODES], 3), np.int64)
+        commits: Words = np.empty((row[CommitBatch.COMMITS], 2), np.int64)
         list_batch(self._rows.address, number, entries.ctypes.data, commits.ctypes.data)
-        start, ready = row[cl.BA_BYTES_AT], row[cl.BA_ANSWERS_AT]
+        start, ready = row[CommitBatch.BYTES_AT], row[CommitBatch.ANSWERS_AT]
         batch = Batch(
             link,
-            row[cl.BA_PARTITION],
+            row[CommitBatch.PARTITION],
             now_ms,
-            self._records[start : start + row[cl.BA_BYTES]].tobytes(),
-            self._ready[ready : ready + row[cl.BA_ANSWERS_BYTES]].tobytes(),
+            self._records[start : start + row[CommitBatch.BYTES]].tobytes(),
+            self._ready[ready : ready + row[CommitBatch.ANSWERS_BYTES]].tobytes(),
             entries,
             commits,
             block,

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.control.groups.commit_lane import layout as cl
 from kbroker.control.groups.commit_lane.find_kernel import enter_row
+from kbroker.control.groups.commit_lane.layout import Committed, Lane
 
 Words = NDArray[np.int64]
 
@@ -27,18 +27,18 @@ class OffsetRows:
     """
 
     def __init__(self) -> None:
-        self.words: Words = np.zeros(cl.CONTEXT_WORDS, np.int64)
+        self.words: Words = np.zeros(Lane.WORDS, np.int64)
         self.address = int(self.words.ctypes.data)
         self.sequence: Words = np.zeros(1, np.int64)
         self.counter = self.sequence.data
         self._scratch: Words = np.zeros(64, np.int64)
-        self._rows: Words = np.zeros((0, cl.ROW_WORDS), np.int64)
+        self._rows: Words = np.zeros((0, Committed.WORDS), np.int64)
         self._index: Words = np.zeros(0, np.int64)
         self._used = 0
         self._free: list[int] = []
         self._dead: list[int] = []
-        self.words[cl.CM_SEQUENCE] = self.sequence.ctypes.data
-        self.words[cl.CM_SCRATCH] = self._scratch.ctypes.data
+        self.words[Lane.SEQUENCE] = self.sequence.ctypes.data
+        self.words[Lane.SCRATCH] = self._scratch.ctypes.data
 
     def __len__(self) -> int:
         return self._used - len(self._free) - len(self._dead)
@@ -48,7 +48,7 @@ class OffsetRows:
 
         idle: no batch of the lane is on its way, so that rows which were given back may be used again.
         """
-        if len(key) > cl.KEY_ROOM or len(topic_id) != 16:
+        if len(key) > Committed.KEY_ROOM or len(topic_id) != 16:
             return -1
         if not self._free and self._used == len(self._rows) and not self._make_room(idle):
             return -1
@@ -56,9 +56,9 @@ class OffsetRows:
         self._used = max(self._used, number + 1)
         row = self._rows[number]
         row[:] = 0
-        row[cl.RO_KEY_BYTES] = len(key)
-        row[cl.RO_TOPIC_ID : cl.RO_TOPIC_ID + 2] = np.frombuffer(topic_id, np.int64)
-        row.view(np.uint8)[8 * cl.RO_KEY : 8 * cl.RO_KEY + len(key)] = np.frombuffer(key, np.uint8)
+        row[Committed.KEY_BYTES] = len(key)
+        row[Committed.TOPIC_ID : Committed.TOPIC_ID + 2] = np.frombuffer(topic_id, np.int64)
+        row.view(np.uint8)[8 * Committed.KEY : 8 * Committed.KEY + len(key)] = np.frombuffer(key, np.uint8)
         enter_row(self.address, number)
         return number
 
@@ -71,30 +71,30 @@ class OffsetRows:
             count = max(FIRST_ROWS, 2 * len(self._rows))
             if count > MOST_ROWS:
                 return False
-        grown: Words = np.zeros((count, cl.ROW_WORDS), np.int64)
+        grown: Words = np.zeros((count, Committed.WORDS), np.int64)
         grown[: self._used] = self._rows[: self._used]
         self._rows = grown
         self._index = np.zeros(INDEX_SHARE * count, np.int64)
-        self.words[cl.CM_ROWS] = grown.ctypes.data
-        self.words[cl.CM_ROW_INDEX] = self._index.ctypes.data
-        self.words[cl.CM_ROW_MASK] = len(self._index) - 1
-        for number in np.flatnonzero(grown[: self._used, cl.RO_LIVE]).tolist():
+        self.words[Lane.ROWS] = grown.ctypes.data
+        self.words[Lane.ROW_INDEX] = self._index.ctypes.data
+        self.words[Lane.ROW_MASK] = len(self._index) - 1
+        for number in np.flatnonzero(grown[: self._used, Committed.LIVE]).tolist():
             enter_row(self.address, number)
         return True
 
     def drop(self, number: int) -> None:
         """The offset is gone, or another record holds it: the lane knows it no more."""
-        self._rows[number, cl.RO_LIVE] = 0
+        self._rows[number, Committed.LIVE] = 0
         self._dead.append(number)
 
     def topic_id(self, number: int) -> bytes:
         """The topic id that the row's records carry."""
-        return self._rows[number, cl.RO_TOPIC_ID : cl.RO_TOPIC_ID + 2].tobytes()
+        return self._rows[number, Committed.TOPIC_ID : Committed.TOPIC_ID + 2].tobytes()
 
     def last(self, number: int) -> tuple[int, bytes]:
         """(sequence, value) of the last record that the lane wrote; (0, b"") before the first."""
         row = self._rows[number]
-        start = 8 * cl.RO_VALUE
-        return int(row[cl.RO_SEQUENCE]), row.view(np.uint8)[
-            start : start + int(row[cl.RO_VALUE_BYTES])
+        start = 8 * Committed.VALUE
+        return int(row[Committed.SEQUENCE]), row.view(np.uint8)[
+            start : start + int(row[Committed.VALUE_BYTES])
         ].tobytes()

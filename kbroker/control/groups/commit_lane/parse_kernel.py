@@ -2,41 +2,15 @@
 
 from kbroker.control.groups.commit_lane.find_kernel import begin_key, find_pass, find_row
 from kbroker.control.groups.commit_lane.layout import (
-    CM_ANSWER_ROOM,
-    CM_ANSWERS,
-    CM_ENTRIES,
-    CM_ENTRY_ROOM,
-    CM_METADATA_LIMIT,
-    CM_ROWS,
-    CM_SCRATCH,
-    CO_ANSWER,
-    CO_ANSWER_BYTES,
-    CO_BOUND,
-    CO_ENTRIES,
-    CO_ENTRY,
-    EN_LEADER_EPOCH,
-    EN_METADATA,
-    EN_METADATA_BYTES,
-    EN_OFFSET,
-    EN_ROW,
-    ENTRY_WORDS,
-    FIRST_VERSION,
-    FLEXIBLE,
-    HEAD_BYTES,
-    KEY_ROOM,
-    LAST_VERSION,
-    MAX_METADATA,
-    OFFSET_COMMIT,
-    RECORD_FIXED,
-    RO_KEY_BYTES,
-    ROW_WORDS,
-    VALUE_FIXED,
-    WITH_EPOCH,
-    WITH_INSTANCE,
-    WITH_RETENTION,
-    WITH_THROTTLE,
-    WITH_TOPIC_ID,
+    Commit,
+    CommitEntry,
+    CommitLimit,
+    Committed,
+    CommitVersion,
+    Lane,
 )
+from kbroker.ipc.block_layout import MessageHead
+from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import (
     copy,
@@ -72,7 +46,7 @@ def _ascii(address: int, length: int) -> bool:
 @inlined
 def _prefix_end(version: int, position: int, end: int) -> int:
     """Where the topics of a request begin, -1 when it is too short."""
-    compact = version >= FLEXIBLE
+    compact = version >= CommitVersion.FLEXIBLE
     length, position = read_length(position, end, compact, False)
     if position < 0 or length < 0 or length + 4 > end - position:
         return -1
@@ -81,12 +55,12 @@ def _prefix_end(version: int, position: int, end: int) -> int:
     if position < 0 or length < 0 or length > end - position:
         return -1
     position += length
-    if version >= WITH_INSTANCE:
+    if version >= CommitVersion.WITH_INSTANCE:
         length, position = read_length(position, end, compact, False)
         if position < 0 or length > end - position:
             return -1
         position += max(length, 0)
-    if version <= WITH_RETENTION:
+    if version <= CommitVersion.WITH_RETENTION:
         position += 8
     return position if position <= end else -1
 
@@ -94,28 +68,36 @@ def _prefix_end(version: int, position: int, end: int) -> int:
 @inlined
 def _take_entry(cm: int, entry: int, key_length: int, version: int, position: int, end: int) -> int:
     """Read one partition of a request into an entry; the position behind it, -1: not for here."""
-    compact = version >= FLEXIBLE
-    fixed = 16 if version >= WITH_EPOCH else 12
+    compact = version >= CommitVersion.FLEXIBLE
+    fixed = 16 if version >= CommitVersion.WITH_EPOCH else 12
     if end - position < fixed:
         return -1
-    copy(get(cm, CM_SCRATCH) + key_length, position, 4)
-    put(entry, EN_OFFSET, load_i64_be(position + 4))
-    put(entry, EN_LEADER_EPOCH, load_i32_be(position + 12) if version >= WITH_EPOCH else -1)
+    copy(get(cm, Lane.SCRATCH) + key_length, position, 4)
+    put(entry, CommitEntry.OFFSET, load_i64_be(position + 4))
+    put(
+        entry,
+        CommitEntry.LEADER_EPOCH,
+        load_i32_be(position + 12) if version >= CommitVersion.WITH_EPOCH else -1,
+    )
     length, position = read_length(position + fixed, end, compact, False)
     if position < 0 or length > end - position:
         return -1
     length = max(length, 0)
-    if length > MAX_METADATA or length > get(cm, CM_METADATA_LIMIT) or not _ascii(position, length):
+    if (
+        length > CommitLimit.MAX_METADATA
+        or length > get(cm, Lane.METADATA_LIMIT)
+        or not _ascii(position, length)
+    ):
         return -1
-    put(entry, EN_METADATA, position)
-    put(entry, EN_METADATA_BYTES, length)
+    put(entry, CommitEntry.METADATA, position)
+    put(entry, CommitEntry.METADATA_BYTES, length)
     position += length
     if compact:
         position = skip_tags(position, end)
         if position < 0:
             return -1
-    row = find_row(cm, key_length + 4, version >= WITH_TOPIC_ID)
-    put(entry, EN_ROW, row)
+    row = find_row(cm, key_length + 4, version >= CommitVersion.WITH_TOPIC_ID)
+    put(entry, CommitEntry.ROW, row)
     return position if row >= 0 else -1
 
 
@@ -123,32 +105,34 @@ def _take_entry(cm: int, entry: int, key_length: int, version: int, position: in
 def _take_topics(
     cm: int, commit: int, group: int, group_bytes: int, version: int, position: int, end: int
 ) -> int:
-    """Read the topics of a request into entries and write its answer to CO_ANSWER; the answer's end, -1: not here."""
-    compact = version >= FLEXIBLE
+    """Read the topics of a request into entries and write its answer to Commit.ANSWER; the answer's end, -1: not here."""
+    compact = version >= CommitVersion.FLEXIBLE
     topics, position = read_length(position, end, compact, True)
     if position < 0 or topics <= 0:
         return -1
-    out = write_answer_head(get(commit, CO_ANSWER) + 8, compact, version >= WITH_THROTTLE, topics)
-    limit = get(cm, CM_ANSWERS) + get(cm, CM_ANSWER_ROOM)
+    out = write_answer_head(
+        get(commit, Commit.ANSWER) + 8, compact, version >= CommitVersion.WITH_THROTTLE, topics
+    )
+    limit = get(cm, Lane.ANSWERS) + get(cm, Lane.ANSWER_ROOM)
     entries = 0
     bound = 0
     for _ in range(topics):
         topic_bytes = -1
         topic = position
-        if version < WITH_TOPIC_ID:
+        if version < CommitVersion.WITH_TOPIC_ID:
             topic_bytes, topic = read_length(position, end, compact, False)
             if topic < 0 or topic_bytes <= 0:
                 return -1
         position = topic + (16 if topic_bytes < 0 else topic_bytes)
-        if position > end or group_bytes + max(topic_bytes, 16) + 10 > KEY_ROOM:
+        if position > end or group_bytes + max(topic_bytes, 16) + 10 > Committed.KEY_ROOM:
             return -1
         key_length = begin_key(cm, group, group_bytes, topic, topic_bytes)
         partitions, position = read_length(position, end, compact, True)
         if position < 0 or partitions <= 0 or partitions > end - position:
             return -1
-        if limit - out < 64 + KEY_ROOM + 8 * partitions:
+        if limit - out < 64 + Committed.KEY_ROOM + 8 * partitions:
             return -1
-        if get(commit, CO_ENTRY) + entries + partitions > get(cm, CM_ENTRY_ROOM):
+        if get(commit, Commit.ENTRY) + entries + partitions > get(cm, Lane.ENTRY_ROOM):
             return -1
         if topic_bytes < 0:
             copy(out, topic, 16)
@@ -157,7 +141,7 @@ def _take_topics(
             out = write_string(out, topic, topic_bytes, compact)
         out = write_count(out, partitions, compact)
         for _ in range(partitions):
-            entry = get(cm, CM_ENTRIES) + (get(commit, CO_ENTRY) + entries) * ENTRY_WORDS * 8
+            entry = get(cm, Lane.ENTRIES) + (get(commit, Commit.ENTRY) + entries) * CommitEntry.STRIDE
             copy(out, position, 4)
             store_i16_be(out + 4, 0)
             out += 6
@@ -168,8 +152,13 @@ def _take_topics(
                 store_u8(out, 0)
                 out += 1
             entries += 1
-            row = get(cm, CM_ROWS) + get(entry, EN_ROW) * ROW_WORDS * 8
-            bound += RECORD_FIXED + get(row, RO_KEY_BYTES) + VALUE_FIXED + get(entry, EN_METADATA_BYTES)
+            row = get(cm, Lane.ROWS) + get(entry, CommitEntry.ROW) * Committed.STRIDE
+            bound += (
+                CommitLimit.RECORD_FIXED
+                + get(row, Committed.KEY_BYTES)
+                + CommitLimit.VALUE_FIXED
+                + get(entry, CommitEntry.METADATA_BYTES)
+            )
         if compact:
             store_u8(out, 0)
             out += 1
@@ -181,39 +170,39 @@ def _take_topics(
         out += 1
         if skip_tags(position, end) < 0:
             return -1
-    put(commit, CO_ENTRIES, entries)
-    put(commit, CO_BOUND, bound)
+    put(commit, Commit.ENTRIES, entries)
+    put(commit, Commit.BOUND, bound)
     return out
 
 
 @inlined
 def take(cm: int, commit: int, message: int) -> int:
     """Read one message of a block into a commit row; the number of its pass, -1: not for here."""
-    frame = message + HEAD_BYTES + ((load_i32(message + 16) + 7) & ~7)
+    frame = message + MessageHead.SIZE + ((load_i32(message + 16) + 7) & ~7)
     end = frame + load_i32(message + 20)
-    if end - frame < 10 or load_i16_be(frame) != OFFSET_COMMIT:
+    if end - frame < 10 or load_i16_be(frame) != ApiKey.OFFSET_COMMIT:
         return -1
     version = load_i16_be(frame + 2)
-    if version < FIRST_VERSION or version > LAST_VERSION:
+    if version < CommitVersion.FIRST or version > CommitVersion.LAST:
         return -1
-    compact = version >= FLEXIBLE
+    compact = version >= CommitVersion.FLEXIBLE
     body = skip_request_header(frame, end, compact)
     if body < 0:
         return -1
     topics = _prefix_end(version, body, end)
     if topics < 0:
         return -1
-    number = find_pass(cm, OFFSET_COMMIT << 8 | version, body, topics - body)
+    number = find_pass(cm, ApiKey.OFFSET_COMMIT << 8 | version, body, topics - body)
     if number < 0:
         return -1
     group_bytes, group = read_length(body, end, compact, False)
-    answer = get(commit, CO_ANSWER)
+    answer = get(commit, Commit.ANSWER)
     out = _take_topics(cm, commit, group, group_bytes, version, topics, end)
     if out < 0:
         return -1
     store_i32_be(answer, out - answer - 4)
     copy(answer + 4, frame + 4, 4)
-    put(commit, CO_ANSWER_BYTES, out - answer)
+    put(commit, Commit.ANSWER_BYTES, out - answer)
     return number
 
 

@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.control.groups.commit_lane import layout as cl
 from kbroker.control.groups.commit_lane.find_kernel import enter_pass
+from kbroker.control.groups.commit_lane.layout import Lane, Pass
 from kbroker.control.groups.commit_lane.parse_kernel import prefix_bytes
 from kbroker.ipc.standing import word_of
+from kbroker.kernels.codes import ApiKey
 
 Words = NDArray[np.int64]
 
@@ -50,7 +51,7 @@ class CommitPasses:
         self._free_groups: list[int] = []
         self._in_flight: Words = np.zeros(0, np.int64)
         self._standing: Words = np.zeros(0, np.int64)
-        self._table: Words = np.zeros((0, cl.PASS_WORDS), np.int64)
+        self._table: Words = np.zeros((0, Pass.WORDS), np.int64)
         self._index: Words = np.zeros(0, np.int64)
         self._touched: Words = np.zeros(0, np.int64)
         self._indexed = 0
@@ -68,7 +69,7 @@ class CommitPasses:
         length = prefix_bytes(version, np.frombuffer(body, np.uint8).ctypes.data, len(body))
         if length >= 0:
             self._enter(
-                group_id, cl.OFFSET_COMMIT << 8 | version, body[:length], entitled, partition, peer=peer
+                group_id, ApiKey.OFFSET_COMMIT << 8 | version, body[:length], entitled, partition, peer=peer
             )
 
     def enter_heartbeat(
@@ -101,15 +102,15 @@ class CommitPasses:
         content = np.frombuffer(prefix + answer + peer, np.uint8)
         row = self._table[number]
         row[:] = 0
-        row[cl.PA_KIND] = kind
-        row[cl.PA_PREFIX] = content.ctypes.data
-        row[cl.PA_PREFIX_BYTES] = len(prefix)
-        row[cl.PA_GROUP] = self._group(group_id)
-        row[cl.PA_PARTITION] = partition
-        row[cl.PA_ANSWER] = content.ctypes.data + len(prefix)
-        row[cl.PA_ANSWER_BYTES] = len(answer)
-        row[cl.PA_PEER] = content.ctypes.data + len(prefix) + len(answer)
-        row[cl.PA_PEER_BYTES] = len(peer)
+        row[Pass.KIND] = kind
+        row[Pass.PREFIX] = content.ctypes.data
+        row[Pass.PREFIX_BYTES] = len(prefix)
+        row[Pass.GROUP] = self._group(group_id)
+        row[Pass.PARTITION] = partition
+        row[Pass.ANSWER] = content.ctypes.data + len(prefix)
+        row[Pass.ANSWER_BYTES] = len(answer)
+        row[Pass.PEER] = content.ctypes.data + len(prefix) + len(answer)
+        row[Pass.PEER_BYTES] = len(peer)
         enter_pass(self._address, number)
         self._indexed += 1
         self._contents[number] = content
@@ -126,7 +127,7 @@ class CommitPasses:
                 grown: Words = np.zeros(max(FIRST_PASSES, 2 * old), np.int64)
                 grown[:old] = self._in_flight
                 self._in_flight = grown
-                self._words[cl.CM_IN_FLIGHT] = grown.ctypes.data
+                self._words[Lane.IN_FLIGHT] = grown.ctypes.data
                 self._standing = np.resize(self._standing, len(grown))
                 self._free_groups += range(len(grown) - 1, old - 1, -1)
             number = self._groups[group_id] = self._free_groups.pop()
@@ -142,16 +143,16 @@ class CommitPasses:
             if count > MOST_PASSES:
                 self.forget_all()
                 count = MOST_PASSES
-        table: Words = np.zeros((count, cl.PASS_WORDS), np.int64)
+        table: Words = np.zeros((count, Pass.WORDS), np.int64)
         table[: len(self._table)] = self._table
         self._table = table
         self._index = np.zeros(INDEX_SHARE * count, np.int64)
         self._touched = np.zeros(count, np.int64)
         words = self._words
-        words[cl.CM_PASSES] = table.ctypes.data
-        words[cl.CM_PASS_INDEX] = self._index.ctypes.data
-        words[cl.CM_PASS_MASK] = len(self._index) - 1
-        words[cl.CM_TOUCHED] = self._touched.ctypes.data
+        words[Lane.PASSES] = table.ctypes.data
+        words[Lane.PASS_INDEX] = self._index.ctypes.data
+        words[Lane.PASS_MASK] = len(self._index) - 1
+        words[Lane.TOUCHED] = self._touched.ctypes.data
         for number in self._keys:
             enter_pass(self._address, number)
         self._indexed = len(self._keys)
@@ -166,7 +167,7 @@ class CommitPasses:
         if numbers is not None:
             self.settle_touched()
             for number in numbers:
-                self._table[number, cl.PA_LIVE] = 0
+                self._table[number, Pass.LIVE] = 0
                 del self._numbers[self._keys.pop(number)], self._entitled[number], self._contents[number]
                 self._free.append(number)
         if group_id in self._groups and not self.in_flight(group_id):
@@ -188,11 +189,11 @@ class CommitPasses:
 
     def settle_touched(self) -> None:
         """Put off the sessions of those who have committed since this was last done."""
-        count = int(self._words[cl.CM_TOUCHED_COUNT])
-        self._words[cl.CM_TOUCHED_COUNT] = 0
+        count = int(self._words[Lane.TOUCHED_COUNT])
+        self._words[Lane.TOUCHED_COUNT] = 0
         for number in self._touched[:count].tolist():
-            touched_ms = int(self._table[number, cl.PA_TOUCHED_MS])
-            self._table[number, cl.PA_TOUCHED_MS] = 0
+            touched_ms = int(self._table[number, Pass.TOUCHED_MS])
+            self._table[number, Pass.TOUCHED_MS] = 0
             timer, timeout_ms = self._entitled[number]
             if timer:
                 self._put_off(timer, touched_ms + timeout_ms)

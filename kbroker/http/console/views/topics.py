@@ -8,7 +8,7 @@ from kbroker.http.console.request import Request
 from kbroker.http.console.schema import BOOL, INT, NUMBER, TEXT, fields, many, maybe
 from kbroker.http.console.views.settings import SETTING, settings_of
 from kbroker.http.directory import Directory
-from kbroker.ipc import layout
+from kbroker.ipc.layout import Slot
 from kbroker.ipc.shared import Shared
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -54,13 +54,13 @@ TOPIC = fields(
 IDLE = {"in_bytes": 0.0, "out_bytes": 0.0, "in_records": 0.0}
 SORTS = {"name": "name", "bytes": "bytes", "in_bytes": "in_bytes", "out_bytes": "out_bytes"}
 WORDS = {
-    "log_start_offset": layout.SLOT_LOG_START,
-    "log_end_offset": layout.SLOT_LOG_END,
-    "high_watermark": layout.SLOT_HIGH_WATERMARK,
-    "last_stable_offset": layout.SLOT_LAST_STABLE,
-    "bytes": layout.SLOT_LOG_BYTES,
-    "segments": layout.SLOT_SEGMENT_COUNT,
-    "max_timestamp_ms": layout.SLOT_MAX_TIMESTAMP,
+    "log_start_offset": Slot.LOG_START,
+    "log_end_offset": Slot.LOG_END,
+    "high_watermark": Slot.HIGH_WATERMARK,
+    "last_stable_offset": Slot.LAST_STABLE,
+    "bytes": Slot.LOG_BYTES,
+    "segments": Slot.SEGMENT_COUNT,
+    "max_timestamp_ms": Slot.MAX_TIMESTAMP,
 }
 
 
