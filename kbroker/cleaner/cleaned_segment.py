@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.kernels import rebuild
+from kbroker.kernels.scan_rows import IndexCarry
 from kbroker.log import files
 from kbroker.log.aborted_transactions import AbortedTransaction, seal
 
@@ -69,7 +70,7 @@ class CleanedSegment:
     @property
     def max_timestamp(self) -> int:
         """Largest timestamp so far, -1 for none."""
-        return int(self._carry[rebuild.MAX_TIMESTAMP])
+        return int(self._carry[IndexCarry.MAX_TIMESTAMP])
 
     @property
     def inode(self) -> int:
@@ -79,8 +80,8 @@ class CleanedSegment:
     def finish(self, aborted: Iterable[AbortedTransaction], modified_ms: int) -> None:
         """The last time index entry and the transaction index; everything on disk, the age of the segments replaced."""
         largest = self.max_timestamp
-        if largest > self._carry[rebuild.LAST_INDEXED_TIMESTAMP]:
-            relative = int(self._carry[rebuild.MAX_TIMESTAMP_OFFSET]) - self.base_offset
+        if largest > self._carry[IndexCarry.LAST_INDEXED_TIMESTAMP]:
+            relative = int(self._carry[IndexCarry.MAX_TIMESTAMP_OFFSET]) - self.base_offset
             _write_all(self._fds[2], memoryview(TIME_ENTRY.pack(largest, relative)))
         entries = sorted(aborted, key=lambda entry: entry.last_offset)
         if entries:

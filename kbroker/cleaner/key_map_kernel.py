@@ -8,33 +8,20 @@ with linear probing; the caller keeps it below its load factor. Kafka's SkimpyOf
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.kernels.batches import END, batch_fault
+from kbroker.cleaner.rows import CleanStop, KeyMap
+from kbroker.kernels.batches import batch_fault
 from kbroker.kernels.hash128 import hash128
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_i16_be, load_i32_be, load_i64_be
+from kbroker.kernels.scan_rows import ScanStop
 from kbroker.kernels.wire import BAD, read_varint
 from kbroker.protocol import batch_layout as b
 
 Words = NDArray[np.int64]
 
 # words of a map's state
-SEED = 0
-SLOTS = 1  # in use, of the table's rows
-LIMIT = 2  # keys that may be in it
-COUNT = 3  # keys that are in it
-START = 4  # first dirty offset: records before it are not looked at
-LATEST = 5  # every batch up to this offset is in the map
-POSITION = 6  # in the buffer: batches before it have been taken
-NEXT_SIZE = 7  # of the batch at POSITION, when the buffer ends within it
-RECORDS = 8  # seen
-MAP_WORDS = 9
 
 # why a walk over a buffer stopped
-TAKEN = 0  # up to its end, or to a batch that ends behind it (NEXT_SIZE, 0 when not even that is there)
-SPECIAL = 1  # compressed, transactional or control: Python looks at it
-FULL = 2
-DAMAGED = 3
-WHOLE = 4  # it did not: a plain or special batch is there
 
 PLAIN = 0
 SPECIAL_ATTRIBUTES = b.ATTRIBUTE_CODEC_MASK | b.ATTRIBUTE_TRANSACTIONAL | b.ATTRIBUTE_CONTROL
@@ -77,25 +64,25 @@ def _map_records(address: int, end: int, count: int, base_offset: int, table: Wo
     for _ in range(count):
         size, position = read_varint(position, end)
         if position == BAD or size < 1 or size > end - position:
-            return DAMAGED
+            return CleanStop.DAMAGED
         following = position + size
         _, position = read_varint(position + 1, following)
         if position == BAD:
-            return DAMAGED
+            return CleanStop.DAMAGED
         delta, position = read_varint(position, following)
         if position == BAD:
-            return DAMAGED
+            return CleanStop.DAMAGED
         length, position = read_varint(position, following)
         if position == BAD or length > following - position:
-            return DAMAGED
-        state[RECORDS] += 1
-        if length >= 0 and base_offset + delta >= state[START]:
-            if state[COUNT] >= state[LIMIT]:
-                return FULL
-            low, high = hash128(position, length, state[SEED])
-            state[COUNT] += _put(table, state[SLOTS], low, high, base_offset + delta)
+            return CleanStop.DAMAGED
+        state[KeyMap.RECORDS] += 1
+        if length >= 0 and base_offset + delta >= state[KeyMap.START]:
+            if state[KeyMap.COUNT] >= state[KeyMap.LIMIT]:
+                return CleanStop.FULL
+            low, high = hash128(position, length, state[KeyMap.SEED])
+            state[KeyMap.COUNT] += _put(table, state[KeyMap.SLOTS], low, high, base_offset + delta)
         position = following
-    return TAKEN if position == end else DAMAGED
+    return CleanStop.TAKEN if position == end else CleanStop.DAMAGED
 
 
 @kernel("int64(int64, int64, int64, int64, int64[:, ::1], int64[::1])")
@@ -109,15 +96,15 @@ def next_batch(at: int, left: int) -> tuple[int, int]:
     """The batch at an address, of which so many bytes are there: (WHOLE, TAKEN when it ends behind them, or DAMAGED;
     its size, 0 when not even that is there)."""
     if left < b.RECORDS:
-        return TAKEN, 0
+        return CleanStop.TAKEN, 0
     size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
     if size < b.RECORDS:
-        return DAMAGED, size
+        return CleanStop.DAMAGED, size
     if size > left:
-        return TAKEN, size
-    if batch_fault(at, size, True) != END:
-        return DAMAGED, size
-    return WHOLE, size
+        return CleanStop.TAKEN, size
+    if batch_fault(at, size, True) != ScanStop.END:
+        return CleanStop.DAMAGED, size
+    return CleanStop.WHOLE, size
 
 
 @kernel("int64(uint8[::1], int64, int64[:, ::1], int64[::1])")
@@ -125,28 +112,28 @@ def map_batches(buffer: NDArray[np.uint8], filled: int, table: Words, state: Wor
     """Enter the plain batches of a buffer from state[POSITION] on; says why it stopped there."""
     address = buffer.ctypes.data
     while True:
-        at = address + state[POSITION]
-        found, size = next_batch(at, filled - state[POSITION])
-        state[NEXT_SIZE] = size
-        if found != WHOLE:
+        at = address + state[KeyMap.POSITION]
+        found, size = next_batch(at, filled - state[KeyMap.POSITION])
+        state[KeyMap.NEXT_SIZE] = size
+        if found != CleanStop.WHOLE:
             return found
         base_offset = load_i64_be(at + b.BASE_OFFSET)
         last_offset = base_offset + load_i32_be(at + b.LAST_OFFSET_DELTA)
-        if last_offset >= state[START]:
+        if last_offset >= state[KeyMap.START]:
             if load_i16_be(at + b.ATTRIBUTES) & SPECIAL_ATTRIBUTES:
-                return SPECIAL
+                return CleanStop.SPECIAL
             count = load_i32_be(at + b.RECORD_COUNT)
             found = _map_records(at + b.RECORDS, at + size, count, base_offset, table, state)
-            if found != TAKEN:
+            if found != CleanStop.TAKEN:
                 return found
-            state[LATEST] = max(state[LATEST], last_offset)
+            state[KeyMap.LATEST] = max(state[KeyMap.LATEST], last_offset)
         elif load_i16_be(at + b.ATTRIBUTES) & (b.ATTRIBUTE_TRANSACTIONAL | b.ATTRIBUTE_CONTROL):
-            return SPECIAL
-        state[POSITION] += size
+            return CleanStop.SPECIAL
+        state[KeyMap.POSITION] += size
 
 
 @kernel("int64(int64, int64, int64[:, ::1], int64[::1])")
 def lookup(address: int, length: int, table: Words, state: Words) -> int:
     """Last offset of the key at an address, -1 when it is not in the map."""
-    low, high = hash128(address, length, state[SEED])
-    return find_offset(table, state[SLOTS], low, high)
+    low, high = hash128(address, length, state[KeyMap.SEED])
+    return find_offset(table, state[KeyMap.SLOTS], low, high)

@@ -16,13 +16,14 @@ from kbroker.cleaner import retain_kernel as rk
 from kbroker.cleaner.cleaned_segment import CleanedSegment, remove_unfinished
 from kbroker.cleaner.grouping import Extent, group
 from kbroker.cleaner.offset_map import OffsetMap
+from kbroker.cleaner.rows import CleanStop, KeyMap, Retain
 from kbroker.cleaner.segment_source import SegmentSource
 from kbroker.cleaner.special_batch import SpecialFilter, map_special
 from kbroker.cleaner.throttle import Throttle
 from kbroker.cleaner.transactions import CleanedTransactions
 from kbroker.ipc.messages import CleaningJob, ClosedSegment, SwapSegments
-from kbroker.kernels import batches as bt
 from kbroker.kernels import search
+from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.log import files
 from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
 from kbroker.log.open_files import OpenFiles
@@ -74,8 +75,8 @@ class LogCleaner:
         self._throttle = throttle
         self._swap = swap
         self._step = step
-        self._words: NDArray[np.int64] = np.zeros(rk.RETAIN_WORDS, np.int64)
-        self._rows: NDArray[np.int64] = np.empty((ROWS, bt.COLUMNS), np.int64)
+        self._words: NDArray[np.int64] = np.zeros(Retain.WORDS, np.int64)
+        self._rows: NDArray[np.int64] = np.empty((ROWS, ScannedBatch.WORDS), np.int64)
         self._out: NDArray[np.uint8] = np.empty(self._buffer_bytes, np.uint8)
         self._flags: NDArray[np.uint8] = np.empty(self._buffer_bytes, np.uint8)
 
@@ -93,14 +94,17 @@ class LogCleaner:
             raise MapTooSmall(f"{job.folder}: the batch at offset {job.first_dirty}")
         words = self._words
         words[:] = 0
-        words[rk.NOW], words[rk.DELETE_RETENTION] = now_ms, job.config.delete_retention_ms
+        words[Retain.NOW], words[Retain.DELETE_RETENTION] = now_ms, job.config.delete_retention_ms
         special = SpecialFilter(self.offset_map, CleanedTransactions(aborted), words, job.last_records)
         segments = {segment.base_offset: segment for segment in job.segments}
         for bases in self._groups(job, done.end):
             self._step("group")
             self._clean_group(job, [segments[base] for base in bases], special, done)
-        done.records_read, done.records_kept = int(words[rk.RECORDS_READ]), int(words[rk.RECORDS_KEPT])
-        done.without_key = int(words[rk.WITHOUT_KEY])
+        done.records_read, done.records_kept = (
+            int(words[Retain.RECORDS_READ]),
+            int(words[Retain.RECORDS_KEPT]),
+        )
+        done.without_key = int(words[Retain.WITHOUT_KEY])
         return done
 
     # --- offset map --------------------------------------------------------------------------------------
@@ -144,17 +148,17 @@ class LogCleaner:
         while not source.done:
             self._step("map")
             source.fill()
-            state[km.POSITION] = 0
-            while (why := km.map_batches(source.buffer, source.filled, table, state)) == km.SPECIAL:
-                at, size = int(state[km.POSITION]), int(state[km.NEXT_SIZE])
+            state[KeyMap.POSITION] = 0
+            while (why := km.map_batches(source.buffer, source.filled, table, state)) == CleanStop.SPECIAL:
+                at, size = int(state[KeyMap.POSITION]), int(state[KeyMap.NEXT_SIZE])
                 if not map_special(source.batch(at, size), self.offset_map, transactions):
                     return True
-                state[km.POSITION] += size
-            if why == km.FULL:
+                state[KeyMap.POSITION] += size
+            if why == CleanStop.FULL:
                 return True
-            if why == km.DAMAGED:
-                raise source.damaged(int(state[km.POSITION]))
-            source.take(int(state[km.POSITION]), int(state[km.NEXT_SIZE]))
+            if why == CleanStop.DAMAGED:
+                raise source.damaged(int(state[KeyMap.POSITION]))
+            source.take(int(state[KeyMap.POSITION]), int(state[KeyMap.NEXT_SIZE]))
         return False
 
     # --- groups ------------------------------------------------------------------------------------------
@@ -176,7 +180,7 @@ class LogCleaner:
         self, job: CleaningJob, segments: Sequence[ClosedSegment], special: SpecialFilter, done: Cleaned
     ) -> None:
         """Write one group anew and have it swapped in, unless it would be the same file again."""
-        self._words[rk.CHANGED] = 0
+        self._words[Retain.CHANGED] = 0
         config, last = job.config, segments[-1]
         cleaned = CleanedSegment(
             job.folder, segments[0].base_offset, config.index_interval_bytes, config.segment_index_bytes, ROWS
@@ -190,7 +194,7 @@ class LogCleaner:
                 keep_end = segment.size if segment.base_offset == last_used else -1
                 replaced.append(self._clean_segment(job, segment, keep_end, cleaned, special, done))
             kept = special.transactions.take_kept()
-            if len(segments) == 1 and not self._words[rk.CHANGED]:
+            if len(segments) == 1 and not self._words[Retain.CHANGED]:
                 return
             self._step("written")
             cleaned.finish(kept, last.modified_ms)
@@ -225,11 +229,11 @@ class LogCleaner:
             while not source.done:
                 self._step("filter")
                 source.fill()
-                words[rk.POSITION] = 0
-                words[rk.KEEP_END] = keep_end - source.position if keep_end >= 0 else -1
+                words[Retain.POSITION] = 0
+                words[Retain.KEEP_END] = keep_end - source.position if keep_end >= 0 else -1
                 self._filter_buffer(source, cleaned, special, lasts)
                 self._flush(cleaned)
-                source.take(int(words[rk.POSITION]), int(words[rk.NEXT_SIZE]))
+                source.take(int(words[Retain.POSITION]), int(words[Retain.NEXT_SIZE]))
             done.bytes_read += segment.size
             return segment.base_offset, segment.size, source.inode
 
@@ -242,51 +246,51 @@ class LogCleaner:
     ) -> None:
         words, state = self._words, self.offset_map.state
         while True:
-            words[rk.FILE_POSITION] = cleaned.size
+            words[Retain.FILE_POSITION] = cleaned.size
             why = rk.filter_batches(
                 *(source.buffer, source.filled, self._out, self._rows, self._flags),
                 *(lasts, self.offset_map.table, state, words),
             )
-            if why == km.TAKEN:
+            if why == CleanStop.TAKEN:
                 return
-            at, size = int(words[rk.POSITION]), int(words[rk.NEXT_SIZE])
-            if why == km.DAMAGED:
+            at, size = int(words[Retain.POSITION]), int(words[Retain.NEXT_SIZE])
+            if why == CleanStop.DAMAGED:
                 raise source.damaged(at)
-            if why == rk.OUT_FULL:
-                if words[rk.ROWS] == 0:
+            if why == CleanStop.OUT_FULL:
+                if words[Retain.ROWS] == 0:
                     self._out, self._flags = np.empty(size, np.uint8), np.empty(size, np.uint8)
                 self._flush(cleaned)
                 continue
             left = special.filter(source.batch(at, size))
             if left is not None:
                 self._append(cleaned, np.frombuffer(left, np.uint8))
-            words[rk.POSITION] += size
+            words[Retain.POSITION] += size
 
     def _append(self, cleaned: CleanedSegment, batch: NDArray[np.uint8]) -> None:
         """Add one batch to what is to be written."""
         words = self._words
-        if words[rk.ROWS] == ROWS or words[rk.OUT] + len(batch) > len(self._out):
+        if words[Retain.ROWS] == ROWS or words[Retain.OUT] + len(batch) > len(self._out):
             self._flush(cleaned)
             if len(batch) > len(self._out):
                 self._out = np.empty(len(batch), np.uint8)
-        at, n = int(words[rk.OUT]), int(words[rk.ROWS])
+        at, n = int(words[Retain.OUT]), int(words[Retain.ROWS])
         self._out[at : at + len(batch)] = batch
         base, _, _, _, _, _, delta, _, largest, *_, records = HEADER.unpack_from(batch.data)
         row = self._rows[n]
-        row[bt.POSITION], row[bt.SIZE] = cleaned.size + at, len(batch)
-        row[bt.BASE_OFFSET], row[bt.LAST_OFFSET] = base, base + delta
-        row[bt.MAX_TIMESTAMP] = largest if records else -1
-        words[rk.OUT] += len(batch)
-        words[rk.ROWS] += 1
+        row[ScannedBatch.POSITION], row[ScannedBatch.SIZE] = cleaned.size + at, len(batch)
+        row[ScannedBatch.BASE_OFFSET], row[ScannedBatch.LAST_OFFSET] = base, base + delta
+        row[ScannedBatch.MAX_TIMESTAMP] = largest if records else -1
+        words[Retain.OUT] += len(batch)
+        words[Retain.ROWS] += 1
 
     def _flush(self, cleaned: CleanedSegment) -> None:
         words = self._words
-        count, rows = int(words[rk.OUT]), int(words[rk.ROWS])
+        count, rows = int(words[Retain.OUT]), int(words[Retain.ROWS])
         if count:
             cleaned.append(self._out[:count], self._rows, rows)
             self._throttle.used(count)
-        words[rk.OUT] = words[rk.ROWS] = 0
-        words[rk.FILE_POSITION] = cleaned.size
+        words[Retain.OUT] = words[Retain.ROWS] = 0
+        words[Retain.FILE_POSITION] = cleaned.size
 
 
 def _size(path: str) -> int:

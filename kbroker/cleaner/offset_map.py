@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.cleaner import key_map_kernel as km
+from kbroker.cleaner.rows import KeyMap
 
 ENTRY_BYTES = 24
 LEAST_SLOTS = 1024
@@ -16,7 +17,7 @@ SEED = int.from_bytes(os.urandom(8), "little", signed=True)
 class OffsetMap:
     """Hash of key to last offset. Runs in: cleaner. Owner: one cleaner thread.
 
-    table[slots, 3] and state[MAP_WORDS] are the kernels' (see key_map_kernel). Untouched memory costs nothing, and
+    table[slots, 3] and state[KeyMap.WORDS] are the kernels' (see key_map_kernel). Untouched memory costs nothing, and
     only as many slots are used as the dirty part of a log can fill: a small map stays in the processor's cache.
     """
 
@@ -28,7 +29,7 @@ class OffsetMap:
         self.load_factor = load_factor
         self._memory = mmap.mmap(-1, slots * ENTRY_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.table: NDArray[np.int64] = np.frombuffer(self._memory, np.int64).reshape(slots, 3)
-        self.state: NDArray[np.int64] = np.zeros(km.MAP_WORDS, np.int64)
+        self.state: NDArray[np.int64] = np.zeros(KeyMap.WORDS, np.int64)
 
     def begin(self, first_dirty: int, upper: int) -> None:
         """Empty the map for the records of [first_dirty, upper)."""
@@ -36,25 +37,25 @@ class OffsetMap:
         wanted = max(LEAST_SLOTS, int((upper - first_dirty) / self.load_factor) + 1)
         slots = min(len(self.table), wanted)
         self.state[:] = 0
-        self.state[km.SEED] = SEED
-        self.state[km.SLOTS] = slots
-        self.state[km.LIMIT] = max(1, min(slots - 1, int(slots * self.load_factor)))
-        self.state[km.START] = first_dirty
-        self.state[km.LATEST] = first_dirty - 1
+        self.state[KeyMap.SEED] = SEED
+        self.state[KeyMap.SLOTS] = slots
+        self.state[KeyMap.LIMIT] = max(1, min(slots - 1, int(slots * self.load_factor)))
+        self.state[KeyMap.START] = first_dirty
+        self.state[KeyMap.LATEST] = first_dirty - 1
 
     @property
     def latest(self) -> int:
         """Records up to this offset are judged by the map; later ones stay."""
-        return int(self.state[km.LATEST])
+        return int(self.state[KeyMap.LATEST])
 
     def raise_latest(self, offset: int) -> None:
         """Everything up to an offset has been passed."""
-        self.state[km.LATEST] = max(self.latest, offset)
+        self.state[KeyMap.LATEST] = max(self.latest, offset)
 
     @property
     def count(self) -> int:
         """Keys in the map."""
-        return int(self.state[km.COUNT])
+        return int(self.state[KeyMap.COUNT])
 
     @property
     def utilization(self) -> float:

@@ -8,19 +8,8 @@ producer, sequence and leader epoch whatever is taken out of it; one from which 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.cleaner.key_map_kernel import (
-    DAMAGED,
-    LATEST,
-    SEED,
-    SLOTS,
-    SPECIAL,
-    SPECIAL_ATTRIBUTES,
-    TAKEN,
-    WHOLE,
-    find_offset,
-    next_batch,
-)
-from kbroker.kernels.batches import MAX_TIMESTAMP as ROW_MAX_TIMESTAMP
+from kbroker.cleaner.key_map_kernel import SPECIAL_ATTRIBUTES, find_offset, next_batch
+from kbroker.cleaner.rows import CleanStop, KeyMap, Retain
 from kbroker.kernels.batches import describe
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.hash128 import hash128
@@ -35,6 +24,7 @@ from kbroker.kernels.memory import (
     store_i64_be,
     store_u8,
 )
+from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.kernels.wire import BAD, read_varint
 from kbroker.protocol import batch_layout as b
 
@@ -42,25 +32,8 @@ Words = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 # words that go along
-POSITION = 0  # in the buffer: batches before it are done
-NEXT_SIZE = 1  # of the batch at POSITION, when the buffer ends within it
-OUT = 2  # bytes written to the out buffer
-FILE_POSITION = 3  # of the out buffer's start in the cleaned file
-ROWS = 4  # rows written
-NOW = 5  # ms
-DELETE_RETENTION = 6  # ms
-KEEP_END = 7  # byte of the buffer: the batch that ends there stays, if only as a header; -1 for none
-RECORDS_READ = 8
-RECORDS_KEPT = 9
-WITHOUT_KEY = 10
-CHANGED = 11  # batches that were not copied as they are
 # what `decide` found of one batch
-KEPT = 12
-TOMBSTONES = 13
-MAX_TIMESTAMP = 14
-RETAIN_WORDS = 15
 
-OUT_FULL = 4  # room for NEXT_SIZE bytes is wanted in the out buffer, or a row
 NO_HORIZON = -1
 MOST_GROWTH = 11  # bytes that a record may grow by when its timestamp delta is written anew
 EMPTY_ATTRIBUTES = b.ATTRIBUTE_LOG_APPEND_TIME | b.ATTRIBUTE_TRANSACTIONAL | b.ATTRIBUTE_CONTROL
@@ -80,46 +53,46 @@ def _decide(
     words: Words,
 ) -> int:
     """Flag the records that stay. TAKEN or DAMAGED."""
-    words[KEPT] = words[TOMBSTONES] = 0
-    words[MAX_TIMESTAMP] = -1
+    words[Retain.KEPT] = words[Retain.TOMBSTONES] = 0
+    words[Retain.MAX_TIMESTAMP] = -1
     position = address
     for n in range(count):
         size, position = read_varint(position, end)
         if position == BAD or size < 1 or size > end - position:
-            return DAMAGED
+            return CleanStop.DAMAGED
         following = position + size
         time_delta, position = read_varint(position + 1, following)
         if position == BAD:
-            return DAMAGED
+            return CleanStop.DAMAGED
         delta, position = read_varint(position, following)
         if position == BAD:
-            return DAMAGED
+            return CleanStop.DAMAGED
         length, position = read_varint(position, following)
         if position == BAD or length > following - position:
-            return DAMAGED
+            return CleanStop.DAMAGED
         key = position
         value, position = read_varint(position + max(length, 0), following)
         if position == BAD or value > following - position:
-            return DAMAGED
+            return CleanStop.DAMAGED
         offset = base_offset + delta
-        stays = offset > state[LATEST]
+        stays = offset > state[KeyMap.LATEST]
         if not stays:
             if length < 0:
-                words[WITHOUT_KEY] += 1
+                words[Retain.WITHOUT_KEY] += 1
             else:
-                low, high = hash128(key, length, state[SEED])
-                stays = offset >= find_offset(table, state[SLOTS], low, high) and (
-                    value >= 0 or horizon == NO_HORIZON or words[NOW] < horizon
+                low, high = hash128(key, length, state[KeyMap.SEED])
+                stays = offset >= find_offset(table, state[KeyMap.SLOTS], low, high) and (
+                    value >= 0 or horizon == NO_HORIZON or words[Retain.NOW] < horizon
                 )
         flags[n] = stays
         if stays:
-            words[KEPT] += 1
-            words[TOMBSTONES] += value < 0
-            words[MAX_TIMESTAMP] = max(words[MAX_TIMESTAMP], base_timestamp + time_delta)
+            words[Retain.KEPT] += 1
+            words[Retain.TOMBSTONES] += value < 0
+            words[Retain.MAX_TIMESTAMP] = max(words[Retain.MAX_TIMESTAMP], base_timestamp + time_delta)
         position = following
-    words[RECORDS_READ] += count
-    words[RECORDS_KEPT] += words[KEPT]
-    return TAKEN if position == end else DAMAGED
+    words[Retain.RECORDS_READ] += count
+    words[Retain.RECORDS_KEPT] += words[Retain.KEPT]
+    return CleanStop.TAKEN if position == end else CleanStop.DAMAGED
 
 
 @inlined
@@ -226,9 +199,9 @@ def _write_filtered(at: int, size: int, flags: Bytes, horizon: int, words: Words
         store_i16_be(target + b.ATTRIBUTES, attributes)
     behind = _copy_records(at + b.RECORDS, at + size, count, flags, shift, target + b.RECORDS)
     if not attributes & b.ATTRIBUTE_LOG_APPEND_TIME:
-        store_i64_be(target + b.MAX_TIMESTAMP, words[MAX_TIMESTAMP])
+        store_i64_be(target + b.MAX_TIMESTAMP, words[Retain.MAX_TIMESTAMP])
     store_i32_be(target + b.LENGTH, behind - target - b.LENGTH_OVERHEAD)
-    store_i32_be(target + b.RECORD_COUNT, words[KEPT])
+    store_i32_be(target + b.RECORD_COUNT, words[Retain.KEPT])
     store_i32_be(target + b.CRC, crc32c_at(target + b.ATTRIBUTES, behind - target - b.ATTRIBUTES))
     return behind - target
 
@@ -266,19 +239,19 @@ def filter_batches(
     address = buffer.ctypes.data
     target = out.ctypes.data
     while True:
-        at = address + words[POSITION]
-        found, size = next_batch(at, filled - words[POSITION])
-        words[NEXT_SIZE] = size
-        if found != WHOLE:
+        at = address + words[Retain.POSITION]
+        found, size = next_batch(at, filled - words[Retain.POSITION])
+        words[Retain.NEXT_SIZE] = size
+        if found != CleanStop.WHOLE:
             return found
         attributes = load_i16_be(at + b.ATTRIBUTES)
         if attributes & SPECIAL_ATTRIBUTES:
-            return SPECIAL
+            return CleanStop.SPECIAL
         count = load_i32_be(at + b.RECORD_COUNT)
         most = size + MOST_GROWTH * count
-        if words[OUT] + most > out.size or words[ROWS] == rows.shape[0] or count > flags.size:
-            words[NEXT_SIZE] = most
-            return OUT_FULL
+        if words[Retain.OUT] + most > out.size or words[Retain.ROWS] == rows.shape[0] or count > flags.size:
+            words[Retain.NEXT_SIZE] = most
+            return CleanStop.OUT_FULL
         base_offset = load_i64_be(at + b.BASE_OFFSET)
         base_timestamp = load_i64_be(at + b.BASE_TIMESTAMP)
         horizon = base_timestamp if attributes & b.ATTRIBUTE_DELETE_HORIZON else NO_HORIZON
@@ -295,30 +268,32 @@ def filter_batches(
                 state,
                 words,
             )
-            == DAMAGED
+            == CleanStop.DAMAGED
         ):
-            return DAMAGED
-        here = target + words[OUT]
+            return CleanStop.DAMAGED
+        here = target + words[Retain.OUT]
         written = 0
         new_horizon = NO_HORIZON
-        if words[TOMBSTONES] > 0 and horizon == NO_HORIZON:
-            new_horizon = words[NOW] + words[DELETE_RETENTION]
-        if count > 0 and words[KEPT] == count and new_horizon == NO_HORIZON:
+        if words[Retain.TOMBSTONES] > 0 and horizon == NO_HORIZON:
+            new_horizon = words[Retain.NOW] + words[Retain.DELETE_RETENTION]
+        if count > 0 and words[Retain.KEPT] == count and new_horizon == NO_HORIZON:
             copy(here, at, size)
             written = size
-        elif words[KEPT] > 0:
+        elif words[Retain.KEPT] > 0:
             written = _write_filtered(at, size, flags, new_horizon, words, here)
-            words[CHANGED] += 1
+            words[Retain.CHANGED] += 1
         else:
             last = base_offset + load_i32_be(at + b.LAST_OFFSET_DELTA)
             sequenced = load_i64_be(at + b.PRODUCER_ID) >= 0 and _holds(last_offsets, last)
-            if sequenced or words[POSITION] + size == words[KEEP_END]:
+            if sequenced or words[Retain.POSITION] + size == words[Retain.KEEP_END]:
                 written = _write_empty(at, here)
-            words[CHANGED] += written != size
+            words[Retain.CHANGED] += written != size
         if written > 0:
-            describe(here, words[FILE_POSITION] + words[OUT], written, rows, words[ROWS])
-            if words[KEPT] == 0:
-                rows[words[ROWS], ROW_MAX_TIMESTAMP] = -1  # no record has it: not for the time index
-            words[OUT] += written
-            words[ROWS] += 1
-        words[POSITION] += size
+            describe(here, words[Retain.FILE_POSITION] + words[Retain.OUT], written, rows, words[Retain.ROWS])
+            if words[Retain.KEPT] == 0:
+                rows[
+                    words[Retain.ROWS], ScannedBatch.MAX_TIMESTAMP
+                ] = -1  # no record has it: not for the time index
+            words[Retain.OUT] += written
+            words[Retain.ROWS] += 1
+        words[Retain.POSITION] += size

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from kbroker.cleaner import key_map_kernel as km
 from kbroker.cleaner import retain_kernel as rk
 from kbroker.cleaner.offset_map import OffsetMap
+from kbroker.cleaner.rows import CleanStop, Retain
 from kbroker.cleaner.transactions import CleanedTransactions
 from kbroker.kernels.crc32c import crc32c
 from kbroker.log.errors import CorruptLog
@@ -35,9 +36,9 @@ def map_special(data: memoryview, offset_map: OffsetMap, transactions: CleanedTr
             *(int(section.ctypes.data), len(section), batch.record_count, batch.base_offset),
             *(offset_map.table, offset_map.state),
         )
-        if found == km.FULL:
+        if found == CleanStop.FULL:
             return False
-        if found == km.DAMAGED:
+        if found == CleanStop.DAMAGED:
             raise CorruptLog(f"records of the batch at offset {batch.base_offset} are damaged")
     offset_map.raise_latest(batch.last_offset)
     return True
@@ -58,7 +59,7 @@ class SpecialFilter:
         """What stays of a batch: itself, a smaller or an empty one, or None. Raises CorruptLog."""
         batch = parse_batch(data, 0)
         horizon = batch.base_timestamp if batch.attributes & b.ATTRIBUTE_DELETE_HORIZON else rk.NO_HORIZON
-        now = int(self.words[rk.NOW])
+        now = int(self.words[Retain.NOW])
         marker_only = False
         if batch.is_control:
             marker_only = self.transactions.may_discard_marker(
@@ -72,25 +73,25 @@ class SpecialFilter:
         if not discard and batch.record_count:
             plain = _plain(batch)
             flags = self._decide(batch, plain, horizon)
-            if self.words[rk.KEPT]:
-                tombstones = marker_only or bool(self.words[rk.TOMBSTONES])
-                anew = now + int(self.words[rk.DELETE_RETENTION])
+            if self.words[Retain.KEPT]:
+                tombstones = marker_only or bool(self.words[Retain.TOMBSTONES])
+                anew = now + int(self.words[Retain.DELETE_RETENTION])
                 new_horizon = anew if tombstones and horizon == rk.NO_HORIZON else rk.NO_HORIZON
-                if self.words[rk.KEPT] == batch.record_count and new_horizon == rk.NO_HORIZON:
+                if self.words[Retain.KEPT] == batch.record_count and new_horizon == rk.NO_HORIZON:
                     return data
                 return self._rewrite(batch, plain, flags, new_horizon)
-        self.words[rk.CHANGED] += batch.size != b.HEADER_BYTES
+        self.words[Retain.CHANGED] += batch.size != b.HEADER_BYTES
         if self._is_wanted_empty(batch):
             return _empty(batch)
-        self.words[rk.CHANGED] += batch.size == b.HEADER_BYTES
+        self.words[Retain.CHANGED] += batch.size == b.HEADER_BYTES
         return None
 
     def _decide(self, batch: RecordBatch, plain: bytes | memoryview, horizon: int) -> NDArray[np.uint8]:
         if batch.is_control:
-            self.words[rk.KEPT], self.words[rk.TOMBSTONES] = batch.record_count, 0
-            self.words[rk.MAX_TIMESTAMP] = batch.max_timestamp
-            self.words[rk.RECORDS_READ] += batch.record_count
-            self.words[rk.RECORDS_KEPT] += batch.record_count
+            self.words[Retain.KEPT], self.words[Retain.TOMBSTONES] = batch.record_count, 0
+            self.words[Retain.MAX_TIMESTAMP] = batch.max_timestamp
+            self.words[Retain.RECORDS_READ] += batch.record_count
+            self.words[Retain.RECORDS_KEPT] += batch.record_count
             return np.ones(batch.record_count, np.uint8)
         section, flags = np.frombuffer(plain, np.uint8), np.empty(batch.record_count, np.uint8)
         found = rk.decide(
@@ -101,14 +102,14 @@ class SpecialFilter:
             self.offset_map.state,
             self.words,
         )
-        if found == km.DAMAGED:
+        if found == CleanStop.DAMAGED:
             raise CorruptLog(f"records of the batch at offset {batch.base_offset} are damaged")
         return flags
 
     def _rewrite(
         self, batch: RecordBatch, plain: bytes | memoryview, flags: NDArray[np.uint8], new_horizon: int
     ) -> bytes:
-        self.words[rk.CHANGED] += 1
+        self.words[Retain.CHANGED] += 1
         section = np.frombuffer(plain, np.uint8)
         target = np.empty(len(section) + rk.MOST_GROWTH * batch.record_count, np.uint8)
         attributes, base_timestamp = batch.attributes, batch.base_timestamp
@@ -119,16 +120,16 @@ class SpecialFilter:
             *(batch.base_timestamp - base_timestamp, int(target.ctypes.data)),
         )
         max_timestamp = (
-            batch.max_timestamp if batch.has_log_append_time else int(self.words[rk.MAX_TIMESTAMP])
+            batch.max_timestamp if batch.has_log_append_time else int(self.words[Retain.MAX_TIMESTAMP])
         )
         packed = compress(batch.codec, target[:length].tobytes())
         fields = attributes, batch.last_offset_delta, base_timestamp, max_timestamp
-        return _seal(batch, fields, int(self.words[rk.KEPT]), packed)
+        return _seal(batch, fields, int(self.words[Retain.KEPT]), packed)
 
     def _is_wanted_empty(self, batch: RecordBatch) -> bool:
         """Whether a batch stays as a header: the last of an active producer, for its sequence or epoch, or the last of
         the segments that become one, for its offset."""
-        if self.words[rk.POSITION] + batch.size == self.words[rk.KEEP_END]:
+        if self.words[Retain.POSITION] + batch.size == self.words[Retain.KEEP_END]:
             return True
         if batch.producer_id < 0 or batch.producer_id not in self.last_records:
             return False

@@ -15,15 +15,7 @@ from kbroker.log import files
 from kbroker.metrics.kafka import TOPIC_PARTITION
 
 Words = NDArray[np.int64]
-BY_PARTITION = {
-    "kbroker_log_start_offset": Slot.LOG_START,
-    "kbroker_log_end_offset": Slot.LOG_END,
-    "kbroker_log_high_watermark": Slot.HIGH_WATERMARK,
-    "kbroker_log_last_stable_offset": Slot.LAST_STABLE,
-    "kbroker_log_durable_offset": Slot.DURABLE,
-    "kbroker_log_bytes": Slot.LOG_BYTES,
-    "kbroker_log_segments": Slot.SEGMENT_COUNT,
-}
+BY_PARTITION = {word.metric: word.number for word in Slot if word.metric}
 BY_TOPIC = {
     "kbroker_topic_in_bytes_total": Counter.BYTES_IN,
     "kbroker_topic_in_records_total": Counter.RECORDS_IN,

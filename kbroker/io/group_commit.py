@@ -19,12 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbroker.io.append.sync_kernel import END, serve_syncs
+from kbroker.io.append.rows import SyncJob
+from kbroker.io.append.sync_kernel import serve_syncs
 from kbroker.io.partition.flush_job import FlushJob
 
 THREADS = 8
 WHOLE_THREADS = 4
-RECORD = struct.Struct("=qqq")
+RECORD = struct.Struct(f"={SyncJob.WORDS}q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class GroupCommit:
             self._whole.shutdown()
         os.set_blocking(self._jobs, True)
         for _ in self._threads:
-            os.write(self._jobs, RECORD.pack(0, END, 0))
+            os.write(self._jobs, RECORD.pack(0, SyncJob.END, 0))
         for thread in self._threads:
             thread.join()
         for fd in (self._jobs_read, self._jobs, self._results, self._results_write):

@@ -16,15 +16,15 @@ import msgspec
 import numpy as np
 
 from kbroker.ipc.block_kernel import block_is_whole
+from kbroker.ipc.block_layout import MessageHead
 from kbroker.ipc.messages import ClientRequest
 from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.frame import RequestHeader, parse_request
 from kbroker.protocol.schema import ProtocolError
 
-HEAD: Final = struct.Struct("<qqii")
-"""Bytes of the whole message; call; bytes of the peer (request) or status (answer); bytes of the frame."""
-HEAD_BYTES: Final = HEAD.size
-CALL_ROW_BITS: Final = 24
+HEAD: Final = struct.Struct(MessageHead.FORMAT)
+HEAD_BYTES: Final = MessageHead.SIZE
+CALL_ROW_BITS: Final = MessageHead.CALL_ROW_BITS
 ANSWERED: Final = 0
 CLOSE: Final = 1
 """Status of an answer without a frame: close the connection."""

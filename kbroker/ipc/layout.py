@@ -22,11 +22,13 @@ class Slot(Row, writer="io", shared="all", words=32):
     )
     STATE = word("value", "SlotState")
     LEADER_EPOCH = word("epoch", "of the leader")
-    LOG_START = word("offset", "log start offset")
-    LOG_END = word("offset", "next one to be assigned (LEO)")
-    HIGH_WATERMARK = word("offset", "high watermark")
-    LAST_STABLE = word("offset", "last stable offset")
-    DURABLE = word("offset", "every one below is on disk (fdatasync has returned)")
+    LOG_START = word("offset", "log start offset", metric="kbroker_log_start_offset")
+    LOG_END = word("offset", "next one to be assigned (LEO)", metric="kbroker_log_end_offset")
+    HIGH_WATERMARK = word("offset", "high watermark", metric="kbroker_log_high_watermark")
+    LAST_STABLE = word("offset", "last stable offset", metric="kbroker_log_last_stable_offset")
+    DURABLE = word(
+        "offset", "every one below is on disk (fdatasync has returned)", metric="kbroker_log_durable_offset"
+    )
     ACTIVE_BASE = word("offset", "base offset of the active segment")
     ACTIVE_END = word("bytes", "of the active segment's .log that hold whole batches")
     HW_BASE = word("offset", "base offset of the segment in which the high watermark stands")
@@ -36,8 +38,8 @@ class Slot(Row, writer="io", shared="all", words=32):
         "grows whenever the list of segment files changes (roll, delete, truncate, compaction); odd while files are "
         "being replaced: what was read from more than one file meanwhile may not fit together",
     )
-    LOG_BYTES = word("bytes", "of all segments")
-    SEGMENT_COUNT = word("count", "segments")
+    LOG_BYTES = word("bytes", "of all segments", metric="kbroker_log_bytes")
+    SEGMENT_COUNT = word("count", "segments", metric="kbroker_log_segments")
     MAX_TIMESTAMP = word("ms", "largest timestamp of the log")
     GENERATION = word(
         "count", "incarnation of this slot; a descriptor of an older one is refused", writer="control", line=2

@@ -6,12 +6,10 @@ Control alone sets the range, when the last one is used up (`control/metadata/pr
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.ipc.layout import ProducerIds
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import fetch_add, load_acquire
 
-PRODUCER_ID_NEXT = 0
-PRODUCER_ID_END = 8  # a line of its own
-PRODUCER_ID_WORDS = 16
 NO_ID = -1
 
 
@@ -21,10 +19,10 @@ def take_id(words: int) -> int:
 
     The end is read before an id is taken: one beyond it was never given to this range, whatever control does
     meanwhile, and is lost."""
-    end = load_acquire(words + 8 * PRODUCER_ID_END)
-    if load_acquire(words + 8 * PRODUCER_ID_NEXT) >= end:
+    end = load_acquire(words + 8 * ProducerIds.END)
+    if load_acquire(words + 8 * ProducerIds.NEXT) >= end:
         return NO_ID
-    taken = fetch_add(words + 8 * PRODUCER_ID_NEXT, 1)
+    taken = fetch_add(words + 8 * ProducerIds.NEXT, 1)
     return taken if taken < end else NO_ID
 
 

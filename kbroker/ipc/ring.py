@@ -26,7 +26,7 @@ from kbroker.kernels.memory import (
 )
 
 HEAD, TAIL, HEADER = 8 * Ring.HEAD, 8 * Ring.TAIL, Ring.STRIDE
-ENTRY_BYTES = AppendEntry.STRIDE
+RING_ENTRY_BYTES = AppendEntry.STRIDE
 
 
 @inlined
@@ -44,7 +44,7 @@ def ring_ready(ring: int) -> int:
 @inlined
 def ring_entry(ring: int, capacity: int, number: int) -> int:
     """Address of entry ``number`` (a count, not an index)."""
-    return ring + HEADER + (number & (capacity - 1)) * ENTRY_BYTES
+    return ring + HEADER + (number & (capacity - 1)) * RING_ENTRY_BYTES
 
 
 @inlined

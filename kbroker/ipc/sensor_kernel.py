@@ -7,7 +7,8 @@ A row's cells are the samples of Kafka's Rate (quota.window.num of quota.window.
 
 from kbroker.ipc.sensor_layout import SENSORS, WAYS, SensorCell, SensorRow
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.memory import load_i64, store_i64, store_release
+from kbroker.kernels.memory import store_i64, store_release
+from kbroker.kernels.rows import get, put
 
 
 @inlined
@@ -16,7 +17,7 @@ def _find(table: int, stride: int, high: int, low: int) -> int:
     first = table + (low & (SENSORS - 1)) * stride
     for way in range(WAYS):
         row = first + way * stride
-        if load_i64(row) == high and load_i64(row + 8) == low:
+        if get(row, SensorRow.KEY_HIGH) == high and get(row, SensorRow.KEY_LOW) == low:
             return row
     return 0
 
@@ -31,44 +32,44 @@ def _take(table: int, stride: int, high: int, low: int) -> int:
     row = first
     for way in range(WAYS):
         other = first + way * stride
-        if load_i64(other) == 0 and load_i64(other + 8) == 0:
+        if get(other, SensorRow.KEY_HIGH) == 0 and get(other, SensorRow.KEY_LOW) == 0:
             row = other
             break
-        if load_i64(other + 8 * SensorRow.USED) < load_i64(row + 8 * SensorRow.USED):
+        if get(other, SensorRow.USED) < get(row, SensorRow.USED):
             row = other
-    store_release(row, 0)
-    store_release(row + 8, 0)
+    store_release(row + 8 * SensorRow.KEY_HIGH, 0)
+    store_release(row + 8 * SensorRow.KEY_LOW, 0)
     for word in range(SensorRow.USED, stride // 8):
         store_i64(row + 8 * word, 0)
-    store_release(row, high)
-    store_release(row + 8, low)
+    store_release(row + 8 * SensorRow.KEY_HIGH, high)
+    store_release(row + 8 * SensorRow.KEY_LOW, low)
     return row
 
 
 @kernel("void(int64, int64, int64, int64, int64, int64)")
 def sensor_add(table: int, samples: int, high: int, low: int, window: int, amount: int) -> None:
     """Add to a key's sum of a window (its number, which grows). table: the caller's own."""
-    stride = 8 * (SensorRow.WORDS + SensorCell.WORDS * samples)
+    stride = SensorRow.STRIDE + SensorCell.STRIDE * samples
     row = _take(table, stride, high, low)
-    store_i64(row + 8 * SensorRow.USED, window)
-    cell = row + 8 * (SensorRow.WORDS + SensorCell.WORDS * (window % samples))
-    if load_i64(cell) == window:
-        store_i64(cell + 8, load_i64(cell + 8) + amount)
+    put(row, SensorRow.USED, window)
+    cell = row + SensorRow.STRIDE + SensorCell.STRIDE * (window % samples)
+    if get(cell, SensorCell.WINDOW) == window:
+        put(cell, SensorCell.AMOUNT, get(cell, SensorCell.AMOUNT) + amount)
     else:
-        store_release(cell + 8, amount)
-        store_release(cell, window)
+        store_release(cell + 8 * SensorCell.AMOUNT, amount)
+        store_release(cell + 8 * SensorCell.WINDOW, window)
 
 
 @kernel("int64(int64, int64, int64, int64, int64)")
 def sensor_total(table: int, samples: int, high: int, low: int, window: int) -> int:
     """A key's sum of the last ``samples`` windows up to this one, in any process's table."""
-    stride = 8 * (SensorRow.WORDS + SensorCell.WORDS * samples)
+    stride = SensorRow.STRIDE + SensorCell.STRIDE * samples
     row = _find(table, stride, high, low)
     total = 0
     if row != 0:
         for number in range(samples):
-            cell = row + 8 * (SensorRow.WORDS + SensorCell.WORDS * number)
-            at = load_i64(cell)
+            cell = row + SensorRow.STRIDE + SensorCell.STRIDE * number
+            at = get(cell, SensorCell.WINDOW)
             if at > window - samples and at <= window:
-                total += load_i64(cell + 8)
+                total += get(cell, SensorCell.AMOUNT)
     return total

@@ -15,8 +15,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.layout import AppendEntry, Counter, ProcessLine, Ring, Slot
-from kbroker.ipc.producer_id_kernel import PRODUCER_ID_WORDS
+from kbroker.ipc.layout import AppendEntry, Counter, ProcessLine, ProducerIds, Ring, Slot
 from kbroker.ipc.sensor_layout import TABLE_ROWS, row_words
 from kbroker.ipc.standing_layout import Standing
 from kbroker.metrics.slots import ROW_WORDS
@@ -72,7 +71,7 @@ class Shared:
     ROW_WORDS]: the rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
     store_copies[log_dirs]: see store_copy_states.py;
     replication_rates[sites, 2], replication_bytes[workers, sites, 2]: see replication_rates.py;
-    standing[Standing.WORDS]: see standing.py; producer_ids[PRODUCER_ID_WORDS]: see producer_id_kernel.py;
+    standing[Standing.WORDS]: see standing.py; producer_ids[ProducerIds.WORDS]: see producer_id_kernel.py;
     in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about to be (control writes it).
     """
 
@@ -105,8 +104,8 @@ class Shared:
         self.in_sync = self._in_sync.words((sizes.max_partitions,))
         self._standing = Region(Standing.STRIDE)
         self.standing = self._standing.words((Standing.WORDS,))
-        self._producer_ids = Region(PRODUCER_ID_WORDS * 8)
-        self.producer_ids = self._producer_ids.words((PRODUCER_ID_WORDS,))
+        self._producer_ids = Region(ProducerIds.STRIDE)
+        self.producer_ids = self._producer_ids.words((ProducerIds.WORDS,))
         self._metrics = Region((self.process_count + 3) * ROW_WORDS * 8)
         self.metrics = self._metrics.words((self.process_count + 3, ROW_WORDS))
         table = (TABLE_ROWS, row_words(sizes.quota_samples))

@@ -13,11 +13,12 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.standing_layout import Standing
+from kbroker.ipc.standing_layout import Cut as CutRow
+from kbroker.ipc.standing_layout import CutPart, Standing, Term
 
-_TERMS: Final = struct.Struct(f"<{TERM_WORDS}q")
-_CUT: Final = struct.Struct(f"<{CUT_WORDS}q")
-_PART: Final = struct.Struct(f"<{PART_WORDS}q")
+_TERMS: Final = struct.Struct(f"<{Term.WORDS}q")
+_CUT: Final = struct.Struct(f"<{CutRow.WORDS}q")
+_PART: Final = struct.Struct(f"<{CutPart.WORDS}q")
 
 
 class Part(NamedTuple):

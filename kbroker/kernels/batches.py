@@ -13,46 +13,16 @@ from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import pread
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64_be, load_u8, load_u32_be
+from kbroker.kernels.scan_rows import ScannedBatch, ScanState, ScanStop
 from kbroker.protocol import batch_layout as b
 
 Rows = NDArray[np.int64]
 
 # columns of a row that `scan` writes for a batch
-POSITION = 0
-SIZE = 1
-BASE_OFFSET = 2
-LAST_OFFSET = 3
-MAX_TIMESTAMP = 4
-BASE_TIMESTAMP = 5
-LEADER_EPOCH = 6
-ATTRIBUTES = 7
-PRODUCER_ID = 8
-PRODUCER_EPOCH = 9
-BASE_SEQUENCE = 10
-RECORD_COUNT = 11
-CONTROL_TYPE = 12  # 0 abort, 1 commit, other numbers as written; -1 for data and for emptied control batches
-COORDINATOR_EPOCH = 13  # of an end marker, else -1
-COLUMNS = 14
 
 # why a walk stopped
-MORE = 0  # the row array is full: call again at the next position
-END = 1  # exactly at the end
-TORN = 2  # the file ends within a batch
-BAD_LENGTH = 3
-BAD_MAGIC = 4
-OLD_MAGIC = 5  # message format 0 or 1
-BAD_CRC = 6
-BAD_OFFSET = 7  # not above the batch before, or higher than the segment may hold
-BAD_COUNT = 8
-READ_FAILED = 9
-NEED_BUFFER = 10  # a batch larger than the buffer: come back with NEXT_SIZE bytes
 
 # words of `state`
-NEXT_POSITION = 0
-NEXT_OFFSET = 1  # lowest offset the next batch may have
-STOP = 2
-NEXT_SIZE = 3
-STATE_WORDS = 4
 
 MIN_LENGTH = 14  # a record of format 0 without its offset and length: less is damage in every format
 CONTROL_PEEK = 128  # bytes behind the header that hold a control record
@@ -63,18 +33,18 @@ def batch_fault(address: int, size: int, check_crc: bool) -> int:
     """What is wrong with the batch of ``size`` bytes (LENGTH included) at an address; END when nothing is."""
     magic = load_i8(address + b.MAGIC)
     if magic == 0 or magic == 1:
-        return OLD_MAGIC
+        return ScanStop.OLD_MAGIC
     if magic != b.MAGIC_V2:
-        return BAD_MAGIC
+        return ScanStop.BAD_MAGIC
     if size < b.HEADER_BYTES:
-        return BAD_LENGTH
+        return ScanStop.BAD_LENGTH
     if check_crc and load_u32_be(address + b.CRC) != crc32c_at(address + b.ATTRIBUTES, size - b.ATTRIBUTES):
-        return BAD_CRC
+        return ScanStop.BAD_CRC
     delta = load_i32_be(address + b.LAST_OFFSET_DELTA)
     count = load_i32_be(address + b.RECORD_COUNT)
     if delta < 0 or count < 0 or count > delta + 1:
-        return BAD_COUNT
-    return END
+        return ScanStop.BAD_COUNT
+    return ScanStop.END
 
 
 @inlined
@@ -98,10 +68,10 @@ def _control(address: int, rows: Rows, row: int) -> None:
     at += _varint_size(at)
     at += _varint_size(at)
     at += _varint_size(at)
-    rows[row, CONTROL_TYPE] = load_i16_be(at + 2)
+    rows[row, ScannedBatch.CONTROL_TYPE] = load_i16_be(at + 2)
     at += 4
     at += _varint_size(at)
-    rows[row, COORDINATOR_EPOCH] = load_i32_be(at + 2)
+    rows[row, ScannedBatch.COORDINATOR_EPOCH] = load_i32_be(at + 2)
 
 
 @inlined
@@ -110,20 +80,20 @@ def describe(address: int, position: int, size: int, rows: Rows, row: int) -> No
     base = load_i64_be(address + b.BASE_OFFSET)
     attributes = load_i16_be(address + b.ATTRIBUTES)
     count = load_i32_be(address + b.RECORD_COUNT)
-    rows[row, POSITION] = position
-    rows[row, SIZE] = size
-    rows[row, BASE_OFFSET] = base
-    rows[row, LAST_OFFSET] = base + load_i32_be(address + b.LAST_OFFSET_DELTA)
-    rows[row, MAX_TIMESTAMP] = load_i64_be(address + b.MAX_TIMESTAMP)
-    rows[row, BASE_TIMESTAMP] = load_i64_be(address + b.BASE_TIMESTAMP)
-    rows[row, LEADER_EPOCH] = load_i32_be(address + b.PARTITION_LEADER_EPOCH)
-    rows[row, ATTRIBUTES] = attributes
-    rows[row, PRODUCER_ID] = load_i64_be(address + b.PRODUCER_ID)
-    rows[row, PRODUCER_EPOCH] = load_i16_be(address + b.PRODUCER_EPOCH)
-    rows[row, BASE_SEQUENCE] = load_i32_be(address + b.BASE_SEQUENCE)
-    rows[row, RECORD_COUNT] = count
-    rows[row, CONTROL_TYPE] = -1
-    rows[row, COORDINATOR_EPOCH] = -1
+    rows[row, ScannedBatch.POSITION] = position
+    rows[row, ScannedBatch.SIZE] = size
+    rows[row, ScannedBatch.BASE_OFFSET] = base
+    rows[row, ScannedBatch.LAST_OFFSET] = base + load_i32_be(address + b.LAST_OFFSET_DELTA)
+    rows[row, ScannedBatch.MAX_TIMESTAMP] = load_i64_be(address + b.MAX_TIMESTAMP)
+    rows[row, ScannedBatch.BASE_TIMESTAMP] = load_i64_be(address + b.BASE_TIMESTAMP)
+    rows[row, ScannedBatch.LEADER_EPOCH] = load_i32_be(address + b.PARTITION_LEADER_EPOCH)
+    rows[row, ScannedBatch.ATTRIBUTES] = attributes
+    rows[row, ScannedBatch.PRODUCER_ID] = load_i64_be(address + b.PRODUCER_ID)
+    rows[row, ScannedBatch.PRODUCER_EPOCH] = load_i16_be(address + b.PRODUCER_EPOCH)
+    rows[row, ScannedBatch.BASE_SEQUENCE] = load_i32_be(address + b.BASE_SEQUENCE)
+    rows[row, ScannedBatch.RECORD_COUNT] = count
+    rows[row, ScannedBatch.CONTROL_TYPE] = -1
+    rows[row, ScannedBatch.COORDINATOR_EPOCH] = -1
     if attributes & b.ATTRIBUTE_CONTROL and count > 0 and size >= b.HEADER_BYTES + 12:
         _control(address, rows, row)
 
@@ -139,67 +109,67 @@ def scan(
     rows: Rows,
     state: Rows,
 ) -> int:
-    """Rows of the batches from ``state[NEXT_POSITION]`` up to byte ``end`` of a segment file; returns how many.
+    """Rows of the batches from NEXT_POSITION of the state up to byte ``end`` of a segment file; returns how many.
 
-    state (int64[STATE_WORDS]) is advanced over good batches and says in STOP why the walk ended; call again
+    state (int64[ScanState.WORDS]) is advanced over good batches and says in STOP why the walk ended; call again
     while it is MORE. check_crc=False reads headers only. buffer: at least 512 bytes; for CRC CONTROL_PEEK more
-    than the largest batch (see NEED_BUFFER). highest_offset: largest that a record of this segment may have.
+    than the largest batch (see ScanStop.NEED_BUFFER). highest_offset: largest that a record of this segment may have.
     """
     address = buffer.ctypes.data
     capacity = buffer.size - CONTROL_PEEK  # a look into a control record may pass what was read
-    position = state[NEXT_POSITION]
-    lowest = state[NEXT_OFFSET]
+    position = state[ScanState.NEXT_POSITION]
+    lowest = state[ScanState.NEXT_OFFSET]
     start, filled = position, 0  # the buffer holds file bytes [start, start + filled)
     found = 0
-    stop = MORE
+    stop = ScanStop.MORE
     while found < max_rows:
         left = end - position
         if left <= 0:
-            stop = END
+            stop = ScanStop.END
             break
         if left < b.MAGIC + 1:
-            stop = TORN
+            stop = ScanStop.TORN
             break
         need = min(left, b.HEADER_BYTES + CONTROL_PEEK)
         if position + need > start + filled:
             start = position
             filled = pread(fd, address, min(capacity, left), position)
             if filled < need:
-                stop = READ_FAILED if filled < 0 else TORN
+                stop = ScanStop.READ_FAILED if filled < 0 else ScanStop.TORN
                 break
         at = address + (position - start)
         size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
         if size < MIN_LENGTH + b.LENGTH_OVERHEAD:
-            stop = BAD_LENGTH
+            stop = ScanStop.BAD_LENGTH
             break
         if size > left:
-            stop = TORN
+            stop = ScanStop.TORN
             break
         if check_crc and position + size > start + filled:
             if size > capacity:
-                state[NEXT_SIZE] = size
-                stop = NEED_BUFFER
+                state[ScanState.NEXT_SIZE] = size
+                stop = ScanStop.NEED_BUFFER
                 break
             start = position
             filled = pread(fd, address, min(capacity, left), position)
             if filled < size:
-                stop = READ_FAILED if filled < 0 else TORN
+                stop = ScanStop.READ_FAILED if filled < 0 else ScanStop.TORN
                 break
             at = address
         fault = batch_fault(at, size, check_crc)
-        if fault != END:
+        if fault != ScanStop.END:
             stop = fault
             break
         describe(at, position, size, rows, found)
         # a base offset that is too high by itself: its last one may have wrapped around
-        base, last = rows[found, BASE_OFFSET], rows[found, LAST_OFFSET]
+        base, last = rows[found, ScannedBatch.BASE_OFFSET], rows[found, ScannedBatch.LAST_OFFSET]
         if base < lowest or base > highest_offset or last > highest_offset:
-            stop = BAD_OFFSET
+            stop = ScanStop.BAD_OFFSET
             break
         lowest = last + 1
         position += size
         found += 1
-    state[NEXT_POSITION] = position
-    state[NEXT_OFFSET] = lowest
-    state[STOP] = stop
+    state[ScanState.NEXT_POSITION] = position
+    state[ScanState.NEXT_OFFSET] = lowest
+    state[ScanState.STOP] = stop
     return found

@@ -39,6 +39,9 @@ TCP_CORK = 3
 EAGAIN = 11
 EINTR = 4
 EIO = 5
+SEEK_END = 2
+CLOCK_REALTIME = 0
+CLOCK_MONOTONIC = 1
 
 
 class Epoll(Values):
@@ -52,6 +55,7 @@ class Epoll(Values):
     ET = 1 << 31
     ADD = 1
     MODIFY = 3
+    READING = IN | RDHUP
 
 
 @inlined

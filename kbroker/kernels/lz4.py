@@ -7,7 +7,7 @@ taken: a block that the reference decoder may refuse, or a feature that producer
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import copy, load_i32, load_i64, load_u8, store_i64, store_u8
 
-MAGIC = 0x184D2204
+FRAME_MAGIC = 0x184D2204
 INDEPENDENT = 0x60  # flags: version 1, blocks that need none before them
 CONTENT_SIZE = 0x08
 CONTENT_CHECKSUM = 0x04
@@ -149,7 +149,7 @@ def _blocks(position: int, end: int, most: int, out: int, room: int) -> tuple[in
 @inlined
 def lz4_frame(source: int, length: int, out: int, room: int) -> int:
     """Bytes that the one frame at an address stands for, written to `out`; -1: for a library to judge."""
-    if length < 7 or load_i32(source) != MAGIC:
+    if length < 7 or load_i32(source) != FRAME_MAGIC:
         return -1
     flags, sizes = load_u8(source + 4), load_u8(source + 5)
     if flags & ~(CONTENT_SIZE | CONTENT_CHECKSUM) != INDEPENDENT or sizes & 0x8F or sizes < 0x40:

@@ -9,6 +9,8 @@ from typing import Any
 
 from kbroker.kernels.jit import cgutils, intrinsic, ir, types
 
+INT32_MAX = (1 << 31) - 1
+
 
 def _pointer(builder: Any, address: Any, bits: int) -> Any:
     return builder.inttoptr(address, ir.PointerType(ir.IntType(bits)))

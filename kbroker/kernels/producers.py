@@ -1,6 +1,6 @@
 """Idempotence at append: the table of producers that an IO worker's drain kernel checks and updates.
 
-Open addressing over (slot, producer id) in one int64 array ``[capacity, PRODUCER_WORDS]``, capacity a power of two,
+Open addressing over (slot, producer id) in one int64 array ``[capacity, Producer.WORDS]``, capacity a power of two,
 linear probing, at most half full (Python grows it). The rules are Kafka's ProducerStateManager and ProducerAppendInfo.
 """
 # mypy: disable-error-code="no-untyped-call"
@@ -8,39 +8,9 @@ linear probing, at most half full (Python grows it). The rules are Kafka's Produ
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
-
-PRODUCER_WORDS = 32
-KEY = 0  # slot + 1; 0 empty, -1 deleted
-PRODUCER_ID = 1
-EPOCH = 2
-COORDINATOR_EPOCH = 3
-LAST_TIMESTAMP = 4
-TXN_FIRST_OFFSET = 5  # below 0 outside a transaction: -1, or see ENDED
-BATCH_COUNT = 6  # of remembered batches, up to 5, oldest first
-BATCHES = 7  # five groups of BATCH_WORDS
-BATCH_WORDS = 5
-BATCH_FIRST_SEQUENCE = 0
-BATCH_LAST_SEQUENCE = 1
-BATCH_BASE_OFFSET = 2
-BATCH_LAST_OFFSET = 3
-BATCH_TIMESTAMP = 4
-MAX_BATCHES = 5
-
-SEQUENCE_LIMIT = 1 << 31
-
-# outcome of check_sequence besides a Kafka error code
-IN_SEQUENCE = 0
-DUPLICATE = -2
-OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-INVALID_PRODUCER_EPOCH = 47
-INVALID_TXN_STATE = 48
-TRANSACTION_COORDINATOR_FENCED = 52
-NO_SEQUENCE = -1  # of batches that a coordinator appends for a producer
-
-# TXN_FIRST_OFFSET after a transaction: this minus its marker's offset. So the word is another one after each end;
-# -2 is layout.ANY_TRANSACTION.
-ENDED = -3
+from kbroker.kernels.producer_rows import Producer, ProducerBatch, Sequence
 
 Table = NDArray[np.int64]
 
@@ -56,8 +26,8 @@ def find_producer(table: Table, slot: int, producer_id: int) -> int:
     """Row of the producer, or -1."""
     mask = table.shape[0] - 1
     row = _hash(slot, producer_id, mask)
-    while table[row, KEY] != 0:
-        if table[row, KEY] == slot + 1 and table[row, PRODUCER_ID] == producer_id:
+    while table[row, Producer.KEY] != 0:
+        if table[row, Producer.KEY] == slot + 1 and table[row, Producer.ID] == producer_id:
             return row
         row = (row + 1) & mask
     return -1
@@ -68,26 +38,26 @@ def claim_producer(table: Table, slot: int, producer_id: int) -> int:
     """Row for a producer that is not in the table; the caller keeps the table at most half full."""
     mask = table.shape[0] - 1
     row = _hash(slot, producer_id, mask)
-    while table[row, KEY] > 0:
+    while table[row, Producer.KEY] > 0:
         row = (row + 1) & mask
     table[row, :] = 0
-    table[row, KEY] = slot + 1
-    table[row, PRODUCER_ID] = producer_id
-    table[row, COORDINATOR_EPOCH] = -1
-    table[row, LAST_TIMESTAMP] = -1
-    table[row, TXN_FIRST_OFFSET] = -1
+    table[row, Producer.KEY] = slot + 1
+    table[row, Producer.ID] = producer_id
+    table[row, Producer.COORDINATOR_EPOCH] = -1
+    table[row, Producer.LAST_TIMESTAMP] = -1
+    table[row, Producer.TXN_FIRST_OFFSET] = -1
     return row
 
 
 @inlined
 def duplicate_of(table: Table, row: int, epoch: int, first: int, last: int) -> int:
     """Index of the remembered batch with exactly these sequences and epoch, or -1."""
-    if table[row, EPOCH] == epoch:
-        for n in range(table[row, BATCH_COUNT]):
-            base = BATCHES + n * BATCH_WORDS
+    if table[row, Producer.EPOCH] == epoch:
+        for n in range(table[row, Producer.BATCH_COUNT]):
+            base = Producer.BATCHES + n * ProducerBatch.WORDS
             if (
-                table[row, base + BATCH_FIRST_SEQUENCE] == first
-                and table[row, base + BATCH_LAST_SEQUENCE] == last
+                table[row, base + ProducerBatch.FIRST_SEQUENCE] == first
+                and table[row, base + ProducerBatch.LAST_SEQUENCE] == last
             ):
                 return n
     return -1
@@ -95,17 +65,17 @@ def duplicate_of(table: Table, row: int, epoch: int, first: int, last: int) -> i
 
 @inlined
 def check_sequence(table: Table, row: int, epoch: int, first: int) -> int:
-    """IN_SEQUENCE or a Kafka error code, for a batch that is no duplicate."""
-    if epoch < table[row, EPOCH]:
-        return INVALID_PRODUCER_EPOCH
-    count = table[row, BATCH_COUNT]
-    if epoch > table[row, EPOCH]:
-        return IN_SEQUENCE if first == 0 else OUT_OF_ORDER_SEQUENCE_NUMBER
+    """Sequence.IN_SEQUENCE or a Kafka error code, for a batch that is no duplicate."""
+    if epoch < table[row, Producer.EPOCH]:
+        return Code.INVALID_PRODUCER_EPOCH
+    count = table[row, Producer.BATCH_COUNT]
+    if epoch > table[row, Producer.EPOCH]:
+        return Sequence.IN_SEQUENCE if first == 0 else Code.OUT_OF_ORDER_SEQUENCE_NUMBER
     if count == 0:  # known only by a transaction marker of this epoch
-        return IN_SEQUENCE if first == 0 else OUT_OF_ORDER_SEQUENCE_NUMBER
-    last = table[row, BATCHES + (count - 1) * BATCH_WORDS + BATCH_LAST_SEQUENCE]
-    expected = 0 if last == SEQUENCE_LIMIT - 1 else last + 1
-    return IN_SEQUENCE if first == expected else OUT_OF_ORDER_SEQUENCE_NUMBER
+        return Sequence.IN_SEQUENCE if first == 0 else Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    last = table[row, Producer.BATCHES + (count - 1) * ProducerBatch.WORDS + ProducerBatch.LAST_SEQUENCE]
+    expected = 0 if last == Sequence.LIMIT - 1 else last + 1
+    return Sequence.IN_SEQUENCE if first == expected else Code.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 @inlined
@@ -120,22 +90,24 @@ def remember_batch(
     timestamp: int,
 ) -> None:
     """Add a batch; the oldest of five is forgotten, and all of them when the epoch rises."""
-    count = table[row, BATCH_COUNT]
-    if table[row, EPOCH] != epoch:
-        table[row, EPOCH] = epoch
+    count = table[row, Producer.BATCH_COUNT]
+    if table[row, Producer.EPOCH] != epoch:
+        table[row, Producer.EPOCH] = epoch
         count = 0
-    if count == MAX_BATCHES:
-        for word in range(BATCHES, BATCHES + (MAX_BATCHES - 1) * BATCH_WORDS):
-            table[row, word] = table[row, word + BATCH_WORDS]
+    if count == Producer.MAX_BATCHES:
+        for word in range(
+            Producer.BATCHES, Producer.BATCHES + (Producer.MAX_BATCHES - 1) * ProducerBatch.WORDS
+        ):
+            table[row, word] = table[row, word + ProducerBatch.WORDS]
         count -= 1
-    base = BATCHES + count * BATCH_WORDS
-    table[row, base + BATCH_FIRST_SEQUENCE] = first
-    table[row, base + BATCH_LAST_SEQUENCE] = last
-    table[row, base + BATCH_BASE_OFFSET] = base_offset
-    table[row, base + BATCH_LAST_OFFSET] = last_offset
-    table[row, base + BATCH_TIMESTAMP] = timestamp
-    table[row, BATCH_COUNT] = count + 1
-    table[row, LAST_TIMESTAMP] = timestamp
+    base = Producer.BATCHES + count * ProducerBatch.WORDS
+    table[row, base + ProducerBatch.FIRST_SEQUENCE] = first
+    table[row, base + ProducerBatch.LAST_SEQUENCE] = last
+    table[row, base + ProducerBatch.BASE_OFFSET] = base_offset
+    table[row, base + ProducerBatch.LAST_OFFSET] = last_offset
+    table[row, base + ProducerBatch.TIMESTAMP] = timestamp
+    table[row, Producer.BATCH_COUNT] = count + 1
+    table[row, Producer.LAST_TIMESTAMP] = timestamp
 
 
 @kernel("int64(int64[:, ::1], int64, int64)")
@@ -155,7 +127,7 @@ def claim(table: Table, slot: int, producer_id: int) -> int:
 def rehash(old: Table, new: Table) -> None:
     """Copy every live row of one table into an empty one."""
     for row in range(old.shape[0]):
-        if old[row, KEY] > 0:
-            slot = old[row, KEY] - 1
-            target = claim_producer(new, slot, old[row, PRODUCER_ID])
+        if old[row, Producer.KEY] > 0:
+            slot = old[row, Producer.KEY] - 1
+            target = claim_producer(new, slot, old[row, Producer.ID])
             new[target, :] = old[row, :]

@@ -8,22 +8,17 @@ index.interval.bytes have gone by since the last entry's batch); producer rules:
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.kernels import batches as bt
 from kbroker.kernels import producers as pr
 from kbroker.kernels.jit import kernel
 from kbroker.kernels.memory import store_i32_be, store_i64_be
+from kbroker.kernels.producer_rows import Producer, Sequence
+from kbroker.kernels.scan_rows import IndexCarry, ScannedBatch
 from kbroker.protocol import batch_layout as b
 
 Words = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 # words carried from call to call over one segment
-SINCE_INDEX = 0  # bytes from the batch of the last entry on
-MAX_TIMESTAMP = 1  # -1 when none
-MAX_TIMESTAMP_OFFSET = 2  # last offset of the batch that raised it
-LAST_INDEXED_TIMESTAMP = 3
-INDEX_BYTES = 4
-TIME_INDEX_BYTES = 5
 
 
 @kernel("void(int64[:, ::1], int64, int64, int64, int64, uint8[::1], uint8[::1], int64[::1], int64[::1])")
@@ -46,23 +41,25 @@ def index_entries(
     added[:] = 0
     for n in range(count):
         row = rows[n]
-        if row[bt.MAX_TIMESTAMP] > carry[MAX_TIMESTAMP]:
-            carry[MAX_TIMESTAMP] = row[bt.MAX_TIMESTAMP]
-            carry[MAX_TIMESTAMP_OFFSET] = row[bt.LAST_OFFSET]
-        if carry[SINCE_INDEX] > interval and carry[INDEX_BYTES] + 8 <= limit:
-            store_i32_be(index_at + added[0], row[bt.LAST_OFFSET] - base)
-            store_i32_be(index_at + added[0] + 4, row[bt.POSITION])
+        if row[ScannedBatch.MAX_TIMESTAMP] > carry[IndexCarry.MAX_TIMESTAMP]:
+            carry[IndexCarry.MAX_TIMESTAMP] = row[ScannedBatch.MAX_TIMESTAMP]
+            carry[IndexCarry.MAX_TIMESTAMP_OFFSET] = row[ScannedBatch.LAST_OFFSET]
+        if carry[IndexCarry.SINCE_INDEX] > interval and carry[IndexCarry.INDEX_BYTES] + 8 <= limit:
+            store_i32_be(index_at + added[0], row[ScannedBatch.LAST_OFFSET] - base)
+            store_i32_be(index_at + added[0] + 4, row[ScannedBatch.POSITION])
             added[0] += 8
-            carry[INDEX_BYTES] += 8
-            room = carry[TIME_INDEX_BYTES] + 24 <= limit  # the last place is kept for the segment's end
-            if room and carry[MAX_TIMESTAMP] > carry[LAST_INDEXED_TIMESTAMP]:
-                store_i64_be(times_at + added[1], carry[MAX_TIMESTAMP])
-                store_i32_be(times_at + added[1] + 8, carry[MAX_TIMESTAMP_OFFSET] - base)
+            carry[IndexCarry.INDEX_BYTES] += 8
+            room = (
+                carry[IndexCarry.TIME_INDEX_BYTES] + 24 <= limit
+            )  # the last place is kept for the segment's end
+            if room and carry[IndexCarry.MAX_TIMESTAMP] > carry[IndexCarry.LAST_INDEXED_TIMESTAMP]:
+                store_i64_be(times_at + added[1], carry[IndexCarry.MAX_TIMESTAMP])
+                store_i32_be(times_at + added[1] + 8, carry[IndexCarry.MAX_TIMESTAMP_OFFSET] - base)
                 added[1] += 12
-                carry[TIME_INDEX_BYTES] += 12
-                carry[LAST_INDEXED_TIMESTAMP] = carry[MAX_TIMESTAMP]
-            carry[SINCE_INDEX] = 0
-        carry[SINCE_INDEX] += row[bt.SIZE]
+                carry[IndexCarry.TIME_INDEX_BYTES] += 12
+                carry[IndexCarry.LAST_INDEXED_TIMESTAMP] = carry[IndexCarry.MAX_TIMESTAMP]
+            carry[IndexCarry.SINCE_INDEX] = 0
+        carry[IndexCarry.SINCE_INDEX] += row[ScannedBatch.SIZE]
 
 
 @kernel("int64(int64[:, ::1], int64, int64, int64, int64[:, ::1], int64, int64[::1])")
@@ -76,26 +73,38 @@ def replay_producers(
     added[0] = 0
     for n in range(start, count):
         row = rows[n]
-        producer_id = row[bt.PRODUCER_ID]
-        if producer_id < 0 or row[bt.LAST_OFFSET] < from_offset:
+        producer_id = row[ScannedBatch.PRODUCER_ID]
+        if producer_id < 0 or row[ScannedBatch.LAST_OFFSET] < from_offset:
             continue
-        if row[bt.ATTRIBUTES] & b.ATTRIBUTE_CONTROL:
+        if row[ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CONTROL:
             return n
-        epoch = row[bt.PRODUCER_EPOCH]
+        epoch = row[ScannedBatch.PRODUCER_EPOCH]
         found = pr.find_producer(table, 0, producer_id)
         if found < 0:
             if added[0] >= room:
                 return n
             added[0] += 1
             found = pr.claim_producer(table, 0, producer_id)
-            table[found, pr.EPOCH] = epoch
-        first = row[bt.BASE_SEQUENCE]
-        last = pr.NO_SEQUENCE
-        if first != pr.NO_SEQUENCE:
-            last = (first + row[bt.LAST_OFFSET] - row[bt.BASE_OFFSET]) & (pr.SEQUENCE_LIMIT - 1)
+            table[found, Producer.EPOCH] = epoch
+        first = row[ScannedBatch.BASE_SEQUENCE]
+        last = Sequence.NONE
+        if first != Sequence.NONE:
+            last = (first + row[ScannedBatch.LAST_OFFSET] - row[ScannedBatch.BASE_OFFSET]) & (
+                Sequence.LIMIT - 1
+            )
         pr.remember_batch(
-            table, found, epoch, first, last, row[bt.BASE_OFFSET], row[bt.LAST_OFFSET], row[bt.MAX_TIMESTAMP]
+            table,
+            found,
+            epoch,
+            first,
+            last,
+            row[ScannedBatch.BASE_OFFSET],
+            row[ScannedBatch.LAST_OFFSET],
+            row[ScannedBatch.MAX_TIMESTAMP],
         )
-        if row[bt.ATTRIBUTES] & b.ATTRIBUTE_TRANSACTIONAL and table[found, pr.TXN_FIRST_OFFSET] < 0:
-            table[found, pr.TXN_FIRST_OFFSET] = row[bt.BASE_OFFSET]
+        if (
+            row[ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_TRANSACTIONAL
+            and table[found, Producer.TXN_FIRST_OFFSET] < 0
+        ):
+            table[found, Producer.TXN_FIRST_OFFSET] = row[ScannedBatch.BASE_OFFSET]
     return count

@@ -24,7 +24,8 @@ LINE_WORDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One field. number: its first word; count: how many it takes; unit: of the number in it; writer: who sets it."""
+    """One field. number: its first word; count: how many it takes; unit: of the number in it; writer: who sets it;
+    metric: the gauge that shows it, or nothing."""
 
     name: str
     number: int
@@ -32,6 +33,7 @@ class Word:
     unit: str
     writer: str
     meaning: str
+    metric: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +41,29 @@ class _Declared:
     unit: str
     meaning: str
     writer: str
+    metric: str
     count: int
     line: int
 
 
-def word(unit: "str | type[Row]", meaning: str, *, writer: str = "", count: int = 1, line: int = -1) -> int:
+def word(
+    unit: "str | type[Row]",
+    meaning: str,
+    *,
+    writer: str = "",
+    metric: str = "",
+    count: int = 1,
+    line: int = -1,
+) -> int:
     """Declare the next word of a row, or the next ``count``.
 
-    unit: what a number in it counts, or the Row that lies there. writer: where it is not the table's. line: the word
-    is the first of this cache line of the row.
+    unit: what a number in it counts, or the Row that lies there. writer: where it is not the table's. metric: the gauge
+    of the catalogue that shows it. line: the word is the first of this cache line of the row.
     """
     if not isinstance(unit, str):
         count = unit.WORDS
         unit = unit.__name__
-    return cast(int, _Declared(unit, meaning, writer, count, line))
+    return cast(int, _Declared(unit, meaning, writer, metric, count, line))
 
 
 class Constants(type):
@@ -92,7 +103,9 @@ class RowType(Constants):
             first = following if value.line < 0 else value.line * LINE_WORDS
             if first < following:
                 raise TypeError(f"{name}.{key} lies behind the beginning of its line")
-            fields[key] = Word(key, first, value.count, value.unit, value.writer or writer, value.meaning)
+            fields[key] = Word(
+                key, first, value.count, value.unit, value.writer or writer, value.meaning, value.metric
+            )
             numbers[key] = first
             following = first + value.count
         if words and following > words:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import lseek, pread
+from kbroker.kernels.libc import SEEK_END, lseek, pread
 from kbroker.kernels.memory import load_i8, load_i32_be, load_i64_be
+from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.protocol import batch_layout as b
 
 Words = NDArray[np.int64]
@@ -20,21 +21,11 @@ OFFSET_ENTRY = 8
 TIME_ENTRY = 12
 TAIL_BYTES = 1536  # of both entry sizes a multiple: readers near the end need two reads of the index
 WALK_BYTES = 8192  # at index.interval.bytes=4096 mostly one read from the entry to the batch
-SEEK_END = 2
 INT64_MAX = (1 << 63) - 1
 
 # results of `locate`
-FOUND = 0
-NOT_HERE = 1  # every batch up to the end lies below the offset
-DAMAGED = 2  # no magic 2 batch where one must be
-READ_FAILED = 3
 
 # words of the place that `locate` fills
-PLACE_POSITION = 0
-PLACE_BASE_OFFSET = 1
-PLACE_LAST_OFFSET = 2
-PLACE_SIZE = 3
-PLACE_WORDS = 4
 
 
 @inlined
@@ -122,14 +113,14 @@ def _read_header(log_fd: int, buffer: int, position: int, start: int, filled: in
         start = position
         filled = pread(log_fd, buffer, WALK_BYTES, position)
         if filled < 0:
-            return READ_FAILED, start, filled
+            return Located.READ_FAILED, start, filled
         if filled < b.RECORDS:
-            return NOT_HERE, start, filled
+            return Located.NOT_HERE, start, filled
     at = buffer + (position - start)
     size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
     if load_i8(at + b.MAGIC) != b.MAGIC_V2 or size < b.HEADER_BYTES:
-        return DAMAGED, start, filled
-    return FOUND, start, filled
+        return Located.DAMAGED, start, filled
+    return Located.FOUND, start, filled
 
 
 @kernel("int64(int64, int64, int64, int64, int64, int64, int64, int64[::1])")
@@ -146,7 +137,7 @@ def locate(
     """The first batch of a segment whose last offset is >= offset, among those that start below byte ``end``.
 
     index_fd -1: walk from hint. index_bytes -1: all that the file holds. hint: a batch start known to lie at or before
-    the offset (else 0). place (int64[PLACE_WORDS]) is filled on FOUND.
+    the offset (else 0). place (int64[FoundPlace.WORDS]) is filled on FOUND.
     """
     buffer = np.empty(WALK_BYTES, np.uint8)
     address = buffer.ctypes.data
@@ -160,20 +151,20 @@ def locate(
     start, filled = position, 0
     while position + b.RECORDS <= end:
         result, start, filled = _read_header(log_fd, address, position, start, filled)
-        if result != FOUND:
+        if result != Located.FOUND:
             return result
         at = address + (position - start)
         size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
         base_offset = load_i64_be(at + b.BASE_OFFSET)
         last = base_offset + load_i32_be(at + b.LAST_OFFSET_DELTA)
         if last >= offset:
-            place[PLACE_POSITION] = position
-            place[PLACE_BASE_OFFSET] = base_offset
-            place[PLACE_LAST_OFFSET] = last
-            place[PLACE_SIZE] = size
-            return FOUND
+            place[FoundPlace.POSITION] = position
+            place[FoundPlace.BASE_OFFSET] = base_offset
+            place[FoundPlace.LAST_OFFSET] = last
+            place[FoundPlace.SIZE] = size
+            return Located.FOUND
         position += size
-    return NOT_HERE
+    return Located.NOT_HERE
 
 
 @kernel("int64(int64, int64, int64, int64, int64[::1])")
@@ -184,31 +175,33 @@ def locate_time(log_fd: int, position: int, end: int, timestamp: int, place: Wor
     start, filled = position, 0
     while position + b.RECORDS <= end:
         result, start, filled = _read_header(log_fd, address, position, start, filled)
-        if result != FOUND:
+        if result != Located.FOUND:
             return result
         at = address + (position - start)
         size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
         if load_i64_be(at + b.MAX_TIMESTAMP) >= timestamp:
-            place[PLACE_POSITION] = position
-            place[PLACE_BASE_OFFSET] = load_i64_be(at + b.BASE_OFFSET)
-            place[PLACE_LAST_OFFSET] = place[PLACE_BASE_OFFSET] + load_i32_be(at + b.LAST_OFFSET_DELTA)
-            place[PLACE_SIZE] = size
-            return FOUND
+            place[FoundPlace.POSITION] = position
+            place[FoundPlace.BASE_OFFSET] = load_i64_be(at + b.BASE_OFFSET)
+            place[FoundPlace.LAST_OFFSET] = place[FoundPlace.BASE_OFFSET] + load_i32_be(
+                at + b.LAST_OFFSET_DELTA
+            )
+            place[FoundPlace.SIZE] = size
+            return Located.FOUND
         position += size
-    return NOT_HERE
+    return Located.NOT_HERE
 
 
 @kernel("int64(int64, int64, int64, int64[::1])")
 def largest_timestamp(log_fd: int, position: int, end: int, out: Words) -> int:
     """Largest timestamp of the batches from a batch start on: out[0] the timestamp (raised only), out[1] the
-    last offset of the first batch that has it. Returns FOUND, DAMAGED or READ_FAILED."""
+    last offset of the first batch that has it. Returns FOUND, DAMAGED or Located.READ_FAILED."""
     buffer = np.empty(WALK_BYTES, np.uint8)
     address = buffer.ctypes.data
     start, filled = position, 0
     while position + b.RECORDS <= end:
         result, start, filled = _read_header(log_fd, address, position, start, filled)
-        if result != FOUND:
-            return FOUND if result == NOT_HERE else result
+        if result != Located.FOUND:
+            return Located.FOUND if result == Located.NOT_HERE else result
         at = address + (position - start)
         size = load_i32_be(at + b.LENGTH) + b.LENGTH_OVERHEAD
         timestamp = load_i64_be(at + b.MAX_TIMESTAMP)
@@ -216,4 +209,4 @@ def largest_timestamp(log_fd: int, position: int, end: int, out: Words) -> int:
             out[0] = timestamp
             out[1] = load_i64_be(at + b.BASE_OFFSET) + load_i32_be(at + b.LAST_OFFSET_DELTA)
         position += size
-    return FOUND
+    return Located.FOUND

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.kernels import search
+from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.log import files
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFile, OpenFiles
@@ -63,7 +64,7 @@ class LogReader:
         self._version: int | None = None
         self._segments: list[files.SegmentFile] = []
         self._bases: list[int] = []
-        self._place = np.zeros(search.PLACE_WORDS, np.int64)
+        self._place = np.zeros(FoundPlace.WORDS, np.int64)
 
     def base_offsets(self, version: int = -1) -> list[int]:
         """Base offsets of all segments, ascending."""
@@ -198,27 +199,27 @@ class LogReader:
         if log.inode != self._segments[i].inode:
             return None
         end = end_position if base == end_base else INT64_MAX
-        if search.locate(log.fd, index.fd, -1, base, offset, 0, end, self._place) != search.FOUND:
+        if search.locate(log.fd, index.fd, -1, base, offset, 0, end, self._place) != Located.FOUND:
             return None
         return place_of(base, self._place)
 
     def _locate_in(self, view: SegmentView, offset: int) -> Place | None:
         base, fd, place = view.base_offset, view.log.fd, self._place
         index = self.index(base, files.INDEX)
-        found = search.DAMAGED
+        found = Located.DAMAGED
         if index:
             found = search.locate(fd, index.fd, index.size(), base, offset, 0, view.end, place)
-        if found == search.DAMAGED:  # no index, or one that points between batches
+        if found == Located.DAMAGED:  # no index, or one that points between batches
             found = search.locate(fd, -1, 0, base, offset, 0, view.end, place)
         self.check(found, view)
-        return place_of(base, place) if found == search.FOUND else None
+        return place_of(base, place) if found == Located.FOUND else None
 
     def check(self, found: int, view: SegmentView) -> None:
         """Raise what a search kernel reports."""
-        if found == search.READ_FAILED:
+        if found == Located.READ_FAILED:
             os.pread(view.log.fd, 1, 0)  # raises the error itself
             raise OSError(errno.EIO, "read failed", files.path(self.folder, view.base_offset, files.LOG))
-        if found == search.DAMAGED:
+        if found == Located.DAMAGED:
             name = files.path(self.folder, view.base_offset, files.LOG)
             raise CorruptLog(f"{name}: something else than a batch of format 2 below byte {view.end}")
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kbroker.kernels import search
+from kbroker.kernels.scan_rows import FoundPlace, Located
 from kbroker.log import files
 from kbroker.log.reader import LogReader, SegmentView, place_of
 from kbroker.log.walk import PlacedBatch, read_batch
@@ -113,10 +114,10 @@ def _first_record(
 
 def _next_batch(reader: LogReader, view: SegmentView, position: int, timestamp: int) -> PlacedBatch | None:
     """The first batch from a batch start on that reaches a timestamp, read whole."""
-    place = np.zeros(search.PLACE_WORDS, np.int64)
+    place = np.zeros(FoundPlace.WORDS, np.int64)
     found = search.locate_time(view.log.fd, position, view.end, timestamp, place)
     reader.check(found, view)
-    if found != search.FOUND:
+    if found != Located.FOUND:
         return None
     at = place_of(view.base_offset, place)
     return PlacedBatch(at.segment_base, at.position, read_batch(view.log, at.position, at.size))

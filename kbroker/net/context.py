@@ -17,8 +17,19 @@ from kbroker.kernels.codec_libraries import CodecLibraries
 from kbroker.kernels.lz4 import SLACK_BYTES
 from kbroker.metrics.slots import Slots
 from kbroker.net.produce.compressed_kernel import PLAIN_BYTES
-from kbroker.net.produce.partial_record_kernel import PARTIAL_WORDS
-from kbroker.net.rows import Chunk, Connection, Event, Flag, Part, Plan, Request, Result, Worker, signed
+from kbroker.net.rows import (
+    Chunk,
+    Connection,
+    Event,
+    Flag,
+    Part,
+    PartialRecord,
+    Plan,
+    Request,
+    Result,
+    Worker,
+    signed,
+)
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows.chunk_kernel import RESERVED_SHARE
 
@@ -65,7 +76,7 @@ class Context:
         self.plan: Words = np.zeros((PLAN_ROWS, Plan.WORDS), np.int64)
         self._parts: Words = np.zeros((Part.ROWS, Part.WORDS), np.int64)
         self._plain: NDArray[np.uint8] = np.zeros(PLAIN_BYTES + SLACK_BYTES, np.uint8)
-        self._partial: Words = np.zeros(PARTIAL_WORDS, np.int64)
+        self._partial: Words = np.zeros(PartialRecord.WORDS, np.int64)
         self._libraries = CodecLibraries()
         self._unused = 0
         self._snapshot: Words = np.zeros(Slot.WORDS, np.int64)

@@ -26,7 +26,7 @@ from kbroker.net.produce.answers import ProduceAnswers
 from kbroker.net.produce.checks import ProduceChecks
 from kbroker.net.produce.queue_kernel import pop_answered
 from kbroker.net.produce.transaction_checks import TransactionChecks
-from kbroker.net.pump_kernel import OWN_EVENT_FD, READING, SENDERS, arm_row, close_row, pump, register, resume
+from kbroker.net.pump_kernel import OWN_EVENT_FD, SENDERS, arm_row, close_row, pump, register, resume
 from kbroker.net.quotas import Quotas
 from kbroker.net.rate_limited_log import Complaints, bad_size
 from kbroker.net.request_counts import RequestCounts
@@ -131,11 +131,8 @@ class NetworkProcess:
                 self.checks.push_waiting()
             if self.transactions.waiting:
                 self.transactions.push_allowed()
-            if (
-                not words[ContextRow.MORE]
-                and words[ContextRow.DIRTY] < 0
-                and not (count and words[ContextRow.STALLED] >= 0)
-            ):
+            stalled = count and words[ContextRow.STALLED] >= 0
+            if not (words[ContextRow.MORE] or stalled) and words[ContextRow.DIRTY] < 0:
                 break
         else:
             self.ask_turn()
@@ -200,8 +197,8 @@ class NetworkProcess:
             self.quotas.start(connection)
         self.access.know(connection)
         self.counts.opened(connection)
-        self.context.connections[row, ConnectionRow.ARMED] = READING
-        self._register(fd, READING, row)
+        self.context.connections[row, ConnectionRow.ARMED] = Epoll.READING
+        self._register(fd, Epoll.READING, row)
         self._process_line[ProcessLine.CONNECTIONS] = len(self.connections)
         if inner is not None:
             self.tls.start(connection, outer, inner, self.access.know)
@@ -257,11 +254,10 @@ class NetworkProcess:
         if self.quotas.active and connection.state is State.READY:
             parts = self.quotas.answered(connection, parts)
         self.counts.answered(connection, parts)
-        if not self._send(connection, parts):
-            return
-        if connection.unsent:
+        sent = self._send(connection, parts)
+        if sent and connection.unsent:
             self._wait_sent(connection)
-        else:
+        elif sent:
             self.unbusy(connection.row)
 
     def _wait_sent(self, connection: Connection) -> None:
@@ -293,10 +289,9 @@ class NetworkProcess:
     def unbusy(self, row: int) -> None:
         """The connection may read on: its request is answered and sent."""
         words = self.context.connections[row]
-        if not words[ConnectionRow.FLAGS] & Flag.OPEN:
-            return
-        words[ConnectionRow.FLAGS] &= ~Flag.BUSY
-        self._unblock(row)
+        if words[ConnectionRow.FLAGS] & Flag.OPEN:
+            words[ConnectionRow.FLAGS] &= ~Flag.BUSY
+            self._unblock(row)
 
     def _unblock(self, row: int) -> None:
         """Let the kernel send again, unless older bytes still wait here."""
@@ -304,8 +299,6 @@ class NetworkProcess:
         if not self.connections[row].unsent and not sending:
             self.context.connections[row, ConnectionRow.FLAGS] &= ~Flag.OUT_BLOCKED
         self._go_on(row)
-
-    # --- events: (connection row, a, b, c) -----------------------------------------------------------
 
     def _on_request(self, row: int, offset: int, length: int, chunk: int) -> None:
         self._serve_frame(self.server.take, row, offset, length, chunk)

@@ -30,7 +30,6 @@ from kbroker.net.rows.count_kernel import end_runs
 ROUNDS = 4  # of one call, before Python gets its turn
 OWN_EVENT_FD = -1  # epoll data of the process's own eventfd
 SENDERS = -2  # and of what the senders give back
-READING = Epoll.IN | Epoll.RDHUP
 FLAGS_SERVED = Flag.BUSY | Flag.VERIFYING  # who leaves while his request is served needs no answer
 
 
@@ -58,7 +57,7 @@ def read_again(cx: int, connection: int) -> None:
     if get(row, Connection.CHUNK) >= 0:
         handle_region(cx, connection)
     if get(row, Connection.FLAGS) & (Flag.NOT_READING | Flag.STALLED) == 0:
-        arm(cx, connection, READING)
+        arm(cx, connection, Epoll.READING)
 
 
 @inlined

@@ -1,10 +1,11 @@
 """Receiving into the arena and cutting frames: the input side of a connection.
 
 Bytes land behind the bump pointer of the current chunk. What can not be handled now (a partial frame, a request
-that must wait) stays where it is as the connection's *region*: [Connection.START, Connection.FILLED) in chunk Connection.CHUNK, with room
-up to Connection.LIMIT.
+that must wait) stays where it is as the connection's *region*: [START, FILLED) in chunk CHUNK of its row, with room up
+to LIMIT.
 """
 
+from kbroker.kernels.codes import ApiKey, Code
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import EAGAIN, EINTR, MSG_DONTWAIT, Epoll, errno, recv
 from kbroker.kernels.memory import copy, load_i16_be, load_i32_be
@@ -13,22 +14,26 @@ from kbroker.kernels.wire import skip_request_header
 from kbroker.net.fetch.fetch_kernel import serve
 from kbroker.net.forward.forward_kernel import ANSWERED, HANDED, hand_on
 from kbroker.net.produce.admit_kernel import admit, rings_have
-from kbroker.net.produce.check_kernel import CORRUPT_MESSAGE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from kbroker.net.produce.queue_kernel import request_done
-from kbroker.net.produce.scan_kernel import FLEXIBLE, MALFORMED, scan
-from kbroker.net.rows import Connection, Context, Event, EventKind, Flag, Outcome, Request
+from kbroker.net.produce.scan_kernel import MALFORMED, scan
+from kbroker.net.rows import (
+    Connection,
+    Context,
+    Event,
+    EventKind,
+    FetchVersion,
+    Flag,
+    Outcome,
+    ProduceVersion,
+    Request,
+)
 from kbroker.net.rows.access_kernel import UNDECIDED, may_use_id
 from kbroker.net.rows.chunk_kernel import ensure_room, hold, is_short, release, reserve
 from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, tell
-from kbroker.net.rows.count_kernel import PRODUCE, count_queued, parse_begins, parse_ends
+from kbroker.net.rows.count_kernel import count_queued, parse_begins, parse_ends
 
 MIN_ROOM = 16384  # of the current chunk, to receive into it
 UNKNOWN_SIZE_ROOM = 4096  # reserved for a frame whose size has not arrived
-FIRST_PRODUCE = 3
-LAST_PRODUCE = 13
-FETCH = 1
-FIRST_FETCH = 4
-LAST_FETCH = 18
 
 
 # what became of a frame
@@ -51,7 +56,7 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     row = connection_row(cx, connection)
     version = load_i16_be(frame + 2)
     end = frame + length
-    body = skip_request_header(frame, end, version >= FLEXIBLE)
+    body = skip_request_header(frame, end, version >= ProduceVersion.FLEXIBLE)
     if body < 0 or scan(cx, body, end, version) == MALFORMED:
         _tell_frame(cx, EventKind.BAD_REQUEST, connection, frame, length, chunk)
         return CLOSE
@@ -63,7 +68,7 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
             tell(cx, EventKind.TRANSACTIONAL_ID, connection, place, get(cx, Context.SCAN_ID_BYTES))
             return LATER
         if allowed == 0:
-            put(cx, Context.SCAN_REFUSED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            put(cx, Context.SCAN_REFUSED, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     count = get(cx, Context.SCAN_COUNT)
     full = (
         get(cx, Context.FREE_REQUESTS) < 1
@@ -88,7 +93,7 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     put(request, Request.RESULT, -1)
     put(request, Request.FAILED, 0)
     put(request, Request.PYTHON, 2 if get(row, Connection.FLAGS) & Flag.QUOTA != 0 else 0)
-    if get(cx, Context.SCAN_REFUSED) == CORRUPT_MESSAGE:
+    if get(cx, Context.SCAN_REFUSED) == Code.CORRUPT_MESSAGE:
         put(request, Request.PYTHON, 1)
     put(request, Request.RECEIVED_NS, get(cx, Context.NOW_NS))
     put(request, Request.BOUND, get(cx, Context.SCAN_BOUND))
@@ -116,9 +121,9 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
     row = connection_row(cx, connection)
     flags = get(row, Connection.FLAGS)
     one_at_a_time = flags & Flag.QUOTA != 0 and get(row, Connection.HEAD) >= 0
-    if length >= 10 and flags & Flag.HOT != 0 and not one_at_a_time and load_i16_be(frame) == PRODUCE:
+    if length >= 10 and flags & Flag.HOT != 0 and not one_at_a_time and load_i16_be(frame) == ApiKey.PRODUCE:
         version = load_i16_be(frame + 2)
-        if version >= FIRST_PRODUCE and version <= LAST_PRODUCE:
+        if version >= ProduceVersion.FIRST and version <= ProduceVersion.LAST:
             began = parse_begins(cx)
             outcome = _produce(cx, connection, frame, length, chunk)
             parse_ends(cx, began)
@@ -127,9 +132,9 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
         put(row, Connection.FLAGS, flags | Flag.DRAINING)
         return LATER
     kind = EventKind.REQUEST
-    if length >= 10 and flags & Flag.FETCH != 0 and load_i16_be(frame) == FETCH:
+    if length >= 10 and flags & Flag.FETCH != 0 and load_i16_be(frame) == ApiKey.FETCH:
         version = load_i16_be(frame + 2)
-        if version >= FIRST_FETCH and version <= LAST_FETCH:
+        if version >= FetchVersion.FIRST and version <= FetchVersion.LAST:
             state = serve(cx, connection, frame, length, False)
             if state == Outcome.SERVED:
                 return STOP if get(row, Connection.FLAGS) & Flag.NOT_READING != 0 else NEXT
@@ -157,7 +162,7 @@ def drop_region(cx: int, row: int) -> None:
 
 @inlined
 def _move_region(cx: int, row: int, size: int) -> bool:
-    """Give the region room for ``size`` bytes from Connection.START, elsewhere if need be; False when the arena is full."""
+    """Give the region room for ``size`` bytes from its START, elsewhere if need be; False when the arena is full."""
     start = get(row, Connection.START)
     if get(row, Connection.LIMIT) - start >= size:
         return True

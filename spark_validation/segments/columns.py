@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kbroker.kernels import batches as bt
+from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.protocol import batch_layout as b
 from spark_validation.segments import decode_kernel as dk
 from spark_validation.segments import schemas
@@ -59,8 +59,8 @@ def identity(column: int, kind: type) -> Callable[[Records], pa.Array]:
 
 def sequence(r: Records) -> pa.Array:
     """Idempotence's sequence number of each record; -1 where its producer is not idempotent."""
-    base = r.header(bt.BASE_SEQUENCE)
-    counted = (base + r.found[:, dk.OFFSET] - r.header(bt.BASE_OFFSET)) & 0x7FFFFFFF
+    base = r.header(ScannedBatch.BASE_SEQUENCE)
+    counted = (base + r.found[:, dk.OFFSET] - r.header(ScannedBatch.BASE_OFFSET)) & 0x7FFFFFFF
     return number(np.where(base < 0, -1, counted), np.int32)
 
 
@@ -72,7 +72,9 @@ RECORD: dict[str, Callable[[Records], pa.Array]] = {
     "partition": lambda r: pa.array(np.full(len(r), r.partition, np.int32)),
     "offset": lambda r: number(r.found[:, dk.OFFSET], np.int64),
     "timestamp": lambda r: timestamp(r.found[:, dk.TIMESTAMP]),
-    "timestampType": lambda r: number((r.header(bt.ATTRIBUTES) & b.ATTRIBUTE_LOG_APPEND_TIME) >> 3, np.int32),
+    "timestampType": lambda r: number(
+        (r.header(ScannedBatch.ATTRIBUTES) & b.ATTRIBUTE_LOG_APPEND_TIME) >> 3, np.int32
+    ),
     # of the load tests' records
     "timestamp_ms": lambda r: number(r.found[:, dk.TIMESTAMP], np.int64),
     "record_key": identity(dk.KEY, np.int32),
@@ -85,10 +87,10 @@ RECORD: dict[str, Callable[[Records], pa.Array]] = {
     # of the log
     "state": lambda r: pa.array(r.batch_state()),
     "value_bytes": lambda r: number(r.found[:, dk.VALUE_SIZE], np.int32),
-    "producer_id": lambda r: number(r.header(bt.PRODUCER_ID), np.int64),
-    "producer_epoch": lambda r: number(r.header(bt.PRODUCER_EPOCH), np.int32),
+    "producer_id": lambda r: number(r.header(ScannedBatch.PRODUCER_ID), np.int64),
+    "producer_epoch": lambda r: number(r.header(ScannedBatch.PRODUCER_EPOCH), np.int32),
     "sequence": sequence,
-    "leader_epoch": lambda r: number(r.header(bt.LEADER_EPOCH), np.int32),
+    "leader_epoch": lambda r: number(r.header(ScannedBatch.LEADER_EPOCH), np.int32),
 }
 
 # made while a record's bytes are at hand
@@ -96,19 +98,19 @@ TEXTS = {"key": dk.KEY_AT, "value": dk.VALUE_AT}
 IDENTITY = {"record_key", "producer", "seq", "partition_seq", "flags", "intact", "intended_ns"}
 
 BATCH: dict[str, int] = {
-    "position": bt.POSITION,
-    "size": bt.SIZE,
-    "base_offset": bt.BASE_OFFSET,
-    "last_offset": bt.LAST_OFFSET,
-    "base_timestamp_ms": bt.BASE_TIMESTAMP,
-    "max_timestamp_ms": bt.MAX_TIMESTAMP,
-    "leader_epoch": bt.LEADER_EPOCH,
-    "attributes": bt.ATTRIBUTES,
-    "producer_id": bt.PRODUCER_ID,
-    "producer_epoch": bt.PRODUCER_EPOCH,
-    "base_sequence": bt.BASE_SEQUENCE,
-    "record_count": bt.RECORD_COUNT,
-    "control_type": bt.CONTROL_TYPE,
+    "position": ScannedBatch.POSITION,
+    "size": ScannedBatch.SIZE,
+    "base_offset": ScannedBatch.BASE_OFFSET,
+    "last_offset": ScannedBatch.LAST_OFFSET,
+    "base_timestamp_ms": ScannedBatch.BASE_TIMESTAMP,
+    "max_timestamp_ms": ScannedBatch.MAX_TIMESTAMP,
+    "leader_epoch": ScannedBatch.LEADER_EPOCH,
+    "attributes": ScannedBatch.ATTRIBUTES,
+    "producer_id": ScannedBatch.PRODUCER_ID,
+    "producer_epoch": ScannedBatch.PRODUCER_EPOCH,
+    "base_sequence": ScannedBatch.BASE_SEQUENCE,
+    "record_count": ScannedBatch.RECORD_COUNT,
+    "control_type": ScannedBatch.CONTROL_TYPE,
     "fault": dk.FAULT,
 }
 NUMPY = {"int": np.int32, "bigint": np.int64}
@@ -135,4 +137,4 @@ def header_batch(names: list[str], topic: str, partition: int, chunk: Chunk) -> 
 
 def is_data(rows: Words) -> NDArray[np.bool_]:
     """Which batches hold records of producers."""
-    return (rows[:, bt.ATTRIBUTES] & b.ATTRIBUTE_CONTROL) == 0
+    return (rows[:, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CONTROL) == 0

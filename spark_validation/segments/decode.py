@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from kbroker.kernels import batches as bt
+from kbroker.kernels.scan_rows import ScannedBatch, ScanStop
 from spark_validation.segments import decode_kernel as dk
 from spark_validation.segments.columns import Records, header_batch, is_data, record_batch
 from spark_validation.segments.decoder import Decoder
@@ -22,7 +22,7 @@ def read_records(
     decoder = Decoder(names, run)
     for number, chunk in enumerate(chunks(work.folder, work.pieces, False)):
         fate = fates[number] if fates is not None else None
-        keep = (chunk.rows[:, dk.FAULT] == bt.END) & (chunk.rows[:, bt.RECORD_COUNT] > 0)
+        keep = (chunk.rows[:, dk.FAULT] == ScanStop.END) & (chunk.rows[:, ScannedBatch.RECORD_COUNT] > 0)
         if not control:
             keep &= is_data(chunk.rows)
         if read_committed and fate is not None:

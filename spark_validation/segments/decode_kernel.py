@@ -7,32 +7,19 @@ Compiled once to the folder of kbroker's own kernels. Addresses are raw: the cal
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.kernels.batches import (
-    ATTRIBUTES,
-    BAD_LENGTH,
-    BASE_OFFSET,
-    BASE_TIMESTAMP,
-    COLUMNS,
-    END,
-    MAX_TIMESTAMP,
-    MIN_LENGTH,
-    MORE,
-    RECORD_COUNT,
-    TORN,
-    batch_fault,
-    describe,
-)
+from kbroker.kernels.batches import MIN_LENGTH, batch_fault, describe
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import copy, load_i32_be, load_i64_be, load_u8, load_u32_be
+from kbroker.kernels.scan_rows import ScannedBatch, ScanStop
 from kbroker.kernels.wire import read_varint
 from kbroker.protocol import batch_layout as b
 
 Words = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-FAULT = COLUMNS  # of a batch: a stop code of kbroker.kernels.batches, END when it is sound
-BATCH_COLUMNS = COLUMNS + 1
+FAULT = ScannedBatch.WORDS  # of a batch: a stop code of kbroker.kernels.batches, END when it is sound
+BATCH_COLUMNS = ScannedBatch.WORDS + 1
 
 # words of the state of `headers`
 CONSUMED = 0  # bytes of the chunk that whole batches took
@@ -74,21 +61,21 @@ def headers(address: int, length: int, position: int, check_crc: bool, rows: Wor
     """
     at = 0
     found = 0
-    stop = MORE
+    stop = ScanStop.MORE
     while found < rows.shape[0]:
         left = length - at
         if left <= 0:
-            stop = END
+            stop = ScanStop.END
             break
         if left < b.HEADER_BYTES:
-            stop = TORN
+            stop = ScanStop.TORN
             break
         size = load_i32_be(address + at + b.LENGTH) + b.LENGTH_OVERHEAD
         if size < MIN_LENGTH + b.LENGTH_OVERHEAD:
-            stop = BAD_LENGTH
+            stop = ScanStop.BAD_LENGTH
             break
         if size > left:
-            stop = TORN
+            stop = ScanStop.TORN
             break
         fault = batch_fault(address + at, size, check_crc)
         describe(address + at, position + at, size, rows, found)
@@ -126,11 +113,11 @@ def records(
     made = 0
     for n in range(count):
         row = picked[n]
-        base = rows[row, BASE_OFFSET]
-        first_timestamp = rows[row, BASE_TIMESTAMP]
-        append_time = rows[row, ATTRIBUTES] & LOG_APPEND_TIME
+        base = rows[row, ScannedBatch.BASE_OFFSET]
+        first_timestamp = rows[row, ScannedBatch.BASE_TIMESTAMP]
+        append_time = rows[row, ScannedBatch.ATTRIBUTES] & LOG_APPEND_TIME
         at, end = addresses[n], addresses[n] + lengths[n]
-        for _ in range(rows[row, RECORD_COUNT]):
+        for _ in range(rows[row, ScannedBatch.RECORD_COUNT]):
             size, at = read_varint(at, end)
             if at < 0 or size < 1 or size > end - at:
                 damaged[n] = 1
@@ -156,7 +143,9 @@ def records(
                 damaged[n] = 1
                 break
             out[made, OFFSET] = base + offset_delta
-            out[made, TIMESTAMP] = rows[row, MAX_TIMESTAMP] if append_time else first_timestamp + time_delta
+            out[made, TIMESTAMP] = (
+                rows[row, ScannedBatch.MAX_TIMESTAMP] if append_time else first_timestamp + time_delta
+            )
             out[made, BATCH] = row
             out[made, KEY_AT] = key_at
             out[made, KEY_SIZE] = max(key_size, -1)

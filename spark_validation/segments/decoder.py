@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kbroker.kernels import batches as bt
+from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.protocol import batch_layout as b
 from kbroker.protocol.compression import Codec, decompress
 from kbroker.protocol.schema import ProtocolError
@@ -109,7 +109,7 @@ class Decoder:
         The rows are valid until the next ones are asked for.
         """
         groups = groups_of(chunk, picked)
-        counts = [int(chunk.rows[group, bt.RECORD_COUNT].sum()) for group in groups]
+        counts = [int(chunk.rows[group, ScannedBatch.RECORD_COUNT].sum()) for group in groups]
         sizes = [int(plain_sizes(chunk, group).sum()) for group in groups]
         at = 0
         while at < len(groups):
@@ -144,8 +144,8 @@ class Decoder:
         """Decodes a group's batches into rows of RECORD_COLUMNS; gives how many."""
         rows = chunk.rows
         addresses = chunk.addresses[group] + b.HEADER_BYTES
-        lengths = rows[group, bt.SIZE] - b.HEADER_BYTES
-        codecs = rows[group, bt.ATTRIBUTES] & b.ATTRIBUTE_CODEC_MASK
+        lengths = rows[group, ScannedBatch.SIZE] - b.HEADER_BYTES
+        codecs = rows[group, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CODEC_MASK
         packed = np.flatnonzero(codecs)
         if len(packed):
             self._plain.begin()
@@ -167,5 +167,5 @@ def groups_of(chunk: Chunk, picked: Words) -> list[Words]:
 
 def plain_sizes(chunk: Chunk, picked: Words) -> Words:
     """What each batch is taken to hold when it is unpacked, in bytes."""
-    packed = (chunk.rows[picked, bt.ATTRIBUTES] & b.ATTRIBUTE_CODEC_MASK) > 0
-    return np.where(packed, EXPANSION, 1) * chunk.rows[picked, bt.SIZE]
+    packed = (chunk.rows[picked, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CODEC_MASK) > 0
+    return np.where(packed, EXPANSION, 1) * chunk.rows[picked, ScannedBatch.SIZE]

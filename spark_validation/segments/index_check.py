@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kbroker.kernels import batches as bt
+from kbroker.kernels.scan_rows import ScannedBatch, ScanStop
 from kbroker.log import files
 from spark_validation.segments import decode_kernel as dk
 from spark_validation.segments.ranges import INDEX_ENTRY, Range
@@ -23,14 +23,14 @@ def read_problems(work: Range, names: list[str]) -> Iterator[pa.RecordBatch]:
     for piece in work.pieces:
         found = [chunk.rows.copy() for chunk in chunks(work.folder, (piece,), False)]
         rows = np.concatenate(found) if found else np.empty((0, dk.BATCH_COLUMNS), np.int64)
-        rows = rows[rows[:, dk.FAULT] == bt.END]
+        rows = rows[rows[:, dk.FAULT] == ScanStop.END]
         problems = [
             *offset_index(work.folder, piece.segment, rows),
             *time_index(work.folder, piece.segment, rows),
         ]
-        if len(rows) and rows[0, bt.BASE_OFFSET] < piece.segment:
+        if len(rows) and rows[0, ScannedBatch.BASE_OFFSET] < piece.segment:
             problems.append(
-                (files.LOG, 0, int(rows[0, bt.BASE_OFFSET]), "starts below the offset in its name")
+                (files.LOG, 0, int(rows[0, ScannedBatch.BASE_OFFSET]), "starts below the offset in its name")
             )
         for suffix, entry, offset, problem in problems:
             row = {
@@ -67,17 +67,19 @@ def offset_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
     positions = entries["position"].astype(np.int64)
     for n in np.flatnonzero((np.diff(offsets) <= 0) | (np.diff(positions) <= 0)):
         yield files.INDEX, int(n + 1), int(offsets[n + 1]), "is not above the entry before"
-    place = np.searchsorted(rows[:, bt.POSITION], positions)
+    place = np.searchsorted(rows[:, ScannedBatch.POSITION], positions)
     known = np.minimum(place, max(len(rows) - 1, 0))
     starts = (
-        (place < len(rows)) & (rows[known, bt.POSITION] == positions)
+        (place < len(rows)) & (rows[known, ScannedBatch.POSITION] == positions)
         if len(rows)
         else np.zeros(len(place), bool)
     )
     for n in np.flatnonzero(~starts):
         yield files.INDEX, int(n), int(offsets[n]), f"byte {positions[n]} is no batch start"
     if len(rows):
-        holds = (rows[known, bt.BASE_OFFSET] <= offsets) & (offsets <= rows[known, bt.LAST_OFFSET])
+        holds = (rows[known, ScannedBatch.BASE_OFFSET] <= offsets) & (
+            offsets <= rows[known, ScannedBatch.LAST_OFFSET]
+        )
         for n in np.flatnonzero(starts & ~holds):
             yield files.INDEX, int(n), int(offsets[n]), f"the batch at byte {positions[n]} does not hold it"
 
@@ -90,6 +92,6 @@ def time_index(folder: str, segment: int, rows: Words) -> Iterator[Problem]:
     times = entries["timestamp"].astype(np.int64)
     for n in np.flatnonzero((np.diff(offsets) < 0) | (np.diff(times) < 0)):
         yield files.TIME_INDEX, int(n + 1), int(offsets[n + 1]), "is not above the entry before"
-    last = rows[-1, bt.LAST_OFFSET] if len(rows) else segment - 1
+    last = rows[-1, ScannedBatch.LAST_OFFSET] if len(rows) else segment - 1
     for n in np.flatnonzero((offsets > last) & (times > 0)):
         yield files.TIME_INDEX, int(n), int(offsets[n]), "lies behind the segment's end"

@@ -5,7 +5,7 @@ A position is (segment, byte). Imports kernels: it walks the headers of what was
 
 from dataclasses import replace
 
-from kbroker.kernels import batches as bt
+from kbroker.kernels.scan_rows import ScannedBatch
 from spark_validation.segments.ranges import Piece, Range, pieces_of
 from spark_validation.segments.walk import chunks
 
@@ -30,8 +30,8 @@ def end_of(folder: str, start: Position) -> Position:
     at = start
     for chunk in chunks(folder, tuple(pieces_after(folder, start)), False):
         last = chunk.rows[-1]
-        if last[bt.SIZE] > 0:
-            at = (chunk.piece.segment, int(last[bt.POSITION] + last[bt.SIZE]))
+        if last[ScannedBatch.SIZE] > 0:
+            at = (chunk.piece.segment, int(last[ScannedBatch.POSITION] + last[ScannedBatch.SIZE]))
     return at
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.kernels import batches as bt
+from kbroker.kernels.scan_rows import ScannedBatch, ScanStop
 from kbroker.log import files
 from kbroker.protocol import batch_layout as b
 from spark_validation.segments import decode_kernel as dk
@@ -33,7 +33,7 @@ class Chunk(NamedTuple):
     @property
     def addresses(self) -> NDArray[np.int64]:
         """Of each batch."""
-        return self.rows[:, bt.POSITION] - self.position + self.buffer.ctypes.data
+        return self.rows[:, ScannedBatch.POSITION] - self.position + self.buffer.ctypes.data
 
 
 def chunks(folder: str, pieces: tuple[Piece, ...], check_crc: bool) -> Iterator[Chunk]:
@@ -60,7 +60,7 @@ def chunks(folder: str, pieces: tuple[Piece, ...], check_crc: bool) -> Iterator[
                     yield Chunk(piece, buffer, position, rows[:count])
                     position += int(state[dk.CONSUMED])
                     continue
-                size = batch_size(buffer, got) if state[dk.STOP] == bt.TORN else 0
+                size = batch_size(buffer, got) if state[dk.STOP] == ScanStop.TORN else 0
                 if buffer.size < size <= piece.end - position:
                     buffer = np.empty(size, np.uint8)
                     continue
@@ -88,11 +88,11 @@ def count_is_damage(buffer: NDArray[np.uint8], got: int) -> bool:
 def damage(rows: NDArray[np.int64], position: int, stop: int) -> NDArray[np.int64]:
     """A row that stands for what is no batch."""
     rows[0, :] = -1
-    rows[0, bt.POSITION] = position
-    rows[0, bt.SIZE] = 0
-    rows[0, bt.RECORD_COUNT] = 0
-    rows[0, bt.ATTRIBUTES] = 0
-    rows[0, dk.FAULT] = bt.TORN if stop == bt.END else stop
+    rows[0, ScannedBatch.POSITION] = position
+    rows[0, ScannedBatch.SIZE] = 0
+    rows[0, ScannedBatch.RECORD_COUNT] = 0
+    rows[0, ScannedBatch.ATTRIBUTES] = 0
+    rows[0, dk.FAULT] = ScanStop.TORN if stop == ScanStop.END else stop
     return rows[:1]
 
 
@@ -105,23 +105,25 @@ def states(work: Range) -> list[NDArray[np.int8]]:
     open_batches: dict[int, list[tuple[int, int]]] = {}
     for number, chunk in enumerate(chunks(work.folder, work.pieces, False)):
         rows = chunk.rows
-        state = np.where(rows[:, bt.ATTRIBUTES] & b.ATTRIBUTE_CONTROL, CONTROL, VISIBLE).astype(np.int8)
+        state = np.where(rows[:, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CONTROL, CONTROL, VISIBLE).astype(
+            np.int8
+        )
         found.append(state)
-        for n in np.flatnonzero(rows[:, bt.ATTRIBUTES] & b.ATTRIBUTE_TRANSACTIONAL):
-            producer_id = int(rows[n, bt.PRODUCER_ID])
+        for n in np.flatnonzero(rows[:, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_TRANSACTIONAL):
+            producer_id = int(rows[n, ScannedBatch.PRODUCER_ID])
             if state[n] == CONTROL:
-                settle(found, open_batches.pop(producer_id, []), int(rows[n, bt.CONTROL_TYPE]))
+                settle(found, open_batches.pop(producer_id, []), int(rows[n, ScannedBatch.CONTROL_TYPE]))
             else:
                 state[n] = OPEN
                 open_batches.setdefault(producer_id, []).append((number, int(n)))
     if open_batches:
         for chunk in chunks(work.folder, work.later, False):
             rows = chunk.rows
-            for n in np.flatnonzero(rows[:, bt.ATTRIBUTES] & b.ATTRIBUTE_CONTROL):
+            for n in np.flatnonzero(rows[:, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CONTROL):
                 settle(
                     found,
-                    open_batches.pop(int(rows[n, bt.PRODUCER_ID]), []),
-                    int(rows[n, bt.CONTROL_TYPE]),
+                    open_batches.pop(int(rows[n, ScannedBatch.PRODUCER_ID]), []),
+                    int(rows[n, ScannedBatch.CONTROL_TYPE]),
                 )
             if not open_batches:
                 break

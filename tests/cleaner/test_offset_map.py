@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kbroker.cleaner import key_map_kernel as km
 from kbroker.cleaner.offset_map import ENTRY_BYTES, OffsetMap
+from kbroker.cleaner.rows import CleanStop, KeyMap
 from kbroker.kernels.hash128 import hash_at
 from kbroker.protocol.records import build_batch
 
@@ -16,7 +17,7 @@ from kbroker.protocol.records import build_batch
 def fill(offset_map: OffsetMap, keys: list[bytes | None], base: int = 0) -> int:
     batch = build_batch([(key, b"", (), 0) for key in keys], base_offset=base)
     data = np.frombuffer(bytearray(batch), np.uint8)
-    offset_map.state[km.POSITION] = 0
+    offset_map.state[KeyMap.POSITION] = 0
     return km.map_batches(data, len(data), offset_map.table, offset_map.state)
 
 
@@ -38,7 +39,7 @@ def test_the_hash_is_murmur3_of_128_bits(key: bytes, expected: str) -> None:
 def test_each_key_has_its_last_offset(keys: list[bytes | None]) -> None:
     offset_map = OffsetMap(1 << 14, 0.9)
     offset_map.begin(0, 1000)
-    assert fill(offset_map, keys, 5) == km.TAKEN
+    assert fill(offset_map, keys, 5) == CleanStop.TAKEN
     wanted = {key: 5 + n for n, key in enumerate(keys) if key is not None}
     assert {key: offset_map.get(key) for key in wanted} == wanted
     assert offset_map.count == len(wanted)
@@ -57,8 +58,8 @@ def test_a_map_takes_as_many_keys_as_its_load_factor_says_and_stops_at_the_next(
     offset_map = OffsetMap(100 * ENTRY_BYTES, 0.5)
     offset_map.begin(0, 1000)
     keys: list[bytes | None] = [b"%d" % n for n in range(50)]
-    assert fill(offset_map, keys) == km.TAKEN
-    assert fill(offset_map, [b"0", b"another"], 50) == km.FULL
+    assert fill(offset_map, keys) == CleanStop.TAKEN
+    assert fill(offset_map, [b"0", b"another"], 50) == CleanStop.FULL
     assert offset_map.latest == 49
     assert offset_map.utilization == 0.5
 
@@ -76,7 +77,7 @@ def test_a_damaged_batch_stops_the_walk() -> None:
     offset_map.begin(0, 10)
     data = np.frombuffer(bytearray(build_batch([(b"a", b"b", (), 0)])), np.uint8)
     data[-1] ^= 1
-    assert km.map_batches(data, len(data), offset_map.table, offset_map.state) == km.DAMAGED
+    assert km.map_batches(data, len(data), offset_map.table, offset_map.state) == CleanStop.DAMAGED
 
 
 def test_memory_without_room_for_a_key_is_refused() -> None:

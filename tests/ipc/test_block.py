@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.ipc import block_kernel
 from kbroker.ipc.block import (
     ANSWERED,
     CLOSE,
@@ -122,7 +121,6 @@ def _blocks(stream: bytes) -> list[bytearray]:
 
 
 def test_a_block_is_whole_when_it_was_packed_and_not_when_a_length_in_it_is_wrong() -> None:
-    assert block_kernel.HEAD_BYTES == HEAD_BYTES
     good = pack_request(-5, b"peer", b"frame")
     assert whole(bytearray(good * 3), of_requests=True)
     assert whole(bytearray(pack_answer(-5, b"frame") + pack_answer(-6, None, FAILED)), of_requests=False)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.kernels import batches
+from kbroker.kernels.scan_rows import ScannedBatch, ScanState, ScanStop
 from tests.log.batch_bytes import batch, end_marker
 
 INT64 = np.int64
@@ -29,19 +30,19 @@ def scan(
     path.write_bytes(data)
     fd = os.open(path, os.O_RDONLY)
     buffer = np.zeros(buffer_bytes, np.uint8)
-    rows = np.zeros((max_rows, batches.COLUMNS), INT64)
-    state = np.zeros(batches.STATE_WORDS, INT64)
-    state[batches.NEXT_OFFSET] = base
+    rows = np.zeros((max_rows, ScannedBatch.WORDS), INT64)
+    state = np.zeros(ScanState.WORDS, INT64)
+    state[ScanState.NEXT_OFFSET] = base
     found: list[list[int]] = []
     try:
         while True:
             count = batches.scan(fd, len(data), highest, max_rows, check_crc, buffer, rows, state)
             found += rows[:count].tolist()
-            stop = int(state[batches.STOP])
-            if stop == batches.NEED_BUFFER:
-                buffer = np.zeros(int(state[batches.NEXT_SIZE]) + batches.CONTROL_PEEK, np.uint8)
-            elif stop != batches.MORE:
-                return found, int(state[batches.NEXT_POSITION]), stop
+            stop = int(state[ScanState.STOP])
+            if stop == ScanStop.NEED_BUFFER:
+                buffer = np.zeros(int(state[ScanState.NEXT_SIZE]) + batches.CONTROL_PEEK, np.uint8)
+            elif stop != ScanStop.MORE:
+                return found, int(state[ScanState.NEXT_POSITION]), stop
     finally:
         os.close(fd)
 
@@ -58,7 +59,7 @@ def test_fields_of_a_header_are_read(tmp_path: Path) -> None:
         base_sequence=11,
     )
     rows, position, stop = scan(data, tmp_path)
-    assert (position, stop) == (len(data), batches.END)
+    assert (position, stop) == (len(data), ScanStop.END)
     assert rows == [[0, len(data), 7, 9, 300, 100, 4, 0x10, 9, 2, 11, 3, -1, -1]]
 
 
@@ -66,7 +67,7 @@ def test_end_markers_give_their_type_and_coordinator_epoch(tmp_path: Path) -> No
     data = end_marker(0, 5, 1, commit=True, coordinator_epoch=77) + end_marker(1, 5, 1, commit=False)
     for crc in (True, False):
         rows, _, _ = scan(data, tmp_path, crc)
-        assert [(row[batches.CONTROL_TYPE], row[batches.COORDINATOR_EPOCH]) for row in rows] == [
+        assert [(row[ScannedBatch.CONTROL_TYPE], row[ScannedBatch.COORDINATOR_EPOCH]) for row in rows] == [
             (1, 77),
             (0, 0),
         ]
@@ -75,7 +76,7 @@ def test_end_markers_give_their_type_and_coordinator_epoch(tmp_path: Path) -> No
 def test_an_emptied_control_batch_has_no_type(tmp_path: Path) -> None:
     data = batch(3, [], attributes=0x30, last_offset_delta=0)
     rows, _, stop = scan(data, tmp_path)
-    assert (rows[0][batches.CONTROL_TYPE], stop) == (-1, batches.END)
+    assert (rows[0][ScannedBatch.CONTROL_TYPE], stop) == (-1, ScanStop.END)
 
 
 @given(
@@ -98,8 +99,8 @@ def test_every_batch_is_found_whatever_buffer_and_row_count(
         expected.append((len(data), offset))
         data += batch(offset, [bytes(size)])
     rows, position, stop = scan(data, tmp_path_factory.getbasetemp(), check_crc, buffer_bytes, max_rows)
-    assert [(row[batches.POSITION], row[batches.BASE_OFFSET]) for row in rows] == expected
-    assert (position, stop) == (len(data), batches.END)
+    assert [(row[ScannedBatch.POSITION], row[ScannedBatch.BASE_OFFSET]) for row in rows] == expected
+    assert (position, stop) == (len(data), ScanStop.END)
 
 
 def test_a_file_cut_at_any_byte_ends_at_the_last_whole_batch(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_a_file_cut_at_any_byte_ends_at_the_last_whole_batch(tmp_path: Path) -> 
     for cut in range(len(first), len(first + second)):
         rows, position, stop = scan((first + second)[:cut], tmp_path)
         assert (len(rows), position) == (1, len(first))
-        assert stop == (batches.END if cut == len(first) else batches.TORN)
+        assert stop == (ScanStop.END if cut == len(first) else ScanStop.TORN)
 
 
 def test_any_flipped_bit_under_the_crc_is_found(tmp_path: Path) -> None:
@@ -118,26 +119,26 @@ def test_any_flipped_bit_under_the_crc_is_found(tmp_path: Path) -> None:
             flipped = bytearray(bad)
             flipped[byte] ^= 1 << bit
             rows, position, stop = scan(good + bytes(flipped), tmp_path)
-            assert (len(rows), position, stop) == (1, len(good), batches.BAD_CRC)
+            assert (len(rows), position, stop) == (1, len(good), ScanStop.BAD_CRC)
 
 
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (batch(5, magic=0), batches.OLD_MAGIC),
-        (batch(5, magic=1), batches.OLD_MAGIC),
-        (batch(5, magic=3), batches.BAD_MAGIC),
-        (batch(5, magic=-1), batches.BAD_MAGIC),
-        (batch(5, [b"a"], last_offset_delta=-1), batches.BAD_COUNT),
-        (batch(5, [b"a"], count=2), batches.BAD_COUNT),
-        (batch(5, [b"a"], count=-1), batches.BAD_COUNT),
-        (batch(4), batches.BAD_OFFSET),
-        (batch(5, last_offset_delta=2**31 - 1), batches.BAD_OFFSET),
-        (struct.pack(">qi", 5, 13) + bytes(100), batches.BAD_LENGTH),
-        (struct.pack(">qi", 5, -1) + bytes(100), batches.BAD_LENGTH),
-        (struct.pack(">qiib", 5, 40, 0, 2) + bytes(100), batches.BAD_LENGTH),
-        (bytes(500), batches.BAD_LENGTH),
-        (struct.pack(">qi", 5, 2**31 - 1) + bytes(100), batches.TORN),
+        (batch(5, magic=0), ScanStop.OLD_MAGIC),
+        (batch(5, magic=1), ScanStop.OLD_MAGIC),
+        (batch(5, magic=3), ScanStop.BAD_MAGIC),
+        (batch(5, magic=-1), ScanStop.BAD_MAGIC),
+        (batch(5, [b"a"], last_offset_delta=-1), ScanStop.BAD_COUNT),
+        (batch(5, [b"a"], count=2), ScanStop.BAD_COUNT),
+        (batch(5, [b"a"], count=-1), ScanStop.BAD_COUNT),
+        (batch(4), ScanStop.BAD_OFFSET),
+        (batch(5, last_offset_delta=2**31 - 1), ScanStop.BAD_OFFSET),
+        (struct.pack(">qi", 5, 13) + bytes(100), ScanStop.BAD_LENGTH),
+        (struct.pack(">qi", 5, -1) + bytes(100), ScanStop.BAD_LENGTH),
+        (struct.pack(">qiib", 5, 40, 0, 2) + bytes(100), ScanStop.BAD_LENGTH),
+        (bytes(500), ScanStop.BAD_LENGTH),
+        (struct.pack(">qi", 5, 2**31 - 1) + bytes(100), ScanStop.TORN),
     ],
 )
 def test_damage_is_named(tmp_path: Path, data: bytes, why: int) -> None:
@@ -148,18 +149,18 @@ def test_damage_is_named(tmp_path: Path, data: bytes, why: int) -> None:
 
 def test_offsets_may_have_gaps_but_not_go_back(tmp_path: Path) -> None:
     rows, _, stop = scan(batch(10) + batch(20) + batch(15), tmp_path, base=3)
-    assert ([row[batches.BASE_OFFSET] for row in rows], stop) == ([10, 20], batches.BAD_OFFSET)
+    assert ([row[ScannedBatch.BASE_OFFSET] for row in rows], stop) == ([10, 20], ScanStop.BAD_OFFSET)
 
 
 def test_an_offset_higher_than_the_segment_may_hold_is_damage(tmp_path: Path) -> None:
-    assert scan(batch(198, (b"a", b"b")), tmp_path, highest=199)[2] == batches.END
-    assert scan(batch(199, (b"a", b"b")), tmp_path, highest=199)[2] == batches.BAD_OFFSET
+    assert scan(batch(198, (b"a", b"b")), tmp_path, highest=199)[2] == ScanStop.END
+    assert scan(batch(199, (b"a", b"b")), tmp_path, highest=199)[2] == ScanStop.BAD_OFFSET
     # its last offset wraps around
-    assert scan(batch(2**63 - 1, (b"a", b"b")), tmp_path, highest=199)[2] == batches.BAD_OFFSET
+    assert scan(batch(2**63 - 1, (b"a", b"b")), tmp_path, highest=199)[2] == ScanStop.BAD_OFFSET
 
 
 def test_a_failed_read_is_reported(tmp_path: Path) -> None:
-    rows = np.zeros((4, batches.COLUMNS), INT64)
-    state = np.zeros(batches.STATE_WORDS, INT64)
+    rows = np.zeros((4, ScannedBatch.WORDS), INT64)
+    state = np.zeros(ScanState.WORDS, INT64)
     assert batches.scan(-1, 100, 0, 4, True, np.zeros(4096, np.uint8), rows, state) == 0
-    assert state[batches.STOP] == batches.READ_FAILED
+    assert state[ScanState.STOP] == ScanStop.READ_FAILED

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.kernels import search
+from kbroker.kernels.scan_rows import FoundPlace, Located
 from tests.log.batch_bytes import batch
 
 RISING = st.lists(st.integers(1, 2**31 - 1), min_size=0, max_size=900, unique=True).map(sorted)
@@ -63,12 +64,12 @@ def test_what_is_no_batch_is_reported(tmp_path: Path) -> None:
     path.write_bytes(batch(0) + bytes(100))
     fd = os.open(path, os.O_RDONLY)
     size = path.stat().st_size
-    place, out = np.zeros(search.PLACE_WORDS, np.int64), np.array([-1, -1], np.int64)
-    assert search.locate(fd, -1, 0, 0, 0, 0, size, place) == search.FOUND
-    assert search.locate(fd, -1, 0, 0, 1, 0, size, place) == search.DAMAGED
-    assert search.locate_time(fd, 0, size, 2**60, place) == search.DAMAGED
-    assert search.largest_timestamp(fd, 0, size, out) == search.DAMAGED
+    place, out = np.zeros(FoundPlace.WORDS, np.int64), np.array([-1, -1], np.int64)
+    assert search.locate(fd, -1, 0, 0, 0, 0, size, place) == Located.FOUND
+    assert search.locate(fd, -1, 0, 0, 1, 0, size, place) == Located.DAMAGED
+    assert search.locate_time(fd, 0, size, 2**60, place) == Located.DAMAGED
+    assert search.largest_timestamp(fd, 0, size, out) == Located.DAMAGED
     os.close(fd)
-    assert search.locate(-1, -1, 0, 0, 0, 0, 100, place) == search.READ_FAILED
-    assert search.locate_time(-1, 0, 100, 0, place) == search.READ_FAILED
-    assert search.largest_timestamp(-1, 0, 100, out) == search.READ_FAILED
+    assert search.locate(-1, -1, 0, 0, 0, 0, 100, place) == Located.READ_FAILED
+    assert search.locate_time(-1, 0, 100, 0, place) == Located.READ_FAILED
+    assert search.largest_timestamp(-1, 0, 100, out) == Located.READ_FAILED

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kbroker.kernels.batches import END
+from kbroker.kernels.scan_rows import ScanStop
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import build_batch, read_batches, read_records
 from spark_validation.segments import decode, index_check, schemas, tail, walk
@@ -130,7 +130,7 @@ def test_a_batch_that_ends_with_the_chunk_ends_no_segment(
     headers = pa.Table.from_batches(
         [found for work in works for found in decode.read_headers(work, ["fault"], True)]
     )
-    assert set(headers["fault"].to_pylist()) == {END}
+    assert set(headers["fault"].to_pylist()) == {ScanStop.END}
 
 
 def test_what_is_no_batch_is_damage_behind_whole_ones_of_the_newest_segment_too(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_what_is_no_batch_is_damage_behind_whole_ones_of_the_newest_segment_too(
         found = pa.Table.from_batches(
             [found for work in works for found in decode.read_headers(work, ["fault"], True)]
         )
-        assert [fault != END for fault in found["fault"].to_pylist()] == (
+        assert [fault != ScanStop.END for fault in found["fault"].to_pylist()] == (
             [False, True] if damaged else [False]
         )
 

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.producer_id_kernel import NO_ID, PRODUCER_ID_END, PRODUCER_ID_NEXT, take_producer_id
+from kbroker.ipc.layout import ProducerIds as ProducerIdRow
+from kbroker.ipc.producer_id_kernel import NO_ID, take_producer_id
 
 BLOCK = 1000
 MOST = 64_000
@@ -28,7 +29,7 @@ class ProducerIds:
         self._refilling = asyncio.Lock()
         self._block = BLOCK
         self._since_s = 0.0
-        words[PRODUCER_ID_END] = 0  # a predecessor's: logs that are adopted now may have ids of that range
+        words[ProducerIdRow.END] = 0  # a predecessor's: logs that are adopted now may have ids of that range
 
     def at_hand(self) -> int | None:
         """An id that nobody has had before; None when a block has to be allocated first, as `take` does."""
@@ -39,7 +40,7 @@ class ProducerIds:
         """An id that nobody has had before. Raises KafkaError when the store fails."""
         while (taken := self.at_hand()) is None:
             async with self._refilling:
-                if self._words[PRODUCER_ID_NEXT] >= self._words[PRODUCER_ID_END]:
+                if self._words[ProducerIdRow.NEXT] >= self._words[ProducerIdRow.END]:
                     await self._refill()
         return taken
 
@@ -49,5 +50,5 @@ class ProducerIds:
         self._since_s = now_s
         first = await self._allocate(self._block)
         # nobody takes ids while the end is not behind the next one
-        self._words[PRODUCER_ID_NEXT] = max(first, int(self._words[PRODUCER_ID_NEXT]))
-        self._words[PRODUCER_ID_END] = first + self._block
+        self._words[ProducerIdRow.NEXT] = max(first, int(self._words[ProducerIdRow.NEXT]))
+        self._words[ProducerIdRow.END] = first + self._block

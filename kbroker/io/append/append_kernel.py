@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from kbroker.io.append.rows import AppendRow, AppendState, Batch, Chain, Drained, Held, Stop
 from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag, SlotState
 from kbroker.kernels import producers as pr
+from kbroker.kernels.codes import Code
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
+    INT32_MAX,
     load_i16_be,
     load_i32_be,
     load_i64_be,
@@ -20,19 +22,15 @@ from kbroker.kernels.memory import (
     store_i32_be,
     store_i64_be,
 )
+from kbroker.kernels.producer_rows import Producer, ProducerBatch, Sequence
 from kbroker.protocol import batch_layout as rb
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
 
-NOT_LEADER_OR_FOLLOWER = 6
-RECORD_LIST_TOO_LARGE = 18
-NOT_ENOUGH_REPLICAS = 19
-KAFKA_STORAGE_ERROR = 56
 # Where a marker's coordinator epoch lies: control builds these batches, so every varint before it is one byte: length,
 # attributes, two deltas, key length, key (2 int16), value length, value's version (int16).
 MARKER_COORDINATOR_EPOCH = rb.RECORDS + 4 + 1 + 4 + 1 + 2
-INT32_MAX = (1 << 31) - 1
 
 
 @inlined
@@ -60,7 +58,7 @@ def must_roll(row: Words, position: int, next_offset: int, batch: int, length: i
 @inlined
 def last_end(producers: Table, known: int) -> int:
     """A number that is another one after each end of a transaction of this producer's. known: its row, or -1."""
-    return producers[known, pr.TXN_FIRST_OFFSET] if known >= 0 else -1
+    return producers[known, Producer.TXN_FIRST_OFFSET] if known >= 0 else -1
 
 
 @inlined
@@ -84,22 +82,22 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
         last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
         same = -1 if by_control else pr.duplicate_of(producers, known, epoch, first, last)
         if same >= 0:
-            base = pr.BATCHES + same * pr.BATCH_WORDS
-            batch[Batch.BASE_OFFSET] = producers[known, base + pr.BATCH_BASE_OFFSET]
-            batch[Batch.LAST_OFFSET] = producers[known, base + pr.BATCH_LAST_OFFSET]
+            base = Producer.BATCHES + same * ProducerBatch.WORDS
+            batch[Batch.BASE_OFFSET] = producers[known, base + ProducerBatch.BASE_OFFSET]
+            batch[Batch.LAST_OFFSET] = producers[known, base + ProducerBatch.LAST_OFFSET]
             # Kafka tells it for retries, whatever message.timestamp.type is
-            batch[Batch.APPEND_TIME] = producers[known, base + pr.BATCH_TIMESTAMP]
-            return pr.DUPLICATE
-        if epoch < producers[known, pr.EPOCH]:
+            batch[Batch.APPEND_TIME] = producers[known, base + ProducerBatch.TIMESTAMP]
+            return Sequence.DUPLICATE
+        if epoch < producers[known, Producer.EPOCH]:
             # as in Kafka it is the coordinator that tells a producer with a transaction so
-            return pr.INVALID_PRODUCER_EPOCH if consent or not transactional else Completion.UNVERIFIED
-        open_since = producers[known, pr.TXN_FIRST_OFFSET]
+            return Code.INVALID_PRODUCER_EPOCH if consent or not transactional else Completion.UNVERIFIED
+        open_since = producers[known, Producer.TXN_FIRST_OFFSET]
         if open_since >= 0 and not transactional:
-            return pr.INVALID_TXN_STATE
-        if epoch > producers[known, pr.EPOCH]:
+            return Code.INVALID_TXN_STATE
+        if epoch > producers[known, Producer.EPOCH]:
             open_since = -1
     if by_control:
-        return pr.IN_SEQUENCE
+        return Sequence.IN_SEQUENCE
     if transactional and open_since < 0:
         verified_at = load_i64_be(address + rb.BASE_OFFSET)
         if not consent or (
@@ -108,7 +106,7 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
             return Completion.UNVERIFIED
     if known < 0:
         strict = operation == Operation.APPEND_ADDED and first != 0
-        return pr.OUT_OF_ORDER_SEQUENCE_NUMBER if strict else pr.IN_SEQUENCE
+        return Code.OUT_OF_ORDER_SEQUENCE_NUMBER if strict else Sequence.IN_SEQUENCE
     return pr.check_sequence(producers, known, epoch, first)
 
 
@@ -121,10 +119,10 @@ def check_marker(producers: Table, batch: Words) -> int:
         return 0
     epoch = load_i16_be(address + rb.PRODUCER_EPOCH)
     bumps = load_i64_be(address + rb.BASE_OFFSET) == AppendEntry.MARKER_WITH_NEW_EPOCH
-    if epoch < producers[known, pr.EPOCH] or (bumps and epoch == producers[known, pr.EPOCH]):
-        return pr.INVALID_PRODUCER_EPOCH
-    if load_i32_be(address + MARKER_COORDINATOR_EPOCH) < producers[known, pr.COORDINATOR_EPOCH]:
-        return pr.TRANSACTION_COORDINATOR_FENCED
+    if epoch < producers[known, Producer.EPOCH] or (bumps and epoch == producers[known, Producer.EPOCH]):
+        return Code.INVALID_PRODUCER_EPOCH
+    if load_i32_be(address + MARKER_COORDINATOR_EPOCH) < producers[known, Producer.COORDINATOR_EPOCH]:
+        return Code.TRANSACTION_COORDINATOR_FENCED
     return 0
 
 
@@ -154,10 +152,10 @@ def remember(producers: Table, batch: Words, row: Words, transactional: bool) ->
     if producer < 0:
         added = 1
         producer = pr.claim_producer(producers, batch[Batch.SLOT], load_i64_be(address + rb.PRODUCER_ID))
-        producers[producer, pr.EPOCH] = epoch
+        producers[producer, Producer.EPOCH] = epoch
     first = load_i32_be(address + rb.BASE_SEQUENCE)
-    last = pr.NO_SEQUENCE
-    if first != pr.NO_SEQUENCE:
+    last = Sequence.NONE
+    if first != Sequence.NONE:
         last = (first + load_i32_be(address + rb.LAST_OFFSET_DELTA)) & INT32_MAX
     base_offset = batch[Batch.BASE_OFFSET]
     pr.remember_batch(
@@ -170,8 +168,8 @@ def remember(producers: Table, batch: Words, row: Words, transactional: bool) ->
         batch[Batch.LAST_OFFSET],
         batch[Batch.MAX_TIMESTAMP],
     )
-    if transactional and producers[producer, pr.TXN_FIRST_OFFSET] < 0:
-        producers[producer, pr.TXN_FIRST_OFFSET] = base_offset
+    if transactional and producers[producer, Producer.TXN_FIRST_OFFSET] < 0:
+        producers[producer, Producer.TXN_FIRST_OFFSET] = base_offset
         if row[AppendRow.FIRST_UNSTABLE] < 0:
             row[AppendRow.FIRST_UNSTABLE] = base_offset
     return added
@@ -200,18 +198,18 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
         offline = (
             slots[slot, Slot.STATE] == SlotState.OFFLINE or row[AppendRow.STATE] == AppendState.DISK_FULL
         )
-        batch[Batch.ERROR] = KAFKA_STORAGE_ERROR if offline else NOT_LEADER_OR_FOLLOWER
+        batch[Batch.ERROR] = Code.KAFKA_STORAGE_ERROR if offline else Code.NOT_LEADER_OR_FOLLOWER
         return Stop.NONE
     attributes = load_i16_be(address + rb.ATTRIBUTES)
     control = (attributes & rb.ATTRIBUTE_CONTROL) != 0
     if length > row[AppendRow.SEGMENT_BYTES]:
-        batch[Batch.ERROR] = RECORD_LIST_TOO_LARGE
+        batch[Batch.ERROR] = Code.RECORD_LIST_TOO_LARGE
         return Stop.NONE
     flags = slots[slot, Slot.FLAGS]
     acks = (batch[Batch.ACKS] << 48) >> 48
     if flags & SlotFlag.ACKS_WAIT and acks == -1:
         if row[AppendRow.TOO_FEW]:
-            batch[Batch.ERROR] = NOT_ENOUGH_REPLICAS
+            batch[Batch.ERROR] = Code.NOT_ENOUGH_REPLICAS
             return Stop.NONE
         batch[Batch.HELD] = Held.APPEND
     idempotent = load_i64_be(address + rb.PRODUCER_ID) >= 0 and not control
@@ -224,11 +222,11 @@ def plan_append(slots: Table, rows: Table, producers: Table, chains: Table, batc
             return Stop.NONE
     if idempotent:
         outcome = check_producer(producers, batch, transactional)
-        if outcome == pr.DUPLICATE:
+        if outcome == Sequence.DUPLICATE:
             if batch[Batch.HELD] != 0 and batch[Batch.LAST_OFFSET] < kept_below(slots, row, slot):
                 batch[Batch.HELD] = 0  # nothing more may happen to this log that would answer it
             return Stop.NONE
-        if outcome != pr.IN_SEQUENCE:
+        if outcome != Sequence.IN_SEQUENCE:
             batch[Batch.ERROR] = outcome
             batch[Batch.HELD] = 0
             if outcome == Completion.UNVERIFIED:

@@ -11,14 +11,11 @@ from kbroker.io.append.rows import Client, Environment
 from kbroker.ipc.layout import Completion, Slot
 from kbroker.ipc.ring import HEAD, ring_entry, ring_free, wake
 from kbroker.kernels.jit import inlined, kernel
-from kbroker.kernels.libc import clock_gettime
+from kbroker.kernels.libc import CLOCK_MONOTONIC, clock_gettime
 from kbroker.kernels.memory import exchange, fence, fetch_or, load_i64, store_i64, store_release
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
-
-CLOCK_REALTIME = 0
-CLOCK_MONOTONIC = 1
 
 
 @inlined

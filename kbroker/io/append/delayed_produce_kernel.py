@@ -9,11 +9,13 @@ Layout: ``purgatory/delayed_produce_layout.py``. Private memory of one IO worker
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.completion_kernel import CLOCK_MONOTONIC, clock_ns, push_completion
+from kbroker.io.append.completion_kernel import clock_ns, push_completion
 from kbroker.io.append.rows import AppendRow, Batch, Client, Environment
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.ipc.ring import ring_free
+from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.libc import CLOCK_MONOTONIC
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import observe
 from kbroker.purgatory.delayed_produce_layout import DelayedList, DelayedProduce
@@ -22,8 +24,6 @@ from kbroker.purgatory.watch_list_kernel import unwatch, watch
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
 
-REQUEST_TIMED_OUT = 7
-NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
 ALL = -1  # acks
 WAITED_FOR_FLUSH = ml.PHASE_SECONDS + ml.PHASE_FLUSH * ml.HISTOGRAM_WORDS  # of Produce, API key 0
 
@@ -114,7 +114,7 @@ def release(
         observe(env[Environment.METRICS] + 8 * WAITED_FOR_FLUSH, now_ns - row[DelayedProduce.ENQUEUED_NS])
         # the records are where they should be; but the in-sync set may have shrunk below what the topic asks
         too_few = everywhere and rows[slot, AppendRow.TOO_FEW] != 0
-        error = NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else 0
+        error = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else 0
         finish(env, clients, slots, delayed, lists, number, error, now_ns)
         count += 1
         number = following
@@ -177,7 +177,7 @@ def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: 
                 env[Environment.METRICS] + 8 * WAITED_FOR_FLUSH,
                 now_ns - delayed[number, DelayedProduce.ENQUEUED_NS],
             )
-            finish(env, clients, slots, delayed, lists, number, REQUEST_TIMED_OUT, now_ns)
+            finish(env, clients, slots, delayed, lists, number, Code.REQUEST_TIMED_OUT, now_ns)
             count += 1
             number = following
     env[Environment.DELAYED_DUE_MS] = due

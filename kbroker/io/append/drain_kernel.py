@@ -6,17 +6,15 @@ index entries (write_kernel.py); ``publish`` makes the new ends visible; ``compl
 An entry that waits for a sync or for replicas becomes a delayed produce (delayed_produce_kernel.py), and the sync is
 asked for (group_commit_kernel.py). Python runs between calls only for what is rare: a roll, a full producer table, a
 control batch, a failed write. Ring tails move last, so a crash leaves unanswered entries in the rings.
-Arrays: ``drain_layout.py``.
+Arrays: ``rows.py``.
 """
 # mypy: disable-error-code="no-untyped-call"
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.append_kernel import KAFKA_STORAGE_ERROR, plan_append
+from kbroker.io.append.append_kernel import plan_append
 from kbroker.io.append.completion_kernel import (
-    CLOCK_MONOTONIC,
-    CLOCK_REALTIME,
     clock_ns,
     notify,
     push_completion,
@@ -41,7 +39,9 @@ from kbroker.io.append.rows import (
 from kbroker.io.append.write_kernel import index_batches, write_batches
 from kbroker.ipc.layout import AppendEntry, Operation, Slot, SlotFlag
 from kbroker.ipc.ring import TAIL, ring_entry, ring_free, ring_ready
+from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
+from kbroker.kernels.libc import CLOCK_MONOTONIC, CLOCK_REALTIME
 from kbroker.kernels.memory import fence, load_i64, store_release
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add, observe
@@ -186,7 +186,7 @@ def drain(
     batches: Table, chains: Table, touched: Words, failed: Table, delayed: Table, lists: Table, syncs: Table,
     counters: Table, out: Words,
 ) -> None:  # fmt: skip
-    """Take, write, publish and complete; results in ``out`` (see drain_layout.OUT_*)."""
+    """Take, write, publish and complete; results in ``out`` (see Drained)."""
     out[:] = 0
     clock = env[Environment.CLOCK]
     out[Drained.NOW_MS] = clock_ns(CLOCK_REALTIME, clock) // 1_000_000
@@ -209,7 +209,7 @@ def drain(
             n = head
             while n >= 0:
                 batch = batches[n]
-                batch[Batch.ERROR] = KAFKA_STORAGE_ERROR
+                batch[Batch.ERROR] = Code.KAFKA_STORAGE_ERROR
                 batch[Batch.BASE_OFFSET] = -1
                 batch[Batch.HELD] = 0
                 n = batch[Batch.NEXT]

@@ -2,20 +2,21 @@
 
 A plain sync is one fdatasync of a slot's active .log. All slots that a drain has touched go to the threads in one
 write; each slot has one sync under way, and what is appended meanwhile shares the next.
-Layout: ``drain_layout.SYNC_*``.
+Tables: SyncRow and SyncJob.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.append.completion_kernel import CLOCK_MONOTONIC, clock_ns, notify, wake_clients
+from kbroker.io.append.completion_kernel import clock_ns, notify, wake_clients
 from kbroker.io.append.delayed_produce_kernel import release
 from kbroker.io.append.publish_kernel import publish_durable
 from kbroker.io.append.rows import AppendRow, Environment, SyncJob, SyncRow, SyncState
 from kbroker.ipc.layout import Counter, Slot, SlotFlag, SlotState
 from kbroker.kernels.jit import external, inlined, kernel
-from kbroker.kernels.libc import read, write
+from kbroker.kernels.libc import CLOCK_MONOTONIC, read, write
 from kbroker.kernels.memory import fence, load_i64, store_i64
+from kbroker.kernels.rows import get, put
 from kbroker.metrics.histogram_kernel import observe
 
 Words = NDArray[np.int64]
@@ -45,8 +46,8 @@ def begin_sync(env: Words, slots: Table, rows: Table, syncs: Table, slot: int, r
     sync[SyncRow.POSITION] = row[AppendRow.POSITION]
     sync[SyncRow.CUTS] = row[AppendRow.CUTS]
     store_i64(record, -1 - slot)
-    store_i64(record + 8, fd)
-    store_i64(record + 16, 0)
+    put(record, SyncJob.FD, fd)
+    put(record, SyncJob.NANOSECONDS, 0)
     return True
 
 
@@ -60,7 +61,7 @@ def send_syncs(env: Words, syncs: Table, records: int) -> bool:
         return True
     for n in range(records):
         record = env[Environment.SYNC_SCRATCH] + n * SyncJob.STRIDE
-        close(load_i64(record + 8))
+        close(get(record, SyncJob.FD))
         syncs[-1 - load_i64(record), SyncRow.STATE] = SyncState.IDLE
     return False
 
@@ -111,7 +112,7 @@ def take_synced(
     """Publish and answer what the threads have synced, and sync again what was appended meanwhile.
 
     Returns how many results are left to Python, in ``left[3 * SyncJob.MOST, 3]`` as (token, errno, nanoseconds): whole
-    syncs, failures, slots that are not what they were; and what could not be done, as SyncRow.NOT_BEGUN, SyncRow.NOT_TOLD."""
+    syncs, failures, slots that are not what they were; and what could not be done, as NOT_BEGUN, NOT_TOLD."""
     scratch = env[Environment.SYNC_SCRATCH]
     size = read(env[Environment.SYNC_RESULTS], scratch, SyncJob.STRIDE * SyncJob.MOST)
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
@@ -122,8 +123,8 @@ def take_synced(
         record = scratch + n * SyncJob.STRIDE
         n += 1
         token = load_i64(record)
-        error = load_i64(record + 8)
-        nanoseconds = load_i64(record + 16)
+        error = get(record, SyncJob.ERROR)
+        nanoseconds = get(record, SyncJob.NANOSECONDS)
         slot = -1 - token
         if token < 0:
             sync = syncs[slot]

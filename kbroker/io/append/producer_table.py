@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry
 from kbroker.ipc.messages import ProducerState
 from kbroker.kernels import producers as kernel
+from kbroker.kernels.producer_rows import Producer, ProducerBatch, Sequence
 
 
 class ProducerTable:
     """Entries keyed by (slot, producer id). ``rows`` changes identity when the table grows."""
 
     def __init__(self, capacity: int = 1024) -> None:
-        self.rows: NDArray[np.int64] = np.zeros((capacity, kernel.PRODUCER_WORDS), np.int64)
+        self.rows: NDArray[np.int64] = np.zeros((capacity, Producer.WORDS), np.int64)
         self._claimed = (
             0  # rows that are not empty, or more: deleted ones that were claimed again count twice
         )
@@ -37,17 +38,17 @@ class ProducerTable:
     @property
     def count(self) -> int:
         """Producers remembered."""
-        return int(np.count_nonzero(self.rows[:, kernel.KEY] > 0))
+        return int(np.count_nonzero(self.rows[:, Producer.KEY] > 0))
 
     def make_room(self, wanted: int) -> None:
         """Grow (or sweep deleted rows) until ``wanted`` more producers have room."""
         if self.room >= wanted:
             return
-        live = int(np.count_nonzero(self.rows[:, kernel.KEY] > 0))
+        live = int(np.count_nonzero(self.rows[:, Producer.KEY] > 0))
         capacity = self.rows.shape[0]
         while 2 * (live + wanted) > capacity:
             capacity *= 2
-        grown = np.zeros((capacity, kernel.PRODUCER_WORDS), np.int64)
+        grown = np.zeros((capacity, Producer.WORDS), np.int64)
         kernel.rehash(self.rows, grown)
         self.rows = grown
         self._claimed = live
@@ -61,9 +62,9 @@ class ProducerTable:
         """What DescribeProducers tells of a partition, by producer id. From the second question on without a look at
         every row, until a row comes or goes."""
         if self._by_slot is None and self._asked:
-            keys = self.rows[:, kernel.KEY]
+            keys = self.rows[:, Producer.KEY]
             live = np.flatnonzero(keys > 0)
-            live = live[np.lexsort((self.rows[live, kernel.PRODUCER_ID], keys[live]))]
+            live = live[np.lexsort((self.rows[live, Producer.ID], keys[live]))]
             self._by_slot = keys[live], live
         self._asked = True
         return tuple(_state(self.rows[row].tolist()) for row in self._rows_of(slot).tolist())
@@ -72,8 +73,8 @@ class ProducerTable:
         if self._by_slot is not None:
             keys, rows = self._by_slot
             return rows[np.searchsorted(keys, slot + 1) : np.searchsorted(keys, slot + 2)]
-        rows = np.flatnonzero(self.rows[:, kernel.KEY] == slot + 1)
-        return rows[np.argsort(self.rows[rows, kernel.PRODUCER_ID])]
+        rows = np.flatnonzero(self.rows[:, Producer.KEY] == slot + 1)
+        return rows[np.argsort(self.rows[rows, Producer.ID])]
 
     def _moved(self) -> None:
         """A row has come or gone."""
@@ -91,14 +92,14 @@ class ProducerTable:
         self._claimed += 1
         self._moved()
         row = self.rows[kernel.claim(self.rows, slot, entry.producer_id)]
-        row[kernel.EPOCH] = entry.producer_epoch
-        row[kernel.COORDINATOR_EPOCH] = entry.coordinator_epoch
-        row[kernel.LAST_TIMESTAMP] = entry.last_timestamp
-        row[kernel.TXN_FIRST_OFFSET] = entry.current_txn_first_offset
-        row[kernel.BATCH_COUNT] = len(entry.batches)
+        row[Producer.EPOCH] = entry.producer_epoch
+        row[Producer.COORDINATOR_EPOCH] = entry.coordinator_epoch
+        row[Producer.LAST_TIMESTAMP] = entry.last_timestamp
+        row[Producer.TXN_FIRST_OFFSET] = entry.current_txn_first_offset
+        row[Producer.BATCH_COUNT] = len(entry.batches)
         for n, batch in enumerate(entry.batches):
-            base = kernel.BATCHES + n * kernel.BATCH_WORDS
-            row[base : base + kernel.BATCH_WORDS] = (
+            base = Producer.BATCHES + n * ProducerBatch.WORDS
+            row[base : base + ProducerBatch.WORDS] = (
                 batch.base_sequence,
                 batch.last_sequence,
                 batch.base_offset,
@@ -119,18 +120,18 @@ class ProducerTable:
             self._claimed += 1
             self._moved()
         row = self.rows[found]
-        first_offset = _open_since(int(row[kernel.TXN_FIRST_OFFSET]))
-        if epoch != row[kernel.EPOCH]:
-            row[kernel.EPOCH] = epoch
-            row[kernel.BATCH_COUNT] = 0
-        row[kernel.COORDINATOR_EPOCH] = coordinator_epoch
-        row[kernel.LAST_TIMESTAMP] = timestamp_ms
-        row[kernel.TXN_FIRST_OFFSET] = kernel.ENDED - end
+        first_offset = _open_since(int(row[Producer.TXN_FIRST_OFFSET]))
+        if epoch != row[Producer.EPOCH]:
+            row[Producer.EPOCH] = epoch
+            row[Producer.BATCH_COUNT] = 0
+        row[Producer.COORDINATOR_EPOCH] = coordinator_epoch
+        row[Producer.LAST_TIMESTAMP] = timestamp_ms
+        row[Producer.TXN_FIRST_OFFSET] = Producer.ENDED - end
         return first_offset
 
     def first_open_transaction(self, slot: int) -> int:
         """First offset of the partition's earliest open transaction, -1 when none is open."""
-        first = self.rows[self.rows[:, kernel.KEY] == slot + 1, kernel.TXN_FIRST_OFFSET]
+        first = self.rows[self.rows[:, Producer.KEY] == slot + 1, Producer.TXN_FIRST_OFFSET]
         first = first[first >= 0]
         return int(first.min()) if len(first) else -1
 
@@ -138,23 +139,23 @@ class ProducerTable:
         """Forget one producer; nothing happens when it is unknown."""
         row = kernel.find(self.rows, slot, producer_id)
         if row >= 0:
-            self.rows[row, kernel.KEY] = -1
+            self.rows[row, Producer.KEY] = -1
             self._moved()
 
     def drop(self, slot: int) -> None:
         """Forget every producer of a partition."""
-        self.rows[self.rows[:, kernel.KEY] == slot + 1, kernel.KEY] = -1
+        self.rows[self.rows[:, Producer.KEY] == slot + 1, Producer.KEY] = -1
         self._moved()
 
     def expire(self, before_ms: int) -> int:
         """Forget producers idle since before ``before_ms`` and outside a transaction; returns how many."""
-        keys = self.rows[:, kernel.KEY]
+        keys = self.rows[:, Producer.KEY]
         idle = (
             (keys > 0)
-            & (self.rows[:, kernel.LAST_TIMESTAMP] < before_ms)
-            & (self.rows[:, kernel.TXN_FIRST_OFFSET] < 0)
+            & (self.rows[:, Producer.LAST_TIMESTAMP] < before_ms)
+            & (self.rows[:, Producer.TXN_FIRST_OFFSET] < 0)
         )
-        self.rows[idle, kernel.KEY] = -1
+        self.rows[idle, Producer.KEY] = -1
         self._moved()
         return int(np.count_nonzero(idle))
 
@@ -167,27 +168,27 @@ def _open_since(word: int) -> int:
 def _entry(row: NDArray[np.int64]) -> ProducerEntry:
     words = row.tolist()
     batches = []
-    for n in range(words[kernel.BATCH_COUNT]):
-        base = kernel.BATCHES + n * kernel.BATCH_WORDS
-        batches.append(BatchMetadata(*words[base : base + kernel.BATCH_WORDS]))
+    for n in range(words[Producer.BATCH_COUNT]):
+        base = Producer.BATCHES + n * ProducerBatch.WORDS
+        batches.append(BatchMetadata(*words[base : base + ProducerBatch.WORDS]))
     return ProducerEntry(
-        producer_id=words[kernel.PRODUCER_ID],
-        producer_epoch=words[kernel.EPOCH],
-        coordinator_epoch=words[kernel.COORDINATOR_EPOCH],
-        last_timestamp=words[kernel.LAST_TIMESTAMP],
-        current_txn_first_offset=_open_since(words[kernel.TXN_FIRST_OFFSET]),
+        producer_id=words[Producer.ID],
+        producer_epoch=words[Producer.EPOCH],
+        coordinator_epoch=words[Producer.COORDINATOR_EPOCH],
+        last_timestamp=words[Producer.LAST_TIMESTAMP],
+        current_txn_first_offset=_open_since(words[Producer.TXN_FIRST_OFFSET]),
         batches=tuple(batches),
     )
 
 
 def _state(words: list[int]) -> ProducerState:
-    batches = words[kernel.BATCH_COUNT]
-    last = kernel.BATCHES + (batches - 1) * kernel.BATCH_WORDS + kernel.BATCH_LAST_SEQUENCE
+    batches = words[Producer.BATCH_COUNT]
+    last = Producer.BATCHES + (batches - 1) * ProducerBatch.WORDS + ProducerBatch.LAST_SEQUENCE
     return ProducerState(
-        words[kernel.PRODUCER_ID],
-        words[kernel.EPOCH],
-        words[last] if batches else kernel.NO_SEQUENCE,
-        words[kernel.LAST_TIMESTAMP],
-        words[kernel.COORDINATOR_EPOCH],
-        _open_since(words[kernel.TXN_FIRST_OFFSET]),
+        words[Producer.ID],
+        words[Producer.EPOCH],
+        words[last] if batches else Sequence.NONE,
+        words[Producer.LAST_TIMESTAMP],
+        words[Producer.COORDINATOR_EPOCH],
+        _open_since(words[Producer.TXN_FIRST_OFFSET]),
     )

@@ -3,18 +3,16 @@
 Compiled, so that such a thread needs the interpreter for nothing: eight of them that waited on a condition cost fifty
 futex calls a sync, and the drain waited for the interpreter lock meanwhile.
 
-Records in both pipes are RECORD_BYTES long, which a pipe takes and gives as a whole: token, descriptor; and
+Records in both pipes are SyncJobs, which a pipe takes and gives as a whole: token, descriptor; and
 token, errno, nanoseconds.
 """
 
+from kbroker.io.append.rows import SyncJob
 from kbroker.kernels.jit import external, kernel
-from kbroker.kernels.libc import EIO, clock_gettime, errno
-from kbroker.kernels.memory import load_i64, store_i64
+from kbroker.kernels.libc import CLOCK_MONOTONIC, EIO, clock_gettime, errno
+from kbroker.kernels.memory import load_i64
 from kbroker.kernels.pipe import give_record, take_record
-
-RECORD_BYTES = 24
-END = -1  # as descriptor: the thread ends
-CLOCK_MONOTONIC = 1
+from kbroker.kernels.rows import get, put
 
 fdatasync = external("fdatasync", "int32", "int32")
 
@@ -23,19 +21,23 @@ fdatasync = external("fdatasync", "int32", "int32")
 def serve_syncs(jobs: int, results: int, scratch: int) -> int:
     """Serve until END; how many syncs it made. jobs, results: ends of pipes that block; scratch: 64 bytes."""
     served = 0
-    while take_record(jobs, scratch, RECORD_BYTES):
-        if load_i64(scratch + 8) == END:
+    while take_record(jobs, scratch, SyncJob.STRIDE):
+        if get(scratch, SyncJob.FD) == SyncJob.END:
             break
         clock_gettime(CLOCK_MONOTONIC, scratch + 32)
         error = 0
-        if fdatasync(load_i64(scratch + 8)) != 0:
+        if fdatasync(get(scratch, SyncJob.FD)) != 0:
             error = errno()
             error = error if error != 0 else EIO
         clock_gettime(CLOCK_MONOTONIC, scratch + 48)
         seconds = load_i64(scratch + 48) - load_i64(scratch + 32)
-        store_i64(scratch + 8, error)
-        store_i64(scratch + 16, seconds * 1_000_000_000 + load_i64(scratch + 56) - load_i64(scratch + 40))
-        if not give_record(results, scratch, RECORD_BYTES):
+        put(scratch, SyncJob.ERROR, error)
+        put(
+            scratch,
+            SyncJob.NANOSECONDS,
+            seconds * 1_000_000_000 + load_i64(scratch + 56) - load_i64(scratch + 40),
+        )
+        if not give_record(results, scratch, SyncJob.STRIDE):
             break
         served += 1
     return served

@@ -35,7 +35,7 @@ def process_limit() -> int:
 class FileHandles:
     """Runs in: io. Owner: the IO worker.
 
-    rows[max_partitions, AppendRow.WORDS]; sync has slots synced by a thread; failed is told of the folder of a log whose sync
+    rows: of AppendRow; sync has slots synced by a thread; failed is told of the folder of a log whose sync
     failed here.
     """
 

@@ -32,7 +32,7 @@ def pays(folder: str) -> bool:
 
 
 class Reservations:
-    """Runs in: io. Owner: Logs. rows[max_partitions, AppendRow.WORDS]; most: kbroker.log.reserve.bytes; failed: told of a
+    """Runs in: io. Owner: Logs. rows: of AppendRow; most: kbroker.log.reserve.bytes; failed: told of a
     slot whose file could not be cut."""
 
     def __init__(

@@ -14,6 +14,7 @@ from kbroker.io.recovery.producer_replay import ProducerReplay
 from kbroker.io.recovery.segment_scan import Scan, rebuild_indexes, resume
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels import search
+from kbroker.kernels.scan_rows import FoundPlace, Located
 
 
 class CutLog(SyncedLog):
@@ -58,9 +59,9 @@ class CutLog(SyncedLog):
         """Open a segment as the active one and cut it before the batch that holds an offset."""
         fds = self._fds = open_files(self.folder, base)
         size = os.fstat(fds.log).st_size
-        place = np.zeros(search.PLACE_WORDS, np.int64)
-        if search.locate(fds.log, -1, 0, base, offset, 0, size, place) == search.FOUND:
-            size = int(place[search.PLACE_POSITION])
+        place = np.zeros(FoundPlace.WORDS, np.int64)
+        if search.locate(fds.log, -1, 0, base, offset, 0, size, place) == Located.FOUND:
+            size = int(place[FoundPlace.POSITION])
         os.ftruncate(fds.log, size)
         crash_point("truncate: cut")
         index.cut_behind(fds.index, fds.time_index, offset - base)

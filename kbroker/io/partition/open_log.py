@@ -48,8 +48,8 @@ class Producers(Protocol):
 class OpenLog:
     """Log of one partition. Runs in: io. Owner: the IO worker. Not thread-safe, but for `recover` and FlushJob.run.
 
-    slot: its slot number; words: the shared slot row (Slot.WORDS), of which this writes the IO worker's group; row: the
-    worker's append row (AppendRow.WORDS), the truth about the active segment while the log is open. Times are wall clock ms.
+    slot: its slot number; words: the shared Slot, of which this writes the IO worker's group; row: the
+    worker's AppendRow, the truth about the active segment while the log is open. Times are wall clock ms.
     OSError out of any method means that the log dir can not be trusted any more.
     """
 

@@ -17,9 +17,9 @@ from kbroker.io.files import producer_snapshot, transaction_index
 from kbroker.io.files.producer_entry import ProducerEntry
 from kbroker.io.files.producer_snapshot import CorruptSnapshot
 from kbroker.io.recovery.segment_scan import Scan
-from kbroker.kernels import batches as bt
-from kbroker.kernels import producers as pr
 from kbroker.kernels import rebuild
+from kbroker.kernels.producer_rows import Producer
+from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.log import files
 from kbroker.log.aborted_transactions import AbortedTransaction
 from kbroker.log.errors import CorruptLog
@@ -80,14 +80,14 @@ class ProducerReplay:
             )
             table.claimed(int(self._added[0]))
             if start < count:
-                if rows[start, bt.ATTRIBUTES] & b.ATTRIBUTE_CONTROL:
+                if rows[start, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CONTROL:
                     aborted = self._end_transaction(rows[start].tolist())
                     if aborted and index_aborted:
                         transaction_index.append(self.folder, segment_base, aborted)
                     start += 1
                 else:
                     table.make_room(MORE_PRODUCERS)
-        self.offset = max(self.offset, int(rows[count - 1, bt.LAST_OFFSET]) + 1)
+        self.offset = max(self.offset, int(rows[count - 1, ScannedBatch.LAST_OFFSET]) + 1)
 
     def segments(
         self,
@@ -136,22 +136,33 @@ class ProducerReplay:
 
     def _first_open(self, other_than: int) -> int:
         rows = self._table.rows
-        open_ = (rows[:, pr.KEY] == SLOT + 1) & (rows[:, pr.TXN_FIRST_OFFSET] >= 0)
-        open_ &= rows[:, pr.PRODUCER_ID] != other_than
-        return int(rows[open_, pr.TXN_FIRST_OFFSET].min()) if open_.any() else -1
+        open_ = (rows[:, Producer.KEY] == SLOT + 1) & (rows[:, Producer.TXN_FIRST_OFFSET] >= 0)
+        open_ &= rows[:, Producer.ID] != other_than
+        return int(rows[open_, Producer.TXN_FIRST_OFFSET].min()) if open_.any() else -1
 
     def _end_transaction(self, row: list[int]) -> AbortedTransaction | None:
         """Replay an end marker; what it aborted, None for a commit or when nothing was open."""
-        control = row[bt.CONTROL_TYPE]
+        control = row[ScannedBatch.CONTROL_TYPE]
         if control not in (ABORT, COMMIT):
             return None  # another control record, or a marker whose transaction compaction has removed
-        producer_id, epoch, offset = row[bt.PRODUCER_ID], row[bt.PRODUCER_EPOCH], row[bt.BASE_OFFSET]
+        producer_id, epoch, offset = (
+            row[ScannedBatch.PRODUCER_ID],
+            row[ScannedBatch.PRODUCER_EPOCH],
+            row[ScannedBatch.BASE_OFFSET],
+        )
         known = self._table.get(SLOT, producer_id)
         first = known.current_txn_first_offset if known else -1
         batches = known.batches if known and known.producer_epoch == epoch else ()
         self._table.put(
             SLOT,
-            ProducerEntry(producer_id, epoch, row[bt.COORDINATOR_EPOCH], row[bt.MAX_TIMESTAMP], -1, batches),
+            ProducerEntry(
+                producer_id,
+                epoch,
+                row[ScannedBatch.COORDINATOR_EPOCH],
+                row[ScannedBatch.MAX_TIMESTAMP],
+                -1,
+                batches,
+            ),
         )
         if control == COMMIT or first < 0:
             return None

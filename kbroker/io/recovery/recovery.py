@@ -27,7 +27,7 @@ from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.recovery.producer_replay import ProducerReplay
 from kbroker.io.recovery.segment_scan import Scan
 from kbroker.ipc.crash_point import crash_point
-from kbroker.kernels import batches as bt
+from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.log import files
 from kbroker.log.aborted_transactions import seal
 from kbroker.log.errors import CorruptLog
@@ -207,16 +207,18 @@ class LogLoader:
         scan = Scan(fds.log, size, base, crc_from=None)
         position = 0
         for rows, count in scan:
-            below = int(np.searchsorted(rows[:count, bt.LAST_OFFSET], point))
+            below = int(np.searchsorted(rows[:count, ScannedBatch.LAST_OFFSET], point))
             if below < count:
-                return int(rows[below, bt.POSITION])
+                return int(rows[below, ScannedBatch.POSITION])
             position = scan.result.position
         return position
 
     def _note_epochs(self, rows: Rows, count: int) -> None:
-        epochs = rows[:count, bt.LEADER_EPOCH]
+        epochs = rows[:count, ScannedBatch.LEADER_EPOCH]
         if int(epochs.max()) > self.epochs.latest:
-            for epoch, offset in zip(epochs.tolist(), rows[:count, bt.BASE_OFFSET].tolist(), strict=True):
+            for epoch, offset in zip(
+                epochs.tolist(), rows[:count, ScannedBatch.BASE_OFFSET].tolist(), strict=True
+            ):
                 self.epochs.note(epoch, offset)
 
     def _count(self, scanned: int) -> None:

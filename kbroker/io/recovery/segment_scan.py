@@ -11,6 +11,7 @@ from kbroker.io.files import index
 from kbroker.io.files.segment import ActiveState, SegmentFds
 from kbroker.kernels import batches as bt
 from kbroker.kernels import rebuild
+from kbroker.kernels.scan_rows import IndexCarry, ScannedBatch, ScanState, ScanStop
 from kbroker.log.errors import CorruptLog, UnsupportedFormat
 
 Rows = NDArray[np.int64]
@@ -21,12 +22,12 @@ HEADER_BUFFER_BYTES = 1 << 16
 ROWS = 4096
 INT32_MAX = (1 << 31) - 1
 FAULTS = {
-    bt.TORN: "the file ends within a batch",
-    bt.BAD_LENGTH: "an impossible length",
-    bt.BAD_MAGIC: "an unknown magic",
-    bt.BAD_CRC: "a CRC that does not match",
-    bt.BAD_OFFSET: "an offset that goes back, too far ahead or into the next segment",
-    bt.BAD_COUNT: "an impossible record count",
+    ScanStop.TORN: "the file ends within a batch",
+    ScanStop.BAD_LENGTH: "an impossible length",
+    ScanStop.BAD_MAGIC: "an unknown magic",
+    ScanStop.BAD_CRC: "a CRC that does not match",
+    ScanStop.BAD_OFFSET: "an offset that goes back, too far ahead or into the next segment",
+    ScanStop.BAD_COUNT: "an impossible record count",
 }
 
 
@@ -73,38 +74,41 @@ class Scan:
 
     def __iter__(self) -> Iterator[tuple[Rows, int]]:
         """Raises OSError, UnsupportedFormat."""
-        rows = np.empty((self._chunk_rows, bt.COLUMNS), np.int64)
-        state = np.zeros(bt.STATE_WORDS, np.int64)
-        state[bt.NEXT_POSITION], state[bt.NEXT_OFFSET] = self.result.position, self.result.next_offset
+        rows = np.empty((self._chunk_rows, ScannedBatch.WORDS), np.int64)
+        state = np.zeros(ScanState.WORDS, np.int64)
+        state[ScanState.NEXT_POSITION], state[ScanState.NEXT_OFFSET] = (
+            self.result.position,
+            self.result.next_offset,
+        )
         buffer = np.empty(BUFFER_BYTES if self._crc_from is not None else HEADER_BUFFER_BYTES, np.uint8)
         while True:
-            position = int(state[bt.NEXT_POSITION])
+            position = int(state[ScanState.NEXT_POSITION])
             check = self._crc_from is not None and position >= self._crc_from
             # headers below crc_from are read up to it, so that the check begins at a batch
             end = self._end if check or self._crc_from is None else min(self._crc_from, self._end)
             count = bt.scan(self._fd, end, self._highest, self._chunk_rows, check, buffer, rows, state)
-            self.result = Scanned(int(state[bt.NEXT_POSITION]), int(state[bt.NEXT_OFFSET]))
+            self.result = Scanned(int(state[ScanState.NEXT_POSITION]), int(state[ScanState.NEXT_OFFSET]))
             if self._progress:
                 self._progress(self.result.position - position)
             if count:
                 yield rows, count
-            stop = int(state[bt.STOP])
-            if stop == bt.MORE or (stop == bt.END and end < self._end):
+            stop = int(state[ScanState.STOP])
+            if stop == ScanStop.MORE or (stop == ScanStop.END and end < self._end):
                 continue
-            if stop == bt.NEED_BUFFER:
-                buffer = np.empty(int(state[bt.NEXT_SIZE]) + bt.CONTROL_PEEK, np.uint8)
+            if stop == ScanStop.NEED_BUFFER:
+                buffer = np.empty(int(state[ScanState.NEXT_SIZE]) + bt.CONTROL_PEEK, np.uint8)
                 continue
-            if stop == bt.TORN and end < self._end:  # crc_from is no batch start after all
+            if stop == ScanStop.TORN and end < self._end:  # crc_from is no batch start after all
                 self._crc_from = self.result.position
                 continue
             self._stop(stop)
             return
 
     def _stop(self, stop: int) -> None:
-        if stop == bt.READ_FAILED:
+        if stop == ScanStop.READ_FAILED:
             os.pread(self._fd, 1, self.result.position)  # raises the error itself
             raise OSError(5, "read failed")
-        if stop == bt.OLD_MAGIC:
+        if stop == ScanStop.OLD_MAGIC:
             raise UnsupportedFormat(
                 f"byte {self.result.position}: message format 0 or 1; only format 2 is read"
             )
@@ -128,9 +132,9 @@ def rebuild_indexes(
     times = np.empty(12 * ROWS, np.uint8)
     first_timestamp = -1
     for rows, count in scan:
-        if int(rows[0, bt.POSITION]) == 0:
-            first_timestamp = int(rows[0, bt.MAX_TIMESTAMP])
-        at = carry[rebuild.INDEX_BYTES], carry[rebuild.TIME_INDEX_BYTES]
+        if int(rows[0, ScannedBatch.POSITION]) == 0:
+            first_timestamp = int(rows[0, ScannedBatch.MAX_TIMESTAMP])
+        at = carry[IndexCarry.INDEX_BYTES], carry[IndexCarry.TIME_INDEX_BYTES]
         rebuild.index_entries(rows, count, base, interval, limit, offsets, times, carry, added)
         os.pwrite(fds.index, offsets[: added[0]].tobytes(), at[0])
         os.pwrite(fds.time_index, times[: added[1]].tobytes(), at[1])
@@ -164,12 +168,19 @@ def resume(fds: SegmentFds, base: int, log_bytes: int) -> ActiveState | None:
     scan = Scan(fds.log, log_bytes, base, start=ends.last_position, lowest_offset=base, crc_from=None)
     first_seen = False
     for rows, count in scan:
-        if ends.index_bytes and not first_seen and rows[0, bt.LAST_OFFSET] != base + ends.last_relative:
+        if (
+            ends.index_bytes
+            and not first_seen
+            and rows[0, ScannedBatch.LAST_OFFSET] != base + ends.last_relative
+        ):
             return None
         first_seen = True
-        best = int(np.argmax(rows[:count, bt.MAX_TIMESTAMP]))
-        if rows[best, bt.MAX_TIMESTAMP] > largest:
-            largest, largest_offset = int(rows[best, bt.MAX_TIMESTAMP]), int(rows[best, bt.LAST_OFFSET])
+        best = int(np.argmax(rows[:count, ScannedBatch.MAX_TIMESTAMP]))
+        if rows[best, ScannedBatch.MAX_TIMESTAMP] > largest:
+            largest, largest_offset = (
+                int(rows[best, ScannedBatch.MAX_TIMESTAMP]),
+                int(rows[best, ScannedBatch.LAST_OFFSET]),
+            )
     if scan.result.fault or scan.result.position != log_bytes:
         return None
     return ActiveState(
@@ -190,7 +201,7 @@ def first_timestamp(log_fd: int, base: int, log_bytes: int) -> int:
     """Largest timestamp of a segment's first batch, -1 when it is empty."""
     scan = Scan(log_fd, log_bytes, base, crc_from=None, chunk_rows=1)
     for rows, _ in scan:
-        return int(rows[0, bt.MAX_TIMESTAMP])
+        return int(rows[0, ScannedBatch.MAX_TIMESTAMP])
     return -1
 
 

@@ -11,6 +11,7 @@ from kbroker.io.append.rows import AppendRow, AppendState, Batch
 from kbroker.io.partition.partition import Partition
 from kbroker.io.partition.transactions import finish_transaction
 from kbroker.io.replication import copy_kernel as ck
+from kbroker.io.replication.copy_layout import Copied, CopyStop
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Counter
 from kbroker.protocol import batch_layout
@@ -40,7 +41,7 @@ class Copier:
         self._buffer: NDArray[np.uint8] = np.zeros(BUFFER_BYTES, np.uint8)
         self._batches: NDArray[np.int64] = np.zeros((Batch.ROWS, Batch.WORDS), np.int64)
         self._counters: NDArray[np.int64] = np.zeros(Counter.WORDS, np.int64)
-        self._out: NDArray[np.int64] = np.zeros(ck.OUT_WORDS, np.int64)
+        self._out: NDArray[np.int64] = np.zeros(Copied.WORDS, np.int64)
 
     def copy(self, partition: Partition, fd: int, position: int, end: int) -> int:
         """Append whole batches of file bytes [position, end), a buffer at most; bytes that are done with, at least one
@@ -54,8 +55,8 @@ class Copier:
         done = 0
         while True:
             done += self._append(partition, done, length - done)
-            stop = int(self._out[ck.OUT_STOP])
-            if stop == ck.STOP_END:
+            stop = int(self._out[Copied.STOP])
+            if stop == CopyStop.END:
                 if done == 0:
                     raise DamagedBatch(f"{end - position} bytes at {position} hold no whole batch")
                 return done
@@ -76,17 +77,17 @@ class Copier:
             self._drain.env, partition.row, producers.rows, producers.room, self._batches, self._counters,
             partition.slot, self._buffer.ctypes.data + start, length, wall_clock_ms(), out,
         )  # fmt: skip
-        producers.claimed(int(out[ck.OUT_PRODUCERS]))
-        if out[ck.OUT_ERROR]:
-            error = int(out[ck.OUT_ERROR])
+        producers.claimed(int(out[Copied.PRODUCERS]))
+        if out[Copied.ERROR]:
+            error = int(out[Copied.ERROR])
             partition.row[AppendRow.STATE] = AppendState.CLOSED
             raise CopyFailed(OSError(error, os.strerror(error), partition.folder))
-        if out[ck.OUT_MARKER] >= 0:
-            self._finish_marker(partition, start + int(out[ck.OUT_MARKER]), start + int(out[ck.OUT_BYTES]))
-        return int(out[ck.OUT_BYTES])
+        if out[Copied.MARKER] >= 0:
+            self._finish_marker(partition, start + int(out[Copied.MARKER]), start + int(out[Copied.BYTES]))
+        return int(out[Copied.BYTES])
 
     def _finish_marker(self, partition: Partition, start: int, end: int) -> None:
-        last = int(self._out[ck.OUT_LAST_OFFSET])
+        last = int(self._out[Copied.LAST_OFFSET])
         append = HeldAppend(-1, -1, partition.slot, last, last, -1, -1, 0)
         marker: Marker = marker_of(self._buffer[start:end].tobytes(), append)
         try:
@@ -97,14 +98,14 @@ class Copier:
     def _prepare(self, partition: Partition, stop: int, done: int) -> None:
         """What the kernel stopped for."""
         try:
-            if stop == ck.STOP_ROLL:
+            if stop == CopyStop.ROLL:
                 partition.roll(wall_clock_ms())
-            elif stop == ck.STOP_EPOCH:
+            elif stop == CopyStop.EPOCH:
                 base_offset, _, epoch = HEAD.unpack_from(self._buffer.data, done)
                 if epoch >= 0:
                     partition.epochs.assign(epoch, base_offset)
                 partition.row[AppendRow.BATCH_EPOCH] = epoch
-            elif stop == ck.STOP_CORRUPT:
+            elif stop == CopyStop.CORRUPT:
                 raise DamagedBatch(f"offset {partition.log_end} is due, and {done} bytes on is another thing")
         except OSError as error:
             raise CopyFailed(error) from error

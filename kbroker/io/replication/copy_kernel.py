@@ -11,6 +11,7 @@ from kbroker.io.append.append_kernel import must_roll, remember
 from kbroker.io.append.reserve_kernel import reserve_ahead
 from kbroker.io.append.rows import AppendRow, Batch
 from kbroker.io.append.write_kernel import index_batches, write_batches
+from kbroker.io.replication.copy_layout import Copied, CopyStop
 from kbroker.ipc.layout import Slot
 from kbroker.kernels import producers as pr
 from kbroker.kernels.crc32c import crc32c_at
@@ -28,23 +29,6 @@ from kbroker.protocol import batch_layout as rb
 
 Words = NDArray[np.int64]
 Table = NDArray[np.int64]
-
-# results of a call
-OUT_WORDS = 8
-OUT_BYTES = 0  # bytes of the buffer that are done with
-OUT_STOP = 1  # why it ended before the last whole batch
-OUT_ERROR = 2  # errno of a failed write
-OUT_MARKER = 3  # byte position in the buffer of a written transaction marker, -1 for none
-OUT_PRODUCERS = 4  # producers added to the table
-OUT_RECORDS = 5
-OUT_LAST_OFFSET = 6
-
-STOP_END = 0  # nothing whole is left
-STOP_ROLL = 1  # the next batch needs a new segment
-STOP_EPOCH = 2  # the next batch is of another leader epoch than AppendRow.BATCH_EPOCH
-STOP_PRODUCERS = 3  # the producer table is full
-STOP_CORRUPT = 4  # the next batch is damaged, or not behind the log's end
-STOP_FULL = 5  # the batch array is full, or a marker was written: call again
 
 
 @inlined
@@ -93,39 +77,39 @@ def copy_batches(
     env: Words, row: Words, producers: Table, room: int, batches: Table, counters: Words, slot: int,
     buffer: int, length: int, now_ms: int, out: Words,
 ) -> None:  # fmt: skip
-    """Write the whole batches of buffer[0:length] that fit the active segment; results in ``out`` (OUT_*).
+    """Write the whole batches of buffer[0:length] that fit the active segment; results in ``out`` (Copied).
 
     Batches wholly below the log's end are passed over. Publishing is the caller's."""
     out[:] = 0
-    out[OUT_MARKER] = -1
+    out[Copied.MARKER] = -1
     position = row[AppendRow.POSITION]
     next_offset = row[AppendRow.NEXT_OFFSET]
     count = 0
     while True:
-        address = buffer + out[OUT_BYTES]
-        size = whole_batch(address, length - out[OUT_BYTES])
+        address = buffer + out[Copied.BYTES]
+        size = whole_batch(address, length - out[Copied.BYTES])
         if size <= 0:
-            out[OUT_STOP] = STOP_END if size == 0 else STOP_CORRUPT
+            out[Copied.STOP] = CopyStop.END if size == 0 else CopyStop.CORRUPT
             break
         base = load_i64_be(address + rb.BASE_OFFSET)
         last = base + load_i32_be(address + rb.LAST_OFFSET_DELTA)
         if last < next_offset:
-            out[OUT_BYTES] += size
+            out[Copied.BYTES] += size
             continue
         if base < next_offset:
-            out[OUT_STOP] = STOP_CORRUPT
+            out[Copied.STOP] = CopyStop.CORRUPT
             break
         if load_i32_be(address + rb.PARTITION_LEADER_EPOCH) != row[AppendRow.BATCH_EPOCH]:
-            out[OUT_STOP] = STOP_EPOCH
+            out[Copied.STOP] = CopyStop.EPOCH
             break
         if must_roll(row, position, base, address, size, now_ms):
-            out[OUT_STOP] = STOP_ROLL
+            out[Copied.STOP] = CopyStop.ROLL
             break
-        if count == batches.shape[0] or out[OUT_PRODUCERS] >= room:
-            out[OUT_STOP] = STOP_FULL if count == batches.shape[0] else STOP_PRODUCERS
+        if count == batches.shape[0] or out[Copied.PRODUCERS] >= room:
+            out[Copied.STOP] = CopyStop.FULL if count == batches.shape[0] else CopyStop.PRODUCERS
             break
         batch = batches[count]
-        out[OUT_PRODUCERS] += enter(row, producers, batch, slot, address, size)
+        out[Copied.PRODUCERS] += enter(row, producers, batch, slot, address, size)
         if position == 0:
             row[AppendRow.FIRST_TIMESTAMP] = batch[Batch.MAX_TIMESTAMP]
         if count > 0:
@@ -133,18 +117,18 @@ def copy_batches(
         count += 1
         position += size
         next_offset = last + 1
-        out[OUT_BYTES] += size
-        out[OUT_RECORDS] += batch[Batch.RECORDS]
+        out[Copied.BYTES] += size
+        out[Copied.RECORDS] += batch[Batch.RECORDS]
         if load_i16_be(address + rb.ATTRIBUTES) & rb.ATTRIBUTE_CONTROL:
-            out[OUT_MARKER] = address - buffer
-            out[OUT_LAST_OFFSET] = last
-            out[OUT_STOP] = STOP_FULL
+            out[Copied.MARKER] = address - buffer
+            out[Copied.LAST_OFFSET] = last
+            out[Copied.STOP] = CopyStop.FULL
             break
     if count > 0:
-        out[OUT_ERROR] = write_batches(env, row, batches, 0)
-        if out[OUT_ERROR] == 0:
+        out[Copied.ERROR] = write_batches(env, row, batches, 0)
+        if out[Copied.ERROR] == 0:
             index_batches(env, row, batches, 0, counters)
-            row[AppendRow.UNFLUSHED_RECORDS] += out[OUT_RECORDS]
+            row[AppendRow.UNFLUSHED_RECORDS] += out[Copied.RECORDS]
             row[AppendRow.LAST_APPEND_MS] = now_ms
             reserve_ahead(row, now_ms)
 

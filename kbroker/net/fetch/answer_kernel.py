@@ -15,12 +15,11 @@ from kbroker.kernels.memory import (
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import write_count, write_uvarint
 from kbroker.net.fetch.read_kernel import next_words, segment_row
-from kbroker.net.fetch.request_kernel import FLEXIBLE, LOG_START, SESSIONS, TOPIC_IDS, plan_row
-from kbroker.net.rows import Context, Part, Plan, ReadEnd, Segment, Session, SessionEntry, Topic
+from kbroker.net.fetch.request_kernel import plan_row
+from kbroker.net.rows import Context, FetchVersion, Part, Plan, ReadEnd, Segment, Session, SessionEntry, Topic
 from kbroker.net.rows.connection_kernel import events_left
 from kbroker.protocol import batch_layout as rb
 
-PREFERRED_REPLICA = 11
 HEADER_BOUND = 64
 TOPIC_BOUND = 300
 PARTITION_BOUND = 64
@@ -108,12 +107,12 @@ def _add_part(cx: int, segment: int, start: int, length: int, fd: int) -> None:
 
 @inlined
 def _write_topic(out: int, topic: int, version: int) -> int:
-    if version >= TOPIC_IDS:
+    if version >= FetchVersion.TOPIC_IDS:
         store_i64(out, get(topic, Topic.ID_HIGH))
         store_i64(out + 8, get(topic, Topic.ID_LOW))
         return out + 16
     length = get(topic, Topic.NAME_LENGTH)
-    if version >= FLEXIBLE:
+    if version >= FetchVersion.FLEXIBLE:
         out = write_uvarint(out, length + 1)
     else:
         store_i16_be(out, length)
@@ -130,19 +129,19 @@ def _write_partition(out: int, row: int, version: int, committed: int) -> int:
     store_i64_be(out + 6, get(row, Plan.HIGH_WATERMARK))
     store_i64_be(out + 14, get(row, Plan.LAST_STABLE))
     out += 22
-    if version >= LOG_START:
+    if version >= FetchVersion.LOG_START:
         store_i64_be(out, get(row, Plan.LOG_START))
         out += 8
-    if version >= FLEXIBLE:
+    if version >= FetchVersion.FLEXIBLE:
         store_u8(out, committed)  # aborted transactions: null, or none
         out += 1
     else:
         store_i32_be(out, committed - 1)
         out += 4
-    if version >= PREFERRED_REPLICA:
+    if version >= FetchVersion.PREFERRED_REPLICA:
         store_i32_be(out, -1)
         out += 4
-    if version >= FLEXIBLE:
+    if version >= FetchVersion.FLEXIBLE:
         return write_uvarint(out, get(row, Plan.LENGTH) + 1)
     store_i32_be(out, get(row, Plan.LENGTH))
     return out + 4
@@ -178,7 +177,7 @@ def _walk_end(cx: int, row: int, where: int, data: int, length: int) -> None:
 @inlined
 def build(cx: int, where: int, start: int, correlation: int, version: int) -> int:
     """Build the answer at an address, ranges of some size left out as parts; 0 when a file turned out short."""
-    compact = version >= FLEXIBLE
+    compact = version >= FetchVersion.FLEXIBLE
     session = get(cx, Context.PLAN_SESSION)
     small = get(cx, Context.SENDFILE_MIN)
     put(cx, Context.PART_COUNT, 0)
@@ -189,7 +188,7 @@ def build(cx: int, where: int, start: int, correlation: int, version: int) -> in
         out += 1
     store_i32_be(out, 0)
     out += 4
-    if version >= SESSIONS:
+    if version >= FetchVersion.SESSIONS:
         store_i16_be(out, 0)
         store_i32_be(out + 2, get(session, Session.ID) if session != 0 else 0)
         out += 6

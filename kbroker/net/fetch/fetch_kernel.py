@@ -6,6 +6,7 @@ from kbroker.kernels.libc import (
     memmove,
 )
 from kbroker.kernels.memory import (
+    INT32_MAX,
     load_i16_be,
     load_i32_be,
     load_i64,
@@ -16,14 +17,10 @@ from kbroker.net.fetch.answer_kernel import build, has_room, select
 from kbroker.net.fetch.read_kernel import plan_reads
 from kbroker.net.fetch.request_kernel import plan_request, plan_row
 from kbroker.net.fetch.send_kernel import send_parts
-from kbroker.net.rows import Connection, Context, Outcome, Part, Plan, Session, SessionEntry
+from kbroker.net.rows import Connection, Context, May, Outcome, Part, Plan, Session, SessionEntry
 from kbroker.net.rows.access_kernel import may_use
-from kbroker.net.rows.access_layout import CN_ACCESS, MAY_READ
 from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.count_kernel import count_fetch
-
-INT32_MAX = (1 << 31) - 1
-
 
 # --- session and counters ------------------------------------------------------------------------------------------
 
@@ -89,10 +86,10 @@ def _weigh(cx: int) -> tuple[int, int, int, int]:
 
 @inlined
 def _may_read_all(cx: int, where: int) -> bool:
-    if get(where, CN_ACCESS) == 0:
+    if get(where, Connection.ACCESS) == 0:
         return True
     for number in range(get(cx, Context.PLAN_COUNT)):
-        if not may_use(cx, where, get(plan_row(cx, number), Plan.TOPIC), MAY_READ):
+        if not may_use(cx, where, get(plan_row(cx, number), Plan.TOPIC), May.READ):
             return False
     return True
 

@@ -69,7 +69,7 @@ class PartitionReader:
         self._topics = topics
         self._files = OpenFiles()
         self._readers: dict[int, tuple[int, LogReader]] = {}
-        self._words = np.zeros(Slot.WORDS, np.int64)
+        self._snapshot = np.zeros(Slot.WORDS, np.int64)
 
     def forget(self, slot: int) -> None:
         """The slot is no longer any topic's, or another one's."""
@@ -150,10 +150,10 @@ class PartitionReader:
         return reading
 
     def _slot(self, part: PartitionImage) -> list[int]:
-        if not read_slot(self._slots[part.slot].ctypes.data, self._words):
-            self._words[:] = self._slots[part.slot]
-            self._words[Slot.STATE] = SlotState.RECOVERING  # its writer died within an update
-        words: list[int] = self._words.tolist()
+        if not read_slot(self._slots[part.slot].ctypes.data, self._snapshot):
+            self._snapshot[:] = self._slots[part.slot]
+            self._snapshot[Slot.STATE] = SlotState.RECOVERING  # its writer died within an update
+        words: list[int] = self._snapshot.tolist()
         return words
 
     def _refusal(self, words: list[int], part: PartitionImage, wanted: Wanted) -> ErrorCode:

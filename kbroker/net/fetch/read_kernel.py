@@ -5,10 +5,11 @@ from numpy.typing import NDArray
 
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.libc import lseek, pread, syscall
+from kbroker.kernels.libc import SEEK_END, lseek, pread, syscall
 from kbroker.kernels.memory import load_i32_be, load_i64_be
 from kbroker.kernels.rows import get, put
-from kbroker.kernels.search import FOUND, NOT_HERE, PLACE_POSITION, PLACE_SIZE, locate
+from kbroker.kernels.scan_rows import FoundPlace, Located
+from kbroker.kernels.search import locate
 from kbroker.net.fetch.request_kernel import plan_row
 from kbroker.net.rows import Connection, Context, Outcome, Plan, Read, ReadEnd, Segment, SessionEntry
 from kbroker.net.rows.slot_kernel import snapshot
@@ -16,7 +17,6 @@ from kbroker.protocol import batch_layout as rb
 
 CACHESTAT = 451
 PAGE = 4096
-SEEK_END = 2
 Words = NDArray[np.int64]
 
 
@@ -65,8 +65,8 @@ def _remembered(cx: int, row: int, connection_row: int, place: Words) -> int:
         return -1
     if load_i64_be(scratch + rb.BASE_OFFSET) > get(row, Plan.OFFSET):
         return -1
-    place[PLACE_POSITION] = position
-    place[PLACE_SIZE] = load_i32_be(scratch + rb.LENGTH) + rb.LENGTH_OVERHEAD
+    place[FoundPlace.POSITION] = position
+    place[FoundPlace.SIZE] = load_i32_be(scratch + rb.LENGTH) + rb.LENGTH_OVERHEAD
     return number
 
 
@@ -94,9 +94,9 @@ def _search(cx: int, row: int, snap: int, offset: int, place: Words) -> int:
         index = get(segment, Segment.INDEX_FD)
         index_bytes = lseek(index, 0, SEEK_END) if index >= 0 else 0
         found = locate(fd, index, index_bytes, base, offset, 0, end, place)
-        if found == FOUND:
+        if found == Located.FOUND:
             return number
-        if found != NOT_HERE:
+        if found != Located.NOT_HERE:
             return -1
         if base == get(snap, Slot.HW_BASE):
             return -2
@@ -120,12 +120,12 @@ def _plan_range(
     fd = get(segment, Segment.LOG_FD)
     last = get(segment, Segment.BASE) == get(snap, Slot.HW_BASE)
     end = get(snap, Slot.HW_POSITION) if last else lseek(fd, 0, SEEK_END)
-    position = place[PLACE_POSITION]
+    position = place[FoundPlace.POSITION]
     most = min(left, get(row, Plan.MAX_BYTES))
-    if most < place[PLACE_SIZE]:
+    if most < place[FoundPlace.SIZE]:
         if not min_one:
             return Outcome.READY
-        most = place[PLACE_SIZE]
+        most = place[FoundPlace.SIZE]
     length = min(most, end - position)
     if length <= 0:
         return Outcome.TO_PYTHON
@@ -164,7 +164,7 @@ def _end_at_last_stable(cx: int, row: int, snap: int, place: Words) -> bool:
         if number < 0:
             return False
         put(snap, Slot.HW_BASE, get(segment_row(cx, number), Segment.BASE))
-        put(snap, Slot.HW_POSITION, place[PLACE_POSITION])
+        put(snap, Slot.HW_POSITION, place[FoundPlace.POSITION])
     return True
 
 

@@ -4,18 +4,11 @@ from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64, load_i64_be
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, skip_request_header, skip_tags
-from kbroker.net.rows import Context, Outcome, Partition, Plan, Session, SessionEntry, Topic
+from kbroker.net.rows import Context, FetchVersion, Outcome, Partition, Plan, Session, SessionEntry, Topic
 from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
+from kbroker.net.rows.versions import Isolation
 
-FLEXIBLE = 12  # first versions of fields
-SESSIONS = 7
-LOG_START = 5
-LEADER_EPOCH = 9
-LAST_FETCHED_EPOCH = 12
-TOPIC_IDS = 13
-REPLICA_TAG = 15  # from here on the replica id is a tagged field
 NO_SESSION_EPOCH = -1
-READ_COMMITTED = 1  # isolation level
 
 
 @inlined
@@ -43,7 +36,7 @@ def _plan_session(cx: int, number: int, epoch: int, version: int) -> int:
     session = get(cx, Context.SESSIONS) + (number & get(cx, Context.SESSION_MASK)) * Session.STRIDE
     if number <= 0 or get(session, Session.ID) != number or get(session, Session.EPOCH) != epoch:
         return Outcome.TO_PYTHON
-    if get(session, Session.USES_IDS) != (1 if version >= TOPIC_IDS else 0):
+    if get(session, Session.USES_IDS) != (1 if version >= FetchVersion.TOPIC_IDS else 0):
         return Outcome.TO_PYTHON
     if get(session, Session.TOPICS_VERSION) != get(cx, Context.TOPICS_VERSION):
         return Outcome.TO_PYTHON
@@ -86,11 +79,11 @@ def _planned(cx: int, topic: int, index: int, start: int) -> int:
 def _partition_bytes(version: int) -> int:
     """Bytes of one partition's fixed fields."""
     size = 16
-    if version >= LOG_START:
+    if version >= FetchVersion.LOG_START:
         size += 8
-    if version >= LEADER_EPOCH:
+    if version >= FetchVersion.LEADER_EPOCH:
         size += 4
-    if version >= LAST_FETCHED_EPOCH:
+    if version >= FetchVersion.LAST_FETCHED_EPOCH:
         size += 4
     return size
 
@@ -101,15 +94,15 @@ def _read_partition(row: int, position: int, version: int) -> None:
     position += 4
     put(row, Plan.EPOCH, -1)
     put(row, Plan.LAST_EPOCH, -1)
-    if version >= LEADER_EPOCH:
+    if version >= FetchVersion.LEADER_EPOCH:
         put(row, Plan.EPOCH, load_i32_be(position))
         position += 4
     put(row, Plan.OFFSET, load_i64_be(position))
     position += 8
-    if version >= LAST_FETCHED_EPOCH:
+    if version >= FetchVersion.LAST_FETCHED_EPOCH:
         put(row, Plan.LAST_EPOCH, load_i32_be(position))
         position += 4
-    if version >= LOG_START:
+    if version >= FetchVersion.LOG_START:
         position += 8
     put(row, Plan.MAX_BYTES, load_i32_be(position))
 
@@ -117,14 +110,14 @@ def _read_partition(row: int, position: int, version: int) -> None:
 @inlined
 def _plan_topics(cx: int, position: int, end: int, version: int, in_session: bool) -> int:
     """Plan what the request names; the position behind it, -1 when Python must see to it."""
-    compact = version >= FLEXIBLE
+    compact = version >= FetchVersion.FLEXIBLE
     size = _partition_bytes(version)
     topics, position = read_length(position, end, compact, True)
     if position < 0 or topics < 0 or topics > end - position:
         return -1
     at = 0
     for _ in range(topics):
-        if version >= TOPIC_IDS:
+        if version >= FetchVersion.TOPIC_IDS:
             if end - position < 16:
                 return -1
             topic = topic_by_id(cx, position)
@@ -171,13 +164,13 @@ def plan_request(cx: int, frame: int, length: int) -> int:
     """Read a request (address of its header) into the plan: READY, or TO_PYTHON for what is not common."""
     version = load_i16_be(frame + 2)
     end = frame + length
-    compact = version >= FLEXIBLE
+    compact = version >= FetchVersion.FLEXIBLE
     position = skip_request_header(frame, end, compact)
     put(cx, Context.PLAN_COUNT, 0)
     put(cx, Context.PLAN_SESSION, 0)
     if position < 0 or end - position < 25:
         return Outcome.TO_PYTHON
-    if version < REPLICA_TAG:
+    if version < FetchVersion.REPLICA_TAG:
         if load_i32_be(position) >= 0:
             return Outcome.TO_PYTHON
         position += 4
@@ -186,12 +179,12 @@ def plan_request(cx: int, frame: int, length: int) -> int:
     put(cx, Context.PLAN_MIN_BYTES, min(load_i32_be(position + 4), most))
     put(cx, Context.PLAN_MAX_BYTES, most)
     isolation = load_i8(position + 12)
-    if isolation != 0 and isolation != READ_COMMITTED:
+    if isolation != 0 and isolation != Isolation.READ_COMMITTED:
         return Outcome.TO_PYTHON
-    put(cx, Context.PLAN_COMMITTED, 1 if isolation == READ_COMMITTED else 0)
+    put(cx, Context.PLAN_COMMITTED, 1 if isolation == Isolation.READ_COMMITTED else 0)
     position += 13
     in_session = False
-    if version >= SESSIONS:
+    if version >= FetchVersion.SESSIONS:
         number = load_i32_be(position)
         epoch = load_i32_be(position + 4)
         position += 8
@@ -202,7 +195,7 @@ def plan_request(cx: int, frame: int, length: int) -> int:
     position = _plan_topics(cx, position, end, version, in_session)
     if position < 0:
         return Outcome.TO_PYTHON
-    if version >= SESSIONS:
+    if version >= FetchVersion.SESSIONS:
         forgotten, position = read_length(position, end, compact, True)
         if position < 0 or forgotten > 0:
             return Outcome.TO_PYTHON

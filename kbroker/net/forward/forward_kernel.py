@@ -3,6 +3,8 @@
 Its answers, which come in blocks, too, are sent, and kept if they stand.
 """
 
+from kbroker.ipc.block_layout import MessageHead
+from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import Epoll, clock_gettime
 from kbroker.kernels.memory import copy, load_i16_be, load_i32, load_i64, store_i32, store_i64
@@ -11,19 +13,16 @@ from kbroker.kernels.wire import skip_request_header
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
 from kbroker.net.local_answers.cached_answer_kernel import keep, repeat
-from kbroker.net.local_answers.list_offsets_kernel import LIST_OFFSETS, tell_offsets
-from kbroker.net.local_answers.offset_for_leader_epoch_kernel import OFFSET_FOR_LEADER_EPOCH, tell_epochs
-from kbroker.net.local_answers.producer_id_kernel import INIT_PRODUCER_ID, tell_producer_id
+from kbroker.net.local_answers.list_offsets_kernel import tell_offsets
+from kbroker.net.local_answers.offset_for_leader_epoch_kernel import tell_epochs
+from kbroker.net.local_answers.producer_id_kernel import tell_producer_id
 from kbroker.net.local_answers.topic_part_kernel import compose, keep_parts
 from kbroker.net.rows import Connection, Context, EventKind, Flag, Handed
 from kbroker.net.rows.access_kernel import may_take_producer_id
 from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, send_once, tell
 from kbroker.net.rows.count_kernel import count_request, observe_phase
 
-HEAD_BYTES = 24  # of a message of a block, see ipc/block.py
-ROW_BITS = 24
-ROW_MASK = (1 << ROW_BITS) - 1
-READING = Epoll.IN | Epoll.RDHUP
+ROW_MASK = (1 << MessageHead.CALL_ROW_BITS) - 1
 
 # what became of a request
 TO_PYTHON = 0
@@ -61,32 +60,32 @@ def hand_on(cx: int, connection: int, frame: int, length: int) -> int:
     body = skip_request_header(frame, frame + length, version >= get(handed, Handed.FLEXIBLE))
     if body < 0:
         return TO_PYTHON
-    if api == LIST_OFFSETS and tell_offsets(cx, connection, frame, length, body):
+    if api == ApiKey.LIST_OFFSETS and tell_offsets(cx, connection, frame, length, body):
         return ANSWERED
-    if api == OFFSET_FOR_LEADER_EPOCH and tell_epochs(cx, connection, frame, length, body):
+    if api == ApiKey.OFFSET_FOR_LEADER_EPOCH and tell_epochs(cx, connection, frame, length, body):
         return ANSWERED
-    if api == INIT_PRODUCER_ID and may_take_producer_id(row):
+    if api == ApiKey.INIT_PRODUCER_ID and may_take_producer_id(row):
         if tell_producer_id(cx, connection, frame, length, body):
             return ANSWERED
     if repeat(cx, connection, frame, length, body) or compose(cx, connection, frame, length, body):
         return ANSWERED
     peer_bytes = get(row, Connection.PEER_BYTES)
-    size = HEAD_BYTES + _padded(peer_bytes) + _padded(length)
+    size = MessageHead.SIZE + _padded(peer_bytes) + _padded(length)
     used = get(cx, Context.LINK_USED)
     if used + size > get(cx, Context.LINK_BYTES):
         return TO_PYTHON
     message = get(cx, Context.LINK_OUT) + used
     serial = get(cx, Context.CALLS) + 1
-    call = ~((serial << ROW_BITS) | connection)
+    call = ~((serial << MessageHead.CALL_ROW_BITS) | connection)
     put(cx, Context.CALLS, serial)
     put(cx, Context.LINK_USED, used + size)
     store_i64(message + size - 8, 0)  # the padding, before the frame's end goes over it
-    store_i64(message, size)
-    store_i64(message + 8, call)
-    store_i32(message + 16, peer_bytes)
-    store_i32(message + 20, length)
-    copy(message + HEAD_BYTES, get(row, Connection.PEER), peer_bytes)
-    copy(message + HEAD_BYTES + _padded(peer_bytes), frame, length)
+    store_i64(message + MessageHead.MESSAGE_BYTES, size)
+    store_i64(message + MessageHead.CALL, call)
+    store_i32(message + MessageHead.PEER_BYTES, peer_bytes)
+    store_i32(message + MessageHead.FRAME_BYTES, length)
+    copy(message + MessageHead.SIZE, get(row, Connection.PEER), peer_bytes)
+    copy(message + MessageHead.SIZE + _padded(peer_bytes), frame, length)
     put(row, Connection.CALL, call)
     put(row, Connection.API, api | (version << 16))
     put(row, Connection.REQUEST_BYTES, length)
@@ -122,7 +121,7 @@ def _send(cx: int, connection: int, address: int, size: int, position: int) -> N
     if get(row, Connection.CHUNK) >= 0:
         mark_stalled(cx, connection)
     elif flags & Flag.NOT_READING == 0:
-        arm(cx, connection, READING)
+        arm(cx, connection, Epoll.READING)
 
 
 @kernel("int64(int64, int64, int64, int64)")
@@ -136,29 +135,29 @@ def answer_handed(cx: int, block: int, position: int, end: int) -> int:
     put(cx, Context.NOW_NS, load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8))
     while position < end and events_left(cx) >= 64:
         message = block + position
-        call = load_i64(message + 8)
+        call = load_i64(message + MessageHead.CALL)
         connection = ~call & ROW_MASK
         row = connection_row(cx, connection)
         if get(row, Connection.CALL) == call and get(row, Connection.FLAGS) & Flag.OPEN != 0:
             put(row, Connection.CALL, 0)
-            if load_i32(message + 16) != 0:
+            if load_i32(message + MessageHead.STATUS) != 0:
                 tell(
                     cx,
                     EventKind.UNANSWERED,
                     connection,
-                    load_i32(message + 16),
+                    load_i32(message + MessageHead.STATUS),
                     get(row, Connection.API) & 0xFFFF,
                 )
             elif get(row, Connection.FLAGS) & Flag.CLOSING == 0:
-                size = load_i32(message + 20)
+                size = load_i32(message + MessageHead.FRAME_BYTES)
                 if keep(cx, connection, message):
                     keep_parts(cx, connection, message)
                 _count(cx, row, size)
                 if (
                     get(row, Connection.FLAGS) & Flag.OUT_BLOCKED != 0
                 ):  # behind what still waits for the socket
-                    tell(cx, EventKind.ANSWER_REST, connection, position + HEAD_BYTES, size)
+                    tell(cx, EventKind.ANSWER_REST, connection, position + MessageHead.SIZE, size)
                 else:
-                    _send(cx, connection, message + HEAD_BYTES, size, position + HEAD_BYTES)
-        position += load_i64(message)
+                    _send(cx, connection, message + MessageHead.SIZE, size, position + MessageHead.SIZE)
+        position += load_i64(message + MessageHead.MESSAGE_BYTES)
     return position

@@ -1,7 +1,7 @@
 """What control serves, past Python: the block of requests that leaves with each turn, and the blocks of answers.
 
-Runs in: network. Owner: the process. The kernel fills the block (`forward_kernel.py`) while `Context.HANDING` is set, which
-it is while there is a link to control and no quota holds; every other request takes the way over `dispatch.py`.
+Runs in: network. Owner: the process. The kernel fills the block (`forward_kernel.py`) while `Context.HANDING` is set,
+which it is while there is a link to control and no quota holds; every other request takes the way over `dispatch.py`.
 """
 
 import logging

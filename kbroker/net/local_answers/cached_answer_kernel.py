@@ -5,6 +5,7 @@ came); what is left of a request is its correlation id, and the client's name, o
 are no quotas.
 """
 
+from kbroker.ipc.block_layout import MessageHead
 from kbroker.ipc.standing_layout import Term
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
@@ -24,8 +25,6 @@ from kbroker.net.produce.queue_kernel import send_some
 from kbroker.net.rows import Answer, Connection, Context, Handed
 from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.count_kernel import count_request, observe_phase
-
-HEAD_BYTES = 24  # of a message of a block, see ipc/block.py
 
 
 @inlined
@@ -65,7 +64,7 @@ def answer_from(
 @inlined
 def disks_failed(cx: int) -> bool:
     """A partition that goes offline with its log dir changes answers without control."""
-    for number in range(get(cx, Context.DIR_COUNT)):  # noqa: SIM110  a kernel has no generators
+    for number in range(get(cx, Context.DIR_COUNT)):
         if load_acquire(get(cx, Context.DIR_ERRORS) + 8 * number) != 0:
             return True
     return False
@@ -105,8 +104,8 @@ def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool
 @inlined
 def keep(cx: int, connection: int, message: int) -> bool:
     """Keep the answer of a message of control's block, if it has terms and they hold."""
-    size = load_i32(message + 20)
-    terms = message + HEAD_BYTES + ((size + 7) & ~7)
+    size = load_i32(message + MessageHead.FRAME_BYTES)
+    terms = message + MessageHead.SIZE + ((size + 7) & ~7)
     if terms + Term.STRIDE > message + load_i64(message):
         return False
     body = terms + Term.STRIDE
@@ -121,7 +120,7 @@ def keep(cx: int, connection: int, message: int) -> bool:
         forget_kept(table)
         row = row_for(table, kind, body, length, size)
     put(row, Answer.ANSWER_BYTES, size)
-    copy(get(row, Answer.ANSWER), message + HEAD_BYTES, size)
+    copy(get(row, Answer.ANSWER), message + MessageHead.SIZE, size)
     copy(row + 8 * Answer.TERMS, terms, 8 * (Term.CODES + 1))
     put(get(cx, Context.HANDED) + (kind & 0xFFFF) * Handed.STRIDE, Handed.STANDS, 1)
     return True

@@ -20,42 +20,34 @@ from kbroker.kernels.memory import (
     store_i64_be,
 )
 from kbroker.kernels.rows import get
-from kbroker.kernels.search import FOUND
+from kbroker.kernels.scan_rows import Located
 from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, write_count
 from kbroker.net.local_answers.cached_answer_kernel import answer_from
 from kbroker.net.local_answers.offset_for_time_kernel import (
+    ASKS_MAX_TIMESTAMP,
     ELSEWHERE,
     FOUND_EPOCH,
     FOUND_OFFSET,
     FOUND_TIMESTAMP,
     FOUND_WORDS,
-    MAX_TIMESTAMP,
     offset_by_time,
     segment_of_time,
 )
 from kbroker.net.local_answers.topic_answer_kernel import HEAD_BYTES, end_struct, named_topic
-from kbroker.net.rows import Context, Partition, Topic
+from kbroker.net.rows import Context, ListOffsetsVersion, May, Partition, Topic
 from kbroker.net.rows.access_kernel import may_use
-from kbroker.net.rows.access_layout import MAY_DESCRIBE
 from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.slot_kernel import snapshot
+from kbroker.net.rows.versions import Isolation
 
 Words = NDArray[np.int64]
 
-LIST_OFFSETS = 2
-WITH_ISOLATION = 2  # and throttle time
-WITH_EPOCHS = 4
-FLEXIBLE = 6
-WITH_MAX_TIMESTAMP = 7
-WITH_TIMEOUT = 10
-WITH_LOCAL = 8
 LATEST = -1
 EARLIEST = -2
 EARLIEST_LOCAL = -4  # the same where nothing is tiered
 CONSUMER = -1
-READ_COMMITTED = 1
-MOST_TOPICS = 64
-ENTRY_BYTES = 32  # of a partition in the answer, at most
+MOST_OFFSET_TOPICS = 64
+OFFSET_ENTRY_BYTES = 32  # of a partition in the answer, at most
 MOST_UNORDERED = 64  # partitions of a topic that may come in any order
 MOST_BY_TIME = 256  # partitions of a topic that are looked for by time: a few microseconds each
 
@@ -84,7 +76,7 @@ def _find(cx: int, slot: int, asked: int, version: int, committed: bool, later: 
     snap = get(cx, Context.SNAPSHOT)
     limit = get(snap, Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK)
     found[FOUND_TIMESTAMP] = -1
-    if asked == EARLIEST or (asked == EARLIEST_LOCAL and version >= WITH_LOCAL):
+    if asked == EARLIEST or (asked == EARLIEST_LOCAL and version >= ListOffsetsVersion.WITH_LOCAL):
         found[FOUND_OFFSET] = get(snap, Slot.LOG_START)
         found[FOUND_EPOCH] = get(snap, Slot.START_EPOCH)
         return 1
@@ -94,7 +86,7 @@ def _find(cx: int, slot: int, asked: int, version: int, committed: bool, later: 
         found[FOUND_OFFSET] = limit
         found[FOUND_EPOCH] = get(snap, Slot.LEADER_EPOCH)
         return 1
-    if asked < 0 and (asked != MAX_TIMESTAMP or version < WITH_MAX_TIMESTAMP):
+    if asked < 0 and (asked != ASKS_MAX_TIMESTAMP or version < ListOffsetsVersion.WITH_MAX_TIMESTAMP):
         return -1
     segment = segment_of_time(cx, slot, asked)
     if segment < 0 or later:
@@ -103,7 +95,7 @@ def _find(cx: int, slot: int, asked: int, version: int, committed: bool, later: 
         state = offset_by_time(cx, segment, asked, found)
         if state == ELSEWHERE:
             return 0
-        if state == FOUND and found[FOUND_OFFSET] < limit:
+        if state == Located.FOUND and found[FOUND_OFFSET] < limit:
             return 1
     found[FOUND_TIMESTAMP] = found[FOUND_OFFSET] = found[FOUND_EPOCH] = -1
     return 1
@@ -126,7 +118,7 @@ def _write(out: int, index: int, found: Words, version: int) -> int:
     store_i64_be(out + 6, found[FOUND_TIMESTAMP])
     store_i64_be(out + 14, found[FOUND_OFFSET])
     out += 22
-    if version >= WITH_EPOCHS:
+    if version >= ListOffsetsVersion.WITH_EPOCHS:
         store_i32_be(out, found[FOUND_EPOCH])
         out += 4
     return out
@@ -138,14 +130,14 @@ def _topic(
 ) -> tuple[int, int, int]:
     """Answer for the partitions of a topic: (position in the request, in the answer, partitions). Not from here: the
     first is -1, or the last is, when some take longer."""
-    compact = version >= FLEXIBLE
+    compact = version >= ListOffsetsVersion.FLEXIBLE
     count, position = read_length(position, end, compact, True)
-    if position < 0 or count <= 0 or count * ENTRY_BYTES > limit - out:
+    if position < 0 or count <= 0 or count * OFFSET_ENTRY_BYTES > limit - out:
         return -1, 0, 0
     out = write_count(out, count, compact)
     entries = out
-    asked_bytes = 16 if version >= WITH_EPOCHS else 12
-    stride = 22 + (4 if version >= WITH_EPOCHS else 0) + (1 if compact else 0)
+    asked_bytes = 16 if version >= ListOffsetsVersion.WITH_EPOCHS else 12
+    stride = 22 + (4 if version >= ListOffsetsVersion.WITH_EPOCHS else 0) + (1 if compact else 0)
     found = np.empty(FOUND_WORDS, np.int64)
     highest = -1
     later = count > MOST_BY_TIME
@@ -154,7 +146,7 @@ def _topic(
         if end - position < asked_bytes:
             return -1, 0, 0
         index = load_i32_be(position)
-        epoch = load_i32_be(position + 4) if version >= WITH_EPOCHS else -1
+        epoch = load_i32_be(position + 4) if version >= ListOffsetsVersion.WITH_EPOCHS else -1
         slot = slot_of(cx, topic, index, epoch)
         if slot < 0:
             return -1, 0, 0
@@ -179,35 +171,35 @@ def tell_offsets(cx: int, connection: int, frame: int, length: int, body: int) -
     """Answer a consumer's ListOffsets if all that it asks for can be told without an error; False: not from here."""
     version = load_i16_be(frame + 2)
     end = frame + length
-    compact = version >= FLEXIBLE
+    compact = version >= ListOffsetsVersion.FLEXIBLE
     if end - body < 8 or load_i32_be(body) != CONSUMER:
         return False
     position = body + 4
     isolation = 0
-    if version >= WITH_ISOLATION:
+    if version >= ListOffsetsVersion.WITH_ISOLATION:
         isolation = load_u8(position)
         position += 1
     topics, position = read_length(position, end, compact, True)
-    if position < 0 or topics <= 0 or topics > MOST_TOPICS or isolation > READ_COMMITTED:
+    if position < 0 or topics <= 0 or topics > MOST_OFFSET_TOPICS or isolation > Isolation.READ_COMMITTED:
         return False
     start = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
     limit = get(cx, Context.OUT) + get(cx, Context.OUT_BYTES)
     if limit - start < HEAD_BYTES:
         return False
-    out = write_answer_head(start + 8, compact, version >= WITH_ISOLATION, topics)
+    out = write_answer_head(start + 8, compact, version >= ListOffsetsVersion.WITH_ISOLATION, topics)
     seen = get(cx, Context.PLAN)  # the plan of a fetch is made anew for each one
     codes = 0
     longer = False
     for number in range(topics):
         topic, position, out = named_topic(cx, position, end, compact, out, limit)
-        if topic == 0 or not may_use(cx, connection_row(cx, connection), topic, MAY_DESCRIBE):
+        if topic == 0 or not may_use(cx, connection_row(cx, connection), topic, May.DESCRIBE):
             return False
         for earlier in range(number):
             if load_i64(seen + 8 * earlier) == topic:
                 return False
         store_i64(seen + 8 * number, topic)
         position, out, count = _topic(
-            cx, topic, version, isolation == READ_COMMITTED, position, end, out, limit
+            cx, topic, version, isolation == Isolation.READ_COMMITTED, position, end, out, limit
         )
         if position < 0:
             return False
@@ -217,7 +209,7 @@ def tell_offsets(cx: int, connection: int, frame: int, length: int, body: int) -
         position, out = end_struct(position, end, compact, out)
         if position < 0:
             return False
-    if version >= WITH_TIMEOUT:
+    if version >= ListOffsetsVersion.WITH_TIMEOUT:
         position += 4
     if longer or position > end or (compact and skip_tags(position, end) < 0):
         return False

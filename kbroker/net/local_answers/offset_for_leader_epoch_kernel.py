@@ -14,17 +14,13 @@ from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, writ
 from kbroker.net.local_answers.cached_answer_kernel import answer_from
 from kbroker.net.local_answers.list_offsets_kernel import slot_of
 from kbroker.net.local_answers.topic_answer_kernel import HEAD_BYTES, end_struct, named_topic
-from kbroker.net.rows import Context
+from kbroker.net.rows import Context, EpochVersion, May
 from kbroker.net.rows.access_kernel import may_use
-from kbroker.net.rows.access_layout import MAY_DESCRIBE
 from kbroker.net.rows.connection_kernel import connection_row
 
-OFFSET_FOR_LEADER_EPOCH = 23
-WITH_REPLICA = 3
-FLEXIBLE = 4
-MOST_TOPICS = 64
+MOST_EPOCH_TOPICS = 64
 ASKED_BYTES = 12  # of a partition
-ENTRY_BYTES = 24  # of a partition in the answer, at most
+EPOCH_ENTRY_BYTES = 24  # of a partition in the answer, at most
 
 
 @inlined
@@ -33,7 +29,7 @@ def _partitions(
 ) -> tuple[int, int, int]:
     """Answer for the partitions of a topic: (position in the request, in the answer, partitions); -1: not from here."""
     count, position = read_length(position, end, compact, True)
-    if position < 0 or count <= 0 or count * ENTRY_BYTES > limit - out:
+    if position < 0 or count <= 0 or count * EPOCH_ENTRY_BYTES > limit - out:
         return -1, 0, 0
     out = write_count(out, count, compact)
     snap = get(cx, Context.SNAPSHOT)
@@ -60,20 +56,20 @@ def tell_epochs(cx: int, connection: int, frame: int, length: int, body: int) ->
     """Answer an OffsetForLeaderEpoch that asks for present epochs alone, without any error; False: not from here."""
     version = load_i16_be(frame + 2)
     end = frame + length
-    compact = version >= FLEXIBLE
-    position = body + 4 if version >= WITH_REPLICA else body
+    compact = version >= EpochVersion.FLEXIBLE
+    position = body + 4 if version >= EpochVersion.WITH_REPLICA else body
     if position > end:
         return False
     topics, position = read_length(position, end, compact, True)
     start = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
     limit = get(cx, Context.OUT) + get(cx, Context.OUT_BYTES)
-    if position < 0 or topics <= 0 or topics > MOST_TOPICS or limit - start < HEAD_BYTES:
+    if position < 0 or topics <= 0 or topics > MOST_EPOCH_TOPICS or limit - start < HEAD_BYTES:
         return False
     out = write_answer_head(start + 8, compact, True, topics)
     codes = 0
     for _ in range(topics):
         topic, position, out = named_topic(cx, position, end, compact, out, limit)
-        if topic == 0 or not may_use(cx, connection_row(cx, connection), topic, MAY_DESCRIBE):
+        if topic == 0 or not may_use(cx, connection_row(cx, connection), topic, May.DESCRIBE):
             return False
         position, out, count = _partitions(cx, topic, compact, position, end, out, limit)
         if position < 0:

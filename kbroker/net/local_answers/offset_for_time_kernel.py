@@ -10,21 +10,11 @@ from numpy.typing import NDArray
 
 from kbroker.ipc.layout import Slot
 from kbroker.kernels.jit import inlined
-from kbroker.kernels.libc import lseek, pread
+from kbroker.kernels.libc import SEEK_END, lseek, pread
 from kbroker.kernels.memory import load_i16_be, load_i32_be, load_i64_be
 from kbroker.kernels.rows import get, put
-from kbroker.kernels.search import (
-    FOUND,
-    NOT_HERE,
-    PLACE_POSITION,
-    PLACE_SIZE,
-    PLACE_WORDS,
-    SEEK_END,
-    find_position,
-    find_time,
-    largest_timestamp,
-    locate_time,
-)
+from kbroker.kernels.scan_rows import FoundPlace, Located
+from kbroker.kernels.search import find_position, find_time, largest_timestamp, locate_time
 from kbroker.kernels.wire import read_varint
 from kbroker.net.fetch.read_kernel import resident, segment_row
 from kbroker.net.produce.compressed_kernel import MOST_BYTES, decompress
@@ -34,8 +24,8 @@ from kbroker.protocol import batch_layout as rb
 
 Words = NDArray[np.int64]
 
-MAX_TIMESTAMP = -3  # asks for the record with the largest timestamp
-LATEST = (1 << 62) - 1
+ASKS_MAX_TIMESTAMP = -3  # asks for the record with the largest timestamp
+ANY_TIMESTAMP = (1 << 62) - 1
 
 # what became of a search; FOUND, too
 NOTHING = 1
@@ -61,7 +51,7 @@ def _last_indexed(segment: int, walked: int, largest: Words) -> int:
     times = get(segment, Segment.TIME_FD)
     index = get(segment, Segment.INDEX_FD)
     entry = np.empty(2, np.int64)
-    if times < 0 or index < 0 or find_time(times, lseek(times, 0, SEEK_END), LATEST, entry) < 0:
+    if times < 0 or index < 0 or find_time(times, lseek(times, 0, SEEK_END), ANY_TIMESTAMP, entry) < 0:
         return walked
     base = get(segment, Segment.BASE)
     position = find_position(index, lseek(index, 0, SEEK_END), base, base + entry[1])
@@ -88,7 +78,7 @@ def _walk_to(segment: int, end: int) -> bool:
     largest[1] = get(segment, Segment.LARGEST_OFFSET)
     if stop - walked > MOST_WALK:
         walked = _last_indexed(segment, walked, largest)
-    if stop - walked > MOST_WALK or largest_timestamp(log, walked, stop, largest) != FOUND:
+    if stop - walked > MOST_WALK or largest_timestamp(log, walked, stop, largest) != Located.FOUND:
         return False
     put(segment, Segment.LARGEST, largest[0])
     put(segment, Segment.LARGEST_OFFSET, largest[1])
@@ -142,10 +132,12 @@ def segment_of_time(cx: int, slot: int, timestamp: int) -> int:
         if not _walk_to(segment, get(snap, Slot.HW_POSITION) if last else Segment.CLOSED):
             return _ask(cx, read, slot, timestamp)
         largest = get(segment, Segment.LARGEST)
-        if timestamp != MAX_TIMESTAMP and largest >= timestamp:
+        if timestamp != ASKS_MAX_TIMESTAMP and largest >= timestamp:
             reached = segment
             break
-        if timestamp == MAX_TIMESTAMP and largest > (get(reached, Segment.LARGEST) if reached != 0 else -1):
+        if timestamp == ASKS_MAX_TIMESTAMP and largest > (
+            get(reached, Segment.LARGEST) if reached != 0 else -1
+        ):
             reached = segment
         segment += Segment.STRIDE
     if reached != 0 and (get(reached, Segment.LOG_FD) < 0 or get(reached, Segment.TIME_FD) < 0):
@@ -171,8 +163,8 @@ def _search_batch(
     cx: int, log: int, place: Words, timestamp: int, start_offset: int, buffer: int, found: Words
 ) -> int:
     """The first record of a batch at or after a timestamp and an offset: FOUND, NOTHING or ELSEWHERE."""
-    position = place[PLACE_POSITION]
-    size = place[PLACE_SIZE]
+    position = place[FoundPlace.POSITION]
+    size = place[FoundPlace.SIZE]
     filled = min(size, READ_BYTES)
     if not resident(cx, log, position, filled) or pread(log, buffer, filled, position) < filled:
         return ELSEWHERE
@@ -215,7 +207,7 @@ def _search_batch(
         found[FOUND_TIMESTAMP] = largest if append_time else base_timestamp + later
         found[FOUND_OFFSET] = base_offset + offset
         if found[FOUND_TIMESTAMP] >= timestamp and found[FOUND_OFFSET] >= start_offset:
-            return FOUND
+            return Located.FOUND
         at = behind + record_bytes
     return NOTHING
 
@@ -234,32 +226,32 @@ def _search_segment(cx: int, segment: int, timestamp: int, start_offset: int, en
     position = 0
     if index >= 0:
         position = find_position(index, lseek(index, 0, SEEK_END), base, max(offset, start_offset))
-    place = np.empty(PLACE_WORDS, np.int64)
+    place = np.empty(FoundPlace.WORDS, np.int64)
     buffer = np.empty(MOST_COMPRESSED, np.uint8)
     for _ in range(MOST_BATCHES):
         stop = min(end, position + MOST_WALK)
         if position < 0 or not resident(cx, log, position, min(READ_BYTES, max(stop - position, 1))):
             return ELSEWHERE
         result = locate_time(log, position, stop, timestamp, place)
-        if result != FOUND:
-            return NOTHING if result == NOT_HERE and stop == end else ELSEWHERE
+        if result != Located.FOUND:
+            return NOTHING if result == Located.NOT_HERE and stop == end else ELSEWHERE
         result = _search_batch(cx, log, place, timestamp, start_offset, buffer.ctypes.data, found)
         if result != NOTHING:
             return result
-        position = place[PLACE_POSITION] + place[PLACE_SIZE]
+        position = place[FoundPlace.POSITION] + place[FoundPlace.SIZE]
     return ELSEWHERE
 
 
 @inlined
 def offset_by_time(cx: int, segment: int, timestamp: int, found: Words) -> int:
-    """The record that a timestamp (or MAX_TIMESTAMP) asks for, in the segment that `segment_of_time` gave: FOUND,
+    """The record that a timestamp (or ASKS_MAX_TIMESTAMP) asks for, in the segment that `segment_of_time` gave: FOUND,
     NOTHING or ELSEWHERE."""
     snap = get(cx, Context.SNAPSHOT)
     start = get(snap, Slot.LOG_START)
     end = get(snap, Slot.HW_POSITION)
     if get(segment, Segment.BASE) != get(snap, Slot.HW_BASE):
         end = lseek(get(segment, Segment.LOG_FD), 0, SEEK_END)
-    if timestamp != MAX_TIMESTAMP:
+    if timestamp != ASKS_MAX_TIMESTAMP:
         return _search_segment(cx, segment, timestamp, start, end, found)
     index = get(segment, Segment.INDEX_FD)
     if index < 0:
@@ -271,12 +263,12 @@ def offset_by_time(cx: int, segment: int, timestamp: int, found: Words) -> int:
         cx, get(segment, Segment.LOG_FD), position, min(READ_BYTES, max(stop - position, 1))
     ):
         return ELSEWHERE
-    place = np.empty(PLACE_WORDS, np.int64)
+    place = np.empty(FoundPlace.WORDS, np.int64)
     result = locate_time(get(segment, Segment.LOG_FD), position, stop, get(segment, Segment.LARGEST), place)
-    if result != FOUND:
-        return NOTHING if result == NOT_HERE and stop == end else ELSEWHERE
+    if result != Located.FOUND:
+        return NOTHING if result == Located.NOT_HERE and stop == end else ELSEWHERE
     buffer = np.empty(MOST_COMPRESSED, np.uint8)
     result = _search_batch(
         cx, get(segment, Segment.LOG_FD), place, get(segment, Segment.LARGEST), 0, buffer.ctypes.data, found
     )
-    return FOUND if result == FOUND else ELSEWHERE
+    return Located.FOUND if result == Located.FOUND else ELSEWHERE

@@ -14,13 +14,10 @@ from kbroker.kernels.memory import (
 from kbroker.kernels.rows import get
 from kbroker.kernels.wire import read_length, skip_tags
 from kbroker.net.local_answers.cached_answer_kernel import answer_from
-from kbroker.net.rows import Context
+from kbroker.net.rows import Context, ProducerIdVersion
 
-INIT_PRODUCER_ID = 22
-FLEXIBLE = 2
-WITH_PRODUCER = 3
 ANSWER_BYTES = 32  # at most
-NONE = -1
+NOBODY = -1
 
 
 @inlined
@@ -28,13 +25,13 @@ def tell_producer_id(cx: int, connection: int, frame: int, length: int, body: in
     """Answer whoever asks for a first id without a transactional id; False: not from here."""
     version = load_i16_be(frame + 2)
     end = frame + length
-    compact = version >= FLEXIBLE
+    compact = version >= ProducerIdVersion.FLEXIBLE
     name_bytes, position = read_length(body, end, compact, False)
     if position < 0 or name_bytes >= 0:
         return False
     position += 4  # transaction timeout
-    if version >= WITH_PRODUCER:
-        if end - position < 10 or load_i64_be(position) != NONE or load_i16_be(position + 8) != NONE:
+    if version >= ProducerIdVersion.WITH_PRODUCER:
+        if end - position < 10 or load_i64_be(position) != NOBODY or load_i16_be(position + 8) != NOBODY:
             return False
         position += 10
     if position > end or (compact and skip_tags(position, end) < 0):

@@ -22,7 +22,7 @@ from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
 from kbroker.log.timestamps import largest_in
 from kbroker.net.fetch.read_table import OpenSegment, ReadTable
-from kbroker.net.local_answers.offset_for_time_kernel import MAX_TIMESTAMP
+from kbroker.net.local_answers.offset_for_time_kernel import ASKS_MAX_TIMESTAMP
 from kbroker.net.rows import Segment
 from kbroker.net.rows.slot_kernel import read_slot
 from kbroker.net.topics import Topics
@@ -157,7 +157,7 @@ class SegmentTimes:
     @staticmethod
     def _segment(times: NDArray[np.int64], sought: Sought) -> int:
         within = times[max(int(np.searchsorted(times[:, 0], sought.start, "right")) - 1, 0) :]
-        if sought.timestamp == MAX_TIMESTAMP:
+        if sought.timestamp == ASKS_MAX_TIMESTAMP:
             return int(within[np.argmax(within[:, 1]), 0])
         reached = np.flatnonzero(within[:, 1] >= sought.timestamp)
         return int(within[reached[0], 0]) if len(reached) else sought.end_base

@@ -6,22 +6,20 @@ Parts belong to a head, so all that an answer depends on besides its topics is t
 which there is no part that stands makes the request control's: so are those that do not exist, or may be created.
 """
 
+from kbroker.ipc.block_layout import MessageHead
 from kbroker.ipc.standing_layout import Cut, CutPart, Term
+from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import copy, load_acquire, load_i16_be, load_i32, load_i64, store_i32_be
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_length, skip_tags, write_count
 from kbroker.net.local_answers.answer_table_kernel import find_kept, forget_kept, row_for, row_number
-from kbroker.net.local_answers.cached_answer_kernel import HEAD_BYTES, answer_at_once, disks_failed
-from kbroker.net.rows import Answer, AnswerTable, Connection, Context
+from kbroker.net.local_answers.cached_answer_kernel import answer_at_once, disks_failed
+from kbroker.net.rows import Answer, AnswerTable, Connection, Context, MetadataVersion
 from kbroker.net.rows.connection_kernel import connection_row
 
-METADATA = 3
-METADATA_FLEXIBLE = 9
-METADATA_WITH_IDS = 10
-DESCRIBE_TOPIC_PARTITIONS = 75  # sorted by name, and flexible in its first version
-MOST_TOPICS = 1024
+MOST_PART_TOPICS = 1024
 MOST_STEPS = 4096  # of sorting: whoever asks for many has them sorted
 ID_BYTES = 16
 FRAME_HEAD_BYTES = 8  # size and correlation id
@@ -32,12 +30,12 @@ PART = 1 << 62  # kind of a part, with the number of its head's row
 
 @inlined
 def _is_flexible(api: int, version: int) -> bool:
-    return api == DESCRIBE_TOPIC_PARTITIONS or version >= METADATA_FLEXIBLE
+    return api == ApiKey.DESCRIBE_TOPIC_PARTITIONS or version >= MetadataVersion.FLEXIBLE
 
 
 @inlined
 def _has_ids(api: int, version: int) -> bool:
-    return api == METADATA and version >= METADATA_WITH_IDS
+    return api == ApiKey.METADATA and version >= MetadataVersion.WITH_IDS
 
 
 @inlined
@@ -67,7 +65,7 @@ def _topics(body: int, end: int, compact: bool, with_ids: bool) -> tuple[int, in
     """(topics of a request, position of the first, of what is behind the last, 1 when all are named by id); 0 topics:
     it is not answered in parts."""
     count, first = read_length(body, end, compact, True)
-    if first < 0 or count <= 0 or count > MOST_TOPICS:
+    if first < 0 or count <= 0 or count > MOST_PART_TOPICS:
         return 0, 0, 0, 0
     position = first
     ids = 0
@@ -153,7 +151,9 @@ def compose(cx: int, connection: int, frame: int, length: int, body: int) -> boo
     """Answer a request from what is known of its topics; False: it is control's. body: address behind the header."""
     api = load_i16_be(frame)
     table = cx + 8 * Context.TOPIC_PARTS
-    if (api != METADATA and api != DESCRIBE_TOPIC_PARTITIONS) or get(table, AnswerTable.COUNT) == 0:
+    if (api != ApiKey.METADATA and api != ApiKey.DESCRIBE_TOPIC_PARTITIONS) or get(
+        table, AnswerTable.COUNT
+    ) == 0:
         return False
     version = load_i16_be(frame + 2)
     compact = _is_flexible(api, version)
@@ -168,7 +168,7 @@ def compose(cx: int, connection: int, frame: int, length: int, body: int) -> boo
         return False
     if disks_failed(cx):
         return False
-    in_order = api == DESCRIBE_TOPIC_PARTITIONS
+    in_order = api == ApiKey.DESCRIBE_TOPIC_PARTITIONS
     row, size, codes = _gather(cx, head, position, end, count, compact, with_ids, in_order)
     around = get(head, Answer.ANSWER_BYTES)
     if row == 0 or FRAME_HEAD_BYTES + around + COUNT_BYTES + size > get(cx, Context.OUT_BYTES) - get(
@@ -195,8 +195,8 @@ def _keep_head(
     table: int, kind: int, options: int, options_bytes: int, message: int, cut: int, stands: int
 ) -> int:
     """Keep what is around the topics of an answer: its row, 0 when the table is full."""
-    size = load_i32(message + 20)
-    frame = message + HEAD_BYTES
+    size = load_i32(message + MessageHead.FRAME_BYTES)
+    frame = message + MessageHead.SIZE
     before = get(cut, Cut.ARRAY) - FRAME_HEAD_BYTES
     behind = size - get(cut, Cut.END)
     row = row_for(table, kind, options, options_bytes, before + behind)
@@ -230,7 +230,7 @@ def _keep_part(table: int, kind: int, part: int, content: int, stands: int) -> i
 @inlined
 def keep_parts(cx: int, connection: int, message: int) -> None:
     """Keep the parts of an answer that is kept as a whole (`standing_kernel.keep`), if it has any."""
-    terms = message + HEAD_BYTES + ((load_i32(message + 20) + 7) & ~7)
+    terms = message + MessageHead.SIZE + ((load_i32(message + MessageHead.FRAME_BYTES) + 7) & ~7)
     body = terms + Term.STRIDE
     length = get(terms, Term.BODY_BYTES)
     if get(terms, Term.PARTS) == 0:
@@ -248,7 +248,7 @@ def keep_parts(cx: int, connection: int, message: int) -> None:
     stands = get(terms, Term.TOPICS)
     row = _keep_head(table, kind, options, body + length - options, message, cut, stands)
     kind = PART | row_number(table, row)
-    content = message + HEAD_BYTES + get(cut, Cut.FIRST)
+    content = message + MessageHead.SIZE + get(cut, Cut.FIRST)
     part = cut + Cut.STRIDE
     left = get(terms, Term.PARTS)
     while row != 0 and left > 0:

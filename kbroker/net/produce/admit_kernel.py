@@ -2,6 +2,7 @@
 
 from kbroker.ipc.layout import AppendEntry, Counter, Operation, Slot
 from kbroker.ipc.ring import HEAD, ring_entry, ring_free
+from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import (
     load_i8,
@@ -15,27 +16,15 @@ from kbroker.kernels.rows import get, link_free, next_free, put
 from kbroker.kernels.wire import read_length, skip_tags
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
-from kbroker.net.produce.check_kernel import (
-    DEEP,
-    INVALID_REQUIRED_ACKS,
-    INVALID_TOPIC_EXCEPTION,
-    MESSAGE_TOO_LARGE,
-    NONE,
-    REFUSED,
-    TOPIC_AUTHORIZATION_FAILED,
-    UNKNOWN_TOPIC_ID,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    UNNAMED,
-    check_batch,
-    check_single,
-    check_slot,
-)
-from kbroker.net.produce.scan_kernel import FLEXIBLE, TOPIC_IDS
+from kbroker.net.produce.check_kernel import DEEP, REFUSED, UNNAMED, check_batch, check_single, check_slot
 from kbroker.net.rows import (
+    Connection,
     Context,
     Event,
     EventKind,
+    May,
     Partition,
+    ProduceVersion,
     Request,
     Result,
     ResultState,
@@ -44,7 +33,6 @@ from kbroker.net.rows import (
     Worker,
 )
 from kbroker.net.rows.access_kernel import may_use
-from kbroker.net.rows.access_layout import CN_ACCESS, MAY_WRITE
 from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
 from kbroker.protocol import batch_layout as rb
@@ -79,7 +67,7 @@ def take_result(cx: int, request: int) -> int:
     put(row, Result.REQUEST, request)
     put(row, Result.NEXT, -1)
     put(row, Result.STATE, ResultState.DONE)
-    put(row, Result.ERROR, NONE)
+    put(row, Result.ERROR, Code.NONE)
     put(row, Result.BASE_OFFSET, -1)
     put(row, Result.APPEND_TIME, -1)
     put(row, Result.LOG_START, -1)
@@ -144,16 +132,16 @@ def _admit_partition(
     acks = get(request, Request.ACKS)
     row = get(cx, Context.RESULTS) + result * Result.STRIDE
     error = check_single(address, length, version)
-    if error != NONE:
+    if error != Code.NONE:
         return error
     if acks < -1 or acks > 1:
-        return INVALID_REQUIRED_ACKS
+        return Code.INVALID_REQUIRED_ACKS
     if get(topic, Topic.INTERNAL) != 0:
-        return INVALID_TOPIC_EXCEPTION
+        return Code.INVALID_TOPIC_EXCEPTION
     number = get(partition, Partition.SLOT)
     slot = get(cx, Context.SLOTS) + number * Slot.STRIDE
     error = check_slot(slot, get(partition, Partition.GENERATION))
-    if error != NONE:
+    if error != Code.NONE:
         return error
     size = load_i32_be(address + rb.LENGTH) + rb.LENGTH_OVERHEAD
     put(row, Result.SLOT, number)
@@ -163,9 +151,9 @@ def _admit_partition(
     put(row, Result.LENGTH, size)
     put(row, Result.LOG_START, get(slot, Slot.LOG_START))
     error = check_batch(cx, slot, address, size)
-    if error == MESSAGE_TOO_LARGE:
+    if error == Code.MESSAGE_TOO_LARGE:
         add(get(cx, Context.METRICS) + 8 * ml.REJECTED_BYTES, length)
-    if error == NONE or error == DEEP or not _is_in_transaction(address, size):
+    if error == Code.NONE or error == DEEP or not _is_in_transaction(address, size):
         return error
     put(row, Result.ERROR, error)  # as Kafka, which looks at a batch once its partition has joined
     return REFUSED
@@ -189,7 +177,13 @@ def _note_failure(cx: int, slot: int) -> None:
 @inlined
 def _without_log_start(error: int) -> bool:
     """Errors that Kafka answers without the log start offset, though it knows the partition."""
-    return error == 2 or error == 3 or error == 6 or error == 10 or error == 56
+    return (
+        error == Code.CORRUPT_MESSAGE
+        or error == Code.UNKNOWN_TOPIC_OR_PARTITION
+        or error == Code.NOT_LEADER_OR_FOLLOWER
+        or error == Code.MESSAGE_TOO_LARGE
+        or error == Code.KAFKA_STORAGE_ERROR
+    )
 
 
 @inlined
@@ -200,8 +194,10 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
     """
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
     version = get(request, Request.VERSION)
-    compact = version >= FLEXIBLE
-    unknown = UNKNOWN_TOPIC_ID if version >= TOPIC_IDS else UNKNOWN_TOPIC_OR_PARTITION
+    compact = version >= ProduceVersion.FLEXIBLE
+    unknown = (
+        Code.UNKNOWN_TOPIC_ID if version >= ProduceVersion.TOPIC_IDS else Code.UNKNOWN_TOPIC_OR_PARTITION
+    )
     refused = get(cx, Context.SCAN_REFUSED)
     topics, position = read_length(get(request, Request.TOPICS), end, compact, True)
     last = -1
@@ -210,7 +206,7 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
     where = connection_row(cx, connection)
     for _ in range(topics):
         name = length = 0
-        if version >= TOPIC_IDS:
+        if version >= ProduceVersion.TOPIC_IDS:
             topic = topic_by_id(cx, position)
             position += 16
         else:
@@ -230,22 +226,22 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
                 put(get(cx, Context.RESULTS) + last * Result.STRIDE, Result.NEXT, result)
             last = result
             partition = _partition(cx, topic, index)
-            if refused != NONE:
+            if refused != Code.NONE:
                 error = refused
-            elif topic != 0 and not may_use(cx, where, topic, MAY_WRITE):
-                error = TOPIC_AUTHORIZATION_FAILED
-            elif topic == 0 and name != 0 and get(where, CN_ACCESS) != 0:
+            elif topic != 0 and not may_use(cx, where, topic, May.WRITE):
+                error = Code.TOPIC_AUTHORIZATION_FAILED
+            elif topic == 0 and name != 0 and get(where, Connection.ACCESS) != 0:
                 error = UNNAMED
                 put(row, Result.ADDRESS, name - get(cx, Context.ARENA))
                 put(row, Result.LENGTH, name_bytes)
             elif partition == 0:
-                error = unknown if topic == 0 else UNKNOWN_TOPIC_OR_PARTITION
+                error = unknown if topic == 0 else Code.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 error = _admit_partition(cx, request, topic, partition, position, length, result)
-            if error == NONE and ring_has_room(cx, get(row, Result.WORKER)):
+            if error == Code.NONE and ring_has_room(cx, get(row, Result.WORKER)):
                 push_append(cx, result)
                 pending += 1
-            elif error == NONE or error == DEEP or error == REFUSED or error == UNNAMED:
+            elif error == Code.NONE or error == DEEP or error == REFUSED or error == UNNAMED:
                 put(row, Result.STATE, ResultState.DEEP)
                 _ask_python(cx, connection, result, error)
                 pending += 1

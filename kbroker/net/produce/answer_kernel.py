@@ -4,11 +4,8 @@ from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import copy, load_i32_be, store_i16_be, store_i32_be, store_i64_be, store_u8
 from kbroker.kernels.rows import get
 from kbroker.kernels.wire import read_length, skip_tags, write_count
-from kbroker.net.produce.scan_kernel import FLEXIBLE, TOPIC_IDS
-from kbroker.net.rows import Context, Request, Result
+from kbroker.net.rows import Context, ProduceVersion, Request, Result
 
-LOG_START_OFFSET = 5  # first versions of fields
-RECORD_ERRORS = 8
 ANYWHERE = 1 << 62  # the request was scanned: every length in it fits
 
 
@@ -19,15 +16,15 @@ def _write_partition(out: int, row: int, index: int, version: int) -> int:
     store_i64_be(out + 6, get(row, Result.BASE_OFFSET))
     store_i64_be(out + 14, get(row, Result.APPEND_TIME))
     out += 22
-    if version >= LOG_START_OFFSET:
+    if version >= ProduceVersion.LOG_START_OFFSET:
         store_i64_be(out, get(row, Result.LOG_START))
         out += 8
-    if version >= FLEXIBLE:
+    if version >= ProduceVersion.FLEXIBLE:
         store_u8(out, 1)  # no record errors
         store_u8(out + 1, 0)  # no message
         store_u8(out + 2, 0)  # no tags
         out += 3
-    elif version >= RECORD_ERRORS:
+    elif version >= ProduceVersion.RECORD_ERRORS:
         store_i32_be(out, 0)
         store_i16_be(out + 4, -1)
         out += 6
@@ -39,7 +36,7 @@ def write_answer(cx: int, number: int, out: int) -> int:
     """Build the framed answer to request row ``number`` at an address; returns its bytes (<= Request.BOUND)."""
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
     version = get(request, Request.VERSION)
-    compact = version >= FLEXIBLE
+    compact = version >= ProduceVersion.FLEXIBLE
     start = out
     store_i32_be(out + 4, get(request, Request.CORRELATION))
     out += 8
@@ -51,7 +48,7 @@ def write_answer(cx: int, number: int, out: int) -> int:
     result = get(request, Request.RESULT)
     for _ in range(topics):
         begin = position
-        if version >= TOPIC_IDS:
+        if version >= ProduceVersion.TOPIC_IDS:
             position += 16
         else:
             length, position = read_length(position, ANYWHERE, compact, False)

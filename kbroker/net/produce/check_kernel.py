@@ -5,6 +5,7 @@ LogValidator.
 """
 
 from kbroker.ipc.layout import Slot, SlotFlag, SlotState
+from kbroker.kernels.codes import Code
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
@@ -17,26 +18,12 @@ from kbroker.kernels.memory import (
     store_i64_be,
 )
 from kbroker.kernels.rows import get
-from kbroker.net.produce.compressed_kernel import all_fine
+from kbroker.net.produce.compressed_kernel import ZSTD, all_fine
 from kbroker.net.produce.record_kernel import WALK_BROKEN, WALK_FINE, walk_records
 from kbroker.net.rows import Context
 from kbroker.protocol import batch_layout as rb
 
 # Kafka's error codes
-UNKNOWN_SERVER_ERROR = -1
-NONE = 0
-CORRUPT_MESSAGE = 2
-UNKNOWN_TOPIC_OR_PARTITION = 3
-NOT_LEADER_OR_FOLLOWER = 6
-MESSAGE_TOO_LARGE = 10
-INVALID_TOPIC_EXCEPTION = 17
-INVALID_REQUIRED_ACKS = 21
-TOPIC_AUTHORIZATION_FAILED = 29
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-KAFKA_STORAGE_ERROR = 56
-UNSUPPORTED_COMPRESSION_TYPE = 76
-INVALID_RECORD = 87
-UNKNOWN_TOPIC_ID = 100
 
 REFUSED = (
     1 << 21
@@ -45,7 +32,6 @@ UNNAMED = 1 << 22  # not an error: Python looks whether the producer may know th
 DEEP = 1 << 20  # not an error: Python must decompress and look at the records, or rewrite the batch
 
 ANY_CODEC = -1  # Slot.COMPRESSION of a topic that keeps what producers chose
-ZSTD = 4
 LAST_CODEC = 4
 MIN_LEGACY_RECORD = 14
 HEADER_TO_MAGIC = 17
@@ -75,19 +61,19 @@ def whole_batch(address: int, length: int) -> int:
 def check_single(address: int, length: int, version: int) -> int:
     """Exactly one batch of magic 2 and an allowed codec; ``length`` -1: null records."""
     if length < 0:
-        return UNKNOWN_SERVER_ERROR
+        return Code.UNKNOWN_SERVER_ERROR
     size = whole_batch(address, length)
     if size < 0:
-        return CORRUPT_MESSAGE
+        return Code.CORRUPT_MESSAGE
     if size == 0 or load_i8(address + rb.MAGIC) != rb.MAGIC_V2:
-        return INVALID_RECORD
+        return Code.INVALID_RECORD
     codec = load_i8(address + rb.ATTRIBUTES + 1) & rb.ATTRIBUTE_CODEC_MASK if size >= rb.HEADER_BYTES else 0
     if version < 7 and codec == ZSTD:
-        return UNSUPPORTED_COMPRESSION_TYPE
+        return Code.UNSUPPORTED_COMPRESSION_TYPE
     more = whole_batch(address + size, length - size)
     if more != 0:
-        return CORRUPT_MESSAGE if more < 0 else INVALID_RECORD
-    return NONE
+        return Code.CORRUPT_MESSAGE if more < 0 else Code.INVALID_RECORD
+    return Code.NONE
 
 
 @inlined
@@ -98,35 +84,35 @@ def check_slot(slot: int, generation: int) -> int:
     """
     state = get(slot, Slot.STATE)
     if get(slot, Slot.GENERATION) != generation:
-        return NOT_LEADER_OR_FOLLOWER
+        return Code.NOT_LEADER_OR_FOLLOWER
     if state != SlotState.ONLINE:
         if state == SlotState.OFFLINE:
-            return KAFKA_STORAGE_ERROR
-        return UNKNOWN_TOPIC_OR_PARTITION if state == SlotState.DELETED else NOT_LEADER_OR_FOLLOWER
-    return NONE
+            return Code.KAFKA_STORAGE_ERROR
+        return Code.UNKNOWN_TOPIC_OR_PARTITION if state == SlotState.DELETED else Code.NOT_LEADER_OR_FOLLOWER
+    return Code.NONE
 
 
 @inlined
 def check_batch(cx: int, slot: int, address: int, size: int) -> int:
     """Size, CRC, counts, codec, timestamps and keys of one batch: NONE, an error, or DEEP."""
     if size >= rb.HEADER_BYTES and load_i64_be(address + rb.BASE_OFFSET) != 0:
-        return INVALID_RECORD
+        return Code.INVALID_RECORD
     if size > get(slot, Slot.MAX_MESSAGE_BYTES):
-        return MESSAGE_TOO_LARGE
+        return Code.MESSAGE_TOO_LARGE
     if size < rb.HEADER_BYTES or load_u32_be(address + rb.CRC) != crc32c_at(
         address + rb.ATTRIBUTES, size - rb.ATTRIBUTES
     ):
-        return CORRUPT_MESSAGE
+        return Code.CORRUPT_MESSAGE
     attributes = load_i16_be(address + rb.ATTRIBUTES)
     codec = attributes & rb.ATTRIBUTE_CODEC_MASK
     if codec > LAST_CODEC:
-        return UNKNOWN_SERVER_ERROR
+        return Code.UNKNOWN_SERVER_ERROR
     delta = load_i32_be(address + rb.LAST_OFFSET_DELTA)
     count = load_i32_be(address + rb.RECORD_COUNT)
     if count <= 0 or delta + 1 != count or attributes & rb.ATTRIBUTE_CONTROL:
-        return INVALID_RECORD
+        return Code.INVALID_RECORD
     if load_i64_be(address + rb.PRODUCER_ID) >= 0 and load_i32_be(address + rb.BASE_SEQUENCE) < 0:
-        return INVALID_RECORD
+        return Code.INVALID_RECORD
     target = get(slot, Slot.COMPRESSION)
     if (target != ANY_CODEC and target != codec) or attributes & rb.ATTRIBUTE_LOG_APPEND_TIME:
         return DEEP
@@ -151,11 +137,11 @@ def _check_records(cx: int, slot: int, address: int, size: int, codec: int) -> i
     else:
         outcome = walk_records(cx, address, size, compacted, oldest, newest)
         if outcome == WALK_BROKEN:
-            return INVALID_RECORD
+            return Code.INVALID_RECORD
         if outcome != WALK_FINE:
             return DEEP
     largest = get(cx, Context.WALK_MAX_TIMESTAMP)
     if largest != load_i64_be(address + rb.MAX_TIMESTAMP):
         store_i64_be(address + rb.MAX_TIMESTAMP, largest)
         store_i32_be(address + rb.CRC, crc32c_at(address + rb.ATTRIBUTES, size - rb.ATTRIBUTES))
-    return NONE
+    return Code.NONE

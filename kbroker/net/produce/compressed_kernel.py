@@ -11,7 +11,7 @@ from kbroker.kernels.memory import load_i32_be, load_i64_be
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.snappy import snappy
 from kbroker.net.produce import partial_record_kernel as pr
-from kbroker.net.rows import Context
+from kbroker.net.rows import Context, PartialRecord
 from kbroker.protocol import batch_layout as rb
 
 GZIP = 1
@@ -52,16 +52,16 @@ def all_fine(
     if found < 0:
         return False
     walk = get(cx, Context.PARTIAL)
-    for word in range(pr.PARTIAL_WORDS):
+    for word in range(PartialRecord.WORDS):
         put(walk, word, 0)
-    put(walk, pr.PR_LEFT, load_i32_be(address + rb.RECORD_COUNT))
-    put(walk, pr.PR_BASE_TIMESTAMP, load_i64_be(address + rb.BASE_TIMESTAMP))
-    put(walk, pr.PR_OLDEST, oldest)
-    put(walk, pr.PR_NEWEST, newest)
-    put(walk, pr.PR_NEED_KEYS, 1 if need_keys else 0)
-    put(walk, pr.PR_ORDERED, 1)
-    put(walk, pr.PR_LARGEST, -1)
-    if pr.walk_on(walk, plain, found) != found or not pr.at_end(walk) or get(walk, pr.PR_REFUSED):
+    put(walk, PartialRecord.LEFT, load_i32_be(address + rb.RECORD_COUNT))
+    put(walk, PartialRecord.BASE_TIMESTAMP, load_i64_be(address + rb.BASE_TIMESTAMP))
+    put(walk, PartialRecord.OLDEST, oldest)
+    put(walk, PartialRecord.NEWEST, newest)
+    put(walk, PartialRecord.NEED_KEYS, 1 if need_keys else 0)
+    put(walk, PartialRecord.ORDERED, 1)
+    put(walk, PartialRecord.LARGEST, -1)
+    if pr.walk_on(walk, plain, found) != found or not pr.at_end(walk) or get(walk, PartialRecord.REFUSED):
         return False
-    put(cx, Context.WALK_MAX_TIMESTAMP, get(walk, pr.PR_LARGEST))
+    put(cx, Context.WALK_MAX_TIMESTAMP, get(walk, PartialRecord.LARGEST))
     return True

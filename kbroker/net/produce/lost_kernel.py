@@ -2,10 +2,10 @@
 
 from kbroker.ipc.layout import Ring
 from kbroker.ipc.ring import ring_ready
+from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import kernel
 from kbroker.kernels.memory import load_acquire
 from kbroker.kernels.rows import get, put
-from kbroker.net.produce.check_kernel import NOT_LEADER_OR_FOLLOWER
 from kbroker.net.produce.queue_kernel import settle
 from kbroker.net.rows import Context, Result, ResultState, Worker
 
@@ -27,6 +27,6 @@ def settle_lost(cx: int, results: int) -> int:
             found = get(cx, Context.RESULTS) + result * Result.STRIDE
             waiting = get(found, Result.STATE) == ResultState.WAITING and get(found, Result.WORKER) == worker
             if waiting and get(found, Result.NUMBER) < recovered:
-                settle(cx, result, NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
+                settle(cx, result, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
                 lost += 1
     return lost

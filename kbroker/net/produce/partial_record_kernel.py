@@ -7,34 +7,11 @@ of a record is held between two pieces but a varint that a piece cuts, so a smal
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.rows import get, put
 from kbroker.kernels.wire import read_varint
+from kbroker.net.rows import PartialRecord, RecordPhase
 
 # Words of a walk. Python sets those without a default before the first piece.
-PR_PHASE = 0
-PR_SKIP = 1  # bytes to pass over before the phase goes on
-PR_LEFT = 2  # records not seen yet; set to the header's count
-PR_OFFSET_DELTA = 3  # of the record that comes next
-PR_HEADERS = 4  # of this record, not seen yet
-PR_BASE_TIMESTAMP = 5  # set
-PR_OLDEST = 6  # timestamps allowed beside -1, which is none; set
-PR_NEWEST = 7  # set
-PR_NEED_KEYS = 8  # set
-PR_ORDERED = 9  # offset deltas must be 0, 1, 2, ...; set
-PR_SIZED = 10  # a record must have the size it says; set
-PR_LARGEST = 11  # timestamp; -1 when no record has one; set to -1
-PR_REFUSED = 12  # a record has an error of its own: a timestamp out of range or no key
-PR_ENDS = 13  # bytes of this record that are left by the size it says
-PR_DISORDERED = 14  # offset deltas are others, and may be
-PARTIAL_WORDS = 15
 
 # Phases: what is read next. Attributes are skipped behind the size.
-SIZE = 0
-TIMESTAMP = 1
-OFFSET = 2
-KEY = 3
-VALUE = 4
-HEADER_COUNT = 5
-HEADER_KEY = 6
-HEADER_VALUE = 7
 
 BROKEN = -1  # not the records that the header promises: INVALID_RECORD
 DAMAGED = -2  # what Kafka has no error of its own for: UNKNOWN_SERVER_ERROR
@@ -43,52 +20,58 @@ MOST_VARINT = 10
 
 @inlined
 def _take_header(walk: int, phase: int, value: int) -> int:
-    if phase == HEADER_COUNT:
-        put(walk, PR_HEADERS, value)
+    if phase == RecordPhase.HEADER_COUNT:
+        put(walk, PartialRecord.HEADERS, value)
         if value < 0:
             return BROKEN
     else:
-        put(walk, PR_SKIP, max(value, 0))
-        if phase == HEADER_KEY:
+        put(walk, PartialRecord.SKIP, max(value, 0))
+        if phase == RecordPhase.HEADER_KEY:
             return BROKEN if value < 0 else 0
-        put(walk, PR_HEADERS, get(walk, PR_HEADERS) - 1)
-    if get(walk, PR_HEADERS) > 0:
-        put(walk, PR_PHASE, HEADER_KEY)
+        put(walk, PartialRecord.HEADERS, get(walk, PartialRecord.HEADERS) - 1)
+    if get(walk, PartialRecord.HEADERS) > 0:
+        put(walk, PartialRecord.PHASE, RecordPhase.HEADER_KEY)
         return 0
-    put(walk, PR_PHASE, SIZE)
-    put(walk, PR_LEFT, get(walk, PR_LEFT) - 1)
-    return BROKEN if get(walk, PR_SIZED) and get(walk, PR_ENDS) != get(walk, PR_SKIP) else 0
+    put(walk, PartialRecord.PHASE, RecordPhase.SIZE)
+    put(walk, PartialRecord.LEFT, get(walk, PartialRecord.LEFT) - 1)
+    return (
+        BROKEN
+        if get(walk, PartialRecord.SIZED) and get(walk, PartialRecord.ENDS) != get(walk, PartialRecord.SKIP)
+        else 0
+    )
 
 
 @inlined
 def _take(walk: int, value: int) -> int:
     """The varint of a phase has been read; the next phase is set. 0, BROKEN or DAMAGED."""
-    phase = get(walk, PR_PHASE)
-    put(walk, PR_PHASE, phase + 1)
-    if phase == SIZE:
-        put(walk, PR_ENDS, value)
-        put(walk, PR_SKIP, 1)
-        return BROKEN if value < 1 and get(walk, PR_SIZED) else 0
-    if phase == TIMESTAMP:
-        timestamp = get(walk, PR_BASE_TIMESTAMP) + value
-        put(walk, PR_LARGEST, max(timestamp, get(walk, PR_LARGEST)))
-        if timestamp != -1 and (timestamp < get(walk, PR_OLDEST) or timestamp > get(walk, PR_NEWEST)):
-            put(walk, PR_REFUSED, 1)
+    phase = get(walk, PartialRecord.PHASE)
+    put(walk, PartialRecord.PHASE, phase + 1)
+    if phase == RecordPhase.SIZE:
+        put(walk, PartialRecord.ENDS, value)
+        put(walk, PartialRecord.SKIP, 1)
+        return BROKEN if value < 1 and get(walk, PartialRecord.SIZED) else 0
+    if phase == RecordPhase.TIMESTAMP:
+        timestamp = get(walk, PartialRecord.BASE_TIMESTAMP) + value
+        put(walk, PartialRecord.LARGEST, max(timestamp, get(walk, PartialRecord.LARGEST)))
+        if timestamp != -1 and (
+            timestamp < get(walk, PartialRecord.OLDEST) or timestamp > get(walk, PartialRecord.NEWEST)
+        ):
+            put(walk, PartialRecord.REFUSED, 1)
         return 0
-    if phase == OFFSET:
-        expected = get(walk, PR_OFFSET_DELTA)
-        put(walk, PR_OFFSET_DELTA, expected + 1)
+    if phase == RecordPhase.OFFSET:
+        expected = get(walk, PartialRecord.OFFSET_DELTA)
+        put(walk, PartialRecord.OFFSET_DELTA, expected + 1)
         if value == expected:
             return 0
-        put(walk, PR_DISORDERED, 1)
-        return DAMAGED if get(walk, PR_ORDERED) else 0
-    if phase == KEY:
-        if value < 0 and get(walk, PR_NEED_KEYS):
-            put(walk, PR_REFUSED, 1)
-        put(walk, PR_SKIP, max(value, 0))
+        put(walk, PartialRecord.DISORDERED, 1)
+        return DAMAGED if get(walk, PartialRecord.ORDERED) else 0
+    if phase == RecordPhase.KEY:
+        if value < 0 and get(walk, PartialRecord.NEED_KEYS):
+            put(walk, PartialRecord.REFUSED, 1)
+        put(walk, PartialRecord.SKIP, max(value, 0))
         return 0
-    if phase == VALUE:
-        put(walk, PR_SKIP, max(value, 0))
+    if phase == RecordPhase.VALUE:
+        put(walk, PartialRecord.SKIP, max(value, 0))
         return 0
     return _take_header(walk, phase, value)
 
@@ -100,20 +83,20 @@ def walk_on(walk: int, address: int, length: int) -> int:
     position = address
     end = address + length
     while position < end:
-        skipped = min(get(walk, PR_SKIP), end - position)
+        skipped = min(get(walk, PartialRecord.SKIP), end - position)
         position += skipped
-        put(walk, PR_SKIP, get(walk, PR_SKIP) - skipped)
-        put(walk, PR_ENDS, get(walk, PR_ENDS) - skipped)
-        if get(walk, PR_SKIP) != 0:
+        put(walk, PartialRecord.SKIP, get(walk, PartialRecord.SKIP) - skipped)
+        put(walk, PartialRecord.ENDS, get(walk, PartialRecord.ENDS) - skipped)
+        if get(walk, PartialRecord.SKIP) != 0:
             break
-        if get(walk, PR_PHASE) == SIZE and get(walk, PR_LEFT) == 0:
+        if get(walk, PartialRecord.PHASE) == RecordPhase.SIZE and get(walk, PartialRecord.LEFT) == 0:
             return position - address if position == end else BROKEN
         value, behind = read_varint(position, end)
         if behind < 0:
             if position + MOST_VARINT <= end:
                 return DAMAGED
             break
-        put(walk, PR_ENDS, get(walk, PR_ENDS) - (behind - position))
+        put(walk, PartialRecord.ENDS, get(walk, PartialRecord.ENDS) - (behind - position))
         position = behind
         outcome = _take(walk, value)
         if outcome != 0:
@@ -124,7 +107,11 @@ def walk_on(walk: int, address: int, length: int) -> int:
 @inlined
 def at_end(walk: int) -> bool:
     """Whether all records have been seen, to their last byte."""
-    return get(walk, PR_LEFT) == 0 and get(walk, PR_SKIP) == 0 and get(walk, PR_PHASE) == SIZE
+    return (
+        get(walk, PartialRecord.LEFT) == 0
+        and get(walk, PartialRecord.SKIP) == 0
+        and get(walk, PartialRecord.PHASE) == RecordPhase.SIZE
+    )
 
 
 @kernel("int64(int64, int64, int64)")

@@ -2,6 +2,7 @@
 
 from kbroker.ipc.layout import Completion
 from kbroker.ipc.ring import TAIL, ring_entry, ring_ready
+from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.memory import load_i64, store_release
 from kbroker.kernels.rows import get, link_free, put
@@ -17,7 +18,7 @@ from kbroker.net.rows.connection_kernel import (
     send_once,
     tell,
 )
-from kbroker.net.rows.count_kernel import PRODUCE, count_completion, count_produce, count_response
+from kbroker.net.rows.count_kernel import count_completion, count_produce, count_response
 
 
 @inlined
@@ -190,7 +191,7 @@ def answer_connection(cx: int, connection: int) -> int:
             out += write_answer(cx, number, out)
         pop_head(cx, connection)
     if out > start:
-        count_response(cx, PRODUCE, out - start)
+        count_response(cx, ApiKey.PRODUCE, out - start)
         send_some(cx, connection, start, out - start)
     if failed:
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.CLOSING)

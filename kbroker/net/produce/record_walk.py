@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbroker.net.produce import partial_record_kernel as pr
+from kbroker.net.rows import PartialRecord, RecordPhase
 from kbroker.protocol.compression import LZ4_FLAGS, PIECE_BYTES, Codec, pieces
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.records import RecordBatch
@@ -47,13 +48,13 @@ class TooLong(Exception):
 
 def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool = False) -> Found:
     """Look at every record. body: the batch behind its header, as it came. at_once: raises TooLong."""
-    words = np.zeros(pr.PARTIAL_WORDS, np.int64)
-    words[pr.PR_LEFT] = batch.record_count
-    words[pr.PR_BASE_TIMESTAMP] = batch.base_timestamp
-    words[pr.PR_OLDEST], words[pr.PR_NEWEST] = demands.oldest, demands.newest
-    words[pr.PR_NEED_KEYS], words[pr.PR_ORDERED] = demands.need_keys, demands.ordered
-    words[pr.PR_SIZED] = demands.sized
-    words[pr.PR_LARGEST] = -1
+    words = np.zeros(PartialRecord.WORDS, np.int64)
+    words[PartialRecord.LEFT] = batch.record_count
+    words[PartialRecord.BASE_TIMESTAMP] = batch.base_timestamp
+    words[PartialRecord.OLDEST], words[PartialRecord.NEWEST] = demands.oldest, demands.newest
+    words[PartialRecord.NEED_KEYS], words[PartialRecord.ORDERED] = demands.need_keys, demands.ordered
+    words[PartialRecord.SIZED] = demands.sized
+    words[PartialRecord.LARGEST] = -1
     if batch.codec == Codec.LZ4 and body[LZ4_FLAGS : LZ4_FLAGS + 1].tobytes() < bytes((LZ4_INDEPENDENT,)):
         return Found(ErrorCode.UNKNOWN_SERVER_ERROR)
     rest = b""
@@ -67,12 +68,17 @@ def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool =
                 return Found(ErrorCode.INVALID_RECORD if broken else ErrorCode.UNKNOWN_SERVER_ERROR)
     except ProtocolError:
         return Found(ErrorCode.UNKNOWN_SERVER_ERROR)
-    if rest or words[pr.PR_LEFT] or words[pr.PR_SKIP] or words[pr.PR_PHASE] != pr.SIZE:
+    if (
+        rest
+        or words[PartialRecord.LEFT]
+        or words[PartialRecord.SKIP]
+        or words[PartialRecord.PHASE] != RecordPhase.SIZE
+    ):
         return Found(ErrorCode.INVALID_RECORD)
     return Found(
-        refused=bool(words[pr.PR_REFUSED]),
-        disordered=bool(words[pr.PR_DISORDERED]),
-        largest=int(words[pr.PR_LARGEST]),
+        refused=bool(words[PartialRecord.REFUSED]),
+        disordered=bool(words[PartialRecord.DISORDERED]),
+        largest=int(words[PartialRecord.LARGEST]),
     )
 
 

@@ -4,21 +4,15 @@ The scan changes nothing: a malformed request closes the connection, one that do
 now is left where it is and tried again.
 """
 
+from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be
 from kbroker.kernels.rows import put
 from kbroker.kernels.wire import read_length, skip_tags
-from kbroker.net.produce.check_kernel import (
-    CORRUPT_MESSAGE,
-    NONE,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    whole_batch,
-)
-from kbroker.net.rows import Context
+from kbroker.net.produce.check_kernel import whole_batch
+from kbroker.net.rows import Context, ProduceVersion
 from kbroker.protocol import batch_layout as rb
 
-FLEXIBLE = 9  # first version with compact lengths and tags
-TOPIC_IDS = 13
 MALFORMED = 0
 READY = 1
 BYTES_PER_RESULT = 48
@@ -28,7 +22,7 @@ BYTES_PER_TOPIC = 24
 @inlined
 def scan(cx: int, position: int, end: int, version: int) -> int:
     """Read a body's structure into the Context.SCAN words; MALFORMED unless every length fits."""
-    compact = version >= FLEXIBLE
+    compact = version >= ProduceVersion.FLEXIBLE
     length, position = read_length(position, end, compact, False)
     if position < 0 or length > end - position:
         return MALFORMED
@@ -51,7 +45,7 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
         False  # Kafka looks for transactions first, and a batch it can not step over fails the whole request
     )
     for _ in range(topics):
-        if version >= TOPIC_IDS:
+        if version >= ProduceVersion.TOPIC_IDS:
             length = 16
         else:
             length, position = read_length(position, end, compact, False)
@@ -87,9 +81,9 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
         position = skip_tags(position, end)
     if position < 0:  # bytes behind the end are legal, some clients send them
         return MALFORMED
-    refused = CORRUPT_MESSAGE if corrupt else NONE
+    refused = Code.CORRUPT_MESSAGE if corrupt else Code.NONE
     if transactional and transactional_id == 0:
-        refused = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        refused = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     put(cx, Context.SCAN_ID, transactional_id if transactional else 0)
     put(cx, Context.SCAN_ID_BYTES, id_bytes)
     put(cx, Context.SCAN_REFUSED, refused)

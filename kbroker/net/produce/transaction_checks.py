@@ -17,9 +17,8 @@ from kbroker.ipc.link import LinkClosed
 from kbroker.ipc.messages import VerifyTransaction
 from kbroker.net.context import Context
 from kbroker.net.produce.admit_kernel import push_checked
-from kbroker.net.produce.scan_kernel import FLEXIBLE
 from kbroker.net.pump_kernel import wake_workers
-from kbroker.net.rows import Connection, Request, Result
+from kbroker.net.rows import Connection, ProduceVersion, Request, Result
 from kbroker.net.topics import Topics
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -152,7 +151,9 @@ class TransactionChecks:
             bytes(arena[batch + rb.PRODUCER_ID : batch + rb.PRODUCER_ID + PRODUCER.size])
         )
         version = header.api_version
-        return Claim(_transactional_id(head, body, version >= FLEXIBLE), producer_id, epoch, version)
+        return Claim(
+            _transactional_id(head, body, version >= ProduceVersion.FLEXIBLE), producer_id, epoch, version
+        )
 
     async def _settle(self, claim: Claim, question: Question) -> None:
         """Ask until nothing is left to ask about this claim."""

@@ -17,12 +17,15 @@ from kbroker.net.rows.fetch_tables import (
     SessionEntry,
 )
 from kbroker.net.rows.tables import (
+    Access,
     Chunk,
     Connection,
     Event,
     EventKind,
     Flag,
+    Grant,
     Handed,
+    May,
     PartialRecord,
     Partition,
     RecordPhase,
@@ -37,6 +40,7 @@ from kbroker.net.rows.tables import (
 from kbroker.net.rows.versions import (
     EpochVersion,
     FetchVersion,
+    Isolation,
     ListOffsetsVersion,
     MetadataVersion,
     ProducerIdVersion,
@@ -44,6 +48,7 @@ from kbroker.net.rows.versions import (
 )
 
 __all__ = [
+    "Access",
     "Answer",
     "AnswerTable",
     "Box",
@@ -56,8 +61,11 @@ __all__ = [
     "EventKind",
     "FetchVersion",
     "Flag",
+    "Grant",
     "Handed",
+    "Isolation",
     "ListOffsetsVersion",
+    "May",
     "MetadataVersion",
     "Outcome",
     "Part",

@@ -4,16 +4,7 @@ from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp
 from kbroker.kernels.memory import load_u8
 from kbroker.kernels.rows import get
-from kbroker.net.rows import Context, Topic
-from kbroker.net.rows.access_layout import (
-    AC_GRANT,
-    AC_ID,
-    AC_ID_ALLOWED,
-    AC_ID_BYTES,
-    CN_ACCESS,
-    GR_PRODUCER_IDS,
-    GR_TOPICS,
-)
+from kbroker.net.rows import Access, Connection, Context, Grant, Topic
 
 UNDECIDED = -1
 
@@ -21,28 +12,28 @@ UNDECIDED = -1
 @inlined
 def may_use(cx: int, row: int, topic: int, bit: int) -> bool:
     """Whether the connection of a row may read, write or describe (a MAY bit) the topic of a topic row."""
-    access = get(row, CN_ACCESS)
+    access = get(row, Connection.ACCESS)
     if access == 0:
         return True
     number = (topic - get(cx, Context.TOPICS)) // (Topic.STRIDE)
-    return load_u8(get(get(access, AC_GRANT), GR_TOPICS) + number) & bit != 0
+    return load_u8(get(get(access, Access.GRANT), Grant.TOPICS) + number) & bit != 0
 
 
 @inlined
 def may_take_producer_id(row: int) -> bool:
     """Whether the connection of a row may write with idempotence."""
-    access = get(row, CN_ACCESS)
-    return access == 0 or get(get(access, AC_GRANT), GR_PRODUCER_IDS) != 0
+    access = get(row, Connection.ACCESS)
+    return access == 0 or get(get(access, Access.GRANT), Grant.PRODUCER_IDS) != 0
 
 
 @inlined
 def may_use_id(row: int, name: int, length: int) -> int:
     """Whether the connection of a row may write with a transactional id: 1, 0, or UNDECIDED until Python has looked."""
-    access = get(row, CN_ACCESS)
+    access = get(row, Connection.ACCESS)
     if access == 0:
         return 1
-    if get(access, AC_ID) == 0 or get(access, AC_ID_BYTES) != length:
+    if get(access, Access.ID) == 0 or get(access, Access.ID_BYTES) != length:
         return UNDECIDED
-    if memcmp(get(access, AC_ID), name, length) != 0:
+    if memcmp(get(access, Access.ID), name, length) != 0:
         return UNDECIDED
-    return get(access, AC_ID_ALLOWED)
+    return get(access, Access.ID_ALLOWED)

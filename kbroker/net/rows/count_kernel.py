@@ -6,6 +6,7 @@ in one round took the same time: such runs go into a histogram together.
 
 from kbroker.ipc.layout import Completion
 from kbroker.kernels.cache import MEASURED
+from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import clock_gettime
 from kbroker.kernels.memory import load_i64
@@ -14,8 +15,6 @@ from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add, observe
 from kbroker.net.rows import Connection, Context, Phase, Request, Result, Run
 
-PRODUCE = 0
-FETCH = 1
 PARSE_SAMPLE = 31  # one Produce in 32 is timed by clocks of its own
 SIZE_BYTES = 4
 
@@ -44,7 +43,7 @@ def _end_run(cx: int, run: int, phase: int) -> None:
     row = cx + 8 * (Context.RUNS + run * Run.WORDS)
     if get(row, Run.COUNT) > 0:
         histogram = get(cx, Context.METRICS) + 8 * (
-            ml.PHASE_SECONDS + (PRODUCE * ml.PHASE_COUNT + phase) * ml.HISTOGRAM_WORDS
+            ml.PHASE_SECONDS + (ApiKey.PRODUCE * ml.PHASE_COUNT + phase) * ml.HISTOGRAM_WORDS
         )
         observe(histogram, get(row, Run.NS), get(row, Run.COUNT))
         put(row, Run.COUNT, 0)
@@ -77,14 +76,14 @@ def count_produce(cx: int, number: int) -> None:
     """A Produce request has been answered."""
     metrics = get(cx, Context.METRICS)
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
-    count_request(metrics, PRODUCE, get(request, Request.VERSION), get(request, Request.FRAME_BYTES))
+    count_request(metrics, ApiKey.PRODUCE, get(request, Request.VERSION), get(request, Request.FRAME_BYTES))
     _observe_alike(
         cx, Phase.TOTAL, ml.PHASE_TOTAL, get(cx, Context.NOW_NS) - get(request, Request.RECEIVED_NS)
     )
     result = get(request, Request.RESULT)
     while result >= 0:
         row = get(cx, Context.RESULTS) + result * Result.STRIDE
-        count_error(metrics, PRODUCE, get(row, Result.ERROR))
+        count_error(metrics, ApiKey.PRODUCE, get(row, Result.ERROR))
         result = get(row, Result.NEXT)
 
 
@@ -95,13 +94,13 @@ def count_fetch(
 ) -> None:  # fmt: skip
     """A Fetch request has been answered by the kernel, without any error. partitions: in the answer."""
     metrics = get(cx, Context.METRICS)
-    count_request(metrics, FETCH, version, request_bytes)
-    add(metrics + 8 * (ml.RESPONSE_BYTES + FETCH), answer_bytes)
+    count_request(metrics, ApiKey.FETCH, version, request_bytes)
+    add(metrics + 8 * (ml.RESPONSE_BYTES + ApiKey.FETCH), answer_bytes)
     add(metrics + 8 * ml.FETCHED_BYTES, record_bytes)
     add(metrics + 8 * ml.SENT_BY_SENDFILE, by_sendfile)
     add(metrics + 8 * ml.SENT_BY_COPY, record_bytes - by_sendfile)
-    add(metrics + 8 * (ml.ERRORS + FETCH * ml.ERROR_COUNT + 1), max(partitions, 1))
-    observe_phase(metrics, FETCH, ml.PHASE_TOTAL, _now_ns(cx) - arrived_ns)
+    add(metrics + 8 * (ml.ERRORS + ApiKey.FETCH * ml.ERROR_COUNT + 1), max(partitions, 1))
+    observe_phase(metrics, ApiKey.FETCH, ml.PHASE_TOTAL, _now_ns(cx) - arrived_ns)
 
 
 @inlined
@@ -139,7 +138,7 @@ def parse_begins(cx: int) -> int:
 def parse_ends(cx: int, began_ns: int) -> None:
     """The request that ``parse_begins`` was asked about has been taken."""
     if began_ns != 0:
-        observe_phase(get(cx, Context.METRICS), PRODUCE, ml.PHASE_PARSE, _now_ns(cx) - began_ns)
+        observe_phase(get(cx, Context.METRICS), ApiKey.PRODUCE, ml.PHASE_PARSE, _now_ns(cx) - began_ns)
 
 
 @inlined

@@ -36,6 +36,7 @@ class Connection(Row, writer="network", words=32):
     QUEUED_NS = word("ns", "how long it had waited then")
     PEER = word("address", "what control is sent of the client; 0: its requests go through Python")
     PEER_BYTES = word("bytes", "of that")
+    ACCESS = word("address", "its row of Access; 0: everything is allowed")
     AUDIENCE = word("number", "clients with the same number get the same answer to the same request")
 
 
@@ -191,6 +192,7 @@ class EventKind(Values):
     UNANSWERED = 16  # control has no answer. A: status of the message, B: API key
     RETURNED = 17  # a closed connection was lent, and is not any more
     TIMES = 18  # A: slot whose segments' times are not known, B: the timestamp asked for
+    TRANSACTIONAL_ID = 19  # A: arena offset of an id that the connection may not be allowed, B: its bytes
 
 
 class PartialRecord(Row, writer="network"):
@@ -224,6 +226,30 @@ class RecordPhase(Values):
     HEADER_COUNT = 5
     HEADER_KEY = 6
     HEADER_VALUE = 7
+
+
+class Access(Row, writer="network"):
+    """What a connection may do, where there is an authorizer and it is no super user (net/security/access.py)."""
+
+    GRANT = word("address", "row of Grant of its principal and host")
+    ID = word("address", "the transactional id that was looked at last")
+    ID_BYTES = word("bytes", "of that id")
+    ID_ALLOWED = word("flag", "1: it may be used")
+
+
+class Grant(Row, writer="network"):
+    """What a principal may do from a host."""
+
+    TOPICS = word("address", "a byte of May for each row of Topic")
+    PRODUCER_IDS = word("flag", "1: may write without a transactional id")
+
+
+class May(Values):
+    """What may be done with a topic."""
+
+    WRITE = 1
+    READ = 2
+    DESCRIBE = 4
 
 
 class Token(Values):

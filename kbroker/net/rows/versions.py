@@ -59,3 +59,9 @@ class MetadataVersion(Values):
 
     FLEXIBLE = 9
     WITH_IDS = 10
+
+
+class Isolation(Values):
+    """Isolation levels of reading."""
+
+    READ_COMMITTED = 1

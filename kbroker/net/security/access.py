@@ -1,7 +1,7 @@
 """What each connection may do, where the kernels look it up: a byte a topic for each principal and host.
 
 Control sends ACLs with its images; here the bytes are computed once for each principal (and host, where ACLs name it),
-and again when its ACLs or the topics change. Without an authorizer there is nothing of it: CN_ACCESS stays 0.
+and again when its ACLs or the topics change. Without an authorizer there is nothing of it: the row has ACCESS 0.
 """
 
 from typing import Final, Protocol
@@ -17,7 +17,8 @@ from kbroker.net.connection import Connection
 from kbroker.net.context import Context
 from kbroker.net.forward.forwarding import HandOn
 from kbroker.net.produce.checks import ProduceChecks
-from kbroker.net.rows import access_layout as ac
+from kbroker.net.rows import Access as AccessRow
+from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.security.grant import Grant, Who
 from kbroker.net.topics import Topics
 
@@ -67,16 +68,16 @@ class Access:
             grant.users += 1
             connection.grant = grant
             connection.audience = grant.audience
-            row: NDArray[np.int64] = np.zeros(ac.ACCESS_WORDS, np.int64)
-            row[ac.AC_GRANT] = grant.words.ctypes.data
+            row: NDArray[np.int64] = np.zeros(AccessRow.WORDS, np.int64)
+            row[AccessRow.GRANT] = grant.words.ctypes.data
             connection.access = row, b""
-            self._context.connections[connection.row, ac.CN_ACCESS] = row.ctypes.data
+            self._context.connections[connection.row, ConnectionRow.ACCESS] = row.ctypes.data
         self._know_audience(connection)
 
     def forget(self, connection: Connection) -> None:
         """The connection is closed, or somebody else's."""
         grant, connection.grant = connection.grant, None
-        self._context.connections[connection.row, ac.CN_ACCESS] = 0
+        self._context.connections[connection.row, ConnectionRow.ACCESS] = 0
         connection.access = None
         if grant is not None:
             grant.users -= 1
@@ -125,7 +126,7 @@ class Access:
                 if connection.grant.who[1] != authorizer.host_of(connection.accepted.host):
                     self.know(connection)
                 elif connection.access is not None:
-                    connection.access[0][ac.AC_ID] = 0
+                    connection.access[0][AccessRow.ID] = 0
 
     def _on_row(self, row: int, name: str) -> None:
         for grant in self._grants.values():
@@ -159,7 +160,7 @@ class Access:
             allowed = connection.grant.allows(
                 acls.WRITE, acls.TRANSACTIONAL_ID, name.decode(errors="replace")
             )
-            words[ac.AC_ID_BYTES] = length
-            words[ac.AC_ID_ALLOWED] = allowed
-            words[ac.AC_ID] = kept.ctypes.data
+            words[AccessRow.ID_BYTES] = length
+            words[AccessRow.ID_ALLOWED] = allowed
+            words[AccessRow.ID] = kept.ctypes.data
         self._unbusy(row)

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from kbroker.config import acls
 from kbroker.config.authorizer import Authorizer
-from kbroker.net.rows import access_layout as ac
+from kbroker.net.rows import Grant as GrantRow
+from kbroker.net.rows import May
 
-BITS: Final = ((ac.MAY_WRITE, acls.WRITE), (ac.MAY_READ, acls.READ), (ac.MAY_DESCRIBE, acls.DESCRIBE))
+BITS: Final = ((May.WRITE, acls.WRITE), (May.READ, acls.READ), (May.DESCRIBE, acls.DESCRIBE))
 Who = tuple[str, str]
 """Principal, and host if ACLs name it."""
 
@@ -27,7 +28,7 @@ class Grant:
         self.users = 0
         self.view = Authorizer()
         self.bits: NDArray[np.uint8] = np.zeros(0, np.uint8)
-        self.words: NDArray[np.int64] = np.zeros(ac.GRANT_WORDS, np.int64)
+        self.words: NDArray[np.int64] = np.zeros(GrantRow.WORDS, np.int64)
 
     def allows(self, operation: int, kind: int, name: str) -> bool:
         """Whether an operation on a resource is allowed."""
@@ -41,9 +42,9 @@ class Grant:
         """Compute everything anew."""
         if len(self.bits) != capacity:
             self.bits = np.zeros(capacity, np.uint8)
-            self.words[ac.GR_TOPICS] = self.bits.ctypes.data
+            self.words[GrantRow.TOPICS] = self.bits.ctypes.data
         for name, row in rows.items():
             self.set_topic(row, name)
-        self.words[ac.GR_PRODUCER_IDS] = self.allows(
+        self.words[GrantRow.PRODUCER_IDS] = self.allows(
             acls.IDEMPOTENT_WRITE, acls.CLUSTER, acls.CLUSTER_NAME
         ) or self.view.allows_some(*self.who, acls.WRITE, acls.TOPIC)

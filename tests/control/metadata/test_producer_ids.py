@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from kbroker.control.metadata.producer_ids import BLOCK, MOST, ProducerIds
+from kbroker.ipc.layout import ProducerIds as ProducerIdRow
 from kbroker.ipc.producer_id_kernel import (
     NO_ID,
-    PRODUCER_ID_END,
-    PRODUCER_ID_NEXT,
-    PRODUCER_ID_WORDS,
     take_producer_id,
 )
 
@@ -31,7 +29,7 @@ class Store:
 
 
 def made() -> tuple[ProducerIds, Store, "np.ndarray[tuple[int], np.dtype[np.int64]]"]:
-    words = np.zeros(PRODUCER_ID_WORDS, np.int64)
+    words = np.zeros(ProducerIdRow.WORDS, np.int64)
     store = Store()
     return ProducerIds(words, store.allocate), store, words
 
@@ -45,7 +43,7 @@ def test_others_take_from_the_same_block() -> None:
 def test_ids_between_two_blocks_are_nobodys() -> None:
     ids, store, words = made()
     first = asyncio.run(ids.take())
-    words[PRODUCER_ID_NEXT] = first + BLOCK + 3  # others have tried in vain
+    words[ProducerIdRow.NEXT] = first + BLOCK + 3  # others have tried in vain
     assert take_producer_id(words) == NO_ID
     assert asyncio.run(ids.take()) == first + BLOCK + 7
     assert len(store.sizes) == 2
@@ -55,13 +53,13 @@ def test_a_block_that_others_have_run_into_begins_behind_them() -> None:
     ids, store, words = made()
     first = asyncio.run(ids.take())
     store.next = first + BLOCK
-    words[PRODUCER_ID_NEXT] = first + BLOCK + 2
+    words[ProducerIdRow.NEXT] = first + BLOCK + 2
     assert asyncio.run(ids.take()) == first + BLOCK + 2
 
 
 def test_the_range_of_a_predecessor_is_given_up() -> None:
     _, store, words = made()
-    words[PRODUCER_ID_NEXT], words[PRODUCER_ID_END] = 100, 200
+    words[ProducerIdRow.NEXT], words[ProducerIdRow.END] = 100, 200
     ids = ProducerIds(words, store.allocate)
     assert take_producer_id(words) == NO_ID
     assert asyncio.run(ids.take()) == 5000
@@ -73,7 +71,7 @@ def test_blocks_grow_while_they_do_not_last(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     for _ in range(8):
         asyncio.run(ids.take())
-        words[PRODUCER_ID_NEXT] = words[PRODUCER_ID_END]
+        words[ProducerIdRow.NEXT] = words[ProducerIdRow.END]
         now[0] += 0.5
     now[0] += 1
     asyncio.run(ids.take())

@@ -53,7 +53,8 @@ class DrainCase:
         for word, name in names.items():
             self.row[word] = os.open(folder / name, os.O_RDWR | os.O_CREAT)
         defaults = {
-            AppendRow.STATE: 1, AppendRow.MAX_TIMESTAMP: -1, AppendRow.LAST_INDEXED_TIMESTAMP: -1, AppendRow.INDEX_INTERVAL: 4096,
+            AppendRow.STATE: 1, AppendRow.MAX_TIMESTAMP: -1, AppendRow.LAST_INDEXED_TIMESTAMP: -1,
+            AppendRow.INDEX_INTERVAL: 4096,
             AppendRow.SEGMENT_BYTES: 1 << 20, AppendRow.INDEX_LIMIT: 1 << 20, AppendRow.ROLL_AT_MS: NEVER,
             AppendRow.FIRST_TIMESTAMP: -1, AppendRow.FLUSH_RECORDS: NEVER, AppendRow.FIRST_UNSTABLE: -1,
             AppendRow.SEGMENT_MS: NEVER,

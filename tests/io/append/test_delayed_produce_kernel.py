@@ -141,9 +141,6 @@ def test_an_in_sync_set_that_shrank_is_told(case: DrainCase) -> None:
 
 def test_a_closed_segment_does_not_look_like_too_few_replicas(case: DrainCase) -> None:
     """Each fact about a log has a word of its own in the append row."""
-    words = [value for name, value in vars(ar).items() if name.startswith("ROW_") and name != "ROW_WORDS"]
-    assert len(words) == len(set(words))
-    assert max(words) < AppendRow.WORDS
     case.row[AppendRow.ROLLED] = 1
     case.push(batch(), acks=-1)
     case.drain.run()

@@ -7,6 +7,7 @@ from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry
 from kbroker.ipc.messages import ProducerState
 from kbroker.kernels import producers as kernel
+from kbroker.kernels.producer_rows import Producer
 
 SLOTS = 5
 
@@ -53,7 +54,7 @@ def change(table: ProducerTable, told: dict[tuple[int, int], ProducerEntry], dra
     elif what == 2:  # as the drain does it
         table.make_room(1)
         row = kernel.claim(table.rows, slot, producer_id)
-        table.rows[row, kernel.EPOCH] = 3
+        table.rows[row, Producer.EPOCH] = 3
         table.claimed(1)
         told[key] = ProducerEntry(producer_id, 3, -1, -1, -1, ())
     else:
@@ -78,7 +79,7 @@ def test_what_a_producer_has_done_since_it_was_listed_is_told() -> None:
     for producer_id in (2, 1):
         table.put(0, entry(producer_id, draw))
     assert table.states(0) == table.states(0)
-    table.rows[kernel.find(table.rows, 0, 2), kernel.LAST_TIMESTAMP] = 5000
+    table.rows[kernel.find(table.rows, 0, 2), Producer.LAST_TIMESTAMP] = 5000
     assert [each.last_timestamp == 5000 for each in table.states(0)] == [False, True]
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from kbroker.metrics.slots import bind
-from kbroker.net.fetch import senders
 from kbroker.net.fetch.outbox_kernel import serve_outboxes
 from kbroker.net.rows import Box, BoxPart
 from tests.net.conftest import NodeFactory
@@ -169,7 +168,7 @@ def test_clients_that_leave_in_the_middle_leave_nothing_behind(node_factory: Nod
 
 
 def test_more_large_answers_than_outboxes(node_factory: NodeFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(senders, "BOXES", 2)
+    monkeypatch.setattr(Box, "ROWS", 2)
     node = filled(node_factory)
     links = [node.connect() for _ in range(6)]
     for link in links:

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
+from kbroker.ipc.layout import ProducerIds
 from kbroker.ipc.messages import ClientRequest
-from kbroker.ipc.producer_id_kernel import PRODUCER_ID_END, PRODUCER_ID_NEXT
 from kbroker.metrics import layout as ml
 from kbroker.protocol.codec import decode_exact
 from kbroker.protocol.frame import encode_request, parse_response
@@ -27,8 +27,8 @@ def node(node_factory: NodeFactory) -> NetNode:
         return struct.pack(">ii", 4, request.correlation_id)
 
     made: NetNode = node_factory({"t": 1}, answer=refuse)
-    made.shared.producer_ids[PRODUCER_ID_NEXT] = FIRST
-    made.shared.producer_ids[PRODUCER_ID_END] = FIRST + 10
+    made.shared.producer_ids[ProducerIds.NEXT] = FIRST
+    made.shared.producer_ids[ProducerIds.END] = FIRST + 10
     return made
 
 
@@ -52,7 +52,7 @@ def test_each_producer_gets_the_next_id(node: NetNode, version: int) -> None:
         assert (found.producer_id, found.producer_epoch) == (FIRST + number, 0)
     assert not node.control.requests
     assert told(link, version, InitProducerIdRequest(None, 60_000)) is None
-    node.shared.producer_ids[PRODUCER_ID_END] = FIRST + 11
+    node.shared.producer_ids[ProducerIds.END] = FIRST + 11
     found = told(link, version, InitProducerIdRequest(None, 60_000))
     assert found is not None
     assert found.producer_id == FIRST + 10
@@ -74,7 +74,7 @@ def test_producers_that_go_on_and_transactional_ones_are_controls(
     node: NetNode, version: int, request_: InitProducerIdRequest
 ) -> None:
     assert told(node.connect(), version, request_) is None
-    assert node.shared.producer_ids[PRODUCER_ID_NEXT] == FIRST
+    assert node.shared.producer_ids[ProducerIds.NEXT] == FIRST
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -83,7 +83,7 @@ def test_a_request_that_ends_too_early_takes_no_id(node: NetNode, version: int) 
     for end in range(len(whole) - 1, 14, -1):
         answer = ask(node.connect(), struct.pack(">i", end) + whole[:end])
         assert len(answer) == 4, f"answered {end} of {len(whole)} bytes"
-    assert node.shared.producer_ids[PRODUCER_ID_NEXT] == FIRST
+    assert node.shared.producer_ids[ProducerIds.NEXT] == FIRST
 
 
 def test_answers_are_counted(node: NetNode) -> None:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from kbroker.kernels.codec_libraries import TABLE_WORDS, CodecLibraries
 from kbroker.kernels.lz4 import SLACK_BYTES
 from kbroker.net.produce.compressed_kernel import GZIP_PLAIN_BYTES, PLAIN_BYTES, all_fine
-from kbroker.net.produce.partial_record_kernel import PARTIAL_WORDS
 from kbroker.net.produce.record_walk import Demands, Found, walk
-from kbroker.net.rows import Context
+from kbroker.net.rows import Context, PartialRecord
 from kbroker.protocol import batch_layout as rb
 from kbroker.protocol.compression import Codec, compress
 from kbroker.protocol.records import build_batch, read_batches
@@ -37,7 +36,7 @@ def fine(
     libraries: CodecLibraries = LIBRARIES,
 ) -> int | None:
     """The largest timestamp of a batch that is fine beyond doubt."""
-    words, partial = np.zeros(Context.WORDS, np.int64), np.zeros(PARTIAL_WORDS, np.int64)
+    words, partial = np.zeros(Context.WORDS, np.int64), np.zeros(PartialRecord.WORDS, np.int64)
     plain, batch = np.zeros(PLAIN_BYTES + SLACK_BYTES, np.uint8), np.frombuffer(data, np.uint8)
     words[Context.PLAIN], words[Context.PARTIAL] = plain.ctypes.data, partial.ctypes.data
     words[Context.LIBRARIES] = libraries.address

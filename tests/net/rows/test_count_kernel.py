@@ -4,8 +4,8 @@ import time
 
 import pytest
 
+from kbroker.kernels.codes import ApiKey
 from kbroker.metrics import layout
-from kbroker.net.rows.count_kernel import PRODUCE
 from tests.net.conftest import NodeFactory
 from tests.net.doubles import NetNode, read_frame
 from tests.net.requests import batch, produce_frame
@@ -15,7 +15,7 @@ PHASES = (layout.PHASE_QUEUE, layout.PHASE_APPEND, layout.PHASE_RESPOND, layout.
 
 def times(node: NetNode, phase: int) -> tuple[int, int]:
     """(number, sum in ns) of a phase of Produce."""
-    at = layout.PHASE_SECONDS + (PRODUCE * layout.PHASE_COUNT + phase) * layout.HISTOGRAM_WORDS
+    at = layout.PHASE_SECONDS + (ApiKey.PRODUCE * layout.PHASE_COUNT + phase) * layout.HISTOGRAM_WORDS
     histogram = node.shared.metrics[0, at : at + layout.HISTOGRAM_WORDS]
     return int(histogram[: layout.HISTOGRAM_BUCKETS].sum()), int(histogram[layout.HISTOGRAM_SUM])
 

@@ -134,9 +134,9 @@ def _write_answer(message: int, out: int, answer: int, size: int) -> int:
     whole = MessageHead.SIZE + ((size + 7) & ~7)
     store_i64(out + whole - 8, 0)
     store_i64(out, whole)
-    store_i64(out + 8, load_i64(message + 8))
-    store_i32(out + 16, 0)
-    store_i32(out + 20, size)
+    store_i64(out + MessageHead.CALL, load_i64(message + MessageHead.CALL))
+    store_i32(out + MessageHead.STATUS, 0)
+    store_i32(out + MessageHead.FRAME_BYTES, size)
     copy(out + MessageHead.SIZE, answer, size)
     return out + whole
 
@@ -146,7 +146,7 @@ def _is_of(row: int, message: int) -> bool:
     """Whether a pass is for the sender of a message."""
     peer_bytes = get(row, Pass.PEER_BYTES)
     return peer_bytes == 0 or (
-        peer_bytes == load_i32(message + 16)
+        peer_bytes == load_i32(message + MessageHead.PEER_BYTES)
         and memcmp(get(row, Pass.PEER), message + MessageHead.SIZE, peer_bytes) == 0
     )
 
@@ -154,8 +154,8 @@ def _is_of(row: int, message: int) -> bool:
 @inlined
 def _beat(cm: int, message: int) -> None:
     """Answer a heartbeat that passes: nothing of it is written."""
-    frame = message + MessageHead.SIZE + ((load_i32(message + 16) + 7) & ~7)
-    end = frame + load_i32(message + 20)
+    frame = message + MessageHead.SIZE + ((load_i32(message + MessageHead.PEER_BYTES) + 7) & ~7)
+    end = frame + load_i32(message + MessageHead.FRAME_BYTES)
     if end - frame < 10:
         return
     api = load_i16_be(frame)
@@ -188,7 +188,7 @@ def _beat(cm: int, message: int) -> None:
     put(cm, Lane.PLAIN_USED, used + _write_answer(message, out, answer, size) - out)
     counter = Lane.PLAIN_COUNT if api == ApiKey.HEARTBEAT else Lane.PLAIN_CONSUMER_COUNT
     put(cm, counter, get(cm, counter) + 1)
-    store_i64(message + 8, 0)
+    store_i64(message + MessageHead.CALL, 0)
     _touch(cm, number)
 
 
@@ -216,7 +216,7 @@ def _write_batch(
             delta += 1
         message = block + get(commit, Commit.MESSAGE)
         answer = _write_answer(message, answer, get(commit, Commit.ANSWER), get(commit, Commit.ANSWER_BYTES))
-        store_i64(message + 8, 0)  # taken: no call any more
+        store_i64(message + MessageHead.CALL, 0)  # taken: no call any more
         count += 1
         number = get(commit, Commit.NEXT)
     _seal(cm, batch, out - batch, delta)

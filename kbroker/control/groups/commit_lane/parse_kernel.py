@@ -105,7 +105,7 @@ def _take_entry(cm: int, entry: int, key_length: int, version: int, position: in
 def _take_topics(
     cm: int, commit: int, group: int, group_bytes: int, version: int, position: int, end: int
 ) -> int:
-    """Read the topics of a request into entries and write its answer to Commit.ANSWER; the answer's end, -1: not here."""
+    """Read the topics of a request into entries and write its answer to ANSWER; the answer's end, -1: not here."""
     compact = version >= CommitVersion.FLEXIBLE
     topics, position = read_length(position, end, compact, True)
     if position < 0 or topics <= 0:
@@ -178,8 +178,8 @@ def _take_topics(
 @inlined
 def take(cm: int, commit: int, message: int) -> int:
     """Read one message of a block into a commit row; the number of its pass, -1: not for here."""
-    frame = message + MessageHead.SIZE + ((load_i32(message + 16) + 7) & ~7)
-    end = frame + load_i32(message + 20)
+    frame = message + MessageHead.SIZE + ((load_i32(message + MessageHead.PEER_BYTES) + 7) & ~7)
+    end = frame + load_i32(message + MessageHead.FRAME_BYTES)
     if end - frame < 10 or load_i16_be(frame) != ApiKey.OFFSET_COMMIT:
         return -1
     version = load_i16_be(frame + 2)
