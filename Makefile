@@ -187,6 +187,10 @@ lock: venv ## locks the requirements anew from pyproject.toml (UPGRADE=1 takes n
 		--no-emit-find-links --no-annotate --no-header -c requirements/dev.txt -o requirements/uv.txt
 	$(SYNC) run dev
 
+.PHONY: release
+release: venv ## tags this version, once CHANGELOG.md describes it
+	@$(BIN)/python -m docs.release
+
 .PHONY: clean
 clean: ## removes the environment, caches and reports; keeps ./data
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis reports dist build
