@@ -11,6 +11,7 @@ import typer
 
 from kbroker import __version__
 from kbroker.cli import (
+    acls,
     cluster,
     configs,
     consume,
@@ -19,8 +20,10 @@ from kbroker.cli import (
     log_dump,
     offsets,
     produce,
+    quotas,
     topics,
     transactions,
+    users,
 )
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.options import examples
@@ -92,7 +95,7 @@ def serve(
 app.command("produce", rich_help_panel=RECORDS, epilog=produce.EXAMPLES)(produce.produce)
 app.command("consume", rich_help_panel=RECORDS, epilog=consume.EXAMPLES)(consume.consume)
 app.command("offsets", rich_help_panel=RECORDS, epilog=offsets.EXAMPLES)(offsets.offsets)
-for group in (topics, groups, configs, cluster, transactions):
+for group in (topics, groups, configs, cluster, transactions, acls, users, quotas):
     app.add_typer(group.app, rich_help_panel="Administration")
 for files in (log_dump, export):
     app.add_typer(files.app, rich_help_panel="Files")

@@ -159,6 +159,8 @@ def _messages(stored: Stored, node_id: int, directory_ids: Mapping[str, bytes]) 
             yield kr.ClientQuotaRecord([kr.QuotaEntity(*part) for part in entity], key, amount)
     for (user, mechanism), credential in stored.scram.items():
         yield kr.UserScramCredentialRecord(user, mechanism, *credential)
+    for acl in stored.acls:
+        yield kr.AccessControlEntryRecord(uuid.uuid4().bytes, *acl)
 
 
 def _features(stored: Mapping[str, int], known: Mapping[str, int]) -> Iterator[Struct]:

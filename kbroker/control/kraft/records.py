@@ -199,6 +199,40 @@ class ClientQuotaRecord(Struct):
 
 
 @dataclass(slots=True, eq=False, repr=False)
+class AccessControlEntryRecord(Struct):
+    """An ACL; its fields but the first are those of `config.acls.Acl`."""
+
+    acl_id: bytes = ZERO_UUID
+    resource_type: int = 0
+    resource_name: str = ""
+    pattern_type: int = 0
+    principal: str = ""
+    host: str = ""
+    operation: int = 0
+    permission_type: int = 0
+
+    SCHEMA: ClassVar[Schema] = _schema(
+        Field("acl_id", "uuid", V0, ZERO_UUID),
+        Field("resource_type", "int8", V0, 0),
+        Field("resource_name", "string", V0, ""),
+        Field("pattern_type", "int8", V0, 0),
+        Field("principal", "string", V0, ""),
+        Field("host", "string", V0, ""),
+        Field("operation", "int8", V0, 0),
+        Field("permission_type", "int8", V0, 0),
+    )
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class RemoveAccessControlEntryRecord(Struct):
+    """An ACL is gone."""
+
+    acl_id: bytes = ZERO_UUID
+
+    SCHEMA: ClassVar[Schema] = _schema(Field("acl_id", "uuid", V0, ZERO_UUID))
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class ProducerIdsRecord(Struct):
     """A block of producer ids was handed to a broker."""
 
@@ -240,6 +274,8 @@ TYPES: Final[dict[int, type[Struct]]] = {
     12: FeatureLevelRecord,
     14: ClientQuotaRecord,
     15: ProducerIdsRecord,
+    18: AccessControlEntryRecord,
+    19: RemoveAccessControlEntryRecord,
     22: RemoveUserScramCredentialRecord,
 }
 """Those that are read."""

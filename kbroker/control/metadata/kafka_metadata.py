@@ -12,6 +12,7 @@ from functools import singledispatchmethod
 from pathlib import Path
 from typing import Final
 
+from kbroker.config.acls import Acl
 from kbroker.config.client_quotas import Entity, entity_of
 from kbroker.control.kraft import records as kr
 from kbroker.control.kraft.snapshot import KRAFT_VERSION, KRAFT_VOTERS, NAME, SnapshotId, control_type
@@ -37,7 +38,7 @@ NOTHING: Final = SnapshotId(0, 0)
 @dataclass(slots=True)
 class KafkaMetadata:
     """configs: by (resource type, name). topics: id by name. next_producer_id: None when none was handed out. scram: by
-    user and mechanism. end: behind the last record. voters: control records of the quorum, by type."""
+    user and mechanism. acls: by id. end: behind the last record. voters: control records of the quorum, by type."""
 
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     topics: dict[str, bytes] = field(default_factory=dict)
@@ -45,6 +46,7 @@ class KafkaMetadata:
     features: dict[str, int] = field(default_factory=dict)
     quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
     scram: dict[tuple[str, int], ScramCredential] = field(default_factory=dict)
+    acls: dict[bytes, Acl] = field(default_factory=dict)
     end: SnapshotId = NOTHING
     voters: dict[int, NewRecord] = field(default_factory=dict)
 
@@ -97,6 +99,22 @@ class KafkaMetadata:
     @replay.register
     def _(self, record: kr.RemoveUserScramCredentialRecord) -> None:
         self.scram.pop((record.name, record.mechanism), None)
+
+    @replay.register
+    def _(self, record: kr.AccessControlEntryRecord) -> None:
+        self.acls[record.acl_id] = Acl(
+            record.resource_type,
+            record.resource_name,
+            record.pattern_type,
+            record.principal,
+            record.host,
+            record.operation,
+            record.permission_type,
+        )
+
+    @replay.register
+    def _(self, record: kr.RemoveAccessControlEntryRecord) -> None:
+        self.acls.pop(record.acl_id, None)
 
     def replay_batch(self, batch: RecordBatch) -> None:
         """Apply a batch. Raises ProtocolError."""

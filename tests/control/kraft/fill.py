@@ -3,6 +3,7 @@
 import asyncio
 import base64
 
+from kbroker.config.acls import Acl
 from kbroker.config.alter import Alteration, Op
 from kbroker.control.changes.config_change import alter
 from kbroker.control.changes.topic_change import create_topics
@@ -13,6 +14,7 @@ from kbroker.control.store.store import Change
 from kbroker.ipc.messages import ScramCredential
 from tests.control.fakes import World
 
+ACL = Acl(2, "orders", 3, "User:ann", "*", 3, 3)
 ENTITY = (("client-id", None), ("user", "ann"))
 CREDENTIAL = ScramCredential(b"salt", b"stored", b"server", 4096)
 
@@ -29,6 +31,7 @@ def fill(made: World) -> None:
         asyncio.run(alter(made.broker, kind, name, [Alteration(key, Op.SET, value)], validate_only=False))
     store = made.broker.stores.first
     store.apply(Change(client_quotas={ENTITY: {"producer_byte_rate": 5.5}}, scram={("ann", 1): CREDENTIAL}))
+    store.apply(Change(acls={ACL: True}))
     store.allocate_producer_ids(1000)
 
 

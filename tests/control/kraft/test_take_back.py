@@ -12,7 +12,7 @@ from kbroker.log import files
 from kbroker.protocol.records import build_batch
 from kbroker.protocol.schema import Struct
 from tests.control.fakes import World, world
-from tests.control.kraft.fill import CREDENTIAL, ENTITY, exported, fill
+from tests.control.kraft.fill import ACL, CREDENTIAL, ENTITY, exported, fill
 
 
 def kafka_runs(made: World, *records: Struct, offset: int = 1) -> None:
@@ -50,10 +50,11 @@ def test_nothing_changes_when_kafka_has_not_run(tmp_path: Path) -> None:
         made.reboot()
         after = made.broker.stores.first.load()
         assert [topic.name for topic in after.topics] == [topic.name for topic in before.topics]
-        assert (after.configs, after.client_quotas, after.scram) == (
+        assert (after.configs, after.client_quotas, after.scram, after.acls) == (
             before.configs,
             before.client_quotas,
             before.scram,
+            before.acls,
         )
 
 
@@ -67,10 +68,11 @@ def test_a_run_without_a_change_changes_nothing(tmp_path: Path) -> None:
         made.reboot()
         after = made.broker.stores.first.load()
         assert len(after.topics) == 2
-        assert (after.configs, after.client_quotas, after.scram) == (
+        assert (after.configs, after.client_quotas, after.scram, after.acls) == (
             before.configs,
             before.client_quotas,
             before.scram,
+            before.acls,
         )
 
 
@@ -80,6 +82,9 @@ def test_what_kafka_changed_holds(tmp_path: Path) -> None:
         with_ids(made)
         exported(made)
         orders, doomed = (made.broker.catalogue.topics[name].topic_id for name in ("orders", "doomed"))
+        found = km.read(made.dirs)
+        assert found is not None
+        (acl_id,) = found.acls
         kafka_runs(
             made,
             kr.RemoveTopicRecord(doomed),
@@ -96,6 +101,8 @@ def test_what_kafka_changed_holds(tmp_path: Path) -> None:
             kr.ClientQuotaRecord([kr.QuotaEntity("user", "bob")], "consumer_byte_rate", 3.0),
             kr.RemoveUserScramCredentialRecord("ann", 1),
             kr.UserScramCredentialRecord("bob", 2, *CREDENTIAL),
+            kr.RemoveAccessControlEntryRecord(acl_id),
+            kr.AccessControlEntryRecord(b"a" * 16, *ACL._replace(principal="User:bob")),
             kr.ProducerIdsRecord(1, 7, 5000),
         )
         shutil.rmtree(Path(made.dirs[0], "doomed-0"))
@@ -116,6 +123,7 @@ def test_what_kafka_changed_holds(tmp_path: Path) -> None:
         assert broker.override(GROUP, "h") == {"consumer.heartbeat.interval.ms": "6000"}
         stored = broker.stores.first.load()
         assert stored.client_quotas == {(("user", "bob"),): {"consumer_byte_rate": 3.0}}
+        assert stored.acls == [ACL._replace(principal="User:bob")]
         assert stored.scram == {("bob", 2): CREDENTIAL}
         assert broker.stores.first.allocate_producer_ids(1) >= 5000
 
@@ -162,9 +170,11 @@ def test_a_new_store_takes_users_and_quotas_of_kafkas(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     values = [framed(kr.UserScramCredentialRecord("bob", 2, *CREDENTIAL))]
     values.append(framed(kr.ClientQuotaRecord([kr.QuotaEntity("user", None)], "consumer_byte_rate", 3.0)))
+    values.append(framed(kr.AccessControlEntryRecord(b"a" * 16, *ACL)))
     batch = build_batch([(None, value, (), 1) for value in values])
     Path(files.path(str(folder), 0, files.LOG)).write_bytes(batch)
     with world(tmp_path) as made:
         stored = made.broker.stores.first.load()
         assert stored.scram == {("bob", 2): CREDENTIAL}
         assert stored.client_quotas == {(("user", None),): {"consumer_byte_rate": 3.0}}
+        assert stored.acls == [ACL]

@@ -1,0 +1,158 @@
+"""`kbroker quotas`: what clients may use, as kafka-configs has it for users, client ids and addresses."""
+
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.client_properties import parse_pairs
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed, broker_error
+from kbroker.cli.options import AsJson, connected, examples
+from kbroker.cli.output import print_json, print_table, say
+
+app = typer.Typer(name="quotas", no_args_is_help=True, help="Show and change what clients may use.")
+
+DEFAULT = "<default>"
+User = Annotated[
+    str | None,
+    typer.Option("--user", metavar="NAME", help=f"A user; {DEFAULT} is all without one of their own."),
+]
+ClientId = Annotated[
+    str | None, typer.Option("--client-id", metavar="NAME", help=f"A client id; {DEFAULT} as above.")
+]
+Ip = Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help=f"An address; {DEFAULT} as above.")]
+Entity = list[tuple[str, str | None]]
+
+
+def _entity(user: str | None, client_id: str | None, ip: str | None) -> Entity:
+    given = (("user", user), ("client-id", client_id), ("ip", ip))
+    return [(kind, None if name == DEFAULT else name) for kind, name in given if name is not None]
+
+
+def _send(broker: Connection, request: Any) -> Any:
+    with broker.kafka_python_admin() as admin:
+        return admin._manager.run(admin._manager.send, request)
+
+
+@app.command(
+    "list",
+    epilog=examples(
+        "kbroker quotas list",
+        "kbroker quotas list --user alice",
+        "kbroker quotas list --json | jq '.[] | select(.quotas.producer_byte_rate)'",
+    ),
+)
+@connected
+def list_quotas(
+    broker: Connection, user: User = None, client_id: ClientId = None, ip: Ip = None, json: AsJson = False
+) -> None:
+    """Show quotas: all, or those of one user, client id or address."""
+    from kafka.protocol.admin.client_quotas import DescribeClientQuotasRequest
+
+    component = DescribeClientQuotasRequest.ComponentData
+    asked = [
+        component(entity_type=kind, match_type=1 if name is None else 0, match=name)
+        for kind, name in _entity(user, client_id, ip)
+    ]
+    answer = _send(broker, DescribeClientQuotasRequest(components=asked, strict=False))
+    if answer.error_code:
+        raise broker_error(answer.error_code, answer.error_message)
+    found = [
+        {
+            "entity": {part.entity_type: part.entity_name for part in entry.entity},
+            "quotas": {value.key: value.value for value in entry.values},
+        }
+        for entry in answer.entries or ()
+    ]
+    if json:
+        print_json(found)
+        return
+    rows = []
+    for entry in found:
+        of = {kind: DEFAULT if name is None else name for kind, name in entry["entity"].items()}
+        for key, value in sorted(entry["quotas"].items()):
+            rows.append([of.get("user"), of.get("client-id"), of.get("ip"), key, f"{value:g}"])
+    print_table(["USER", "CLIENT-ID", "IP", "QUOTA", "VALUE"], sorted(rows, key=str))
+
+
+def _alter(
+    broker: Connection, entity: Entity, sets: dict[str, float], removals: list[str], validate_only: bool
+) -> None:
+    from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
+
+    entry = AlterClientQuotasRequest.EntryData
+    ops = [entry.OpData(key=key, value=value, remove=False) for key, value in sets.items()]
+    ops += [entry.OpData(key=key, value=0.0, remove=True) for key in removals]
+    parts = [entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
+    request = AlterClientQuotasRequest(entries=[entry(entity=parts, ops=ops)], validate_only=validate_only)
+    for result in _send(broker, request).entries:
+        if result.error_code:
+            raise broker_error(result.error_code, result.error_message)
+
+
+@app.command(
+    "set",
+    epilog=examples(
+        "kbroker quotas set --user alice producer_byte_rate=1048576 consumer_byte_rate=2097152",
+        "kbroker quotas set --user '<default>' --client-id etl request_percentage=50",
+        "kbroker quotas set --ip 10.0.0.9 connection_creation_rate=10",
+    ),
+)
+@connected
+def set_quotas(
+    broker: Connection,
+    values: Annotated[list[str], typer.Argument(metavar="QUOTA=VALUE", show_default=False)],
+    user: User = None,
+    client_id: ClientId = None,
+    ip: Ip = None,
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Let the broker check it, change nothing.")
+    ] = False,
+) -> None:
+    """Give quotas to a user, a client id, both together, or an address; others stay as they are."""
+    entity = _entity(user, client_id, ip)
+    if not entity:
+        raise UsageFailed("give --user, --client-id or --ip")
+    wanted = {}
+    for key, text in parse_pairs("QUOTA=VALUE", values).items():
+        try:
+            wanted[key] = float(text)
+        except ValueError:
+            raise UsageFailed(f"{key}={text}: expected a number") from None
+    _alter(broker, entity, wanted, [], validate_only)
+    say("quotas " + ("would be set" if validate_only else "set"))
+
+
+@app.command(
+    epilog=examples(
+        "kbroker quotas remove --user alice producer_byte_rate",
+        "kbroker quotas remove --user alice   # all that alice has",
+    )
+)
+@connected
+def remove(
+    broker: Connection,
+    quotas: Annotated[list[str] | None, typer.Argument(metavar="QUOTA", show_default=False)] = None,
+    user: User = None,
+    client_id: ClientId = None,
+    ip: Ip = None,
+) -> None:
+    """Take quotas away: those named, or all of the user, client id or address."""
+    from kafka.protocol.admin.client_quotas import DescribeClientQuotasRequest
+
+    entity = _entity(user, client_id, ip)
+    if not entity:
+        raise UsageFailed("give --user, --client-id or --ip")
+    named = list(quotas or ())
+    if not named:
+        component = DescribeClientQuotasRequest.ComponentData
+        asked = [
+            component(entity_type=kind, match_type=1 if name is None else 0, match=name)
+            for kind, name in entity
+        ]
+        answer = _send(broker, DescribeClientQuotasRequest(components=asked, strict=True))
+        named = [value.key for entry in answer.entries or () for value in entry.values]
+        if not named:
+            raise CommandFailed("no quotas are set for it")
+    _alter(broker, entity, {}, named, validate_only=False)
+    say(f"removed {', '.join(sorted(named))}")

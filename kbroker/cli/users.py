@@ -1,0 +1,165 @@
+"""`kbroker users`: SCRAM credentials, of a running broker or, before its first start, in its store."""
+
+import secrets
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed, result_of
+from kbroker.cli.options import AsJson, Yes, confirm, connected, examples
+from kbroker.cli.output import print_json, print_table, say
+
+app = typer.Typer(name="users", no_args_is_help=True, help="Show and change users with SCRAM credentials.")
+
+ITERATIONS = 4096
+
+
+class Mechanism(StrEnum):
+    """How a password is proved."""
+
+    SHA_256 = "SCRAM-SHA-256"
+    SHA_512 = "SCRAM-SHA-512"
+
+    @property
+    def number(self) -> int:
+        """As in the protocol."""
+        return 1 if self is Mechanism.SHA_256 else 2
+
+    @property
+    def hash_name(self) -> str:
+        """Of hashlib."""
+        return "sha256" if self is Mechanism.SHA_256 else "sha512"
+
+
+User = Annotated[str, typer.Argument(metavar="USER", show_default=False)]
+Mechanisms = Annotated[
+    list[Mechanism] | None,
+    typer.Option("--mechanism", help="SCRAM mechanism; repeatable.", show_default="both"),
+]
+Offline = Annotated[
+    Path | None,
+    typer.Option(
+        "--offline",
+        metavar="SERVER.PROPERTIES",
+        help="Into the store of the broker with these settings, which must not run.",
+    ),
+]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file",
+        metavar="FILE",
+        help="First line is the password; - is stdin. Else it is asked for.",
+    ),
+]
+
+
+def _password(file: Path | None) -> str:
+    if file is None:
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+    import sys
+
+    text = sys.stdin.readline() if str(file) == "-" else file.read_text().partition("\n")[0]
+    password = text.rstrip("\r\n")
+    if not password:
+        raise UsageFailed("the password is empty")
+    return password
+
+
+@app.command(
+    epilog=examples(
+        "kbroker users add alice",
+        "echo secret | kbroker users add alice --password-file - --mechanism SCRAM-SHA-512",
+        "kbroker users add admin --offline server.properties   # before the first start",
+    )
+)
+@connected
+def add(
+    broker: Connection,
+    user: User,
+    mechanism: Mechanisms = None,
+    iterations: Annotated[int, typer.Option(min=4096, max=16384, help="Rounds of the hash.")] = ITERATIONS,
+    password_file: PasswordFile = None,
+    offline: Offline = None,
+) -> None:
+    """Give a user a password, or another one."""
+    wanted = mechanism or list(Mechanism)
+    password = _password(password_file)
+    if offline is not None:
+        from kbroker.cli.offline_store import put_credentials
+
+        salted = [(each.number, each.hash_name) for each in wanted]
+        put_credentials(offline, user, password, salted, iterations)
+        say(f"user {user}: stored, for the next start")
+        return
+    from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+    changes = [
+        UserScramCredentialUpsertion(
+            user,
+            ScramCredentialInfo(ScramMechanism(each.number), iterations),
+            password.encode(),
+            secrets.token_bytes(20),
+        )
+        for each in wanted
+    ]
+    for change in changes:  # two changes of one user do not fit into one request
+        for future in broker.admin().alter_user_scram_credentials([change]).values():
+            result_of(future, f"user {user}")
+    say(f"user {user}: {', '.join(each.value for each in wanted)} set")
+
+
+def _described(admin: Any) -> dict[str, Any]:
+    """Credentials of all users."""
+    found: dict[str, Any] = result_of(admin.describe_user_scram_credentials())
+    return found
+
+
+@app.command("list", epilog=examples("kbroker users list", "kbroker users list --json | jq -r '.[].user'"))
+@connected
+def list_users(broker: Connection, json: AsJson = False) -> None:
+    """Show users and their mechanisms."""
+    found = _described(broker.admin())
+    rows: list[dict[str, Any]] = [
+        {
+            "user": name,
+            "mechanisms": [
+                {
+                    "mechanism": Mechanism[f"SHA_{info.mechanism.name[-3:]}"].value,
+                    "iterations": info.iterations,
+                }
+                for info in described.scram_credential_infos
+            ],
+        }
+        for name, described in sorted(found.items())
+    ]
+    if json:
+        print_json(rows)
+        return
+    lines = [
+        [row["user"], each["mechanism"], each["iterations"]] for row in rows for each in row["mechanisms"]
+    ]
+    print_table(["USER", "MECHANISM", "ITERATIONS"], lines)
+
+
+@app.command(epilog=examples("kbroker users remove alice", "kbroker users remove alice --yes"))
+@connected
+def remove(broker: Connection, user: User, mechanism: Mechanisms = None, yes: Yes = False) -> None:
+    """Take a user's credentials away: nobody logs in with them any more."""
+    from confluent_kafka.admin import ScramMechanism, UserScramCredentialDeletion
+
+    admin = broker.admin()
+    found = _described(admin).get(user)
+    has = {int(info.mechanism.value) for info in found.scram_credential_infos} if found is not None else set()
+    doomed = [each for each in mechanism or list(Mechanism) if each.number in has]
+    if not doomed:
+        raise CommandFailed(f"user {user} has no such credential")
+    confirm(f"Remove {', '.join(each.value for each in doomed)} of {user}?", yes)
+    for each in doomed:
+        change = UserScramCredentialDeletion(user, ScramMechanism(each.number))
+        for future in admin.alter_user_scram_credentials([change]).values():
+            result_of(future, f"user {user}")
+    say(f"user {user}: {', '.join(each.value for each in doomed)} removed")

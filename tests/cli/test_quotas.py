@@ -1,0 +1,43 @@
+"""`kbroker quotas`."""
+
+import uuid
+
+import pytest
+
+from tests.cli.conftest import Shell
+
+
+@pytest.fixture
+def user() -> str:
+    return f"ann-{uuid.uuid4().hex[:8]}"
+
+
+def test_quotas_are_set_listed_and_removed(cli: Shell, user: str) -> None:
+    cli("quotas", "set", "--user", user, "producer_byte_rate=1000", "consumer_byte_rate=2e3")
+    cli("quotas", "set", "--user", user, "--client-id", "<default>", "request_percentage=50.5")
+    found = {
+        tuple(entry["entity"].items()): entry["quotas"]
+        for entry in cli("quotas", "list", "--user", user, "--json").json
+    }
+    assert found == {
+        (("user", user),): {"producer_byte_rate": 1000.0, "consumer_byte_rate": 2000.0},
+        (("client-id", None), ("user", user)): {"request_percentage": 50.5},
+    } or found == {
+        (("user", user),): {"producer_byte_rate": 1000.0, "consumer_byte_rate": 2000.0},
+        (("user", user), ("client-id", None)): {"request_percentage": 50.5},
+    }
+    assert any("<default>" in line and "50.5" in line for line in cli("quotas", "list", "--user", user).lines)
+    cli("quotas", "remove", "--user", user, "consumer_byte_rate")
+    cli("quotas", "remove", "--user", user, "--client-id", "<default>")
+    assert [entry["quotas"] for entry in cli("quotas", "list", "--user", user, "--json").json] == [
+        {"producer_byte_rate": 1000.0}
+    ]
+    cli("quotas", "remove", "--user", user)
+    assert cli("quotas", "list", "--user", user, "--json").json == []
+
+
+def test_wrong_quotas_are_refused_with_a_sentence(cli: Shell, user: str) -> None:
+    assert "expected a number" in cli("quotas", "set", "--user", user, "producer_byte_rate=x", code=2).stderr
+    assert "--user" in cli("quotas", "set", "producer_byte_rate=1", code=2).stderr
+    assert "INVALID_REQUEST" in cli("quotas", "set", "--user", user, "bogus=1", code=1).stderr
+    assert "no quotas" in cli("quotas", "remove", "--user", user, code=1).stderr

@@ -1,0 +1,57 @@
+"""`kbroker users`, of a running broker and before its first start."""
+
+import socket
+import uuid
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Shell
+from tests.conftest import BrokerFactory
+
+WORD = b"secret\n"
+
+
+def test_users_are_added_listed_and_removed(cli: Shell) -> None:
+    user = f"ann-{uuid.uuid4().hex[:8]}"
+    cli("users", "add", user, "--password-file", "-", "--iterations", 5000, stdin=WORD)
+    (row,) = [row for row in cli("users", "list", "--json").json if row["user"] == user]
+    assert sorted((each["mechanism"], each["iterations"]) for each in row["mechanisms"]) == [
+        ("SCRAM-SHA-256", 5000),
+        ("SCRAM-SHA-512", 5000),
+    ]
+    cli("users", "remove", user, "--mechanism", "SCRAM-SHA-256", "--yes")
+    assert [line.split()[1] for line in cli("users", "list").lines if user in line] == ["SCRAM-SHA-512"]
+    cli("users", "remove", user, "--yes")
+    assert user not in cli("users", "list").text
+    assert "no such credential" in cli("users", "remove", user, "--yes", code=1).stderr
+
+
+def test_an_empty_password_is_refused(shell: Shell) -> None:
+    assert "empty" in shell("users", "add", "ann", "--password-file", "-", stdin=b"\n", code=2).stderr
+
+
+@pytest.mark.compat
+def test_a_user_of_before_the_first_start_logs_in(
+    shell: Shell, broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        port = probe.getsockname()[1]
+    node = broker_factory(
+        {"listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}", "sasl.enabled.mechanisms": "SCRAM-SHA-512"},
+        start=False,
+    )
+    file = tmp_path / "server.properties"
+    file.write_text(f"log.dirs={node.data_dir}\n")
+    shell("users", "add", "ann", "--offline", file, "--password-file", "-", stdin=WORD)
+    node.start()
+    client = tmp_path / "client.properties"
+    client.write_text(
+        f"bootstrap.servers=127.0.0.1:{port}\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n"
+        'sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="ann" '
+        'password="secret";\n'
+    )
+    assert shell("users", "list", "--command-config", client).lines[1].split()[:2] == ["ann", "SCRAM-SHA-256"]
+    refused = shell("users", "add", "bob", "--offline", file, "--password-file", "-", stdin=WORD, code=1)
+    assert "the broker runs" in refused.stderr
