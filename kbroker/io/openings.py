@@ -96,14 +96,17 @@ class Openings:
                 finish_future(message.log_dir, *key, message.topic_id)
             new = opening.partition.create_folder(message.topic_id)
             opening.partition.first_dirty = -1 if new else first_dirty.get(key, -1)
-            opening.loaded = opening.partition.recover(
-                clean=message.log_dir in self._clean_dirs,
-                recovery_point=0 if new else points.get(key, 0),
-                log_start=0 if new else starts.get(key, 0),
-                now_ms=wall_clock_ms(),
-                trusted_end=trusted,
-                progress=self._progress.scanned,
-            )
+            if new and trusted is None:
+                opening.loaded = opening.partition.create(message.leader_epoch)
+            else:
+                opening.loaded = opening.partition.recover(
+                    clean=message.log_dir in self._clean_dirs,
+                    recovery_point=0 if new else points.get(key, 0),
+                    log_start=0 if new else starts.get(key, 0),
+                    now_ms=wall_clock_ms(),
+                    trusted_end=trusted,
+                    progress=self._progress.scanned,
+                )
         except Exception as error:
             opening.error = error
         opening.nanoseconds = time.monotonic_ns() - began

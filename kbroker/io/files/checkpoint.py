@@ -25,7 +25,10 @@ class CorruptCheckpoint(Exception):
 def replace_file(path: str, data: bytes, sync: bool = True) -> None:
     """Write a file so that after a crash it is the old or the new one: tmp, fsync, rename, fsync of the folder.
 
-    sync=False only for what can be made anew: after a power cut such a file may be missing or empty."""
+    sync=False only for what can be made anew: after a power cut such a file may be missing or empty. One that is not
+    there yet is written in its place then, because a rename is what new partitions would wait for longest."""
+    if not sync and _written_anew(path, data):
+        return
     temporary = path + ".tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
@@ -41,6 +44,20 @@ def replace_file(path: str, data: bytes, sync: bool = True) -> None:
     crash_point("checkpoint: renamed")
     if sync:
         files.sync_folder(str(Path(path).parent))
+
+
+def _written_anew(path: str, data: bytes) -> bool:
+    """Write a file that is not there yet; False when it is."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        return False
+    try:
+        if os.write(fd, data) == len(data):
+            return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def sync_file(path: str) -> None:

@@ -105,7 +105,7 @@ class OpenLog:
         new = not Path(self.folder).exists()
         if new:
             Path(self.folder).mkdir(parents=True)
-        found = checkpoint.read_topic_id(self.folder)
+        found = None if new else checkpoint.read_topic_id(self.folder)
         if found is None:
             checkpoint.write_topic_id(self.folder, topic_id)
         elif found != topic_id:
@@ -114,6 +114,21 @@ class OpenLog:
                 ErrorCode.INCONSISTENT_TOPIC_ID, f"{self.folder} is of topic id {here}, not {wanted}"
             )
         return new
+
+    def create(self, leader_epoch: int) -> LoadedLog:
+        """In place of `recover`, for a folder that was made just now: there is nothing to look for. What its first
+        sync puts on disk counts from then on. Raises OSError."""
+        open_files(self.folder, 0).close()
+        epochs = LeaderEpochs(self.folder)
+        if self.leads and leader_epoch >= 0:
+            epochs.assign(leader_epoch, 0, sync=False)  # here, because a thread runs this
+        return LoadedLog(
+            closed=[],
+            active=ActiveState(0, 0, 0, max_timestamp_offset=0),
+            log_start=0,
+            recovery_point=0,
+            epochs=epochs,
+        )
 
     def recover(
         self,

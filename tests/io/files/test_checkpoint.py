@@ -89,3 +89,16 @@ def test_a_topic_id_is_missing_damaged_or_lost_in_a_power_cut(tmp_path: Path) ->
         path.write_text(text)
         with pytest.raises(CorruptCheckpoint):
             checkpoint.read_topic_id(str(tmp_path))
+
+
+def test_a_new_file_that_can_be_made_anew_needs_no_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", lambda *_: pytest.fail("renamed"))
+        checkpoint.replace_file(str(path), b"first", sync=False)
+    assert path.read_bytes() == b"first"
+    checkpoint.replace_file(str(path), b"2", sync=False)
+    assert path.read_bytes() == b"2"
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]

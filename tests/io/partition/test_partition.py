@@ -36,6 +36,22 @@ def test_a_new_log_is_empty_and_online(tmp_path: Path) -> None:
     }
 
 
+def test_a_log_that_is_created_is_the_one_that_loading_an_empty_folder_makes(tmp_path: Path) -> None:
+    (tmp_path / "loaded").mkdir()
+    loaded, created = Log(tmp_path / "loaded"), Log(tmp_path / "created")
+    loaded.open(epoch=4)
+    assert created.partition.create_folder(b"\1" * 16)
+    created.partition.bring_online(created.partition.create(4), 4, NOW)
+    assert names(created.folder) == names(loaded.folder)
+    for name in names(loaded.folder):
+        assert (created.folder / name).read_bytes() == (loaded.folder / name).read_bytes(), name
+    assert created.words.tolist() == loaded.words.tolist()
+    created.append(batch(0, [b"v"]))
+    created.reopen(clean=False, epoch=5)
+    assert offsets(created) == [0]
+    assert checkpoint.read_leader_epochs(str(created.folder)) == [(4, 0), (5, 1)]
+
+
 def test_a_folder_of_another_topic_of_that_name_is_refused(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open()
