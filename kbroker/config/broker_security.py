@@ -70,7 +70,8 @@ SECURITY = (
     Setting("ssl.client.auth", STRING, "none", one_of("required", "requested", "none"), PER_BROKER,
             doc="Whether clients must (required), may (requested) or need not (none) show a certificate."),
     Setting("ssl.keystore.type", STRING, "JKS", dynamic=PER_BROKER,
-            doc="Format of the key store; kbroker reads PEM alone."),
+            doc="Format of the key store: PEM or PKCS12. A store of Java (JKS) is refused with the command that "
+                "converts it. A file that is replaced is taken within seconds, for new connections."),
     Setting("ssl.keystore.location", STRING, None, dynamic=PER_BROKER,
             doc="File with the broker's key and certificate chain."),
     Setting("ssl.keystore.password", PASSWORD, None, dynamic=PER_BROKER,
@@ -82,7 +83,7 @@ SECURITY = (
     Setting("ssl.key.password", PASSWORD, None, dynamic=PER_BROKER,
             doc="Password of the private key."),
     Setting("ssl.truststore.type", STRING, "JKS", dynamic=PER_BROKER,
-            doc="Format of the trust store; kbroker reads PEM alone."),
+            doc="Format of the trust store: PEM or PKCS12."),
     Setting("ssl.truststore.location", STRING, None, dynamic=PER_BROKER,
             doc="File with the certificates that client certificates are checked against."),
     Setting("ssl.truststore.password", PASSWORD, None, dynamic=PER_BROKER,
@@ -94,7 +95,8 @@ SECURITY = (
     Setting("ssl.protocol", STRING, "TLSv1.3", dynamic=PER_BROKER,
             doc="Newest TLS version to use when ssl.enabled.protocols leaves a choice."),
     Setting("ssl.cipher.suites", LIST, (), list_of(), PER_BROKER,
-            doc="Cipher suites offered; must be empty, which takes the library's choice."),
+            doc="Cipher suites offered, by their names in RFCs; empty takes OpenSSL's choice. Of TLS 1.3 all or none."
+                " can be named, and a TLS version of which none is named is not offered."),
     Setting("ssl.principal.mapping.rules", STRING, "DEFAULT", importance=LOW,
             doc="Rules that turn the subject of a client certificate into a principal name; only DEFAULT, the whole "
                 "subject, is available."),

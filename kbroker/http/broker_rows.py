@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kbroker import __version__
+from kbroker.http.certificates import Certificates
 from kbroker.http.families import Families
 from kbroker.http.health import Health
 from kbroker.http.process_rows import process_names
@@ -19,6 +20,7 @@ class BrokerRows:
     context: ChildContext
     health: Health
     address: str
+    certificates: Certificates
 
     def add(self, families: Families) -> None:
         """Independent of topics and processes."""
@@ -29,6 +31,8 @@ class BrokerRows:
         errors = LogDirErrors(self.context.config.log_dirs, self.context.shared)
         for path in errors.paths:
             families.add("kbroker_log_dir_offline", (path,), int(errors.of(path) != 0))
+        for listener, expiry_s in self.certificates.expiries():
+            families.add("kbroker_tls_certificate_expiry_timestamp_seconds", (listener,), expiry_s)
         self._store_copies(families, errors)
         appends, completions = self._rings(families)
         if not families.kafka:

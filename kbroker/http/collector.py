@@ -8,6 +8,7 @@ from prometheus_client.core import Metric as Family
 
 from kbroker.config.sites import sites_of
 from kbroker.http.broker_rows import BrokerRows
+from kbroker.http.certificates import Certificates
 from kbroker.http.control_view import ControlView
 from kbroker.http.families import Families
 from kbroker.http.group_rows import GroupRows
@@ -51,7 +52,7 @@ class BrokerCollector:
         self._hosts = HostRows(shared, acceptor, context.log_dirs, Recent(clock_s))
         first = listeners[0]
         address = f"{first.host}:{context.ports.get(first.listener, first.port)}"
-        self._broker = BrokerRows(context, health, address)
+        self._broker = BrokerRows(context, health, address, Certificates(config))
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Family]:

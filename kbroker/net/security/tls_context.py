@@ -1,15 +1,17 @@
 """How a TLS listener shows itself and whom it trusts: Kafka's ssl.* settings as an OpenSSL context.
 
-Keys and certificates are PEM, as files (`ssl.keystore.location`) or as text in the settings (KIP-651).
+Keys and certificates come from PEM or PKCS12 files, or as PEM text in the settings (`config/key_store.py`).
 """
 
 import os
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.key_store import KeyStore, KeyStoreError, key_store, texts, trusted
 from kbroker.net.security.tls_alert import TellingContext
+from kbroker.net.security.tls_ciphers import ALWAYS_TLS13, split
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -28,9 +30,6 @@ RDN_NAMES: Mapping[str, str] = {
 ANONYMOUS = "ANONYMOUS"
 
 
-Text = Callable[[str], str | None]
-
-
 class TlsError(Exception):
     """Settings of which no context can be made."""
 
@@ -38,10 +37,7 @@ class TlsError(Exception):
 def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:
     """The context of a listener. Raises TlsError."""
 
-    def text(name: str) -> str | None:
-        value = config.of_listener(listener, name)
-        return value if isinstance(value, str) and value else None
-
+    text = texts(config, listener)
     context = TellingContext(ssl.PROTOCOL_TLS_SERVER)
     enabled = config.of_listener(listener, "ssl.enabled.protocols")
     wanted = sorted(
@@ -50,57 +46,55 @@ def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:
     if not wanted:
         raise TlsError(f"ssl.enabled.protocols has none of {', '.join(VERSIONS)}")
     context.minimum_version, context.maximum_version = wanted[0], wanted[-1]
-    for name, only in (("ssl.cipher.suites", ()), ("ssl.principal.mapping.rules", "DEFAULT")):
-        if config.of_listener(listener, name) != only:
-            raise TlsError(f"{name} can not be changed yet")
+    suites = config.of_listener(listener, "ssl.cipher.suites")
+    _choose_ciphers(context, suites if isinstance(suites, tuple) else ())
+    if config.of_listener(listener, "ssl.principal.mapping.rules") != "DEFAULT":
+        raise TlsError("ssl.principal.mapping.rules can not be changed yet")
     try:
-        _load_key(context, text)
+        _load_key(context, key_store(text))
         context.verify_mode = CLIENT_AUTH[text("ssl.client.auth") or "none"]
         if context.verify_mode is not ssl.CERT_NONE:
-            _load_trust(context, text)
+            context.load_verify_locations(cadata=trusted(text))
+    except KeyStoreError as error:
+        raise TlsError(str(error)) from None
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         raise TlsError(f"the key or trust store can not be used: {error}") from None
     return context
 
 
-def _load_key(context: ssl.SSLContext, text: Text) -> None:
-    if text("ssl.keystore.type") != "PEM":
-        raise TlsError("ssl.keystore.type: only PEM is supported")
-    password = text("ssl.key.password")
-    location, key, chain = map(
-        text, ("ssl.keystore.location", "ssl.keystore.key", "ssl.keystore.certificate.chain")
-    )
-    if key is not None and chain is not None:
-        with _file(chain) as chain_file, _file(key) as key_file:
-            context.load_cert_chain(chain_file, key_file, password or "")
-    elif location is not None:
-        context.load_cert_chain(location, None, password or "")
-    else:
-        raise TlsError(
-            "ssl.keystore.location, or ssl.keystore.key and ssl.keystore.certificate.chain, must be set"
-        )
+def _choose_ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
+    """Kafka's ssl.cipher.suites; a TLS version of which none is named is not offered. Raises TlsError."""
+    if not suites:
+        return
+    newest, names, unknown = split(suites)
+    if unknown:
+        raise TlsError(f"ssl.cipher.suites: unknown here: {', '.join(unknown)}")
+    try:
+        if names:
+            context.set_ciphers(":".join(names))
+    except ssl.SSLError:
+        raise TlsError(f"ssl.cipher.suites: OpenSSL has none of {', '.join(names)}") from None
+    if not newest:
+        context.maximum_version = min(context.maximum_version, ssl.TLSVersion.TLSv1_2)
+    elif context.maximum_version >= ssl.TLSVersion.TLSv1_3 and newest != ALWAYS_TLS13:
+        raise TlsError("ssl.cipher.suites: of TLS 1.3 all or none: " + ", ".join(sorted(ALWAYS_TLS13)))
+    if not names:
+        context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_3)
+    if context.minimum_version > context.maximum_version:
+        raise TlsError("ssl.cipher.suites has none for the versions of ssl.enabled.protocols")
 
 
-def _load_trust(context: ssl.SSLContext, text: Text) -> None:
-    location, certificates = text("ssl.truststore.location"), text("ssl.truststore.certificates")
-    if text("ssl.truststore.type") != "PEM":
-        raise TlsError("ssl.truststore.type: only PEM is supported")
-    if certificates is not None:
-        context.load_verify_locations(cadata=certificates)
-    elif location is not None:
-        context.load_verify_locations(cafile=location)
-    else:
-        raise TlsError(
-            "ssl.truststore.location or ssl.truststore.certificates must be set for ssl.client.auth"
-        )
+def _load_key(context: ssl.SSLContext, store: KeyStore) -> None:
+    with _file(store.chain) as chain_file, _file(store.key) as key_file:
+        context.load_cert_chain(chain_file, key_file, store.password)
 
 
 @contextmanager
-def _file(text: str) -> Iterator[str]:
+def _file(text: bytes) -> Iterator[str]:
     """A name under which OpenSSL reads a text that is in no file."""
     fd = os.memfd_create("pem")
     try:
-        os.write(fd, text.encode())
+        os.write(fd, text)
         yield f"/proc/self/fd/{fd}"
     finally:
         os.close(fd)

@@ -3,9 +3,11 @@
 import logging
 import socket
 import ssl
+import time
 from collections.abc import Callable, Mapping
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.key_store import stamps, texts
 from kbroker.config.setting import ConfigError
 from kbroker.ipc.background import Background
 from kbroker.net.connection import Connection, State
@@ -15,6 +17,7 @@ from kbroker.net.security.tls_relay import relay
 log = logging.getLogger(__name__)
 
 LAST_BYTES_SECONDS = 2.0
+LOOK_SECONDS = 5.0
 
 
 class TlsListeners:
@@ -23,6 +26,8 @@ class TlsListeners:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
         self._contexts = self._made(config)
+        self._stamps = self._stamped()
+        self._look_at_s = 0.0
         self._relays = Background(log, "a TLS relay failed")
 
     @staticmethod
@@ -37,8 +42,28 @@ class TlsListeners:
         try:
             self._config = self._config.with_dynamic(cluster={}, own=settings)
             self._contexts = self._made(self._config)
+            self._stamps = self._stamped()
         except (ConfigError, TlsError) as error:
             log.warning("TLS listeners go on with the settings they had: %s", error)
+
+    def _stamped(self) -> list[tuple[str, int, int, int]]:
+        return [stamp for name in self._contexts for stamp in stamps(texts(self._config, name))]
+
+    def _look(self) -> None:
+        """Take stores whose files have been replaced: a renewed certificate needs no restart."""
+        now_s = time.monotonic()
+        if now_s < self._look_at_s:
+            return
+        self._look_at_s = now_s + LOOK_SECONDS
+        stamped = self._stamped()
+        if stamped == self._stamps:
+            return
+        self._stamps = stamped
+        try:
+            self._contexts = self._made(self._config)
+            log.info("TLS listeners have taken their changed key and trust stores")
+        except TlsError as error:
+            log.warning("TLS listeners go on with the key and trust stores they had: %s", error)
 
     def pair(self) -> tuple[int, socket.socket]:
         """The ends of an inner connection: the descriptor that stands for the client, and the relay's."""
@@ -51,6 +76,7 @@ class TlsListeners:
     ) -> None:
         """Relay between a client's descriptor and the inner end. know: who the client is has been settled."""
         outer = socket.socket(fileno=fd)
+        self._look()
 
         def authenticated(session: ssl.SSLObject) -> None:
             if not connection.listener.protocol.sasl and connection.state is not State.CLOSED:

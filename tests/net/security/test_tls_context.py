@@ -2,13 +2,22 @@
 
 import shutil
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.config.key_store import JKS_MAGIC
+from kbroker.http.certificates import Certificates
+from kbroker.net.security.tls_ciphers import ALWAYS_TLS13, openssl_name
 from kbroker.net.security.tls_context import ANONYMOUS, TlsError, context_of, user_of
-from tests.certificates import certificate
+from kbroker.net.security.tls_listeners import TlsListeners
+from tests.certificates import certificate, dated
 
 PEM = {"ssl.keystore.type": "PEM", "ssl.truststore.type": "PEM"}
 
@@ -53,11 +62,10 @@ def test_clients_are_checked_against_the_trust_store(pem: Path) -> None:
     "settings",
     [
         {},
-        {"ssl_keystore_type": "JKS"},
         {"ssl_keystore_location": "/nowhere"},
         {"ssl_keystore_key": "nonsense", "ssl_keystore_certificate_chain": "nonsense"},
         {"ssl_enabled_protocols": "SSLv3"},
-        {"ssl_cipher_suites": "TLS_AES_128_GCM_SHA256"},
+        {"ssl_cipher_suites": "TLS_NO_SUCH_SUITE"},
         {"ssl_principal_mapping_rules": "RULE:^CN=(.*?),.*$/$1/"},
     ],
 )
@@ -70,3 +78,107 @@ def test_a_user_is_the_subject_with_the_most_specific_name_first() -> None:
     subject = ((("countryName", "DE"),), (("organizationName", "a, b"),), (("commonName", "#c "),))
     assert user_of({"subject": subject}) == "CN=\\#c\\ ,O=a\\, b,C=DE"
     assert user_of(None) == user_of({}) == ANONYMOUS
+
+
+@pytest.fixture(scope="module")
+def stores(pem: Path) -> Path:
+    """k.p12 with key and certificate, trust.p12 with a certificate, both with the password "sesame"; k.jks."""
+    key = serialization.load_pem_private_key((pem / "k.key").read_bytes(), None)
+    chain = x509.load_pem_x509_certificate((pem / "k.crt").read_bytes())
+    locked = serialization.BestAvailableEncryption(b"sesame")
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    (pem / "k.p12").write_bytes(pkcs12.serialize_key_and_certificates(b"k", key, chain, None, locked))
+    (pem / "trust.p12").write_bytes(
+        pkcs12.serialize_java_truststore([pkcs12.PKCS12Certificate(chain, b"k")], locked)
+    )
+    (pem / "k.jks").write_bytes(JKS_MAGIC + bytes(60))
+    return pem
+
+
+@pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
+def test_keys_and_trust_come_from_pkcs12_stores_which_java_also_calls_jks(stores: Path, kind: str) -> None:
+    made = context(
+        ssl_keystore_type=kind, ssl_keystore_location=str(stores / "k.p12"), ssl_keystore_password="sesame",
+        ssl_truststore_type=kind, ssl_truststore_location=str(stores / "trust.p12"),
+        ssl_truststore_password="sesame", ssl_client_auth="required",
+    )  # fmt: skip
+    (found,) = made.get_ca_certs()
+    assert found["subject"] == ((("commonName", "k"),),)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"ssl_keystore_location": "{}/k.jks"}, "keytool -importkeystore -srckeystore .*k.jks -destkeystore"),
+        ({"ssl_keystore_location": "{}/k.p12", "ssl_keystore_password": "opensaysme"}, "password is wrong"),
+        ({"ssl_keystore_location": "{}/k.pem"}, "not a PKCS12 store"),
+        ({"ssl_keystore_location": "{}/none.p12"}, "No such file"),
+        ({"ssl_keystore_location": "{}/trust.p12", "ssl_keystore_password": "sesame"}, "no private key"),
+    ],
+)
+def test_a_store_that_can_not_be_used_is_refused_with_the_reason(
+    stores: Path, settings: dict[str, str], why: str
+) -> None:
+    named = {name: text.format(stores) for name, text in settings.items()}
+    with pytest.raises(TlsError, match=why) as refused:
+        context(ssl_keystore_type="JKS", **named)
+    assert "opensaysme" not in str(refused.value)
+
+
+def test_suites_are_chosen_by_their_names_in_rfcs(pem: Path) -> None:
+    keys = {"ssl_keystore_location": str(pem / "k.pem")}
+    old = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+    made = context(**keys, ssl_cipher_suites=old)
+    assert made.maximum_version is ssl.TLSVersion.TLSv1_2
+    named = [each["name"] for each in made.get_ciphers() if each["protocol"] != "TLSv1.3"]
+    assert named == ["ECDHE-ECDSA-AES128-GCM-SHA256"]
+    newest = ",".join(ALWAYS_TLS13)
+    assert context(**keys, ssl_cipher_suites=newest).minimum_version is ssl.TLSVersion.TLSv1_3
+    both = context(**keys, ssl_cipher_suites=f"{newest},{old}")
+    assert (both.minimum_version, both.maximum_version) == (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+    for wrong in ("TLS_AES_128_GCM_SHA256", "TLS_RSA_WITH_NULL_SHA", "TLS_ECDHE_PSK_WITH_AES_128_CBC_SHA999"):
+        with pytest.raises(TlsError, match=r"ssl\.cipher\.suites"):
+            context(**keys, ssl_cipher_suites=wrong)
+
+
+def test_every_suite_of_openssl_has_the_name_that_rfcs_give_it() -> None:
+    known = {
+        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+        "TLS_DHE_RSA_WITH_AES_256_CBC_SHA256": "DHE-RSA-AES256-SHA256",
+        "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+        "TLS_ECDHE_ECDSA_WITH_AES_128_CCM": "ECDHE-ECDSA-AES128-CCM",
+        "TLS_ECDHE_ECDSA_WITH_AES_256_CCM_8": "ECDHE-ECDSA-AES256-CCM8",
+    }
+    assert {suite: openssl_name(suite) for suite in known} == known
+    openssl = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    openssl.set_ciphers("ALL:@SECLEVEL=0")
+    assert set(known.values()) <= {each["name"] for each in openssl.get_ciphers()}
+
+
+def test_the_end_of_a_certificate_is_known_and_changes_with_its_file(tmp_path: Path) -> None:
+    def put(name: str, ends: datetime) -> None:
+        dated(tmp_path, name, datetime(2020, 1, 1, tzinfo=UTC), ends)
+        text = (tmp_path / f"{name}.key").read_text() + (tmp_path / f"{name}.crt").read_text()
+        (tmp_path / "new.pem").write_text(text)
+        (tmp_path / "new.pem").replace(tmp_path / "k.pem")
+
+    first, second = datetime(2030, 1, 1, tzinfo=UTC), datetime(2031, 1, 1, tzinfo=UTC)
+    put("a", first)
+    settings = PEM | {"listeners": "SSL://:0", "ssl.keystore.location": str(tmp_path / "k.pem")}
+    config = BrokerConfig(settings)
+    certificates, listeners = Certificates(config), TlsListeners(config)
+    assert list(certificates.expiries()) == [("SSL", first.timestamp())]
+    before = listeners._contexts["SSL"]
+    listeners._look()
+    assert listeners._contexts["SSL"] is before
+    put("b", second)
+    assert list(certificates.expiries()) == [("SSL", second.timestamp())]
+    listeners._look_at_s = 0
+    listeners._look()
+    assert listeners._contexts["SSL"] is not before
+    now = listeners._contexts["SSL"]
+    (tmp_path / "k.pem").write_text("half a file")
+    listeners._look_at_s = 0
+    listeners._look()
+    assert listeners._contexts["SSL"] is now

@@ -1,0 +1,149 @@
+"""Key and trust stores of TLS listeners: PEM and PKCS12 files, and PEM in the settings (KIP-651)."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kbroker.config.broker import BrokerConfig
+
+if TYPE_CHECKING:  # imported when a store needs it: most brokers have none
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+
+JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
+PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
+FILES: Final = ("ssl.keystore.location", "ssl.truststore.location")
+MOST_BYTES: Final = 16 << 20
+
+Text = Callable[[str], str | None]
+
+
+class KeyStoreError(Exception):
+    """A store that can not be used; the text shows no secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStore:
+    """A private key and its certificate chain as PEM. password: of the key, empty for none."""
+
+    key: bytes = field(repr=False)
+    chain: bytes
+    password: str = field(repr=False)
+
+
+def texts(config: BrokerConfig, listener: str) -> Text:
+    """The text settings of a listener; None for what is unset or empty."""
+
+    def text(name: str) -> str | None:
+        value = config.of_listener(listener, name)
+        return value if isinstance(value, str) and value else None
+
+    return text
+
+
+def key_store(text: Text) -> KeyStore:
+    """The listener's own key and certificates. Raises KeyStoreError."""
+    key, chain = text("ssl.keystore.key"), text("ssl.keystore.certificate.chain")
+    kind, location = text("ssl.keystore.type") or JKS, text("ssl.keystore.location")
+    password = text("ssl.key.password") or ""
+    if key is not None and chain is not None:
+        if kind != PEM:
+            raise KeyStoreError("ssl.keystore.key is PEM: ssl.keystore.type must say so")
+        return KeyStore(key.encode(), chain.encode(), password)
+    if location is None:
+        raise KeyStoreError(
+            "ssl.keystore.location, or ssl.keystore.key and ssl.keystore.certificate.chain, must be set"
+        )
+    content = _content(location)
+    if kind == PEM:
+        return KeyStore(content, content, password)
+    return _pkcs12_keys("ssl.keystore", kind, location, content, text("ssl.keystore.password") or "")
+
+
+def trusted(text: Text) -> str:
+    """The certificates that clients' are checked against, as PEM. Raises KeyStoreError."""
+    certificates, location = text("ssl.truststore.certificates"), text("ssl.truststore.location")
+    kind = text("ssl.truststore.type") or JKS
+    if certificates is not None and kind == PEM:
+        return certificates
+    if location is None:
+        raise KeyStoreError(
+            "ssl.truststore.location, or PEM in ssl.truststore.certificates, must be set for ssl.client.auth"
+        )
+    content = _content(location)
+    if kind == PEM:
+        return content.decode("ascii", "ignore")  # comments may hold anything
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    store = _pkcs12("ssl.truststore", kind, location, content, text("ssl.truststore.password") or "")
+    found = [one.certificate for one in (store.cert, *store.additional_certs) if one is not None]
+    if not found:
+        raise KeyStoreError(f"ssl.truststore.location={location}: no certificate in it")
+    return "".join(one.public_bytes(Encoding.PEM).decode() for one in found)
+
+
+def stamps(text: Text) -> Iterator[tuple[str, int, int, int]]:
+    """What shows that a store's file is another one than before."""
+    for name in FILES:
+        if (location := text(name)) is not None:
+            try:
+                found = Path(location).stat()
+            except OSError:
+                continue
+            yield location, found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def expires_s(store: KeyStore) -> float:
+    """Unix time when the listener's own certificate ends. Raises KeyStoreError."""
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificates(store.chain)[0].not_valid_after_utc.timestamp()
+    except ValueError as error:
+        raise KeyStoreError(f"the certificate can not be read: {error}") from None
+
+
+def _content(location: str) -> bytes:
+    try:
+        with Path(location).open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise KeyStoreError(f"{location}: {error.strerror or os.strerror(error.errno or 0)}") from None
+    if len(content) > MOST_BYTES:
+        raise KeyStoreError(f"{location}: larger than {MOST_BYTES} bytes")
+    return content
+
+
+def _pkcs12(name: str, kind: str, location: str, content: bytes, password: str) -> "PKCS12KeyAndCertificates":
+    """A PKCS12 store; Java's type JKS takes those, too. Raises KeyStoreError."""
+    from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+    if content.startswith(JKS_MAGIC):
+        raise KeyStoreError(
+            f"{name}.location={location}: a Java key store (JKS), which kbroker does not read. Convert it: keytool "
+            f"-importkeystore -srckeystore {location} -destkeystore {location}.p12 -deststoretype PKCS12; then set "
+            f"{name}.location={location}.p12 and {name}.type=PKCS12"
+        )
+    if kind not in (PKCS12, JKS):
+        raise KeyStoreError(f"{name}.type={kind}: kbroker reads {PEM} and {PKCS12}")
+    try:
+        return load_pkcs12(content, password.encode() or None)
+    except ValueError:
+        raise KeyStoreError(
+            f"{name}.location={location}: not a PKCS12 store, or {name}.password is wrong"
+        ) from None
+
+
+def _pkcs12_keys(name: str, kind: str, location: str, content: bytes, password: str) -> KeyStore:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    store = _pkcs12(name, kind, location, content, password)
+    if store.key is None or store.cert is None:
+        raise KeyStoreError(f"{name}.location={location}: no private key with a certificate in it")
+    chain = [store.cert.certificate, *(one.certificate for one in store.additional_certs)]
+    return KeyStore(
+        store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+        b"".join(one.public_bytes(Encoding.PEM) for one in chain),
+        "",
+    )
