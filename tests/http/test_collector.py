@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
+from kbroker.http.certificates import Certificates
 from kbroker.ipc.layout import Counter, ProcessLine, Slot, SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import GroupSummary
