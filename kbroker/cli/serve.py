@@ -14,12 +14,14 @@ from kbroker.config import properties
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.kernels import image
+from kbroker.kernels.cache import cache_folder
 from kbroker.supervisor.hardening import harden
 from kbroker.supervisor.logs import log_to_stderr
 from kbroker.supervisor.unsupported import unsupported
 
 log = logging.getLogger(__name__)
 
+EXIT_FAILED = 1
 EXIT_CONFIG = 2
 # The compiler ends with whoever started it; 1 is PR_SET_PDEATHSIG.
 WARM = (
@@ -50,6 +52,11 @@ def serve(file: Path | None, overrides: list[str]) -> int:
         log.error("%s", problem)
     if problems:
         return EXIT_CONFIG
+    try:
+        cache_folder()
+    except OSError as error:
+        log.error("no folder for the compiled kernels, XDG_CACHE_HOME may name another: %s", error)
+        return EXIT_FAILED
     gc.disable()  # until the supervisor has imported everything: there is no garbage in it, only a fifth of the time
     use_kernels()
     from kbroker.supervisor.supervisor import Supervisor, exit_code_of

@@ -125,3 +125,19 @@ def test_a_password_in_a_bad_override_is_not_repeated() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 2
     assert "opensesame" not in done.stdout + done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of another user")
+def test_a_cache_folder_that_another_user_has_made_first_stops_the_start(tmp_path: Path) -> None:
+    home, temporary = tmp_path / "home", tmp_path / "tmp"
+    for folder in (home, temporary / f"kbroker-{os.getuid()}"):
+        folder.mkdir(parents=True)
+        os.chown(folder, 54321, 54321)
+    command = [sys.executable, "-m", "kbroker", "serve", "--override", f"log.dirs={tmp_path}/data"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60,
+        env={**os.environ, "XDG_CACHE_HOME": str(home), "TMPDIR": str(temporary)},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "user 54321 owns it" in done.stderr
+    assert "Traceback" not in done.stderr
