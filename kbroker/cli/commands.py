@@ -25,6 +25,7 @@ from kbroker.cli import (
     transactions,
     users,
 )
+from kbroker.cli.backup import commands as backups
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.options import examples
 
@@ -62,8 +63,7 @@ def kbroker(
 ) -> None:
     """A message broker for one host that speaks the Apache Kafka protocol, and the tools to work with it.
 
-    All commands but [bold]serve[/bold], [bold]log[/bold] and [bold]export[/bold] are clients: they work against
-    Apache Kafka too."""
+    All commands but [bold]serve[/bold] and those for files are clients: they work against Apache Kafka too."""
 
 
 @app.command(
@@ -97,5 +97,7 @@ app.command("consume", rich_help_panel=RECORDS, epilog=consume.EXAMPLES)(consume
 app.command("offsets", rich_help_panel=RECORDS, epilog=offsets.EXAMPLES)(offsets.offsets)
 for group in (topics, groups, configs, cluster, transactions, acls, users, quotas):
     app.add_typer(group.app, rich_help_panel="Administration")
-for files in (log_dump, export):
+for files in (log_dump, export, backups):
     app.add_typer(files.app, rich_help_panel="Files")
+app.command("backup", rich_help_panel="Files", epilog=backups.BACKUP_EXAMPLES)(backups.backup)
+app.command("restore", rich_help_panel="Files", epilog=backups.RESTORE_EXAMPLES)(backups.restore)

@@ -21,9 +21,9 @@ _INTRO = """\
 
 Generated from the commands by `make docs`; do not edit. `kbroker COMMAND --help` shows the same.
 
-After `make run` or `make test` the command is at `.venv/bin/kbroker`. All commands but `serve`, `log`
-and `export` are clients that speak the protocol through librdkafka and kafka-python: they work against Apache Kafka
-too.
+After `make run` or `make test` the command is at `.venv/bin/kbroker`. All commands but `serve`, `log`,
+`export` and those for backups are clients that speak the protocol through librdkafka and kafka-python: they work
+against Apache Kafka too.
 
 - The result goes to stdout, remarks and errors go to stderr. `--json` prints JSON where a script would want it:
   one document, or one line for each record or item (`consume`, `log dump`).

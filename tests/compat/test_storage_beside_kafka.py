@@ -5,7 +5,15 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kbroker.log import files
@@ -104,7 +112,7 @@ def read(bootstrap: str, topic: str, partition: int = 0) -> list[Message]:
     )
     found: list[Message] = []
     try:
-        consumer.assign([TopicPartition(topic, partition, 0)])
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             for message in consumer.consume(500, 1.0):

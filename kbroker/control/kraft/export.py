@@ -119,6 +119,20 @@ def export(
     return Exported(place, epoch, len(stored.topics), count, tuple(own))
 
 
+def portable(store: Store, node_id: int, directory_id: str, release: str, now_ms: int) -> bytes:
+    """A snapshot for a backup: what the store holds, kbroker's own settings included, every partition once, in one log
+    dir."""
+    stored = store.load()
+    directory = _uuid(directory_id)
+    dirs = {partition.log_dir: directory for topic in stored.topics for partition in topic.partitions}
+    messages = chain(
+        _features(stored.features, RELEASES[release]),
+        _messages(stored, node_id, dirs, own=True),
+        [kr.ProducerIdsRecord(node_id, -1, int(store.meta("next_producer_id", "0")))],
+    )
+    return build(messages, (), 1, now_ms)
+
+
 def _check(stored: Stored, log_dirs: Collection[str]) -> None:
     partitions = [partition for topic in stored.topics for partition in topic.partitions]
     if elsewhere := sorted({r.log_dir for p in partitions for r in p.replicas} - set(log_dirs)):
@@ -137,7 +151,10 @@ def _broker(node_id: int, epoch: int, log_dirs: Sequence[bytes]) -> Struct:
     )
 
 
-def _messages(stored: Stored, node_id: int, directory_ids: Mapping[str, bytes]) -> Iterator[Struct]:
+def _messages(
+    stored: Stored, node_id: int, directory_ids: Mapping[str, bytes], own: bool = False
+) -> Iterator[Struct]:
+    """own: with settings that only kbroker knows."""
     for topic in stored.topics:
         yield kr.TopicRecord(topic.name, topic.topic_id)
         for partition in topic.partitions:
@@ -152,7 +169,7 @@ def _messages(stored: Stored, node_id: int, directory_ids: Mapping[str, bytes]) 
             )
     for (kind, resource), configs in stored.configs.items():
         for name, value in configs.items():
-            if not is_own(name):
+            if own or not is_own(name):
                 yield kr.ConfigRecord(kind, resource, name, value)
     for entity, quotas in stored.client_quotas.items():
         for key, amount in quotas.items():

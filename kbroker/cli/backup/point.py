@@ -1,0 +1,61 @@
+"""One backup point: which files, with which checksums, make every partition as it was at that time."""
+
+from datetime import UTC, datetime
+
+from msgspec import Struct, field, json
+
+FORMAT = 1
+
+
+class SegmentFile(Struct, frozen=True):
+    """A segment, whole or up to the high watermark. sha256 names the object that holds it."""
+
+    base_offset: int
+    size: int
+    sha256: str
+
+
+class PartitionFiles(Struct, frozen=True):
+    """A partition up to its high watermark. epochs: (leader epoch, start offset) pairs below it."""
+
+    topic: str
+    index: int
+    topic_id: str
+    log_start: int
+    high_watermark: int
+    segments: list[SegmentFile]
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Point(Struct, frozen=True):
+    """metadata: the object with settings, quotas, users and topics as a KRaft snapshot, for directory_id."""
+
+    time_ms: int
+    cluster_id: str
+    node_id: int
+    directory_id: str
+    metadata: SegmentFile
+    partitions: list[PartitionFiles]
+    format: int = FORMAT
+
+    @property
+    def name(self) -> str:
+        """Its file's name without suffix; names sort by time."""
+        return datetime.fromtimestamp(self.time_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+
+    def objects(self) -> list[SegmentFile]:
+        """Every object that the point needs."""
+        return [self.metadata, *(segment for one in self.partitions for segment in one.segments)]
+
+
+def encode(point: Point) -> bytes:
+    """The manifest's text."""
+    return json.format(json.encode(point), indent=1)
+
+
+def decode(data: bytes) -> Point:
+    """Raises msgspec.DecodeError, ValueError."""
+    point = json.decode(data, type=Point)
+    if point.format != FORMAT:
+        raise ValueError(f"format {point.format}, only {FORMAT} is known")
+    return point

@@ -1,0 +1,204 @@
+"""A folder of backups: objects named by their SHA-256, and a manifest for each point.
+
+objects/ab/ab12...      a segment or the metadata; written beside, synced, then renamed: what has its name is whole
+points/TIME.json        a point, written last
+journal                 closed segments that are stored already: a backup that was interrupted goes on, and the next
+                        one copies only what is new
+"""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kbroker.cli.backup.point import Point, SegmentFile, decode, encode
+from kbroker.cli.failures import CommandFailed
+
+_CHUNK: Final = 1 << 20
+_FICLONE: Final = 0x40049409
+_WRITING: Final = ".writing"
+
+
+class Repository:
+    """Owner: the one command that has it locked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._points = folder / "points"
+        self._objects = folder / "objects"
+        self._journal = folder / "journal"
+        self._known: dict[str, str] = {}
+        self._lock = -1
+
+    def lock(self) -> None:
+        """Make the folder and take it for this command until its process ends. Raises CommandFailed, OSError."""
+        for path in (self.folder, self._points, self._objects):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise CommandFailed(f"{self.folder} is in use by another backup") from None
+        for left in self._objects.glob(f"*/*{_WRITING}"):
+            left.unlink()
+        with suppress(FileNotFoundError):
+            lines = self._journal.read_text().split("\n")[:-1]  # the last one may be torn
+            noted = (line.rpartition(" ") for line in lines)
+            self._known = {key: sha256 for key, _, sha256 in noted if key}
+
+    def unlock(self) -> None:
+        """Give the folder back before the process ends."""
+        os.close(self._lock)
+
+    # --- objects ---------------------------------------------------------------------------------------
+
+    def path(self, sha256: str) -> Path:
+        """Where an object is."""
+        return self._objects / sha256[:2] / sha256
+
+    def known(self, key: str, size: int) -> str | None:
+        """The checksum of a source file that is stored already, whole."""
+        sha256 = self._known.get(key)
+        if sha256 is None:
+            return None
+        with suppress(FileNotFoundError):
+            if self.path(sha256).stat().st_size == size:
+                return sha256
+        return None
+
+    def note(self, key: str, sha256: str) -> None:
+        """Remember a source file that never changes. A note that a crash loses costs a copy."""
+        self._known[key] = sha256
+        with open(self._journal, "a", opener=_private) as journal:
+            journal.write(f"{key} {sha256}\n")
+
+    def store(self, source: int, size: int) -> str:
+        """Keep the first `size` bytes of an open file; its checksum. Raises CommandFailed, OSError."""
+        folder = self._objects / f"{os.getpid() % 256:02x}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        writing = folder / f"{os.getpid()}{_WRITING}"
+        with open(writing, "wb", opener=_private) as out:
+            sha256 = _copy(source, size, out.fileno())
+            os.fsync(out.fileno())
+        self._name(writing, sha256)
+        return sha256
+
+    def store_bytes(self, data: bytes) -> SegmentFile:
+        """Keep these bytes."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        writing = self._objects / f"{os.getpid()}{_WRITING}"
+        _write(writing, data)
+        self._name(writing, sha256)
+        return SegmentFile(0, len(data), sha256)
+
+    def _name(self, writing: Path, sha256: str) -> None:
+        place = self.path(sha256)
+        place.parent.mkdir(mode=0o700, exist_ok=True)
+        writing.replace(place)
+        _sync(place.parent)
+
+    # --- points ----------------------------------------------------------------------------------------
+
+    def points(self) -> list[Point]:
+        """All of them, the oldest first. Raises CommandFailed for one that can not be read."""
+        return [self._read(path) for path in sorted(self._points.glob("*.json"))]
+
+    def _read(self, path: Path) -> Point:
+        try:
+            return decode(path.read_bytes())
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise CommandFailed(f"{path}: {error}") from None
+
+    def add(self, point: Point) -> Path:
+        """Write a point's manifest: from now on it is there."""
+        _sync(self._objects)
+        place = self._points / f"{point.name}.json"
+        writing = place.with_suffix(_WRITING)
+        _write(writing, encode(point))
+        writing.replace(place)
+        _sync(self._points)
+        return place
+
+    def damaged(self, point: Point) -> Iterator[str]:
+        """What is missing or has another checksum, a line each."""
+        for wanted in {one.sha256: one for one in point.objects()}.values():
+            path = self.path(wanted.sha256)
+            try:
+                with open(path, "rb") as source:
+                    found = hashlib.file_digest(source, "sha256").hexdigest()
+                if found != wanted.sha256:
+                    yield f"{path}: the checksum is {found}"
+            except OSError as error:
+                yield f"{path}: {error.strerror}"
+
+    def drop(self, points: list[Point]) -> int:
+        """Forget points and every object that no other one needs; how many objects went."""
+        for point in points:
+            (self._points / f"{point.name}.json").unlink()
+        _sync(self._points)
+        needed = {one.sha256 for point in self.points() for one in point.objects()}
+        gone = [path for path in self._objects.glob("*/*") if path.name not in needed]
+        for path in gone:
+            path.unlink()
+        self._known = {key: sha256 for key, sha256 in self._known.items() if sha256 in needed}
+        writing = self.folder / f"journal{_WRITING}"
+        _write(writing, "".join(f"{key} {sha256}\n" for key, sha256 in self._known.items()).encode())
+        writing.replace(self._journal)
+        return len(gone)
+
+
+def clone(source: Path, size: int, sha256: str, target: Path) -> None:
+    """Write an object's bytes into a new file, checked on the way. Raises CommandFailed, OSError."""
+    with open(source, "rb") as opened, open(target, "wb", opener=_private) as out:
+        found = _copy(opened.fileno(), size, out.fileno())
+        os.fsync(out.fileno())
+    if found != sha256:
+        target.unlink()
+        raise CommandFailed(f"{source} is damaged: the checksum is {found}")
+
+
+def _copy(source: int, size: int, target: int) -> str:
+    """Copy the first bytes of a file, sharing its blocks where the file system can; their checksum."""
+    shared = False
+    with suppress(OSError):
+        fcntl.ioctl(target, _FICLONE, source)
+        os.truncate(target, size)
+        shared = True
+    digest = hashlib.sha256()
+    position = 0
+    while position < size:
+        chunk = os.pread(source, min(_CHUNK, size - position), position)
+        if not chunk:
+            raise CommandFailed(f"a file ends at byte {position}, before byte {size}")
+        digest.update(chunk)
+        if not shared:
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(target, view) :]
+        position += len(chunk)
+    return digest.hexdigest()
+
+
+def _write(path: Path, data: bytes) -> None:
+    with open(path, "wb", opener=_private) as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _private(path: str, flags: int) -> int:
+    """Records and credentials are for the user alone."""
+    return os.open(path, flags, 0o600)
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

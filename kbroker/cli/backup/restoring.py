@@ -1,0 +1,79 @@
+"""A point becomes a log dir on which kbroker starts: segments, checkpoints and metadata, checked while written.
+
+Everything goes into a folder beside it, which gets its name at last: an interrupted restore is begun again and keeps
+what it has. Indexes and producers' state are not in a backup: the first start makes them from the segments, and checks
+every record on the way.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
+from kbroker.cli.backup.repository import Repository, clone
+from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.control.kraft.snapshot import SnapshotId
+from kbroker.control.metadata.kafka_metadata import FOLDER
+from kbroker.control.metadata.topic_name import INTERNAL
+from kbroker.io.files import checkpoint
+from kbroker.io.files.meta_properties import MetaProperties, write
+from kbroker.log import files
+
+RESTORING = ".restoring"
+
+
+def restore(
+    repository: Repository,
+    point: Point,
+    target: Path,
+    topics: Collection[str],
+    advance: Callable[[int], None],
+) -> list[PartitionFiles]:
+    """Make the log dir `target`, which is not there yet; the partitions in it. topics: empty means all.
+
+    Raises CommandFailed, UsageFailed, OSError."""
+    if target.exists() and any(target.iterdir()):
+        raise UsageFailed(f"{target} is not empty")
+    if missing := sorted(set(topics) - {one.topic for one in point.partitions}):
+        raise UsageFailed(f"not in the backup of {point.name}: {', '.join(missing)}")
+    wanted = [one for one in point.partitions if not topics or one.topic in topics or one.topic in INTERNAL]
+    folder = target.with_name(target.name + RESTORING)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for partition in wanted:
+        _partition(repository, partition, folder, advance)
+    starts = {(one.topic, one.index): one.log_start for one in wanted if one.log_start}
+    checkpoint.write_offsets(str(folder / files.LOG_START_OFFSETS), starts)
+    metadata = folder / FOLDER
+    metadata.mkdir(mode=0o700, exist_ok=True)
+    _file(repository, point.metadata, metadata / SnapshotId(1, 1).file_name)
+    write(str(folder), MetaProperties(point.cluster_id, point.node_id, point.directory_id))
+    if target.exists():
+        target.rmdir()
+    folder.rename(target)
+    files.sync_folder(str(target.parent))
+    return wanted
+
+
+def _partition(
+    repository: Repository, one: PartitionFiles, log_dir: Path, advance: Callable[[int], None]
+) -> None:
+    folder = log_dir / files.folder_name(one.topic, one.index)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for segment in one.segments:
+        _file(repository, segment, Path(files.path(str(folder), segment.base_offset, files.LOG)))
+        advance(segment.size)
+    if not one.segments:  # the offsets go on where they were
+        Path(files.path(str(folder), one.high_watermark, files.LOG)).touch(0o600)
+    checkpoint.write_leader_epochs(str(folder), one.epochs)
+    checkpoint.write_topic_id(str(folder), checkpoint.parse_uuid(one.topic_id))
+
+
+def _file(repository: Repository, wanted: SegmentFile, place: Path) -> None:
+    if place.exists() and place.stat().st_size == wanted.size:
+        with open(place, "rb") as restored:
+            if hashlib.file_digest(restored, "sha256").hexdigest() == wanted.sha256:
+                return
+    source = repository.path(wanted.sha256)
+    if not source.exists():
+        raise CommandFailed(f"{source} is missing: the backup is damaged")
+    clone(source, wanted.size, wanted.sha256, place)

@@ -1,0 +1,154 @@
+"""Taking a backup: closed segments that are not stored yet, and the last ones up to the point in time."""
+
+import base64
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from kbroker.cli.backup.cut import Cut
+from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
+from kbroker.cli.backup.repository import Repository
+from kbroker.cli.failures import CommandFailed
+from kbroker.cli.partitions import Partition
+from kbroker.control.kraft.export import NEWEST, portable
+from kbroker.control.metadata.adoption import topic_id_of
+from kbroker.control.store.store import FILE_NAME, Store
+from kbroker.io.files.meta_properties import random_id, read
+from kbroker.log import files
+from kbroker.log.epochs import read_epochs
+from kbroker.log.open_files import OpenFile, OpenFiles
+from kbroker.log.reader import LogReader
+from kbroker.log.walk import walk
+
+_ATTEMPTS: Final = 50
+
+
+class Changed(Exception):
+    """Compaction replaced segments while they were copied."""
+
+
+def take(
+    repository: Repository,
+    cut: Cut,
+    log_dirs: Sequence[str],
+    folders: Mapping[Partition, str],
+    advance: Callable[[int], None],
+) -> Point:
+    """Store what the point needs; the caller adds the point. folders: of each partition's log, the leader's.
+
+    advance: told bytes as they are dealt with. Raises CommandFailed, OSError."""
+    identity = read(log_dirs[0])
+    if identity is None:
+        raise CommandFailed(f"{log_dirs[0]}: no meta.properties; a backup is taken on the broker's own host")
+    directory_id = random_id()
+    metadata = repository.store_bytes(_metadata(log_dirs, identity.node_id, directory_id, cut.time_ms))
+    partitions = []
+    for partition, end in sorted(cut.ends.items()):
+        if (folder := folders.get(partition)) is not None:
+            kept = _partition(repository, partition, folder, (cut.starts.get(partition, 0), end), advance)
+            partitions += [] if kept is None else [kept]
+    return Point(cut.time_ms, identity.cluster_id, identity.node_id, directory_id, metadata, partitions)
+
+
+def _metadata(log_dirs: Iterable[str], node_id: int, directory_id: str, now_ms: int) -> bytes:
+    """Topics, settings, quotas and users, of the newest copy of the store."""
+    with tempfile.TemporaryDirectory() as folder:
+        copies = []
+        for number, path in enumerate(path for one in log_dirs if (path := Path(one, FILE_NAME)).exists()):
+            copy = Path(folder, f"{number}.db")
+            with (
+                closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as one,
+                closing(sqlite3.connect(copy)) as other,
+            ):
+                one.backup(other)
+            copies.append(Store(copy, reserve=False))
+        if not copies:
+            raise CommandFailed(f"no {FILE_NAME} in {', '.join(log_dirs)}")
+        try:
+            return portable(
+                max(copies, key=lambda copy: copy.standing), node_id, directory_id, NEWEST, now_ms
+            )
+        finally:
+            for store in copies:
+                store.close()
+
+
+def _partition(
+    repository: Repository,
+    partition: Partition,
+    folder: str,
+    bounds: tuple[int, int],
+    advance: Callable[[int], None],
+) -> PartitionFiles | None:
+    """None when the partition was deleted meanwhile."""
+    topic_id = topic_id_of(folder)
+    for _ in range(_ATTEMPTS):
+        try:
+            epochs = [(epoch, start) for epoch, start in read_epochs(folder) if start < bounds[1]]
+            segments = _segments(repository, folder, bounds[1], advance)
+        except (Changed, FileNotFoundError):
+            if not Path(folder).is_dir():
+                return None
+            continue
+        if topic_id is None or topic_id_of(folder) != topic_id:
+            return None
+        first = segments[0].base_offset if segments else bounds[1]
+        text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+        return PartitionFiles(*partition, text, max(bounds[0], first), bounds[1], segments, epochs)
+    raise CommandFailed(f"{folder}: its segments changed during each of {_ATTEMPTS} attempts to copy them")
+
+
+def _segments(
+    repository: Repository, folder: str, end: int, advance: Callable[[int], None]
+) -> list[SegmentFile]:
+    """Everything below `end`. Raises Changed, FileNotFoundError when the files are other ones by now."""
+    open_files = OpenFiles()
+    reader = LogReader(folder, open_files)
+    listed = {one.base_offset: one.inode for one in files.list_segments(folder)}
+    last_base, last_bytes = _end(reader, end)
+    stored = []
+    for base in sorted(base for base in listed if base <= last_base):
+        log = open_files.get(folder, base, files.LOG)
+        if log.inode != listed[base]:
+            raise Changed
+        size = last_bytes if base == last_base else log.size()
+        if size:
+            stored.append(_segment(repository, folder, base, log, size, whole=base != last_base))
+        advance(size)
+    now = {one.base_offset: one.inode for one in files.list_segments(folder)}
+    first = min(now, default=0)
+    if any(now.get(base) != listed[base] for base in listed if base >= first and base <= last_base):
+        raise Changed
+    return stored
+
+
+def _segment(
+    repository: Repository, folder: str, base: int, log: OpenFile, size: int, *, whole: bool
+) -> SegmentFile:
+    if not whole:
+        return SegmentFile(base, size, repository.store(log.fd, size))
+    status = os.fstat(log.fd)
+    key = f"{folder}/{base}:{status.st_ino}:{size}:{status.st_mtime_ns}"
+    sha256 = repository.known(key, size)
+    if sha256 is None:
+        sha256 = repository.store(log.fd, size)
+        repository.note(key, sha256)
+    return SegmentFile(base, size, sha256)
+
+
+def _end(reader: LogReader, end: int) -> tuple[int, int]:
+    """Base offset of the segment that holds the last record below `end`, and the byte behind it; -1 without one."""
+    bases = [base for base in reader.base_offsets() if base < end]
+    for start in [end - 1, *reversed(bases)]:  # further back only when compaction took the last records
+        found = None
+        for placed in walk(reader, max(start, 0)):
+            if placed.batch.base_offset >= end:
+                break
+            found = placed.segment_base, placed.position + placed.batch.size
+        if found is not None:
+            return found
+    return -1, 0

@@ -1,0 +1,114 @@
+"""Objects are whole or not there, notes save copies, and pruning keeps what a point needs."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from kbroker.cli.backup.point import PartitionFiles, Point, SegmentFile
+from kbroker.cli.backup.repository import Repository, clone
+from kbroker.cli.failures import CommandFailed
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "backups")
+    made.lock()
+    return made
+
+
+def reopened(repository: Repository) -> Repository:
+    """As the next command sees it."""
+    repository.unlock()
+    again = Repository(repository.folder)
+    again.lock()
+    return again
+
+
+def source(tmp_path: Path, data: bytes) -> Path:
+    path = tmp_path / "segment"
+    path.write_bytes(data)
+    return path
+
+
+def stored(repository: Repository, path: Path, size: int) -> str:
+    with open(path, "rb") as opened:
+        return repository.store(opened.fileno(), size)
+
+
+def point(repository: Repository, time_ms: int, *contents: bytes) -> Point:
+    segments = [repository.store_bytes(data) for data in contents]
+    partition = PartitionFiles("orders", 0, "A" * 22, 0, 9, segments, [(1, 0)])
+    return Point(time_ms, "cluster", 1, "directory", repository.store_bytes(b"metadata"), [partition])
+
+
+def test_an_object_is_the_first_bytes_of_a_file_under_their_checksum(
+    repository: Repository, tmp_path: Path
+) -> None:
+    data = bytes(range(256)) * 9000  # more than a chunk
+    sha256 = stored(repository, source(tmp_path, data), len(data) - 5)
+    assert repository.path(sha256).read_bytes() == data[:-5]
+    assert sha256 == hashlib.sha256(data[:-5]).hexdigest()
+    assert repository.path(sha256).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_too_short_is_no_object(repository: Repository, tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="ends at byte 3, before byte 4"):
+        stored(repository, source(tmp_path, b"abc"), 4)
+    reopened(repository)
+    assert not list((repository.folder / "objects").glob("*/*"))
+
+
+def test_a_noted_segment_is_known_until_its_object_is_gone(repository: Repository, tmp_path: Path) -> None:
+    sha256 = stored(repository, source(tmp_path, b"abc"), 3)
+    repository.note("/data with blanks/a-0/0:1:3:5", sha256)
+    with open(repository.folder / "journal", "a") as journal:
+        journal.write("/data/torn 12")  # the command was killed here
+    again = reopened(repository)
+    assert again.known("/data with blanks/a-0/0:1:3:5", 3) == sha256
+    assert again.known("/data/torn", 3) is None
+    again.path(sha256).unlink()
+    assert again.known("/data with blanks/a-0/0:1:3:5", 3) is None
+
+
+def test_points_are_listed_by_time_and_read_back(repository: Repository) -> None:
+    late, early = point(repository, 2_000, b"b"), point(repository, 1_000, b"a")
+    repository.add(late)
+    repository.add(early)
+    assert repository.points() == [early, late]
+
+
+def test_pruning_keeps_shared_objects(repository: Repository) -> None:
+    old, new = point(repository, 1_000, b"a", b"shared"), point(repository, 2_000, b"shared", b"c")
+    repository.add(old)
+    repository.add(new)
+    repository.note("a", old.partitions[0].segments[0].sha256)
+    assert repository.drop([old]) == 1
+    assert repository.points() == [new]
+    assert not list(repository.damaged(new))
+    assert reopened(repository).known("a", 1) is None
+
+
+def test_damage_and_loss_are_found(repository: Repository, tmp_path: Path) -> None:
+    one = point(repository, 1_000, b"a", b"b")
+    first, second = one.partitions[0].segments
+    repository.path(first.sha256).write_bytes(b"x")
+    repository.path(second.sha256).unlink()
+    assert len(list(repository.damaged(one))) == 2
+    with pytest.raises(CommandFailed, match="is damaged"):
+        clone(repository.path(first.sha256), 1, first.sha256, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_one_command_at_a_time(repository: Repository) -> None:
+    with pytest.raises(CommandFailed, match="in use"):
+        Repository(repository.folder).lock()
+
+
+def test_a_manifest_of_another_format_is_refused(repository: Repository) -> None:
+    place = repository.add(Point(1, "c", 1, "d", SegmentFile(0, 0, ""), [], format=99))
+    with pytest.raises(CommandFailed, match="format 99"):
+        repository.points()
+    place.write_text("{")
+    with pytest.raises(CommandFailed, match="json"):
+        repository.points()

@@ -1,0 +1,153 @@
+"""Segments up to a high watermark are copied, and copied once."""
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.cli.backup import taking
+from kbroker.cli.backup.cut import Cut, take_cut
+from kbroker.cli.backup.repository import Repository
+from kbroker.cli.backup.restoring import restore
+from kbroker.cli.backup.taking import take
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, UsageFailed
+from kbroker.control.metadata import kafka_metadata as km
+from kbroker.io.files import checkpoint
+from kbroker.io.files.log_dir import LogDir
+from kbroker.log import files
+from kbroker.protocol.records import build_batch
+from tests.control.fakes import CLUSTER_ID, world
+from tests.control.kraft.fill import fill
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    """Of a broker: orders-0 has segments with offsets 0-3, 4-5 and 6-7, of two records a batch."""
+    with world(tmp_path) as made:
+        fill(made)
+        topic_id = made.broker.catalogue.topics["orders"].topic_id
+        folder = Path(made.dirs[0], "orders-0")
+        checkpoint.write_topic_id(str(folder), topic_id)
+        checkpoint.write_leader_epochs(str(folder), [(0, 0), (3, 6)])
+    LogDir(made.dirs[0]).identify(CLUSTER_ID, 1)
+    for base, offsets in ((0, (0, 2)), (4, (4,)), (6, (6,))):
+        Path(files.path(str(folder), base, files.LOG)).write_bytes(b"".join(map(batch, offsets)))
+    return made.dirs[0]
+
+
+def batch(offset: int) -> bytes:
+    return build_batch([(b"k", b"v", (), 1)] * 2, base_offset=offset)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "backups")
+    made.lock()
+    return made
+
+
+def taken(repository: Repository, log_dir: str, end: int, start: int = 0):  # type: ignore[no-untyped-def]
+    cut = Cut(1_000, {("orders", 0): start}, {("orders", 0): end, ("gone", 0): 5})
+    folders = {("orders", 0): f"{log_dir}/orders-0", ("gone", 0): f"{log_dir}/gone-0"}
+    return take(repository, cut, [log_dir], folders, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("end", "sizes"), [(8, [2, 1, 1]), (6, [2, 1]), (4, [2]), (2, [1]), (0, [])], ids=lambda value: str(value)
+)
+def test_a_backup_ends_at_the_high_watermark(
+    repository: Repository, log_dir: str, end: int, sizes: list[int]
+) -> None:
+    (partition,) = taken(repository, log_dir, end).partitions
+    assert [segment.size // len(batch(0)) for segment in partition.segments] == sizes
+    assert partition.epochs == [one for one in [(0, 0), (3, 6)] if one[1] < end]
+
+
+def test_closed_segments_are_copied_once(
+    repository: Repository, log_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = taken(repository, log_dir, 8)
+    copied: list[int] = []
+    store = repository.store
+
+    def noting(source: int, size: int) -> str:
+        copied.append(size)
+        return store(source, size)
+
+    monkeypatch.setattr(repository, "store", noting)
+    assert taken(repository, log_dir, 8).partitions == first.partitions
+    assert copied == [len(batch(0))]
+
+
+def test_segments_that_change_meanwhile_are_copied_again(
+    repository: Repository, log_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cleaner puts another file in a segment's place while the first copy is made."""
+    place = Path(files.path(f"{log_dir}/orders-0", 0, files.LOG))
+    segment = taking._segment
+    swaps = iter([True, False])
+
+    def swapping(*given, **named):  # type: ignore[no-untyped-def]
+        found = segment(*given, **named)
+        if given[2] == 4 and next(swaps):
+            cleaned = place.with_suffix(".swap")
+            cleaned.write_bytes(batch(2))
+            cleaned.replace(place)
+        return found
+
+    monkeypatch.setattr(taking, "_segment", swapping)
+    (partition,) = taken(repository, log_dir, 8).partitions
+    assert repository.path(partition.segments[0].sha256).read_bytes() == batch(2)
+
+
+def test_a_point_is_restored_whole_and_into_an_empty_place_alone(
+    repository: Repository, log_dir: str, tmp_path: Path
+) -> None:
+    point = taken(repository, log_dir, 6, start=1)
+    target = tmp_path / "restored"
+    half = tmp_path / "restored.restoring" / "orders-0"
+    half.mkdir(parents=True)
+    Path(files.path(str(half), 0, files.LOG)).write_bytes(b"half")  # an earlier restore was killed here
+    restore(repository, point, target, [], lambda _: None)
+    for base in (0, 4):
+        name = files.path("orders-0", base, files.LOG)
+        assert (target / name).read_bytes() == Path(log_dir, name).read_bytes()
+    assert checkpoint.read_offsets(str(target / files.LOG_START_OFFSETS)) == {("orders", 0): 1}
+    assert checkpoint.read_leader_epochs(str(target / "orders-0")) == [(0, 0)]
+    found = km.read([str(target)])
+    assert found is not None
+    assert found.configs[2, "orders"] == {"retention.ms": "7", "write.caching": "false"}
+    with pytest.raises(UsageFailed, match="not empty"):
+        restore(repository, point, target, [], lambda _: None)
+    with pytest.raises(UsageFailed, match=r"not in the backup of .*: other"):
+        restore(repository, point, tmp_path / "another", ["other"], lambda _: None)
+
+
+def test_a_cut_waits_until_no_transaction_ends_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = {"__consumer_offsets": 1, "__transaction_state": 1, "a": 2}
+    asked: list[set[str]] = []
+    states = iter([5, 6, 6, 6])
+
+    def latest(
+        broker: object, admin: object, partitions: list[tuple[str, int]]
+    ) -> dict[tuple[str, int], int]:
+        asked.append({name for name, _ in partitions})
+        return {one: next(states) if one[0] == "__transaction_state" else len(asked) for one in partitions}
+
+    class Admin:
+        def list_topics(self, timeout: float) -> object:
+            found = {name: type("T", (), {"partitions": range(n)})() for name, n in topics.items()}
+            return type("M", (), {"topics": found})()
+
+    broker = Connection("", {}, 1)
+    monkeypatch.setattr(broker, "admin", Admin)
+    monkeypatch.setattr("kbroker.cli.backup.cut.latest", latest)
+    monkeypatch.setattr("kbroker.cli.backup.cut.earliest", lambda *_: {})
+    cut = take_cut(broker)
+    assert cut.ends["__transaction_state", 0] == 6
+    assert asked[4:] == [{"__transaction_state"}, {"__consumer_offsets"}, {"a"}, {"__transaction_state"}]
+    assert cut.ends["__consumer_offsets", 0] < cut.ends["a", 0]
+    monkeypatch.setattr("kbroker.cli.backup.cut.ATTEMPTS", 2)
+    states = iter(range(9))
+    with pytest.raises(CommandFailed, match="each of 2 attempts"):
+        take_cut(broker)

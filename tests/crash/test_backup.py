@@ -1,0 +1,239 @@
+"""Backups of a broker under load, killed at random moments: each restores every record acknowledged before it."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from tests.compat.test_storage_beside_kafka import read
+from tests.conftest import BrokerFactory
+from tests.peer.kbroker_node import ROOT, KBroker
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
+
+KILLS = int(os.environ.get("KBROKER_KILLS", "10"))
+PARTITIONS = 3
+SMALL = {"segment.bytes": "1048576"}
+
+
+class Load:
+    """Plain records to one topic; transactions over two others, with offsets committed in them."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.acknowledged: dict[int, int] = defaultdict(int)
+        self.committed = 0
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._plain), threading.Thread(target=self._transactions)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _plain(self) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 2})
+        count = 0
+
+        def noted(error: object, message: Message) -> None:
+            assert error is None
+            self.acknowledged[message.partition() or 0] += 1
+
+        while not self._stop.is_set():
+            for _ in range(30):
+                value = f"{count // PARTITIONS:08d}".encode() + b"x" * 600
+                producer.produce("plain", value, partition=count % PARTITIONS, on_delivery=noted)
+                count += 1
+            producer.poll(0.005)
+        assert producer.flush(60) == 0
+
+    def _transactions(self) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": "both"})
+        reader = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "g"})
+        producer.init_transactions(60)
+        while not self._stop.is_set():
+            producer.begin_transaction()
+            value = b"%08d" % self.committed
+            producer.produce("left", value)
+            producer.produce("right", value)
+            place = [TopicPartition("left", 0, self.committed + 1)]
+            producer.send_offsets_to_transaction(place, reader.consumer_group_metadata(), 60)
+            producer.commit_transaction(60)
+            self.committed += 1
+        reader.close()
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "kbroker", *words]
+
+
+def run(*words: str) -> str:
+    done = subprocess.run(command(*words), capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def values(bootstrap: str, topic: str, partition: int = 0) -> list[int]:
+    return [int((message.value() or b"")[:8]) for message in read(bootstrap, topic, partition)]
+
+
+def judge(bootstrap: str, acknowledged: dict[int, int], committed: int) -> None:
+    """Everything acknowledged is there, without holes; transactions are whole, and their offsets with them."""
+    for partition in range(PARTITIONS):
+        found = values(bootstrap, "plain", partition)
+        assert found == list(range(len(found)))
+        assert len(found) >= acknowledged[partition]
+    Producer({"bootstrap.servers": bootstrap, "transactional.id": "both"}).init_transactions(
+        60
+    )  # ends an open one
+    left, right = values(bootstrap, "left"), values(bootstrap, "right")
+    assert left == right == list(range(len(left)))
+    assert len(left) >= committed
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g"})
+    (place,) = consumer.committed([TopicPartition("left", 0)], timeout=30)
+    consumer.close()
+    assert place.offset == len(left)
+
+
+def killed_at_random(bootstrap: str, dest: Path, after_s: float) -> bool:
+    """Whether the backup was killed before its end."""
+    process = subprocess.Popen(
+        command("backup", str(dest), "--bootstrap", bootstrap), cwd=ROOT, stderr=subprocess.DEVNULL
+    )
+    try:
+        process.wait(after_s)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+    return process.wait() != 0
+
+
+def restored(broker_factory: BrokerFactory, dest: Path, target: Path) -> KBroker:
+    run("restore", str(dest), str(target))
+    return broker_factory({"log.dirs": str(target)})
+
+
+def test_a_backup_under_load_and_kills_restores_what_was_acknowledged(
+    broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    source = broker_factory(
+        {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2"}
+    )
+    admin = AdminClient({"bootstrap.servers": source.bootstrap})
+    topics = [NewTopic("plain", PARTITIONS, 1, config=SMALL), NewTopic("left", 1, 1), NewTopic("right", 1, 1)]
+    for future in admin.create_topics(topics).values():
+        future.result(30)
+    load, dest, chance = Load(source.bootstrap), tmp_path / "backups", random.Random(21)
+    load.start()
+    try:
+        time.sleep(1)
+        started = time.monotonic()
+        first = json.loads(run("backup", str(dest), "--bootstrap", source.bootstrap, "--json"))
+        took = time.monotonic() - started
+        kills = sum(killed_at_random(source.bootstrap, dest, chance.uniform(0.1, took)) for _ in range(KILLS))
+        assert kills >= KILLS // 3
+        acknowledged, committed = dict(load.acknowledged), load.committed
+        run("backup", str(dest), "--bootstrap", source.bootstrap)
+        time.sleep(0.5)  # what comes after the point is not in it
+    finally:
+        load.stop()
+    run("backups", "verify", str(dest))
+    assert len(json.loads(run("backups", "list", str(dest), "--json"))) >= 2
+    judge(restored(broker_factory, dest, tmp_path / "last").bootstrap, acknowledged, committed)
+
+    run("restore", str(dest), str(tmp_path / "first"), "--to", first["time"], "--topic", "plain")
+    early = broker_factory({"log.dirs": str(tmp_path / "first")})
+    assert "left" not in AdminClient({"bootstrap.servers": early.bootstrap}).list_topics(timeout=10).topics
+    counts = [values(early.bootstrap, "plain", partition) for partition in range(PARTITIONS)]
+    assert all(found == list(range(len(found))) for found in counts)
+    assert 0 < sum(map(len, counts)) < sum(acknowledged.values())
+
+    run("backups", "prune", str(dest), "--keep", "1")
+    run("backups", "verify", str(dest))
+    run("restore", str(dest), str(tmp_path / "pruned"))
+    victim = max((dest / "objects").glob("*/*"), key=lambda path: path.stat().st_size)
+    with open(victim, "r+b") as damaged:
+        damaged.write(b"\xff")
+    for words in (("backups", "verify", str(dest)), ("restore", str(dest), str(tmp_path / "damaged"))):
+        done = subprocess.run(command(*words), capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 1
+        assert "checksum" in done.stderr + done.stdout
+    assert not (tmp_path / "damaged").exists()
+
+
+def test_a_backup_of_compacted_and_shortened_logs_is_whole(
+    broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    """The cleaner replaces segments and retention removes them while they are copied."""
+    source = broker_factory({"log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "200"})
+    admin = AdminClient({"bootstrap.servers": source.bootstrap})
+    compacted = {
+        "cleanup.policy": "compact",
+        "segment.bytes": "1048576",
+        "min.cleanable.dirty.ratio": "0.01",
+        "write.caching": "true",
+    }
+    short = {"segment.bytes": "1048576", "retention.bytes": "3000000"}
+    for future in admin.create_topics(
+        [NewTopic("compacted", 1, 1, config=compacted), NewTopic("short", 1, 1, config=short)]
+    ).values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": source.bootstrap, "enable.idempotence": True})
+    stop = threading.Event()
+    latest: dict[bytes, int] = {}
+    written = 0
+
+    def write() -> None:
+        nonlocal written
+        while not stop.is_set():
+            for _ in range(100):
+                producer.produce("compacted", b"%08d" % written + b"y" * 900, key=b"k%d" % (written % 50))
+                producer.produce("short", b"%08d" % written + b"y" * 900)
+                latest[b"k%d" % (written % 50)] = written
+                written += 1
+            assert producer.flush(60) == 0
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    dest = tmp_path / "backups"
+    try:
+        time.sleep(1)
+        for _ in range(3):
+            run("backup", str(dest), "--bootstrap", source.bootstrap)
+    finally:
+        stop.set()
+        thread.join()
+    run("backup", str(dest), "--bootstrap", source.bootstrap)
+    copy = restored(broker_factory, dest, tmp_path / "restored")
+    found = {
+        message.key(): int((message.value() or b"")[:8]) for message in read(copy.bootstrap, "compacted")
+    }
+    assert found == latest
+    tail = values(copy.bootstrap, "short")
+    assert tail[-1] == written - 1
+    assert tail == list(range(tail[0], written))
+    assert tail[0] > 0, "retention has removed nothing: the test shows nothing"
+    described = config_of(copy.bootstrap, "compacted")
+    assert described["write.caching"] == "true"
+    assert described["segment.bytes"] == "1048576"
+
+
+def config_of(bootstrap: str, topic: str) -> dict[str, str]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    found = admin.describe_configs([resource])[resource].result(30)
+    return {name: entry.value for name, entry in found.items()}
