@@ -23,6 +23,11 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 KILLS = int(os.environ.get("KBROKER_KILLS", "10"))
 PARTITIONS = 3
+EAGER = {
+    "log.cleaner.backoff.ms": "50",
+    "log.initial.task.delay.ms": "100",
+    "log.retention.check.interval.ms": "200",
+}
 SMALL = {"segment.bytes": "1048576"}
 
 
@@ -178,7 +183,7 @@ def test_a_backup_of_compacted_and_shortened_logs_is_whole(
     broker_factory: BrokerFactory, tmp_path: Path
 ) -> None:
     """The cleaner replaces segments and retention removes them while they are copied."""
-    source = broker_factory({"log.cleaner.backoff.ms": "50", "log.retention.check.interval.ms": "200"})
+    source = broker_factory(EAGER)
     admin = AdminClient({"bootstrap.servers": source.bootstrap})
     compacted = {
         "cleanup.policy": "compact",
