@@ -58,7 +58,6 @@ class BrokerCollector:
     def collect(self) -> Iterator[Family]:
         """All families, those without samples too."""
         with self._lock:
-            began = self._clock_s()
             families = Families(self._kafka)
             directory = self._view.directory
             self._processes.add(families)
@@ -67,6 +66,14 @@ class BrokerCollector:
             self._groups.add(families, directory, self._view.groups())
             self._broker.add(families)
             self._hosts.add(families)
-            self._slots.words[SCRAPES] += 1
-            self._slots.observe(SCRAPE_SECONDS, int((self._clock_s() - began) * 1e9))
         return iter(families)
+
+    def scraped(self, began_s: float) -> None:
+        """Count a scrape that is ready to be sent: its text has been made, too, and packed."""
+        with self._lock:
+            self._slots.words[SCRAPES] += 1
+            self._slots.observe(SCRAPE_SECONDS, int((self._clock_s() - began_s) * 1e9))
+
+    def now_s(self) -> float:
+        """The clock of `scraped`."""
+        return self._clock_s()

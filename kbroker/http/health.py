@@ -8,8 +8,10 @@ from kbroker.http.control_view import ControlView
 from kbroker.http.process_rows import process_names
 from kbroker.ipc.layout import ProcessLine, Slot, SlotState
 from kbroker.ipc.shared import Shared
+from kbroker.metrics.slots import bind
 
 HEARTBEAT_LIMIT_S = 15.0
+REFUSED = bind("kbroker_produce_refused_partitions")
 
 
 class Health:
@@ -51,6 +53,8 @@ class Health:
         states = self._shared.slots[self._view.directory.slots, Slot.STATE]
         if recovering := int((states == SlotState.RECOVERING).sum()):
             problems.append(f"{recovering} partitions are being recovered")
+        if refused := int(self._shared.metrics[:, REFUSED].sum()):
+            problems.append(f"a disk is full: {refused} partitions refuse produce")
         return problems
 
     def _processes(self) -> list[tuple[int, str]]:

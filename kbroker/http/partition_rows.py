@@ -91,21 +91,27 @@ class PartitionRows:
         for state, name in STATES.items():
             families.add("kbroker_partitions", (name,), int((states == state).sum()))
         families.add("kbroker_topics", (), len(directory.topics))
-        if not families.kafka:
-            return
         offline = int((states == SlotState.OFFLINE).sum())
         replicas = np.array([1 + len(p.followers) for p in directory.partitions], np.int64)
         in_sync = np.array([p.in_sync for p in directory.partitions], np.int64)
         minimum = np.minimum(words[:, Slot.MIN_IN_SYNC_REPLICAS], replicas)  # as KIP-966 counts
+        under_replicated = int((in_sync < replicas).sum())
+        under_minimum = int((in_sync < minimum).sum())
+        at_minimum = int((in_sync == minimum).sum())
+        families.add("kbroker_under_replicated_partitions", (), under_replicated)
+        families.add("kbroker_under_min_isr_partitions", (), under_minimum)
+        families.add("kbroker_at_min_isr_partitions", (), at_minimum)
+        if not families.kafka:
+            return
         slots = self._shared.slots[:, Slot.LOG_END]
         lags = (int(slots[p.slot] - slots[f]) for p in directory.partitions for f in p.followers)
         for name, value in {
             "kafka_server_replicafetchermanager_maxlag": max(lags, default=0),
             "kafka_server_replicamanager_leadercount": total,
             "kafka_server_replicamanager_partitioncount": total,
-            "kafka_server_replicamanager_underreplicatedpartitions": int((in_sync < replicas).sum()),
-            "kafka_server_replicamanager_underminisrpartitioncount": int((in_sync < minimum).sum()),
-            "kafka_server_replicamanager_atminisrpartitioncount": int((in_sync == minimum).sum()),
+            "kafka_server_replicamanager_underreplicatedpartitions": under_replicated,
+            "kafka_server_replicamanager_underminisrpartitioncount": under_minimum,
+            "kafka_server_replicamanager_atminisrpartitioncount": at_minimum,
             "kafka_server_replicamanager_offlinereplicacount": offline,
             "kafka_controller_kafkacontroller_offlinepartitionscount": offline,
             "kafka_controller_kafkacontroller_globalpartitioncount": total,

@@ -1,7 +1,7 @@
 """Samples from the slots of all processes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -15,10 +15,14 @@ from kbroker.metrics.kafka import BROKER_TOPIC, REJECTED, REQUEST, REQUEST_TIMES
 from kbroker.metrics.labels import PHASES, VALUES
 from kbroker.metrics.metric import Kind
 from kbroker.metrics.slots import PLACES, Place, bind
+from kbroker.protocol.api_keys import ApiKey
 
 Words = NDArray[np.int64]
 PRODUCE, FETCH = "Produce", "Fetch"
 WINDOW_S = 300.0
+ALWAYS = 64
+"""Series of a metric up to which all of them are exported from the start, at 0: an alert on an increase sees the first
+event of a series only when there was one before it."""
 IDLE_WINDOW_S = 60.0
 HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"
 IDLE_READING = ("idle", "")
@@ -38,12 +42,14 @@ class ProcessRows:
     """Reads the rows of all processes. Runs in: http.
 
     listeners: names by number. recent_times and recent_idle remember earlier readings, for quantiles and shares.
+    seen: rows of processes that have counted a series, by its word: it stays when it falls to 0.
     """
 
     shared: Shared
     listeners: Sequence[str]
     recent_times: Recent
     recent_idle: Recent
+    seen: dict[int, set[int]] = field(default_factory=dict)
 
     def add(self, families: Families) -> None:
         """Every row of the catalogue that processes count, and Kafka's names for them."""
@@ -53,6 +59,8 @@ class ProcessRows:
                 self._histograms(families, place, apis)
             else:
                 self._numbers(families, place, apis)
+        for api in ApiKey:
+            families.add("kbroker_failed_requests_total", (api.title,), self._failures(api.title))
         if families.kafka:
             self._kafka_times(families, apis)
             self._kafka_sums(families)
@@ -82,12 +90,14 @@ class ProcessRows:
 
     def _numbers(self, families: Families, place: Place, apis: Sequence[int]) -> None:
         metric = place.metric
-        always = not metric.labels and not metric.by_process
+        always = place.size <= ALWAYS
         names = process_names(self.shared)
         for word, values in self._series(place, apis):
             column = self.shared.metrics[:, word]
             if metric.by_process:
-                for row in np.flatnonzero(column).tolist():
+                seen = self.seen.setdefault(word, set())
+                seen.update(np.flatnonzero(column).tolist())
+                for row in sorted(seen):
                     families.add(metric.name, (*values, names[row]), int(column[row]) * metric.scale)
             elif (total := int(column.sum())) or always:
                 families.add(metric.name, values, total * metric.scale)

@@ -1,7 +1,9 @@
 """The small HTTP server: metrics, probes and the console, one thread a connection, keep-alive."""
 
+import gzip
 import logging
 import socket
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
@@ -16,6 +18,7 @@ from kbroker.http.slots import Slots
 log = logging.getLogger(__name__)
 
 IDLE_S = 60.0
+PACK_LEVEL = 1
 PROBES = ("/healthz", "/readyz")
 TEXT = "text/plain; charset=utf-8"
 INDEX = b"kbroker: /metrics /healthz /readyz\n"
@@ -150,22 +153,32 @@ class Handler(BaseHTTPRequestHandler):
         console.stream(self.connection, reply.events)
 
     def _metrics(self) -> None:
+        collector = self.server.collector
+        began_s = collector.now_s()
         encoder, content_type = choose_encoder(self.headers.get("Accept", ""))
+        packed = "gzip" in self.headers.get("Accept-Encoding", "")
         try:
-            body = encoder(self.server.collector)
+            body = encoder(collector)
         except Exception:
             log.exception("a scrape failed")
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, b"the scrape failed, see the broker's log\n")
             return
-        self._answer(HTTPStatus.OK, content_type, body)
+        if packed:
+            body = gzip.compress(body, PACK_LEVEL)
+        collector.scraped(began_s)
+        self._answer(HTTPStatus.OK, content_type, body, {"Content-Encoding": "gzip"} if packed else {})
 
     def _verdict(self, problems: list[str]) -> None:
         status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
         text = "\n".join(problems) if problems else "ok"
         self._answer(status, TEXT, f"{text}\n".encode())
 
-    def _answer(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
+    def _answer(
+        self, status: HTTPStatus, content_type: str, body: bytes, more: Mapping[str, str] | None = None
+    ) -> None:
         self.send_response(status)
+        for name, value in (more or {}).items():
+            self.send_header(name, value)
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -6,6 +6,8 @@ from collections import deque
 WINDOW_S = 3600.0
 SHORTEST_S = 60.0
 EVERY_S = 5.0
+NO_ROOM = 32 << 20
+"""Free bytes below which a disk is full: appends that were refused do not go on before there is more."""
 
 
 class TimeToFull:
@@ -13,11 +15,13 @@ class TimeToFull:
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, float]] = deque()
+        self._free_now = float("inf")
 
     def add(self, now_s: float, free_bytes: float) -> None:
         """What is free now; now_s only grows. Much more free than before (something large was deleted, or the file
         system has grown) is a new beginning: what came before says nothing of how it fills."""
         samples = self._samples
+        self._free_now = free_bytes
         if samples and free_bytes > samples[-1][1] + 0.05 * max(free_bytes, 1.0):
             samples.clear()
         if samples and now_s - samples[-1][0] < EVERY_S:
@@ -28,8 +32,10 @@ class TimeToFull:
 
     def seconds(self) -> float | None:
         """Seconds from the last sample on by the straight line through all of them (least squares); inf while the
-        disk does not fill, None before SHORTEST_S have been seen."""
+        disk does not fill, None before SHORTEST_S have been seen. 0 on a full disk, however long it has been full."""
         samples = self._samples
+        if samples and self._free_now < NO_ROOM:
+            return 0.0
         if len(samples) < 2 or samples[-1][0] - samples[0][0] < SHORTEST_S:
             return None
         mean_t = sum(t for t, _ in samples) / len(samples)

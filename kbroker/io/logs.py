@@ -40,6 +40,7 @@ RECOVERED_LOGS = bind("kbroker_recovered_logs_total")
 RECOVERY_SECONDS = bind("kbroker_recovery_seconds")
 SEGMENT_ROLLS = bind("kbroker_segment_rolls_total")
 WRITE_ERRORS = bind("kbroker_log_write_errors_total")
+REFUSED = bind("kbroker_produce_refused_partitions")
 
 
 class Logs:
@@ -200,6 +201,7 @@ class Logs:
         if slot not in self._full:
             log.error("%s: produce is refused until there is room: %s", partition.folder, error)
             self._full.add(slot)
+            self._drain.metrics.words[REFUSED] = len(self._full)
             self.reservations.give_back(files.log_dir_of(partition.folder))
 
     def heal(self) -> None:
@@ -216,6 +218,7 @@ class Logs:
             except OSError as error:
                 self._full.discard(slot)
                 self.failed(slot, error)
+        self._drain.metrics.words[REFUSED] = len(self._full)
 
     def _reopen(self, slot: int, partition: Partition) -> None:
         words = self._shared.slots[slot]

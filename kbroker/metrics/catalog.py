@@ -75,6 +75,8 @@ CATALOG: tuple[Metric, ...] = (
     histogram("kbroker_flush_seconds", "Time of one fdatasync of a log."),
     counter("kbroker_flush_errors_total", "fdatasync calls that failed."),
     counter("kbroker_log_write_errors_total", "Writes to logs that failed."),
+    gauge("kbroker_produce_refused_partitions", "Partitions that refuse produce because their disk is full; they go on "
+          "when there is room."),
     counter("kbroker_segment_rolls_total", "New segments because of size or age."),
     counter("kbroker_segments_deleted_total", "Segments deleted by retention."),
     counter("kbroker_retention_deleted_bytes_total", "Bytes of those segments."),
@@ -112,7 +114,7 @@ CATALOG: tuple[Metric, ...] = (
             "role"),
     counter("kbroker_connections_accepted_total", "Connections accepted.", "listener"),
     counter("kbroker_scrapes_total", "Scrapes of the http process."),
-    histogram("kbroker_scrape_seconds", "Time to answer one scrape."),
+    histogram("kbroker_scrape_seconds", "Time of one scrape, from the request to the text that is sent."),
     # --- partitions and topics
     gauge("kbroker_log_start_offset", "First offset of the log.", *LOG, source=PARTITION,
             kafka="kafka_log_log_logstartoffset"),
@@ -148,6 +150,13 @@ CATALOG: tuple[Metric, ...] = (
           "writeback, evicted, recently_evicted; of the files looked at last.", "topic", "state", source=PARTITION),
     gauge("kbroker_topic_page_cache_looked_at_bytes", "Size of the log files that were looked at.", *TOPIC,
             source=PARTITION),
+    gauge("kbroker_under_replicated_partitions", "Partitions with replicas out of sync.", source=PARTITION),
+    gauge("kbroker_under_min_isr_partitions",
+          "Partitions with fewer replicas in sync than min.insync.replicas: acks=all is refused.", source=PARTITION),
+    gauge("kbroker_at_min_isr_partitions", "Partitions with just as many replicas in sync as min.insync.replicas.",
+          source=PARTITION),
+    counter("kbroker_failed_requests_total", "Errors in answers, of every code but NONE; 0 for APIs that had none.",
+            "api", source=BROKER),
     gauge("kbroker_partitions_left_out", "Partitions without series of their own (kbroker.metrics.partitions.max).",
           source=PARTITION),
     # --- the broker as a whole

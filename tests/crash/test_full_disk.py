@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests.crash.load import create_topic, read_all
 from tests.peer.kbroker_node import KBroker
+from tests.peer.scrape import base, get, scrape
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(180)]
 
@@ -83,6 +84,11 @@ def test_produce_is_refused_reads_go_on_and_it_heals(
     assert errors, "the disk is full, yet everything was acknowledged"
     assert set(errors) <= {KafkaError.KAFKA_STORAGE_ERROR, KafkaError._MSG_TIMED_OUT}
     assert KafkaError.KAFKA_STORAGE_ERROR in errors
+    status, _, said = get(base(broker) + "/readyz")
+    assert (status, said) == (503, "a disk is full: 1 partitions refuse produce\n")
+    found = scrape(broker)
+    assert found.value("kbroker_produce_refused_partitions") == 1
+    assert found.value("kbroker_log_dir_full_seconds", dir=str(small_disk / "data")) == 0
     _same(broker, sender)
     ballast.unlink()
     deadline = time.monotonic() + 30
@@ -90,6 +96,8 @@ def test_produce_is_refused_reads_go_on_and_it_heals(
         assert time.monotonic() < deadline, "there is room again, yet produce is still refused"
     for _ in range(20):
         assert sender.send() is None
+    assert get(base(broker) + "/readyz")[0] == 200
+    assert scrape(broker).value("kbroker_produce_refused_partitions") == 0
     _same(broker, sender)
     broker.kill9()
     broker.start()

@@ -5,10 +5,12 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from kbroker.http.certificates import Certificates
+from kbroker.http.directory import Directory
 from kbroker.ipc.layout import Counter, ProcessLine, Slot, SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import GroupSummary
@@ -40,6 +42,42 @@ def test_requests_of_all_processes_add_up(scene: Scene) -> None:
 def test_series_that_have_counted_nothing_are_left_out(scene: Scene) -> None:
     scene.slots(NETWORK).words[bind("kbroker_requests_total", api="Fetch", version=17)] += 1
     assert scene.scrape().labels("kbroker_requests_total") == [{"api": "Fetch", "version": "17"}]
+
+
+def test_few_series_are_there_before_their_first_event(scene: Scene) -> None:
+    scrape = scene.scrape()
+    for role in VALUES["role"]:
+        assert scrape.value("kbroker_process_deaths_total", role=role) == 0
+    for quota in VALUES["quota"]:
+        assert scrape.value("kbroker_throttled_requests_total", quota=quota) == 0
+    assert scrape.value("kbroker_failed_requests_total", api="Produce") == 0
+    scene.slots(NETWORK).words[
+        bind("kbroker_request_errors_total", api="Produce", error="CORRUPT_MESSAGE")
+    ] += 2
+    scene.slots(NETWORK).words[bind("kbroker_request_errors_total", api="Produce", error="NONE")] += 9
+    assert scene.scrape().value("kbroker_failed_requests_total", api="Produce") == 2
+
+
+def test_a_gauge_of_a_process_that_falls_to_0_stays(scene: Scene) -> None:
+    number = bind("kbroker_arena_used_bytes")
+    scene.slots(NETWORK).words[number] = 7
+    assert scene.scrape().value("kbroker_arena_used_bytes", process="network-0") == 7
+    scene.slots(NETWORK).words[number] = 0
+    assert scene.scrape().value("kbroker_arena_used_bytes", process="network-0") == 0
+
+
+def test_replicas_are_counted_without_kafkas_names_too(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"kbroker.metrics.kafka.names": "false"})
+    slots = scene.topic("orders", 3)
+    topic = scene.view.directory.topics[0]
+    images = [replace(image, followers=(40 + image.index,)) for image in topic.partitions]
+    images[0] = replace(images[0], in_sync=2)
+    scene.view.directory = Directory.of({"orders": replace(topic, partitions=tuple(images))})
+    scene.shared.slots[slots[1], Slot.MIN_IN_SYNC_REPLICAS] = 2
+    scrape = scene.scrape()
+    assert scrape.value("kbroker_under_replicated_partitions") == 2
+    assert scrape.value("kbroker_under_min_isr_partitions") == 1
+    assert scrape.value("kbroker_at_min_isr_partitions") == 1
 
 
 def test_a_histogram_has_cumulative_buckets_count_and_sum(scene: Scene) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.ipc.layout import ProcessLine, Slot, SlotState
+from kbroker.metrics.slots import bind
 from tests.http.scene import CONTROL, IO, NETWORK, Scene
 
 
@@ -33,6 +34,12 @@ def test_recovering_partitions_make_it_not_ready(scene: Scene) -> None:
     for slot in scene.topic("orders", 3)[:2]:
         scene.shared.slots[slot, Slot.STATE] = SlotState.RECOVERING
     assert scene.health.not_ready() == ["2 partitions are being recovered"]
+
+
+def test_a_full_disk_makes_it_not_ready_but_alive(scene: Scene) -> None:
+    scene.slots(IO).words[bind("kbroker_produce_refused_partitions")] = 3
+    assert scene.health.not_alive() == []
+    assert scene.health.not_ready() == ["a disk is full: 3 partitions refuse produce"]
 
 
 def test_an_offline_partition_does_not_hide_the_others(scene: Scene) -> None:

@@ -1,5 +1,6 @@
 """The HTTP server itself: methods, keep-alive, too many clients, a scrape that fails."""
 
+import gzip
 import http.client
 import socket
 import threading
@@ -9,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.http import server as server_module
 from kbroker.http.server import MetricsServer
 from kbroker.http.slots import CONNECTIONS
+from kbroker.metrics.layout import HISTOGRAM_SUM
+from kbroker.metrics.slots import bind
 from tests.http.scene import Scene
 
 
@@ -93,6 +97,28 @@ def held(served: Served, count: int, sent: bytes = b"") -> list[socket.socket]:
         link.sendall(sent)
         made.append(link)
     return made
+
+
+def test_a_scrape_is_packed_for_who_takes_that(served: Served) -> None:
+    connection = served.connect()
+    connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+    answer = connection.getresponse()
+    assert answer.getheader("Content-Encoding") == "gzip"
+    packed = answer.read()
+    assert b"kbroker_info" in gzip.decompress(packed)
+    assert len(packed) < len(ask(served.connect(), "GET", "/metrics")[1]) / 4
+
+
+def test_the_time_of_a_scrape_has_its_text_in_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(_: object) -> bytes:
+        served.scene.now += 3
+        return b""
+
+    monkeypatch.setattr(server_module, "choose_encoder", lambda _: (slow, "text/plain"))
+    assert ask(served.connect(), "GET", "/metrics")[0] == 200
+    words = served.scene.slots(served.scene.shared.http_process).words
+    assert words[bind("kbroker_scrape_seconds") + HISTOGRAM_SUM] == pytest.approx(3e9)
+    assert words[bind("kbroker_scrapes_total")] == 1
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /metr", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])

@@ -29,6 +29,18 @@ def test_a_disk_that_does_not_fill_is_never_full() -> None:
     assert filled(-1e3, 600).seconds() == math.inf
 
 
+@pytest.mark.parametrize("free", [0, 1 << 20])
+def test_a_full_disk_is_full_at_once_and_for_as_long_as_it_is(free: int) -> None:
+    forecast = TimeToFull()
+    forecast.add(0, free)
+    assert forecast.seconds() == 0
+    for second in range(0, int(2 * WINDOW_S), 60):
+        forecast.add(second, free)
+    assert forecast.seconds() == 0
+    forecast.add(2 * WINDOW_S, 1e9)
+    assert forecast.seconds() is None
+
+
 def test_a_large_deletion_begins_anew() -> None:
     forecast = filled(1e5, 600)
     forecast.add(615, 5e9)

@@ -70,7 +70,7 @@ function tiles(sample) {
   const full = dirs.map((dir) => dir.full_in_s).filter((seconds) => seconds !== null).sort((a, b) => a - b)[0];
   return h("dl", { class: "panel tiles" },
     tile("In", rate(sample.in_bytes), `${count(sample.in_records)} records/s`),
-    tile("Out", rate(sample.out_bytes), sample.out_bytes ? (sample.cold_share < 0.0005 ? "all from page cache" : `${percent(sample.cold_share)} from disk`) : null),
+    tile("Out", rate(sample.out_bytes), sample.out_bytes ? (sample.cold_share < 0.0005 ? "all from memory" : `${percent(sample.cold_share)} from disk`) : null),
     tile("Requests", `${count(sample.requests)} /s`, sample.errors ? `${count(sample.errors)} errors/s` : "no errors"),
     tile("Lag", count(sample.lag), `${Object.keys(sample.group_lag).length} groups`),
     tile("Partitions", count(sample.partition_count), `${count(sample.topic_count)} topics`),
