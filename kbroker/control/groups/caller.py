@@ -1,5 +1,6 @@
 """Who asks: what the coordinator keeps or decides by of a request's sender."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -7,9 +8,10 @@ from dataclasses import dataclass
 class Caller:
     """client_host: as Kafka shows it, with a leading slash (``/127.0.0.1``).
 
-    client_id is empty when unset.
+    client_id is empty when unset. sees(topic): whether it may know of a topic.
     """
 
     client_id: str
     client_host: str
     api_version: int
+    sees: Callable[[str], bool] = lambda _: True

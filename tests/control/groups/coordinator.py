@@ -1,6 +1,6 @@
 """A group coordinator without a broker: a clock that tests move, timers, and a log in memory."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kbroker.control.coordinator.append_error import coordinator_error
@@ -316,6 +316,7 @@ class Coordinator:
         assignor: str | None = None,
         rebalance_timeout_ms: int = -1,
         version: int = 1,
+        sees: Callable[[str], bool] = lambda _: True,
     ) -> ConsumerGroupHeartbeatResponse:
         """One heartbeat; a first one (epoch 0) is complete."""
         first = epoch == 0
@@ -335,7 +336,8 @@ class Coordinator:
             if first or owned is not None
             else None,
         )
-        outcome = self.shard.consumer_heartbeat(Caller("client", "/127.0.0.1", version), request, self.now_ms)
+        caller = Caller("client", "/127.0.0.1", version, sees)
+        outcome = self.shard.consumer_heartbeat(caller, request, self.now_ms)
         response = self.run(outcome)
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
         return response

@@ -72,6 +72,12 @@ class TestExpressions:
         assert member.beat() == {"orders.eu": [0], "orders.us": [0]}
         assert kafka.described().members[0].subscribed_topic_regex == r"orders\..*"
 
+    def test_topics_that_the_member_may_not_see_are_not_matched(self) -> None:
+        kafka = kafka_with(**{"orders.eu": 1, "orders.hidden": 1})
+        member = Member(kafka, "a", regex=r"orders\..*", sees=lambda name: "hidden" not in name)
+        kafka.advance(0)
+        assert member.beat() == {"orders.eu": [0]}
+
     def test_new_topics_are_found_but_not_more_often_than_every_ten_seconds(self) -> None:
         kafka = kafka_with(**{"orders.eu": 1})
         member = Member(kafka, "a", regex=r"orders\..*")

@@ -56,7 +56,7 @@ class ConsumerHeartbeat:
         names_changed = new.subscribed_topics != old.subscribed_topics
         if not new.same_metadata(old) or member_id not in group.members:
             out.append(records.member_metadata(group.group_id, new))
-        regex = update_regex(self._table, group, old, new, now_ms, out)
+        regex = update_regex(self._table, group, old, new, now_ms, out, caller.sees)
         bump = names_changed or regex is RegexChange.RESOLVED
         epoch = self._progress.group_epoch(group, bump, new, out)
         target = update_target(self._table, group, epoch, new, now_ms, out)

@@ -5,6 +5,7 @@ that one change of topics makes one rebalance.
 """
 
 import logging
+from collections.abc import Callable
 from enum import Enum
 
 from kbroker.control.client_pattern import InvalidPattern, compile_pattern
@@ -38,8 +39,10 @@ def update_regex(
     new: ConsumerMember,
     now_ms: int,
     out: list[Record],
+    sees: Callable[[str], bool] = lambda _: True,
 ) -> RegexChange:
-    """Write what the change of a subscription means, and see to it that expressions are resolved.
+    """Write what the change of a subscription means, and see to it that expressions are resolved, to topics that the
+    member may see.
 
     Raises INVALID_REGULAR_EXPRESSION.
     """
@@ -60,7 +63,7 @@ def update_regex(
             f"{group.group_id}-regex",
             0,
             group.group_id,
-            lambda later_ms: resolve(table, group.group_id, later_ms),
+            lambda later_ms: resolve(table, group.group_id, later_ms, sees),
         )
     return change
 
@@ -93,13 +96,15 @@ def check_regex(pattern: str) -> None:
         ) from error
 
 
-def resolve(table: GroupTable, group_id: str, now_ms: int) -> Outcome:
-    """Match all expressions of a group against the topics; a new group epoch when something changed."""
+def resolve(
+    table: GroupTable, group_id: str, now_ms: int, sees: Callable[[str], bool] = lambda _: True
+) -> Outcome:
+    """Match all expressions of a group against the topics that are seen; a new group epoch when something changed."""
     group = table.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
         return Outcome()
     out: list[Record] = []
-    names = list(table.topics.names())
+    names = [name for name in table.topics.names() if sees(name)]
     version = table.topics.version
     bump = False
     topics = {topic for member in group.members.values() for topic in member.subscribed_topics}
