@@ -21,6 +21,7 @@ from kbroker.cli import (
     offsets,
     produce,
     quotas,
+    top,
     topics,
     transactions,
     users,
@@ -92,6 +93,7 @@ def serve(
     raise typer.Exit(run_broker(properties, override or []))
 
 
+app.command("top", rich_help_panel="The broker", epilog=top.EXAMPLES)(top.top)
 app.command("produce", rich_help_panel=RECORDS, epilog=produce.EXAMPLES)(produce.produce)
 app.command("consume", rich_help_panel=RECORDS, epilog=consume.EXAMPLES)(consume.consume)
 app.command("offsets", rich_help_panel=RECORDS, epilog=offsets.EXAMPLES)(offsets.offsets)

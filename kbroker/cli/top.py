@@ -1,0 +1,158 @@
+"""`kbroker top`: the overview of the console in a terminal, from the same API."""
+
+import http.client
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
+from kbroker.cli.options import examples
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+DEFAULT = "http://127.0.0.1:9404/"
+EXAMPLES = examples("kbroker top", "kbroker top --url http://127.0.0.1:9404/", "kbroker top --once --json")
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+MOST_BYTES = 16 << 20
+
+
+def top(
+    url: Annotated[str, typer.Option(metavar="URL", help="Where the broker's console is.")] = DEFAULT,
+    interval: Annotated[float, typer.Option(min=0.5, max=60, help="Seconds between two looks.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each look.")] = False,
+) -> None:
+    """Show throughput, latency by stage, lag, disks and processes, anew each second. Ctrl-C ends it."""
+    from rich.console import Console
+    from rich.live import Live
+
+    if as_json:
+        while True:
+            print(json.dumps(overview(url)["sample"]), flush=True)
+            if once:
+                return
+            time.sleep(interval)
+    if once:
+        Console().print(screen(overview(url)))
+        return
+    with Live(screen(overview(url)), auto_refresh=False, screen=True) as live:
+        while True:
+            time.sleep(interval)
+            live.update(screen(overview(url)), refresh=True)
+
+
+def overview(url: str) -> Any:
+    """The answer of /api/overview. Raises Unreachable, CommandFailed."""
+    try:
+        connection = _connect(url)
+        try:
+            connection.request("GET", "/api/overview")
+            answer = connection.getresponse()
+            data = json.loads(answer.read(MOST_BYTES))
+        finally:
+            connection.close()
+    except (OSError, http.client.HTTPException) as error:
+        raise Unreachable(f"{url}: {error}") from error
+    except ValueError as error:
+        raise CommandFailed(f"{url}: this is no console of a kbroker") from error
+    if answer.status != http.HTTPStatus.OK:
+        raise CommandFailed(f"{url}: {data.get('message', answer.status)}")
+    return data
+
+
+def _connect(url: str) -> http.client.HTTPConnection:
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        host, port = parts.hostname or "127.0.0.1", parts.port or 9404
+    except ValueError as error:
+        raise UsageFailed(f"--url {url}: {error}") from error
+    return http.client.HTTPConnection(host, port, timeout=10)
+
+
+def size(value: float | None) -> str:
+    """Bytes as people read them."""
+    if value is None:
+        return "-"
+    unit = 0
+    while value >= 999.5 and unit < len(UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.1f} {UNITS[unit]}" if unit and value < 99.95 else f"{value:.0f} {UNITS[unit]}"
+
+
+def screen(found: Mapping[str, Any]) -> "RenderableType":
+    """All of it, for one look."""
+    from rich.console import Group
+    from rich.text import Text
+
+    sample = found["sample"]
+    state = "ready" if sample["ready"] else "not ready: " + "; ".join(sample["problems"])
+    came = f"in {size(sample['in_bytes'])}/s, {sample['in_records']:,.0f} records/s"
+    went = f"out {size(sample['out_bytes'])}/s, {sample['cold_share']:.1%} from disk"
+    asked = f"{sample['requests']:,.0f} requests/s, {sample['errors']:,.0f} errors/s"
+    holds = f"{sample['partition_count']:,} partitions of {sample['topic_count']:,} topics"
+    clients = f"{sample['connections']:,} connections   lag {sample['lag']:,}"
+    lines = (
+        f"kbroker {found['version']}  {', '.join(found['bootstrap'])}  {state}",
+        f"{came}   {went}   {asked}",
+        f"{holds}   {clients}   {sample['deaths']} restarts of processes",
+    )
+    return Group(
+        *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines),
+        *(_table(title, headers, rows) for title, headers, rows in _tables(sample) if rows),
+    )
+
+
+Rows = list[tuple[str, ...]]
+
+
+def _tables(sample: Mapping[str, Any]) -> list[tuple[str, Sequence[str], Rows]]:
+    stages: Rows = [
+        (f"{api} {phase}", f"{times['p50_ms']:.2f}", f"{times['p99_ms']:.2f}", f"{times['count']:,}")
+        for api in ("produce", "fetch")
+        for phase, times in sample["stages"][api].items()
+    ]
+    topics: Rows = [
+        (row["topic"], f"{size(row['in_bytes'])}/s", f"{size(row['out_bytes'])}/s")
+        for row in sample["top_topics"]
+        if row["in_bytes"] + row["out_bytes"] > 0
+    ]
+    groups: Rows = [(name, f"{lag:,.0f}") for name, lag in sample["group_lag"].items()]
+    disks: Rows = [
+        (row["name"], f"{size(row['read_bytes'])}/s", f"{size(row['write_bytes'])}/s", f"{row['busy']:.0%}")
+        for row in sample["disks"]
+    ]
+    dirs: Rows = [
+        (
+            row["path"],
+            size(row["free_bytes"]) if row["online"] else "offline",
+            "-" if row["full_in_s"] is None else f"{row['full_in_s'] / 3600:.1f} h",
+        )
+        for row in sample["log_dirs"]
+    ]
+    processes: Rows = [
+        (row["name"], f"{row['cpu']:.0%}", size(row["memory_bytes"])) for row in sample["processes"]
+    ]
+    return [
+        ("Stages of the last ten seconds", ("STAGE", "MEDIAN MS", "99% MS", "COUNT"), stages),
+        ("Busiest topics", ("TOPIC", "IN", "OUT"), topics),
+        ("Lag", ("GROUP", "RECORDS"), groups),
+        ("Disks", ("DEVICE", "READ", "WRITE", "BUSY"), disks),
+        ("Log dirs", ("PATH", "FREE", "FULL IN"), dirs),
+        ("Processes", ("PROCESS", "CPU", "MEMORY"), processes),
+    ]
+
+
+def _table(title: str, headers: Sequence[str], rows: Rows) -> "RenderableType":
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for number, header in enumerate(headers):
+        table.add_column(header, justify="left" if number == 0 else "right", header_style="dim")
+    for row in rows:
+        table.add_row(*row)
+    return table
