@@ -23,9 +23,11 @@ def test_secure_listener_without_keys_or_logins_is_refused_by_name(protocol: str
     assert all(protocol in problem for problem in problems)
 
 
-def test_authorizer_is_refused() -> None:
-    settings = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
-    (problem,) = unsupported(BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **settings}))
+def test_no_authorizer_but_kafkas_own_is_taken() -> None:
+    listeners = {"listeners": "PLAINTEXT://127.0.0.1:0"}
+    standard = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    assert unsupported(BrokerConfig(listeners | standard)) == []
+    (problem,) = unsupported(BrokerConfig(listeners | {"authorizer.class.name": "com.example.Mine"}))
     assert problem.startswith("authorizer.class.name")
 
 
