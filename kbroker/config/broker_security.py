@@ -37,12 +37,13 @@ SECURITY = (
             PER_BROKER,
             doc="How the principal of a connection is built; only the default rules are available."),
     Setting("sasl.enabled.mechanisms", LIST, ("GSSAPI",), list_of(), PER_BROKER,
-            doc="SASL mechanisms a listener offers. kbroker has PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512; "
+            doc="SASL mechanisms a listener offers. kbroker has PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER; "
                 "the default must be changed for SASL listeners."),
     Setting("sasl.jaas.config", PASSWORD, None, dynamic=PER_BROKER,
             doc="Login module line with the users of a mechanism, as "
                 "listener.name.NAME.MECHANISM.sasl.jaas.config."),
-    Setting("sasl.server.callback.handler.class", CLASS, None, KnownClass(),
+    Setting("sasl.server.callback.handler.class", CLASS, None, KnownClass((
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",)),
             doc="Java class that checks credentials. kbroker loads no Java code, so it must be unset."),
     Setting("sasl.server.max.receive.size", INT, 524288,
             doc="Largest SASL message accepted before a connection is authenticated."),

@@ -10,7 +10,8 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.config.jaas import PLAIN_MODULE, plain_users
 from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
-from kbroker.net.security.sasl_exchange import PLAIN, SUPPORTED
+from kbroker.net.security.oauth import usable
+from kbroker.net.security.sasl_exchange import OAUTHBEARER, PLAIN, SUPPORTED
 from kbroker.net.security.tls_context import TlsError, context_of
 
 
@@ -43,6 +44,8 @@ def _sasl(config: BrokerConfig, endpoint: Endpoint) -> Iterator[str]:
                 f"listener {endpoint.listener}: SASL mechanism {mechanism} is not supported, set "
                 f"sasl.enabled.mechanisms to some of {', '.join(SUPPORTED)}"
             )
+    if OAUTHBEARER in wanted and (why := usable(config, endpoint.listener)) is not None:
+        yield f"listener {endpoint.listener}: {why}"
     if PLAIN in wanted:
         key = f"listener.name.{endpoint.listener.lower()}.plain.sasl.jaas.config"
         text = config.of_listener(endpoint.listener, "sasl.jaas.config", PLAIN)

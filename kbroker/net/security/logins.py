@@ -21,7 +21,9 @@ from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag
 from kbroker.net.security.guesses import Guesses
 from kbroker.net.security.login import Expects, Login
+from kbroker.net.security.oauth import OAuthExchange, TokenChecks
 from kbroker.net.security.sasl_exchange import (
+    OAUTHBEARER,
     PLAIN,
     SUPPORTED,
     Exchange,
@@ -60,6 +62,7 @@ class Logins:
         self._users: dict[str, Mapping[str, str]] = {}
         self._background = Background(log, "a login failed")
         self._guesses = Guesses()
+        self._checks: dict[str, TokenChecks] = {}
 
     def change(self, settings: Mapping[str, str]) -> None:
         """Dynamic broker settings are other ones."""
@@ -154,9 +157,19 @@ class Logins:
             )
         else:
             login.mechanism = mechanism
-            login.exchange = exchange_of(mechanism, lambda: self._plain_users(listener), self._find)
+            login.exchange = (
+                OAuthExchange(self._token_checks(listener))
+                if mechanism == OAUTHBEARER
+                else exchange_of(mechanism, lambda: self._plain_users(listener), self._find)
+            )
         login.expects = Expects.TOKEN
         self._process.reply(connection, [self._frame(header, SaslHandshakeResponse(0, offered))])
+
+    def _token_checks(self, listener: str) -> TokenChecks:
+        found = self._checks.get(listener)
+        if found is None:
+            found = self._checks[listener] = TokenChecks(self._config, listener)
+        return found
 
     def _plain_users(self, listener: str) -> Mapping[str, str]:
         found = self._users.get(listener)
@@ -246,6 +259,8 @@ class Logins:
         )
         if not isinstance(most_ms, int) or most_ms <= 0:
             return 0
+        if isinstance(exchange, OAuthExchange):
+            most_ms = min(most_ms, exchange.left_ms())
         loop = asyncio.get_running_loop()
         login.timer = loop.call_later(most_ms / 1000, self._expire, connection, login)
         connection.on_end = login.timer.cancel

@@ -12,7 +12,8 @@ Users = Callable[[], Mapping[str, str]]
 """Passwords of PLAIN by user, as they are now."""
 
 PLAIN = "PLAIN"
-SUPPORTED = (PLAIN, *MECHANISMS)
+OAUTHBEARER = "OAUTHBEARER"
+SUPPORTED = (PLAIN, *MECHANISMS, OAUTHBEARER)
 
 
 class Refused(Exception):

@@ -1,0 +1,181 @@
+"""SASL OAUTHBEARER (RFC 7628, KIP-255, KIP-768): tokens of an issuer, checked with the keys that it publishes.
+
+PyJWT does the checking. Keys come from `sasl.oauthbearer.jwks.endpoint.url`, by https or from a file; they are fetched
+on a thread, since the loop of a network process waits for nobody.
+"""
+
+import asyncio
+import json
+import logging
+import re
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.net.security.sasl_exchange import Refused
+
+if TYPE_CHECKING:  # imported where a listener offers this mechanism
+    from jwt import PyJWK
+
+log = logging.getLogger(__name__)
+
+ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""None that a public key could be a secret of, and no unsigned tokens."""
+FILE: Final = "file:///"
+SCHEMES: Final = ("https://", FILE)
+MOST_TOKEN_BYTES: Final = 1 << 16
+FETCH_S: Final = 10.0
+NEW_KEYS_S: Final = 10.0
+"""Between looks for a key that is not there."""
+BAD_TOKEN: Final = '{"status":"invalid_token"}'
+_FIRST: Final = re.compile(
+    r"n,(?:a=(?P<authzid>[^,\x01]*))?,\x01(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)+)\x01"
+)
+_TOKEN: Final = re.compile(r"Bearer +(?P<token>[-_=+/.A-Za-z0-9]+)", re.IGNORECASE)
+PREFIX: Final = "sasl.oauthbearer."
+
+
+class BadToken(Exception):
+    """A token that lets nobody in; the text is for our log alone."""
+
+
+class TokenChecks:
+    """What one listener asks of tokens. Runs in: network. Owner: Logins."""
+
+    def __init__(self, config: BrokerConfig, listener: str) -> None:
+        def setting(name: str) -> Any:
+            return config.of_listener(listener, PREFIX + name)
+
+        self._url = setting("jwks.endpoint.url")
+        self._audience = list(setting("expected.audience")) or None
+        self._issuer = setting("expected.issuer")
+        self._leeway_s = setting("clock.skew.seconds")
+        self._subject = setting("sub.claim.name")
+        self._refresh_s = setting("jwks.endpoint.refresh.ms") / 1000
+        self._keys: dict[object, PyJWK] = {}
+        self._fetch_at_s = self._look_at_s = 0.0
+        self._thread = ThreadPoolExecutor(1, "oauth")
+
+    async def check(self, token: str) -> tuple[str, float]:
+        """(principal's name, Unix time when the token ends). Raises BadToken."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self.claims_of, token)
+
+    def claims_of(self, token: str) -> tuple[str, float]:
+        """As `check`; may wait for keys. Raises BadToken."""
+        import jwt
+
+        options: Any = {
+            "require": ["exp", "iat"],
+            "verify_aud": self._audience is not None,
+            "verify_sub": False,
+        }
+        try:
+            key = self._key(jwt.get_unverified_header(token).get("kid"))
+            claims: Mapping[str, Any] = jwt.decode(
+                token,
+                key,
+                ALGORITHMS,
+                options,
+                audience=self._audience,
+                issuer=self._issuer,
+                leeway=self._leeway_s,
+            )
+        except (jwt.PyJWTError, OSError, ValueError) as error:
+            raise BadToken(str(error)) from None
+        subject = claims.get(self._subject)
+        if not isinstance(subject, str) or not subject.strip():
+            raise BadToken(f"the claim {self._subject} names nobody")
+        return subject, float(claims["exp"])
+
+    def _key(self, kid: object) -> "PyJWK":
+        """The key of this id, fetched when it is new, but not each time that somebody makes one up."""
+        now_s = time.monotonic()
+        if now_s >= self._fetch_at_s or (kid not in self._keys and now_s >= self._look_at_s):
+            self._look_at_s = now_s + NEW_KEYS_S
+            try:
+                self._keys = self._fetched()
+                self._fetch_at_s = now_s + self._refresh_s
+            except Exception as error:  # a server may answer anything; the keys that are known go on
+                self._fetch_at_s = now_s + NEW_KEYS_S
+                log.warning("no keys from %s: %s", self._url, error)
+        found = self._keys.get(kid)
+        if found is None:
+            raise BadToken(f"no key {kid!r}")
+        return found
+
+    def _fetched(self) -> "dict[object, PyJWK]":
+        import jwt
+
+        if self._url.startswith(FILE):
+            data = json.loads(Path(url2pathname(urlsplit(self._url).path)).read_bytes())
+        else:
+            data = jwt.PyJWKClient(self._url, timeout=FETCH_S).fetch_data()
+        return {key.key_id: key for key in jwt.PyJWKSet.from_dict(data).keys}
+
+
+def usable(config: BrokerConfig, listener: str) -> str | None:
+    """Why a listener can not offer this mechanism, None when it can."""
+    url = config.of_listener(listener, f"{PREFIX}jwks.endpoint.url")
+    if not isinstance(url, str) or not url.startswith(SCHEMES):
+        return f"{PREFIX}jwks.endpoint.url must be set to an address of {' or '.join(SCHEMES)}"
+    return None
+
+
+class OAuthExchange:
+    """One login: a token, and for a bad one the client's consent to be refused."""
+
+    def __init__(self, checks: TokenChecks) -> None:
+        self._checks = checks
+        self._refused = False
+        self.user = ""
+        self.done = False
+        self.ends_s = 0.0
+
+    def guesses(self, token: bytes) -> str | None:  # noqa: ARG002  nobody guesses signatures
+        """None."""
+        return None
+
+    async def step(self, token: bytes) -> bytes:
+        """Empty for a good token, for a bad one why in JSON, and then the end. Raises Refused."""
+        if self._refused:
+            raise Refused(BAD_TOKEN)
+        try:
+            authzid, found = first_message(token)
+        except ValueError:
+            raise Refused(None) from None
+        try:
+            user, ends_s = await self._checks.check(found)
+        except BadToken as error:
+            log.info("a token was refused: %s", error)
+            self._refused = True
+            return BAD_TOKEN.encode()
+        if authzid and authzid != user:
+            raise Refused(
+                f"Authentication failed: Client requested an authorization id ({authzid}) that is different from the "
+                f"token's principal name ({user})"
+            )
+        self.user, self.ends_s, self.done = user, ends_s, True
+        return b""
+
+    def left_ms(self) -> int:
+        """Of the token's life."""
+        return max(1, int((self.ends_s - time.time()) * 1000))
+
+
+def first_message(message: bytes) -> tuple[str, str]:
+    """(authorization id, token) of a client's first message. Raises ValueError."""
+    if len(message) > MOST_TOKEN_BYTES:
+        raise ValueError("too long")
+    match = _FIRST.fullmatch(message.decode())
+    if match is None:
+        raise ValueError("not a message of OAUTHBEARER")
+    pairs = dict(pair.split("=", 1) for pair in match["pairs"].split("\x01") if pair)
+    token = _TOKEN.fullmatch(pairs.get("auth", ""))
+    if token is None:
+        raise ValueError("no bearer token")
+    return match["authzid"] or "", token["token"]

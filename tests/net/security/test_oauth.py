@@ -1,0 +1,145 @@
+"""Tokens: whom they let in, and everything that lets nobody in."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from kbroker.config.broker import BrokerConfig
+from kbroker.net.security.oauth import BadToken, OAuthExchange, TokenChecks, first_message, usable
+from kbroker.net.security.sasl_exchange import Refused
+
+KEY = rsa.generate_private_key(65537, 2048)
+OTHER = rsa.generate_private_key(65537, 2048)
+
+
+def jwks(path: Path, **keys: rsa.RSAPrivateKey) -> None:
+    made = [
+        json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key()))
+        | {"kid": kid, "alg": "RS256", "use": "sig"}
+        for kid, key in keys.items()
+    ]
+    path.write_text(json.dumps({"keys": made}))
+
+
+def token(key: Any = KEY, kid: str = "k", algorithm: str = "RS256", **claims: Any) -> str:
+    now = int(time.time())
+    every = {"sub": "alice", "iat": now, "exp": now + 60, "aud": "kafka", "iss": "https://issuer"} | claims
+    present = {name: value for name, value in every.items() if value is not None}
+    return jwt.encode(present, key, algorithm, {"kid": kid})
+
+
+@pytest.fixture
+def checks(tmp_path: Path) -> TokenChecks:
+    jwks(tmp_path / "jwks.json", k=KEY)
+    return made(tmp_path)
+
+
+def made(folder: Path, **more: str) -> TokenChecks:
+    settings = {
+        "jwks.endpoint.url": f"file://{folder}/jwks.json", "expected.audience": "kafka,other",
+        "expected.issuer": "https://issuer", "clock.skew.seconds": "5",
+    }  # fmt: skip
+    named = {f"sasl.oauthbearer.{name}": value for name, value in (settings | more).items()}
+    return TokenChecks(BrokerConfig({"log.dirs": "/d"} | named), "SASL")
+
+
+def test_a_good_token_names_its_user_and_its_end(checks: TokenChecks) -> None:
+    end = int(time.time()) + 100
+    assert checks.claims_of(token(exp=end)) == ("alice", end)
+    assert checks.claims_of(token(aud=["else", "other"]))[0] == "alice"
+    assert checks.claims_of(token(exp=int(time.time()) - 2))[0] == "alice"  # within the skew
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"key": OTHER}, {"kid": "none"}, {"exp": None}, {"iat": None}, {"exp": 1}, {"iat": 1 << 40}, {"nbf": 1 << 40},
+        {"aud": "mine"}, {"aud": None}, {"iss": "https://mallory"}, {"iss": None}, {"sub": None}, {"sub": " "},
+        {"sub": 7}, {"key": "0123456789abcdef0123456789abcdef", "algorithm": "HS256"},
+        {"key": None, "algorithm": "none"},
+    ],
+)  # fmt: skip
+def test_a_bad_token_lets_nobody_in(checks: TokenChecks, wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadToken):
+        checks.claims_of(token(**wrong))
+
+
+@pytest.mark.parametrize("text", ["", "x", "a.b.c", "e30.e30.", "." * 1000])
+def test_what_is_no_token_lets_nobody_in(checks: TokenChecks, text: str) -> None:
+    with pytest.raises(BadToken):
+        checks.claims_of(text)
+
+
+def test_the_name_may_be_in_another_claim(tmp_path: Path, checks: TokenChecks) -> None:
+    other = made(tmp_path, **{"sub.claim.name": "email"})
+    assert other.claims_of(token(email="a@b"))[0] == "a@b"
+    with pytest.raises(BadToken):
+        other.claims_of(token())
+
+
+def test_a_new_key_is_found_and_made_up_ones_do_not_fetch_each_time(
+    tmp_path: Path, checks: TokenChecks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks.claims_of(token())
+    fetched: list[float] = []
+    real = checks._fetched
+    monkeypatch.setattr(checks, "_fetched", lambda: (fetched.append(0), real())[1])
+    for number in range(50):
+        with pytest.raises(BadToken):
+            checks.claims_of(token(kid=f"made-up-{number}"))
+    assert fetched == []
+    jwks(tmp_path / "jwks.json", n=OTHER)
+    checks._look_at_s = 0
+    assert checks.claims_of(token(OTHER, "n"))[0] == "alice"
+    assert len(fetched) == 1
+    (tmp_path / "jwks.json").unlink()
+    checks._fetch_at_s = 0
+    assert checks.claims_of(token(OTHER, "n"))[0] == "alice"  # an issuer that is away stops nobody it knows
+
+
+def said(text: str, authzid: str = "") -> bytes:
+    return f"n,{authzid},\x01auth=Bearer {text}\x01\x01".encode()
+
+
+def test_a_login_by_token(checks: TokenChecks) -> None:
+    async def run() -> None:
+        good = OAuthExchange(checks)
+        assert await good.step(said(token(), "a=alice")) == b""
+        assert (good.done, good.user) == (True, "alice")
+        assert 50_000 < good.left_ms() <= 60_000
+        bad = OAuthExchange(checks)
+        assert await bad.step(said(token(OTHER))) == b'{"status":"invalid_token"}'
+        assert not bad.done
+        with pytest.raises(Refused):
+            await bad.step(said(token()))
+        with pytest.raises(Refused, match="different from the token's principal name"):
+            await OAuthExchange(checks).step(said(token(), "a=bob"))
+        with pytest.raises(Refused):
+            await OAuthExchange(checks).step(b"nonsense")
+
+    asyncio.run(run())
+
+
+def test_first_messages_are_read_with_extensions_and_nothing_else_is() -> None:
+    assert first_message(b"n,,\x01auth=Bearer a.b.c\x01\x01") == ("", "a.b.c")
+    assert first_message(b"n,a=me,\x01auth=bearer a.b.c\x01traceId=1 2\x01\x01") == ("me", "a.b.c")
+    for wrong in (
+        b"", b"n,,", b"n,,\x01\x01", b"n,,\x01auth=Basic x\x01\x01", b"y,,\x01auth=Bearer a\x01\x01", b"\xff",
+        b"n,,\x01auth=Bearer a\x01", b"n,,\x01auth=Bearer " + b"a" * (1 << 17) + b"\x01\x01",
+    ):  # fmt: skip
+        with pytest.raises(ValueError):
+            first_message(wrong)
+
+
+@pytest.mark.parametrize("url", ["", "http://issuer/keys", "ftp://x", "file://host/x"])
+def test_a_listener_without_an_address_of_keys_is_refused(url: str) -> None:
+    settings = {"log.dirs": "/d"} | ({"sasl.oauthbearer.jwks.endpoint.url": url} if url else {})
+    assert usable(BrokerConfig(settings), "SASL") is not None
+    good = BrokerConfig({"log.dirs": "/d", "sasl.oauthbearer.jwks.endpoint.url": "file:///x"})
+    assert usable(good, "SASL") is None
