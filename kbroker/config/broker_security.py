@@ -99,8 +99,8 @@ SECURITY = (
             doc="Cipher suites offered, by their names in RFCs; empty takes OpenSSL's choice. Of TLS 1.3 all or none."
                 " can be named, and a TLS version of which none is named is not offered."),
     Setting("ssl.principal.mapping.rules", STRING, "DEFAULT", importance=LOW,
-            doc="Rules that turn the subject of a client certificate into a principal name; only DEFAULT, the whole "
-                "subject, is available."),
+            doc="Rules that turn the subject of a client certificate into a principal name: "
+                "RULE:pattern/replacement/[LU], or DEFAULT, the whole subject."),
     Setting("ssl.allow.dn.changes", BOOLEAN, False, importance=LOW,
             doc="Allow a new key store whose certificate names another subject."),
     Setting("ssl.allow.san.changes", BOOLEAN, False, importance=LOW,

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import KeyStore, KeyStoreError, key_store, texts, trusted
+from kbroker.config.principal_mapping import rules_of
+from kbroker.config.setting import ConfigError
 from kbroker.net.security.tls_alert import TellingContext
 from kbroker.net.security.tls_ciphers import ALWAYS_TLS13, split
 
@@ -48,8 +50,10 @@ def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:
     context.minimum_version, context.maximum_version = wanted[0], wanted[-1]
     suites = config.of_listener(listener, "ssl.cipher.suites")
     _choose_ciphers(context, suites if isinstance(suites, tuple) else ())
-    if config.of_listener(listener, "ssl.principal.mapping.rules") != "DEFAULT":
-        raise TlsError("ssl.principal.mapping.rules can not be changed yet")
+    try:
+        rules_of(str(config.of_listener(listener, "ssl.principal.mapping.rules")))
+    except ConfigError as error:
+        raise TlsError(str(error)) from None
     try:
         _load_key(context, key_store(text))
         context.verify_mode = CLIENT_AUTH[text("ssl.client.auth") or "none"]

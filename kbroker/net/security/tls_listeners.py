@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.key_store import stamps, texts
+from kbroker.config.principal_mapping import name_of, rules_of
 from kbroker.config.setting import ConfigError
 from kbroker.ipc.background import Background
 from kbroker.net.connection import Connection, State
-from kbroker.net.security.tls_context import TlsError, context_of, user_of
+from kbroker.net.security.tls_context import ANONYMOUS, TlsError, context_of, user_of
 from kbroker.net.security.tls_relay import relay
 
 log = logging.getLogger(__name__)
@@ -78,12 +79,24 @@ class TlsListeners:
         outer = socket.socket(fileno=fd)
         self._look()
 
-        def authenticated(session: ssl.SSLObject) -> None:
-            if not connection.listener.protocol.sasl and connection.state is not State.CLOSED:
-                connection.user = user_of(session.getpeercert())
-                know(connection)
+        listener = connection.listener.listener
+        rules = rules_of(str(self._config.of_listener(listener, "ssl.principal.mapping.rules")))
 
-        context = self._contexts[connection.listener.listener]
+        def authenticated(session: ssl.SSLObject) -> bool:
+            if connection.listener.protocol.sasl or connection.state is State.CLOSED:
+                return True
+            subject = user_of(session.getpeercert())
+            name = subject if subject == ANONYMOUS else name_of(rules, subject)
+            if name is None:
+                log.warning(
+                    "%s: no rule of ssl.principal.mapping.rules applies to %s", connection.peer, subject
+                )
+                return False
+            connection.user = name
+            know(connection)
+            return True
+
+        context = self._contexts[listener]
         self._relays.start(relay(outer, inner, context, authenticated))
 
     async def drain(self) -> None:

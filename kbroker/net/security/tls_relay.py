@@ -17,7 +17,7 @@ from kbroker.net.security.tls_alert import tell
 log = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS = 30.0
-Authenticated = Callable[[ssl.SSLObject], None]
+Authenticated = Callable[[ssl.SSLObject], bool]
 
 
 class RelayEnd(asyncio.Protocol):
@@ -66,7 +66,8 @@ async def relay(
 ) -> None:
     """Shake hands with the client, then let bytes flow until both sides have ended.
 
-    authenticated: told of the handshake before the first byte. Both sockets are taken over."""
+    authenticated: told of the handshake before the first byte; False ends the connection. Both sockets are taken over.
+    """
     loop = asyncio.get_running_loop()
     client, broker = RelayEnd(), RelayEnd()
     client.other, broker.other = broker, client
@@ -83,7 +84,10 @@ async def relay(
         return
     finally:
         told.close()
-    authenticated(outside.get_extra_info("ssl_object"))
+    if not authenticated(outside.get_extra_info("ssl_object")):
+        outside.close()
+        inner.close()
+        return
     inside, _ = await loop.create_connection(lambda: broker, sock=inner)
     if client.ended.is_set():
         inside.close()

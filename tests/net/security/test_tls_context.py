@@ -66,7 +66,7 @@ def test_clients_are_checked_against_the_trust_store(pem: Path) -> None:
         {"ssl_keystore_key": "nonsense", "ssl_keystore_certificate_chain": "nonsense"},
         {"ssl_enabled_protocols": "SSLv3"},
         {"ssl_cipher_suites": "TLS_NO_SUCH_SUITE"},
-        {"ssl_principal_mapping_rules": "RULE:^CN=(.*?),.*$/$1/"},
+        {"ssl_principal_mapping_rules": "RULE:^CN=(.*?),.*$/$2/"},
     ],
 )
 def test_what_can_not_be_honoured_is_refused(settings: dict[str, str]) -> None:
