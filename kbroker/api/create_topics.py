@@ -17,7 +17,7 @@ from kbroker.control.broker import Broker
 from kbroker.control.changes.mutation_quotas import quota_of
 from kbroker.control.changes.topic_change import create_topics, new_topic_id
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA
-from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan
+from kbroker.control.metadata.topic_plan import NewTopic, TopicPlan, check_total_partitions
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_topics import (
@@ -34,6 +34,8 @@ API = Api(ApiKey.CREATE_TOPICS, 2, 7)
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create what can be created; each topic has its own result."""
     times = Counter(topic.name for topic in request.topics)
+    once = (_wish(topic) for topic in request.topics if times[topic.name] == 1)
+    check_total_partitions(once, ctx.broker.config)  # before anything is kept of them
     wishes = [_wish(topic) for topic in request.topics if times[topic.name] == 1]
     quota = quota_of(ctx.broker, ctx.client, strict_from=6)
     results = await create_topics(ctx.broker, wishes, request.validate_only, quota.record)

@@ -1,6 +1,7 @@
 """DeleteGroups (key 42), v0-2: delete empty groups of any type with their offsets. v1 throttle time; v2 flexible."""
 
 import asyncio
+from itertools import islice
 
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
@@ -13,8 +14,10 @@ from kbroker.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.DELETE_GROUPS, 0, 2)
+AT_ONCE = 64
 
 
 async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
@@ -32,8 +35,11 @@ async def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGro
             return _failed(group_id, error)
         return result
 
-    names = dict.fromkeys(request.groups_names)
-    return DeleteGroupsResponse(results=list(await asyncio.gather(*map(delete, names))))
+    names = iter(paced(dict.fromkeys(request.groups_names)))
+    results: list[DeletableGroupResult] = []
+    while some := list(islice(names, AT_ONCE)):
+        results += await asyncio.gather(*map(delete, some))
+    return DeleteGroupsResponse(results=results)
 
 
 def refuse(request: DeleteGroupsRequest, error: KafkaError, version: int) -> DeleteGroupsResponse:

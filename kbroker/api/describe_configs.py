@@ -20,19 +20,23 @@ from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4)
 
 
 def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> StandingAnswer | DescribeConfigsResponse:
-    """One result per resource."""
+    """One result per resource, once, however often it is named."""
     for resource in request.resources:
         if resource.resource_type not in NAMES:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
+    named: dict[tuple[int, str], DescribeConfigsResource] = {}
+    for each in request.resources:
+        named.setdefault((each.resource_type, each.resource_name), each)
     response = DescribeConfigsResponse(
-        results=[_result(ctx, request, resource) for resource in request.resources]
+        results=[_result(ctx, request, resource) for resource in paced(named.values())]
     )
-    if any(resource.resource_type == BROKER_LOGGER for resource in request.resources):
+    if any(kind == BROKER_LOGGER for kind, _ in paced(named)):
         return response
     return standing(ctx, response)
 

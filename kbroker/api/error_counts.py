@@ -9,6 +9,7 @@ from kbroker.metrics import layout as ml
 from kbroker.metrics.slots import Slots, bind
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.schema import Struct
+from kbroker.protocol.slices import paced
 
 NONE = tuple(bind("kbroker_request_errors_total", api=api, error="NONE") for api in range(ml.API_COUNT))
 CODE = "error_code"
@@ -54,7 +55,7 @@ def error_codes(answer: Struct) -> Iterator[int]:
         elif isinstance(value, Struct):
             yield from error_codes(value)
         elif value is not None:
-            for each in value:
+            for each in paced(value):
                 yield from error_codes(each)
 
 

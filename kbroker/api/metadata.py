@@ -34,6 +34,7 @@ from kbroker.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kbroker.protocol.schema import ZERO_UUID
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.METADATA, 0, 13)
 CACHED_BYTES = 4 << 20
@@ -102,14 +103,14 @@ def missing(ctx: RequestContext, request: MetadataRequest) -> list[str]:
     if not allowed or not ctx.broker.config.get_bool("auto.create.topics.enable"):
         return []
     names = dict.fromkeys(topic.name for topic in request.topics or () if topic.name)
-    return [name for name in names if name not in ctx.broker.catalogue.topics and is_valid(name)]
+    return [name for name in paced(names) if name not in ctx.broker.catalogue.topics and is_valid(name)]
 
 
 async def _before_creating(
     ctx: RequestContext, request: MetadataRequest, names: list[str]
 ) -> MetadataResponse:
     response = respond(ctx, request)
-    await create_topics(ctx.broker, [wish_for(name, ctx.broker.config) for name in names])
+    await create_topics(ctx.broker, [wish_for(name, ctx.broker.config) for name in paced(names)])
     return response
 
 
@@ -142,9 +143,9 @@ def _asked(broker: Broker, request: MetadataRequest, version: int) -> list[Topic
     topics = request.topics or []
     ids = dict.fromkeys(topic.topic_id for topic in topics if topic.topic_id != ZERO_UUID)
     if ids:
-        found = (catalogue.by_id(topic_id) for topic_id in ids)
+        found = (catalogue.by_id(topic_id) for topic_id in paced(ids))
     else:
-        found = (catalogue.get(name) for name in dict.fromkeys(topic.name for topic in topics))
+        found = (catalogue.get(name) for name in paced(dict.fromkeys(topic.name for topic in topics)))
     return [topic for topic in found if topic is not None]
 
 
@@ -154,11 +155,11 @@ def _unknown(broker: Broker, request: MetadataRequest, operations: int) -> list[
     if ids:
         return [
             MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
-            for topic_id in ids
+            for topic_id in paced(ids)
             if broker.catalogue.by_id(topic_id) is None
         ]
     answers = []
-    for name in dict.fromkeys(topic.name for topic in topics):
+    for name in paced(dict.fromkeys(topic.name for topic in topics)):
         if name is None or name in broker.catalogue.topics:
             continue
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid(name) else ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -22,6 +22,7 @@ from kbroker.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.OFFSET_FETCH, 1, 10)
 MANY_GROUPS_FROM = 8
@@ -121,10 +122,10 @@ def _single(answer: OffsetFetchResponseGroup, version: int) -> OffsetFetchRespon
                         part.metadata,
                         part.error_code,
                     )
-                    for part in topic.partitions
+                    for part in paced(topic.partitions)
                 ],
             )
-            for topic in answer.topics
+            for topic in paced(answer.topics)
         ],
     )
 

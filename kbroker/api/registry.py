@@ -83,9 +83,11 @@ from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.codec import decode
+from kbroker.protocol.compile_encode import MAX_SLICED_BYTES, TooLarge
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.frame import encode_response
 from kbroker.protocol.schema import ProtocolError, Struct
+from kbroker.protocol.slices import free, is_sliced
 
 log = logging.getLogger(__name__)
 
@@ -192,6 +194,10 @@ def dispatch(broker: Broker, client: ClientRequest) -> Answer | Deferred | Await
     except KafkaError as error:
         return _refused(broker, module, client, request, error)
     if isinstance(response, Struct):
+        if is_sliced():
+            held = [response, request]
+            del response, request
+            return _encoded_and_freed(broker, client, held)
         return _encoded(broker, client, response)
     if response is None:
         return None
@@ -234,6 +240,10 @@ async def _later(
         return _refused(broker, module, client, request, error)
     if response is None:
         return None
+    if is_sliced():
+        held = [response, request]
+        del response, request
+        return _encoded_and_freed(broker, client, held)
     return _encoded(broker, client, response)
 
 
@@ -243,6 +253,17 @@ def _refused(
     """The answer when a request fails as a whole: the API's own form of it."""
     response: Struct = module.refuse(request, error, client.api_version)
     return _encoded(broker, client, response)
+
+
+def _encoded_and_freed(broker: Broker, client: ClientRequest, held: list[Struct]) -> Answer:
+    """As `_encoded`, of the first struct; then all are freed, in slices. Closes on an answer that is too large."""
+    try:
+        return _encoded(broker, client, held[0])
+    except TooLarge:
+        _complain(client, f"asked API {client.api_key} for an answer of more than {MAX_SLICED_BYTES} bytes")
+        return None
+    finally:
+        free(held)
 
 
 def _encoded(broker: Broker, client: ClientRequest, response: Struct) -> bytes:

@@ -55,6 +55,7 @@ from kbroker.ipc.move_messages import (
     MoveCaughtUp,
     MoveFailed,
 )
+from kbroker.ipc.slicing import Slicing
 from kbroker.metrics.slots import bind
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
@@ -68,6 +69,8 @@ Coordinators = Callable[[Broker, Appender], Sequence[Runtime]]
 
 HEARTBEAT_S = 0.5
 MOST_LINKS_A_TURN = 16
+SLICED_FROM_BYTES = 1024
+"""Of a request's body: what is shorter names too little to take long."""
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 LOOP_LAG = bind("kbroker_loop_lag_seconds")
 
@@ -87,6 +90,7 @@ class Control:
         self._runtimes: Sequence[Runtime] = ()
         self._links: set[AsyncLink] = set()
         self._background = Background(log, "a task of control failed")
+        self._slicing = Slicing()
         self._opened: set[int] = set()
         self._all_opened = asyncio.Event()
         self._stop = asyncio.Event()
@@ -236,6 +240,9 @@ class Control:
             self._serve(link, call, client)
 
     def _serve(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
+        if len(client.body) > SLICED_FROM_BYTES:
+            self._background.start(self._serve_in_slices(link, call_id, client))
+            return
         began_ns = time.monotonic_ns() if self._request_time.counts() else 0
         try:
             answer = self._dispatch(self._broker, client)
@@ -250,6 +257,23 @@ class Control:
             answer.on_complete(partial(_reply, link, call_id, client))
         else:
             self._background.start(self._reply_later(link, call_id, client, answer))
+
+    async def _serve_in_slices(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
+        """As `_serve`, beside everybody else: the request is long, and what it asks for may be much longer."""
+        work = self._slicing.run(partial(self._dispatch, self._broker, client), partial(self._spent, client))
+        try:
+            answer = await work
+        except Exception:
+            log.exception("API %d version %d failed", client.api_key, client.api_version)
+            answer = None
+        if isinstance(answer, Deferred):
+            answer.on_complete(partial(_reply, link, call_id, client))
+        else:
+            _reply(link, call_id, client, answer)
+
+    def _spent(self, client: ClientRequest, nanoseconds: int) -> None:
+        if self._request_time.counts():
+            self._request_time.spent(client, time.monotonic_ns() - nanoseconds)
 
     async def _reply_later(
         self, link: AsyncLink, call_id: int, client: ClientRequest, answer: Awaitable[bytes | None]

@@ -9,16 +9,21 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from kbroker.ipc.background import Background
 from kbroker.ipc.messages import ClientRequest, Reply
+from kbroker.ipc.slicing import Slicing
 from kbroker.log.open_files import OpenFile
 from kbroker.net.connection import Connection, State
 from kbroker.net.fetch.fetches import Fetches
 from kbroker.net.fetch.waiting_fetches import WaitingFetches
 from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.process import NetworkProcess
+from kbroker.net.produce.oversized import refuse
+from kbroker.net.receive_kernel import LONGEST_FETCH
 from kbroker.net.request_counts import PURGATORY_SECONDS
 from kbroker.net.security.logins import Logins
 from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.compile_encode import TooLarge
 from kbroker.protocol.frame import RequestHeader, parse_request
 from kbroker.protocol.schema import ProtocolError
 
@@ -49,6 +54,8 @@ class Dispatch:
         self.logins = Logins(process, control.find_credential)
         self._local = local_handlers
         self._served = served
+        self._slicing = Slicing()
+        self._long = Background(log, "a long request failed")
 
     def take(self, connection: Connection, frame: bytes) -> None:
         """Serve one request: a frame without its size. Its connection reads no further until it is answered."""
@@ -63,12 +70,33 @@ class Dispatch:
             if not self._serves(header):
                 text = f"API key {header.api_key} version {header.api_version} is not served"
                 self._process.refuse(connection, text)
+            elif header.api_key == ApiKey.FETCH and len(frame) > LONGEST_FETCH:
+                self._in_slices(connection, partial(self.fetches.take, connection, header, frame, body))
             elif header.api_key == ApiKey.FETCH:
                 self.fetches.take(connection, header, frame, body)
+            elif header.api_key == ApiKey.PRODUCE:
+                self._in_slices(connection, partial(self._refuse_produce, connection, header, frame, body))
             else:
                 self._hand_on(connection, _client_request(connection, header, frame[body:]))
         except ProtocolError as error:
             self._process.refuse(connection, str(error))
+
+    def _in_slices(self, connection: Connection, work: Callable[[], None]) -> None:
+        """Serve a long request beside everybody else's."""
+        self._long.start(self._sliced(connection, work))
+
+    async def _sliced(self, connection: Connection, work: Callable[[], None]) -> None:
+        try:
+            await self._slicing.run(work)
+        except (ProtocolError, TooLarge) as error:
+            self._process.refuse(connection, str(error))
+
+    def _refuse_produce(self, connection: Connection, header: RequestHeader, frame: bytes, body: int) -> None:
+        answer = refuse(self.fetches.topics, header, frame, body)
+        if answer is None:
+            self._process.close(connection, "a Produce with acks=0 and too many partitions")
+        else:
+            self._answered(connection, answer)
 
     def wait(self, connection: Connection, frame: bytes) -> None:
         """A fetch that the kernel answers when there are enough bytes."""

@@ -34,6 +34,7 @@ from kbroker.net.rows.count_kernel import count_queued, parse_begins, parse_ends
 
 MIN_ROOM = 16384  # of the current chunk, to receive into it
 UNKNOWN_SIZE_ROOM = 4096  # reserved for a frame whose size has not arrived
+LONGEST_FETCH = 1 << 16  # bytes; longer ones are served by Python, in slices
 
 
 # what became of a frame
@@ -41,6 +42,7 @@ NEXT = 0
 STOP = 1  # the connection waits for Python or for its queue; the frame was taken
 LATER = 2  # no room: the frame stays
 CLOSE = 3
+TOO_MANY = 4  # a Produce with more partitions than the tables have rows for: Python's
 
 
 @inlined
@@ -70,6 +72,8 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
         if allowed == 0:
             put(cx, Context.SCAN_REFUSED, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     count = get(cx, Context.SCAN_COUNT)
+    if count > get(cx, Context.EVENT_CAPACITY) // 2:
+        return TOO_MANY
     full = (
         get(cx, Context.FREE_REQUESTS) < 1
         or get(cx, Context.FREE_RESULTS) < count
@@ -127,12 +131,14 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
             began = parse_begins(cx)
             outcome = _produce(cx, connection, frame, length, chunk)
             parse_ends(cx, began)
-            return outcome
+            if outcome != TOO_MANY:
+                return outcome
     if get(row, Connection.HEAD) >= 0:
         put(row, Connection.FLAGS, flags | Flag.DRAINING)
         return LATER
     kind = EventKind.REQUEST
-    if length >= 10 and flags & Flag.FETCH != 0 and load_i16_be(frame) == ApiKey.FETCH:
+    short = length >= 10 and length <= LONGEST_FETCH
+    if short and flags & Flag.FETCH != 0 and load_i16_be(frame) == ApiKey.FETCH:
         version = load_i16_be(frame + 2)
         if version >= FetchVersion.FIRST and version <= FetchVersion.LAST:
             state = serve(cx, connection, frame, length, False)

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kbroker.protocol.compile_decode import DecoderSource
-from kbroker.protocol.compile_encode import EncoderSource
+from kbroker.protocol.compile_encode import EncoderSource, TooLarge
 from kbroker.protocol.schema import ProtocolError, Struct
+from kbroker.protocol.slices import is_sliced
 
 S = TypeVar("S", bound=Struct)
 Decoder = Callable[[bytes | memoryview, int, int], tuple[Any, int]]
@@ -19,6 +20,8 @@ Encoder = Callable[[bytearray, Any], None]
 
 _decoders: dict[tuple[type[Struct], int], Decoder] = {}
 _encoders: dict[tuple[type[Struct], int], Encoder] = {}
+_sliced_decoders: dict[tuple[type[Struct], int], Decoder] = {}
+_sliced_encoders: dict[tuple[type[Struct], int], Encoder] = {}
 
 
 def _check_version(cls: type[Struct], version: int) -> None:
@@ -47,9 +50,27 @@ def encoder(cls: type[Struct], version: int) -> Encoder:
         return made
 
 
+def sliced_decoder(cls: type[Struct], version: int) -> Decoder:
+    """As `decoder`, for work in slices."""
+    made = _sliced_decoders.get((cls, version))
+    if made is None:
+        _check_version(cls, version)
+        made = _sliced_decoders[cls, version] = DecoderSource(cls, version, sliced=True).compile()
+    return made
+
+
+def sliced_encoder(cls: type[Struct], version: int) -> Encoder:
+    """As `encoder`, for work in slices. Raises TooLarge."""
+    made = _sliced_encoders.get((cls, version))
+    if made is None:
+        _check_version(cls, version)
+        made = _sliced_encoders[cls, version] = EncoderSource(cls, version, sliced=True).compile()
+    return made
+
+
 def decode(cls: type[S], version: int, buf: bytes | memoryview, offset: int = 0) -> tuple[S, int]:
     """The struct at `offset` and the position after it. Fields of type records are slices of `buf`."""
-    run = decoder(cls, version)
+    run = sliced_decoder(cls, version) if is_sliced() else decoder(cls, version)
     try:
         return run(buf, offset, len(buf))
     except (struct.error, IndexError) as error:
@@ -68,14 +89,14 @@ def decode_exact(cls: type[S], version: int, buf: bytes | memoryview, offset: in
 
 def encode_into(out: bytearray, message: Struct, version: int) -> None:
     """Appends the struct to `out`; on error `out` keeps its length."""
-    run = encoder(type(message), version)
+    run = sliced_encoder(type(message), version) if is_sliced() else encoder(type(message), version)
     start = len(out)
     try:
         run(out, message)
     except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
         del out[start:]
         raise ProtocolError(f"{type(message).__name__} v{version}: {error}") from error
-    except ProtocolError:
+    except (ProtocolError, TooLarge):
         del out[start:]
         raise
 

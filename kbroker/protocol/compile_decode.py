@@ -10,8 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from kbroker.protocol.schema import FIXED, Field, ProtocolError, Schema, Struct
+from kbroker.protocol.slices import SHORT, PacedList, breathe, paced
 
 MAX_VARINT_BYTES = 5
+MAX_STRING_BYTES = 32_767
+NUMBERS_AT_ONCE = 1024
 
 
 def read_uvarint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
@@ -46,9 +49,12 @@ def minimum_size(schema: Schema, version: int) -> int:
 
 
 class DecoderSource:
-    """Source and names of one decoder. `pending` is the run of fixed fields not yet unpacked."""
+    """Source and names of one decoder. `pending` is the run of fixed fields not yet unpacked.
 
-    def __init__(self, cls: type[Struct], version: int) -> None:
+    sliced: the decoder runs in slices, and gives long lists that are iterated over in slices (slices.py)."""
+
+    def __init__(self, cls: type[Struct], version: int, sliced: bool = False) -> None:
+        self.sliced = sliced
         self.version = version
         self.message = f"{cls.__name__} v{version}"
         self.names: dict[str, Any] = {
@@ -56,6 +62,8 @@ class DecoderSource:
             "read_uvarint": read_uvarint,
             "ProtocolError": ProtocolError,
         }
+        if sliced:
+            self.names |= {"PacedList": PacedList, "breathe": breathe, "paced": paced}
         self.lines = ["def decode(buf, pos, limit):"]
         self.indent = 1
         self.pending: list[tuple[str, int, str]] = []
@@ -212,8 +220,14 @@ class DecoderSource:
         self.indent += 1
         self.line(f"{end} = pos + {size}")
         self.line(f"if {end} > limit: {self.fail(f'{where} ends after the message')}")
+        if type_ == "string" and compact:
+            self.line(f"if {size} > {MAX_STRING_BYTES}: {self.fail(f'{where} is too long')}")
         piece = f"buf[pos:{end}]"
-        expression = {"string": f"str({piece}, 'utf-8')", "bytes": f"bytes({piece})", "records": piece}[type_]
+        expression = {
+            "string": f"str({piece}, 'utf-8', 'replace')",
+            "bytes": f"bytes({piece})",
+            "records": piece,
+        }[type_]
         self.line(f"{name} = {expression}")
         self.line(f"pos = {end}")
         self.indent -= 1
@@ -231,16 +245,35 @@ class DecoderSource:
         self.line("else:")
         self.indent += 1
         if element in FIXED and element != "uuid":
-            self.line(f"{name} = list(unpack_from(f'>{{{count}}}{FIXED[element][0]}', buf, pos))")
-            self.line(f"pos += {count} * {least}")
+            self.numbers(name, count, FIXED[element][0], least)
         else:
-            self.line(f"{name} = []")
-            self.line(f"for _ in range({count}):")
+            self.line(f"{name} = {self.empty_list(count)}")
+            self.line(f"for _ in {f'paced(range({count}))' if self.sliced else f'range({count})'}:")
             self.indent += 1
             self.line(f"{name}.append({self.element(field, element, compact, where)})", flush=True)
             self.indent -= 1
         self.indent -= 1
         return name
+
+    def empty_list(self, count: str) -> str:
+        return f"PacedList() if {count} > {SHORT} else []" if self.sliced else "[]"
+
+    def numbers(self, name: str, count: str, format_: str, size: int) -> None:
+        if not self.sliced:
+            self.line(f"{name} = list(unpack_from(f'>{{{count}}}{format_}', buf, pos))")
+            self.line(f"pos += {count} * {size}")
+            return
+        left, some = self.fresh("left"), self.fresh("some")
+        self.line(f"{name} = {self.empty_list(count)}")
+        self.line(f"{left} = {count}")
+        self.line(f"while {left}:")
+        self.indent += 1
+        self.line(f"{some} = min({left}, {NUMBERS_AT_ONCE})")
+        self.line(f"{name} += unpack_from(f'>{{{some}}}{format_}', buf, pos)")
+        self.line(f"pos += {some} * {size}")
+        self.line(f"{left} -= {some}")
+        self.line("breathe()")
+        self.indent -= 1
 
     def element_size(self, field: Field, element: str, compact: bool) -> int:
         if element in FIXED:

@@ -10,9 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from kbroker.protocol.schema import FIXED, Field, ProtocolError, Schema, Struct
+from kbroker.protocol.slices import paced
 
+MAX_SLICED_BYTES = 128 << 20
+"""Of the answer to a request that is served in slices."""
 SMALL = 16
 """Arrays of numbers below this length are packed, count included, by a prepared Struct."""
+
+
+class TooLarge(Exception):
+    """The message has more than MAX_SLICED_BYTES."""
 
 
 def write_uvarint(out: bytearray, value: int) -> None:
@@ -24,15 +31,20 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 class EncoderSource:
-    """Source and names of one encoder. `pending`: the run of fixed fields not yet packed."""
+    """Source and names of one encoder. `pending`: the run of fixed fields not yet packed.
 
-    def __init__(self, cls: type[Struct], version: int) -> None:
+    sliced: the encoder runs in slices (slices.py) and stops at MAX_SLICED_BYTES."""
+
+    def __init__(self, cls: type[Struct], version: int, sliced: bool = False) -> None:
+        self.sliced = sliced
         self.version = version
         self.message = f"{cls.__name__} v{version}"
         self.names: dict[str, Any] = {
             "pack": struct.pack,
             "write_uvarint": write_uvarint,
             "ProtocolError": ProtocolError,
+            "paced": paced,
+            "TooLarge": TooLarge,
         }
         self.lines = ["def encode(out, o):"]
         self.indent = 1
@@ -173,8 +185,10 @@ class EncoderSource:
         self.length(compact, "i", f"len({name})")
         self.flush()
         item = self.fresh("o")
-        self.line(f"for {item} in {name}:")
+        self.line(f"for {item} in {f'paced({name})' if self.sliced else name}:")
         self.indent += 1
+        if self.sliced:
+            self.line(f"if len({self.out}) > {MAX_SLICED_BYTES}: raise TooLarge()")
         if element == "struct":
             assert field.item is not None
             self.struct(field.item, item)

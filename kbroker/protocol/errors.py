@@ -183,12 +183,21 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133, True, "there are too many share sessions"
 
 
+LONGEST_TEXT = 32_767
+"""Bytes of a string in a message."""
+SHORT_TEXT = LONGEST_TEXT // 4
+
+
 class KafkaError(Exception):
     """One item of a request failed: its answer carries `code` and, where the API has the field, `message`.
 
-    own_words: what was said of this very failure; None when `message` only says what the code means."""
+    own_words: what was said of this very failure; None when `message` only says what the code means. A text that no
+    answer can carry makes it an UNKNOWN_SERVER_ERROR without one, as in Apache Kafka.
+    """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        if message is not None and len(message) > SHORT_TEXT and len(message.encode()) > LONGEST_TEXT:
+            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
         super().__init__(code, message)
         self.code = code
         self.own_words = message

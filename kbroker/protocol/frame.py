@@ -53,7 +53,7 @@ def parse_request(frame: bytes | memoryview, offset: int = 0) -> tuple[RequestHe
             end = pos + length
             if end > len(frame):
                 raise ProtocolError("request header: client_id ends after the message")
-            client_id = str(frame[pos:end], "utf-8")
+            client_id = str(frame[pos:end], "utf-8", "replace")
             pos = end
         if version >= _FLEXIBLE_FROM[api_key]:
             pos = _skip_tags(frame, pos)

@@ -32,6 +32,7 @@ from kbroker.control.store.store import Change, Deletion
 from kbroker.ipc.link import AsyncLink
 from kbroker.ipc.messages import ClosePartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
+from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ async def create_topics(
     async with broker.changing:
         results: dict[str, TopicPlan | KafkaError] = {}
         records = 0
-        for wish in wishes:
+        for wish in paced(wishes):
             try:
                 plan = plan_topic(wish, broker.catalogue, broker.config, sites_open(broker))
                 records += records_of(plan)

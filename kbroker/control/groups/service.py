@@ -17,6 +17,7 @@ from kbroker.control.metadata.config_resource import GROUP
 from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.list_groups import ListedGroup
+from kbroker.protocol.slices import paced
 
 log = logging.getLogger(__name__)
 
@@ -160,4 +161,4 @@ def each(
         except KafkaError as error:
             return failed(group_id, error)
 
-    return [one(group_id) for group_id in group_ids]
+    return [one(group_id) for group_id in paced(group_ids)]

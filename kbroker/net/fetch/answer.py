@@ -8,6 +8,7 @@ from kbroker.net.fetch.fetch_session import FIRST_TOPIC_ID_VERSION, Wanted
 from kbroker.net.fetch.partition_reader import Reading
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import RequestHeader
+from kbroker.protocol.slices import paced
 
 FLEXIBLE = 12
 SESSIONS = 7  # first versions of fields
@@ -72,7 +73,7 @@ class FetchAnswer:
             name = wanted.topic.encode()
             self._out += (uvarint(len(name) + 1) if self._compact else struct.pack(">h", len(name))) + name
         self._count(len(partitions))
-        for each, reading in partitions:
+        for each, reading in paced(partitions):
             self._partition(each.partition, reading)
         if self._compact:
             self._out += b"\0"
@@ -131,7 +132,7 @@ class FetchAnswer:
 def _by_topic(selected: Selected, version: int) -> Iterable[Selected]:
     group: Selected = []
     last: str | bytes | None = None
-    for each in selected:
+    for each in paced(selected):
         name = each[0].topic_id if version >= FIRST_TOPIC_ID_VERSION else each[0].topic
         if group and name != last:
             yield group

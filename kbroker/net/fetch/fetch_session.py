@@ -52,6 +52,10 @@ class Wanted:
         return news
 
 
+MOST_PARTITIONS = 1 << 16
+"""Of a session: there is no room for one that names more."""
+
+
 class Session:
     """Partitions of one session in the order in which they are read; epoch: the next that the client must send."""
 
@@ -102,6 +106,8 @@ class Sessions:
 
     def create(self, partitions: dict[Key, Wanted], uses_topic_ids: bool, now_ms: int) -> Session | None:
         """A session over partitions, None when the cache has no room for it."""
+        if len(partitions) > MOST_PARTITIONS:
+            return None
         if len(self._sessions) >= self._slots and not self._evict(len(partitions), now_ms):
             return None
         number = self._new_id()

@@ -42,6 +42,7 @@ from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.frame import RequestHeader
 from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.protocol.slices import paced
 from kbroker.purgatory.delayed_fetch import DelayedFetch
 from kbroker.purgatory.purgatory import Purgatory
 
@@ -93,6 +94,7 @@ class Fetches:
         self._reply = reply
         self._close = close
         self._node_id = config.node_id
+        self.topics = topics
         self._max_bytes = config.get_int("fetch.max.bytes")
         self._sendfile_min = config.get_int("kbroker.sendfile.min.bytes")
         slots = config.get_int("max.incremental.fetch.session.cache.slots")
@@ -122,10 +124,11 @@ class Fetches:
             return
         if connection.grant is not None:
             self._refuse(found)
-        interesting = [w for w in found.partitions.values() if not isinstance(self.reader.find(w), ErrorCode)]
+        wanted = paced(list(found.partitions.values()))
+        interesting = [w for w in wanted if not isinstance(self.reader.find(w), ErrorCode)]
         readings = self._read(found, interesting)
-        enough = sum(reading.length for reading in readings) >= found.min_bytes
-        refused = any(reading.error or reading.diverging for reading in readings)
+        enough = sum(reading.length for reading in paced(readings)) >= found.min_bytes
+        refused = any(reading.error or reading.diverging for reading in paced(readings))
         if request.max_wait_ms <= 0 or not interesting or enough or refused:
             self._answer(found, list(zip(interesting, readings, strict=True)))
         else:
@@ -171,7 +174,7 @@ class Fetches:
         left = fetch.max_bytes
         min_one = True
         readings = []
-        for each in wanted:
+        for each in paced(wanted):
             reading = self.reader.read(each, Limits(left, min_one, fetch.isolation))
             if reading.length:
                 min_one = False
@@ -183,8 +186,8 @@ class Fetches:
         """Select what the session has not been told, build, and send once all of it is in memory."""
         if self._quotas.active and self._held_back(fetch, readings):
             return
-        seen = {id(wanted) for wanted, _ in readings}
-        for wanted in fetch.partitions.values():
+        seen = {id(wanted) for wanted, _ in paced(readings)}
+        for wanted in paced(list(fetch.partitions.values())):
             if id(wanted) not in seen:  # unknown topics and partitions come last
                 readings.append((wanted, self.reader.read(wanted, Limits(0, False, fetch.isolation))))
         session_id = NO_SESSION
@@ -194,7 +197,7 @@ class Fetches:
             self._table.lend(fetch.session)
         elif fetch.create:
             uses_ids = fetch.header.api_version >= FIRST_TOPIC_ID_VERSION
-            for wanted, reading in readings:
+            for wanted, reading in paced(readings):
                 wanted.changed(*_told(reading))
             made = self.sessions.create(fetch.partitions, uses_ids, _now_ms()) if readings else None
             if made is not None:
@@ -258,7 +261,7 @@ class Fetches:
     def _count(self, readings: Selected) -> None:
         if not readings:
             self._counts.fetch_error(0)
-        for _, reading in readings:
+        for _, reading in paced(readings):
             self._counts.fetch_error(reading.error)
             if reading.slot >= 0:
                 self._counters[reading.slot, Counter.FETCHES] += 1

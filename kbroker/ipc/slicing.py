@@ -1,0 +1,104 @@
+"""Long requests beside everybody else's: one of them at a time gets a slice a turn of the event loop."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+from kbroker.protocol.slices import Work
+
+Spent = Callable[[int], None]
+
+
+class Slicing:
+    """Runs in: control, network. Owner: the process's main.
+
+    Work that waits for something else than its next slice makes room for the next in line. The collector stands still
+    meanwhile: one look at the millions of objects of one request would stop everybody for as long as it takes.
+    """
+
+    def __init__(self) -> None:
+        self._lane = asyncio.Lock()
+        self._collector_off = 0
+
+    async def run(self, function: Callable[[], Any], spent: Spent | None = None) -> Any:
+        """What the function returns; if that is awaitable, what it comes to, each step of it in slices.
+
+        spent: told the nanoseconds of each slice."""
+        found = await self.sliced(function, spent)
+        if not isinstance(found, Awaitable):
+            return found
+        return await _Steps(self, found, spent)
+
+    async def sliced(self, function: Callable[[], Any], spent: Spent | None) -> Any:
+        """What the function returns."""
+        async with self._lane:
+            work = Work(function)
+            work.gr_context = copy_context()
+            self._stop_collector()
+            try:
+                found = _slice(work, spent)
+                while not work.done:
+                    await asyncio.sleep(0)
+                    found = _slice(work, spent)
+            finally:
+                self._start_collector()
+            return found
+
+    def _stop_collector(self) -> None:
+        self._collector_off += 1
+        gc.disable()
+
+    def _start_collector(self) -> None:
+        self._collector_off -= 1
+        if not self._collector_off:
+            gc.enable()
+
+
+def _slice(work: Work, spent: Spent | None) -> Any:
+    began_ns = time.monotonic_ns()
+    try:
+        return work.go_on()
+    finally:
+        if spent is not None:
+            spent(time.monotonic_ns() - began_ns)
+
+
+class _Steps:
+    """A coroutine each of whose steps runs in slices; it waits for what it waits for as ever."""
+
+    def __init__(self, slicing: Slicing, work: Awaitable[Any], spent: Spent | None) -> None:
+        self._slicing = slicing
+        self._spent = spent
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self._work.__await__()
+        step: Callable[[], Any] = partial(_step, steps)
+        while True:
+            done, value = yield from self._slicing.sliced(step, self._spent).__await__()
+            if done:
+                return value
+            try:
+                sent = yield value
+            except BaseException as error:
+                step = partial(_thrown, steps, error)
+            else:
+                step = partial(_step, steps, sent)
+
+
+def _step(steps: Any, sent: Any = None) -> tuple[bool, Any]:
+    try:
+        return False, next(steps) if sent is None else steps.send(sent)
+    except StopIteration as end:
+        return True, end.value
+
+
+def _thrown(steps: Any, error: BaseException) -> tuple[bool, Any]:
+    try:
+        return False, steps.throw(error)
+    except StopIteration as end:
+        return True, end.value

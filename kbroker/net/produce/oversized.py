@@ -1,0 +1,56 @@
+"""Produce requests with more partitions than the kernels' tables have rows for: refused, each partition by name.
+
+Runs in: network. There are not so many partitions on one host (kbroker.max.partitions), so such a request names ones
+that do not exist, or the same ones again and again. Apache Kafka answers each by itself; so does this, in slices.
+"""
+
+from kbroker.net.topics import Topics
+from kbroker.protocol.codec import decode
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.frame import RequestHeader, encode_response
+from kbroker.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from kbroker.protocol.slices import free, paced
+
+FIRST_WITH_IDS = 13
+TOO_MANY = "The request has more partitions than this broker takes in one."
+
+
+def refuse(topics: Topics, header: RequestHeader, frame: bytes, body: int) -> bytes | None:
+    """The framed answer; None for acks=0, where an error ends the connection. Raises ProtocolError, TooLarge."""
+    request, _ = decode(ProduceRequest, header.api_version, frame, body)
+    acks = request.acks
+    response = ProduceResponse([_refused(topics, header, topic) for topic in request.topic_data])
+    held = [request]
+    del request
+    free(held)
+    if acks == 0:
+        return None
+    answer = encode_response(header.api_key, header.api_version, header.correlation_id, response)
+    rest = [response]
+    del response
+    free(rest)
+    return answer
+
+
+def _refused(topics: Topics, header: RequestHeader, topic: TopicProduceData) -> TopicProduceResponse:
+    by_id = header.api_version >= FIRST_WITH_IDS
+    known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if known is None and by_id:
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    count = 0 if known is None else len(known.partitions)
+    refused = TopicProduceResponse(topic.name, topic.topic_id)
+    for part in paced(topic.partition_data):
+        there = 0 <= part.index < count
+        code = ErrorCode.INVALID_REQUEST if there else unknown
+        text = TOO_MANY if there else None
+        refused.partition_responses.append(
+            PartitionProduceResponse(part.index, code, -1, -1, -1, error_message=text)
+        )
+    return refused

@@ -1,0 +1,119 @@
+"""Long work cut into slices: whoever runs it gets control back after each, and decides when it goes on.
+
+`Work` runs a plain function on a stack of its own (a greenlet). Loops over what a client sent go through `paced`, or
+call `breathe`: inside of a Work whose slice is over they stop right there until the next one; outside they cost
+nothing. The function itself is written as if nobody else were there, so it has to look again at what may have changed
+while it stood still: between two elements of a `paced` loop.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, TypeVar
+
+from greenlet import getcurrent, greenlet
+
+T = TypeVar("T")
+
+SLICE_NS: Final = 1_000_000
+LOOK_EVERY: Final = 8
+"""Elements of a loop between two looks at the clock."""
+SHORT: Final = 64
+"""Lists up to this length are freed at once."""
+
+_OWN_REFERENCES: Final = 3
+"""What sys.getrefcount says of an object that a list or a field holds, and the variable it is looked at by."""
+
+
+_LIST_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+class Work(greenlet):  # type: ignore[misc]
+    """One piece of long work. Owner: who calls `go_on` until it is `done`, where exceptions come out."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        super().__init__(function)
+        self.ends_ns = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether the function has returned or raised."""
+        return bool(self.dead)
+
+    def go_on(self) -> Any:
+        """Run one slice; what the function returned, if it is done now."""
+        self.ends_ns = time.monotonic_ns() + SLICE_NS
+        self.parent = getcurrent()
+        return self.switch()
+
+
+def is_sliced() -> bool:
+    """Whether this code runs in slices."""
+    return type(getcurrent()) is Work
+
+
+def breathe() -> None:
+    """Stop here if the slice is over."""
+    work = getcurrent()
+    if type(work) is Work and time.monotonic_ns() >= work.ends_ns:
+        work.parent.switch()
+
+
+def paced(items: Iterable[T]) -> Iterable[T]:
+    """The items; between two of them others may have their turn, if this code runs in slices."""
+    return _paced(items) if type(getcurrent()) is Work else items
+
+
+def _paced(items: Iterable[T]) -> Iterator[T]:
+    left = LOOK_EVERY
+    for item in items:
+        left -= 1
+        if not left:
+            left = LOOK_EVERY
+            breathe()
+        yield item
+
+
+class PacedList(list[Any]):
+    """A long list that a client sent: who iterates over it does so in slices."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        items = super().__iter__()
+        return _paced(items) if type(getcurrent()) is Work else items
+
+
+def free(holder: list[Any]) -> None:
+    """Empty a list, in slices, and what it alone holds: the end of a million objects takes its time, too."""
+    while holder:
+        chunk = holder[-SHORT:]
+        del holder[-SHORT:]
+        for item in chunk:
+            names = _list_fields(type(item))
+            if not names or sys.getrefcount(item) > _OWN_REFERENCES:
+                continue
+            for name in names:
+                part = getattr(item, name)
+                if part and sys.getrefcount(part) <= _OWN_REFERENCES and _is_long(part):
+                    free(part)
+        item = part = None
+        chunk.clear()
+        breathe()
+
+
+def _is_long(part: list[Any]) -> bool:
+    return len(part) > SHORT or bool(_list_fields(type(part[0])))
+
+
+def _list_fields(kind: type) -> tuple[str, ...]:
+    known = _LIST_FIELDS.get(kind)
+    return _find_list_fields(kind) if known is None else known
+
+
+def _find_list_fields(kind: type) -> tuple[str, ...]:
+    """Fields of a dataclass that hold lists."""
+    fields = getattr(kind, "__dataclass_fields__", {})
+    found = tuple(name for name, field in fields.items() if "list[" in str(field.type))
+    _LIST_FIELDS[kind] = found
+    return found

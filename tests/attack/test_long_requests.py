@@ -1,0 +1,163 @@
+"""One request with hundreds of thousands of entries: answered, while everybody else is served, and forgotten after."""
+
+import multiprocessing
+import socket
+import struct
+import time
+from collections.abc import Callable
+from multiprocessing.synchronize import Event as StopEvent
+from typing import Any
+
+import pytest
+
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.frame import encode_request
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
+from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest
+from kbroker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kbroker.protocol.messages.list_groups import ListGroupsRequest
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kbroker.protocol.schema import Struct
+from tests.attack.peers import Target, port_of
+from tests.compat.raw import receive
+from tests.peer.apache_kafka import ApacheKafka
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = pytest.mark.slow
+
+COUNT = 300_000
+# of anybody else, on a busy host; in one piece each of these takes seconds there
+NEARLY_ALL_WAIT_S, LONGEST_WAIT_S = 0.25, 1.0
+GROWTH_MB = 150
+
+
+def fetch() -> Struct:
+    parts = [FetchPartition(number, partition_max_bytes=1000) for number in range(COUNT)]
+    return FetchRequest(
+        max_wait_ms=10, min_bytes=1, max_bytes=1 << 20, topics=[FetchTopic("t", partitions=parts)]
+    )
+
+
+def produce() -> Struct:
+    parts = [PartitionProduceData(number, b"x" * 30) for number in range(COUNT)]
+    return ProduceRequest(acks=1, timeout_ms=1000, topic_data=[TopicProduceData("t", partition_data=parts)])
+
+
+def names() -> list[str]:
+    return [f"g{number}" for number in range(COUNT)]
+
+
+def metadata() -> Struct:
+    return MetadataRequest([MetadataRequestTopic(name=name) for name in names()], False)
+
+
+def offsets() -> Struct:
+    return OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", list(range(3 * COUNT)))])
+
+
+def configs() -> Struct:
+    return DescribeConfigsRequest([DescribeConfigsResource(2, name, None) for name in names()])
+
+
+def topics() -> Struct:
+    return CreateTopicsRequest([CreatableTopic(name, 1, -1) for name in names()], 30_000, True)
+
+
+REQUESTS: dict[str, tuple[ApiKey, int, Callable[[], Struct]]] = {
+    "Metadata": (ApiKey.METADATA, 5, metadata),
+    "DescribeGroups": (ApiKey.DESCRIBE_GROUPS, 5, lambda: DescribeGroupsRequest(names())),
+    "DeleteGroups": (ApiKey.DELETE_GROUPS, 2, lambda: DeleteGroupsRequest(names())),
+    "OffsetFetch": (ApiKey.OFFSET_FETCH, 7, offsets),
+    "DescribeConfigs": (ApiKey.DESCRIBE_CONFIGS, 4, configs),
+    "CreateTopics": (ApiKey.CREATE_TOPICS, 7, topics),
+    "Fetch": (ApiKey.FETCH, 11, fetch),
+    "Produce": (ApiKey.PRODUCE, 8, produce),
+}
+
+
+def ask_again_and_again(port: int, stop: StopEvent, waits: Any) -> None:
+    """Somebody else: asks control something short, every 5 ms; says how long each answer took."""
+    question = encode_request(ApiKey.LIST_GROUPS, 4, 1, "other", ListGroupsRequest(["Nix"]))
+    took = []
+    with socket.create_connection(("127.0.0.1", port)) as link:
+        while not stop.is_set():
+            began = time.monotonic()
+            link.sendall(question)
+            size = receive(link, 4)
+            assert size is not None
+            receive(link, struct.unpack(">i", size)[0])
+            took.append(time.monotonic() - began)
+            time.sleep(0.005)
+    waits.put(sorted(took))
+
+
+class Others:
+    """Others' waits, in seconds, while the block runs."""
+
+    def __init__(self, port: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.stop, self._queue = context.Event(), context.Queue()
+        self._process = context.Process(target=ask_again_and_again, args=(port, self.stop, self._queue))
+        self.waits: list[float] = []
+
+    def __enter__(self) -> "Others":
+        self._process.start()
+        time.sleep(2)  # it imports
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self.waits = self._queue.get(timeout=30)
+        self._process.join()
+
+
+def memory_mb(broker: KBroker) -> float:
+    found = [child.memory_info().rss for title, child in broker.children().items() if "io" not in title]
+    return sum(found) / (1 << 20)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_others_do_not_wait_for_a_long_request(broker: KBroker, name: str) -> None:
+    api, version, make = REQUESTS[name]
+    request = make()
+    target = Target(port_of(broker))
+    before = memory_mb(broker)
+    with Others(target.port) as others:
+        answer = target.send(encode_request(api, version, 7, "long", request))
+    assert answer is not None, "the connection was closed"
+    longest = f"{len(others.waits)} waits, the longest {others.waits[-9:]}"
+    assert others.waits[len(others.waits) * 99 // 100] < NEARLY_ALL_WAIT_S, longest
+    assert others.waits[-1] < LONGEST_WAIT_S, longest
+    assert memory_mb(broker) - before < GROWTH_MB
+
+
+def test_what_is_asked_again_and_again_is_answered_once(broker: KBroker) -> None:
+    target = Target(port_of(broker))
+    node = target.ask(ApiKey.METADATA, 5, MetadataRequest([], False)).controller_id
+    resources = [DescribeConfigsResource(4, str(node), None) for _ in range(60_000)]
+    answer = target.ask(ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources, True, True))
+    assert [(each.error_code, each.resource_name) for each in answer.results] == [(0, str(node))]
+    assert len(answer.results[0].configs) > 100
+
+
+@pytest.mark.parametrize("count", [40_000, 65_535, 100_000])
+def test_a_produce_with_many_partitions_is_answered(broker: KBroker, count: int) -> None:
+    assert set(produced(Target(port_of(broker)), count)) == {3}
+
+
+@pytest.mark.kafka
+def test_produce_is_answered_as_by_apache_kafka(broker: KBroker, fresh_kafka: ApacheKafka) -> None:
+    assert produced(Target(port_of(broker)), 65_535) == produced(Target(fresh_kafka.port), 65_535)
+
+
+def produced(target: Target, count: int) -> list[int]:
+    parts = [PartitionProduceData(number, None) for number in range(count)]
+    request = ProduceRequest(
+        acks=1, timeout_ms=1000, topic_data=[TopicProduceData("no-topic", partition_data=parts)]
+    )
+    answer = target.ask(ApiKey.PRODUCE, 8, request)
+    return [int(part.error_code) for part in answer.responses[0].partition_responses]

@@ -1,0 +1,116 @@
+"""Work in slices gives the same results as work in one piece, gives way in time, and frees what it alone held."""
+
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.compile_encode import TooLarge
+from kbroker.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from kbroker.protocol.schema import ProtocolError
+from kbroker.protocol.slices import SLICE_NS, PacedList, Work, breathe, free, is_sliced, paced
+
+COUNT = 20_000
+
+
+def finish(function: Callable[[], Any]) -> tuple[Any, int]:
+    """(result, slices)"""
+    work, slices = Work(function), 1
+    found = work.go_on()
+    while not work.done:
+        found = work.go_on()
+        slices += 1
+    return found, slices
+
+
+def request() -> MetadataRequest:
+    return MetadataRequest([MetadataRequestTopic(name=f"topic-{number}") for number in range(COUNT)], False)
+
+
+def test_a_long_request_is_read_in_slices_as_in_one_piece() -> None:
+    body = encode(request(), 9)
+    found, slices = finish(lambda: decode(MetadataRequest, 9, body)[0])
+    assert found == request()
+    assert slices > 1
+    assert isinstance(found.topics, PacedList)
+
+
+def test_numbers_are_read_in_slices_as_in_one_piece() -> None:
+    wanted = OffsetFetchRequest("g", [OffsetFetchRequestTopic("t", list(range(200_000)))])
+    body = encode(wanted, 7)
+    found, _ = finish(lambda: decode(OffsetFetchRequest, 7, body)[0])
+    assert found == wanted
+
+
+def test_a_cut_request_is_refused_in_slices_too() -> None:
+    body = encode(request(), 9)[:-3]
+    with pytest.raises(ProtocolError):
+        finish(lambda: decode(MetadataRequest, 9, body))
+
+
+def test_a_long_answer_is_written_in_slices_as_in_one_piece() -> None:
+    answer = MetadataResponse(topics=[MetadataResponseTopic(3, f"t{number}") for number in range(COUNT)])
+    found, slices = finish(lambda: encode(answer, 9))
+    assert found == encode(answer, 9)
+    assert slices > 1
+
+
+def test_an_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbroker.protocol.compile_encode.MAX_SLICED_BYTES", 1000)
+    monkeypatch.setattr("kbroker.protocol.codec._sliced_encoders", {})
+    answer = MetadataResponse(topics=[MetadataResponseTopic(3, f"t{number}") for number in range(COUNT)])
+    with pytest.raises(TooLarge):
+        finish(lambda: encode(answer, 9))
+
+
+def test_who_iterates_over_a_long_list_of_a_request_gives_way() -> None:
+    items = PacedList(f"{number % 7}" for number in range(500_000))
+    counted, slices = finish(lambda: Counter(items))
+    assert counted == Counter(list.__iter__(items))
+    assert slices > 1
+
+
+def test_a_slice_ends_in_time() -> None:
+    def work() -> None:
+        for _ in paced(range(2_000_000)):
+            pass
+
+    longest, running = 0, Work(work)
+    while not running.done:
+        began = time.thread_time_ns()
+        running.go_on()
+        longest = max(longest, time.thread_time_ns() - began)
+    assert longest < 20 * SLICE_NS
+
+
+def test_outside_of_slices_nothing_gives_way() -> None:
+    assert not is_sliced()
+    breathe()
+    items = [1, 2]
+    assert paced(items) is items
+
+
+def test_freeing_leaves_what_others_hold() -> None:
+    class Held(list[Any]):
+        pass
+
+    shared = Held(MetadataResponsePartition(0, number) for number in range(1000))
+    topic = MetadataResponseTopic(0, "shared", partitions=shared)
+    own = [MetadataResponse(topics=[MetadataResponseTopic(0, f"t{number}") for number in range(1000)])]
+    own[0].topics.append(topic)
+    gone = weakref.ref(shared)
+    free(own)
+    assert len(topic.partitions) == 1000
+    del topic, shared
+    assert gone() is None
