@@ -87,7 +87,7 @@ from kbroker.protocol.compile_encode import MAX_SLICED_BYTES, TooLarge
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.frame import encode_response
 from kbroker.protocol.schema import ProtocolError, Struct
-from kbroker.protocol.slices import free, is_sliced
+from kbroker.protocol.slices import is_sliced, release
 
 log = logging.getLogger(__name__)
 
@@ -194,11 +194,7 @@ def dispatch(broker: Broker, client: ClientRequest) -> Answer | Deferred | Await
     except KafkaError as error:
         return _refused(broker, module, client, request, error)
     if isinstance(response, Struct):
-        if is_sliced():
-            held = [response, request]
-            del response, request
-            return _encoded_and_freed(broker, client, held)
-        return _encoded(broker, client, response)
+        return _encoded(broker, client, response, request)
     if response is None:
         return None
     if isinstance(response, bytes):
@@ -240,32 +236,33 @@ async def _later(
         return _refused(broker, module, client, request, error)
     if response is None:
         return None
-    if is_sliced():
-        held = [response, request]
-        del response, request
-        return _encoded_and_freed(broker, client, held)
-    return _encoded(broker, client, response)
+    return _encoded(broker, client, response, request)
 
 
 def _refused(
     broker: Broker, module: ModuleType, client: ClientRequest, request: Struct, error: KafkaError
 ) -> Answer:
     """The answer when a request fails as a whole: the API's own form of it."""
+    error.__traceback__ = None  # its frames hold the request
     response: Struct = module.refuse(request, error, client.api_version)
-    return _encoded(broker, client, response)
+    return _encoded(broker, client, response, request)
 
 
-def _encoded_and_freed(broker: Broker, client: ClientRequest, held: list[Struct]) -> Answer:
-    """As `_encoded`, of the first struct; then all are freed, in slices. Closes on an answer that is too large."""
+def _encoded(
+    broker: Broker, client: ClientRequest, response: Struct, request: Struct | None = None
+) -> Answer:
+    """The framed answer. In slices both structs are emptied after it, and one that is too large closes instead."""
+    if not is_sliced():
+        ErrorCounts.of(broker).count(client, response)
+        return encode_response(client.api_key, client.api_version, client.correlation_id, response)
     try:
-        return _encoded(broker, client, held[0])
+        frame = encode_response(client.api_key, client.api_version, client.correlation_id, response)
+        ErrorCounts.of(broker).count(client, response)
+        return frame
     except TooLarge:
         _complain(client, f"asked API {client.api_key} for an answer of more than {MAX_SLICED_BYTES} bytes")
         return None
     finally:
-        free(held)
-
-
-def _encoded(broker: Broker, client: ClientRequest, response: Struct) -> bytes:
-    ErrorCounts.of(broker).count(client, response)
-    return encode_response(client.api_key, client.api_version, client.correlation_id, response)
+        release(response)
+        if request is not None:
+            release(request)

@@ -84,26 +84,24 @@ class PacedList(list[Any]):
         return _paced(items) if type(getcurrent()) is Work else items
 
 
-def free(holder: list[Any]) -> None:
-    """Empty a list, in slices, and what it alone holds: the end of a million objects takes its time, too."""
-    while holder:
-        chunk = holder[-SHORT:]
-        del holder[-SHORT:]
+def release(message: Any) -> None:
+    """Empty a message's lists that nobody else holds, in slices: the end of a million objects takes its time, too."""
+    for name in _list_fields(type(message)):
+        part = getattr(message, name)
+        if part and sys.getrefcount(part) <= _OWN_REFERENCES:
+            _empty(part)
+
+
+def _empty(items: list[Any]) -> None:
+    while items:
+        chunk = items[-SHORT:]
+        del items[-SHORT:]
         for item in chunk:
-            names = _list_fields(type(item))
-            if not names or sys.getrefcount(item) > _OWN_REFERENCES:
-                continue
-            for name in names:
-                part = getattr(item, name)
-                if part and sys.getrefcount(part) <= _OWN_REFERENCES and _is_long(part):
-                    free(part)
-        item = part = None
+            if _list_fields(type(item)) and sys.getrefcount(item) <= _OWN_REFERENCES:
+                release(item)
+        item = None
         chunk.clear()
         breathe()
-
-
-def _is_long(part: list[Any]) -> bool:
-    return len(part) > SHORT or bool(_list_fields(type(part[0])))
 
 
 def _list_fields(kind: type) -> tuple[str, ...]:

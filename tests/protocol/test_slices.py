@@ -1,7 +1,6 @@
 """Work in slices gives the same results as work in one piece, gives way in time, and frees what it alone held."""
 
 import time
-import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -14,12 +13,13 @@ from kbroker.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
+    MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from kbroker.protocol.schema import ProtocolError
-from kbroker.protocol.slices import SLICE_NS, PacedList, Work, breathe, free, is_sliced, paced
+from kbroker.protocol.slices import SLICE_NS, PacedList, Work, breathe, is_sliced, paced, release
 
 COUNT = 20_000
 
@@ -101,16 +101,15 @@ def test_outside_of_slices_nothing_gives_way() -> None:
     assert paced(items) is items
 
 
-def test_freeing_leaves_what_others_hold() -> None:
-    class Held(list[Any]):
-        pass
-
-    shared = Held(MetadataResponsePartition(0, number) for number in range(1000))
-    topic = MetadataResponseTopic(0, "shared", partitions=shared)
-    own = [MetadataResponse(topics=[MetadataResponseTopic(0, f"t{number}") for number in range(1000)])]
-    own[0].topics.append(topic)
-    gone = weakref.ref(shared)
-    free(own)
-    assert len(topic.partitions) == 1000
-    del topic, shared
-    assert gone() is None
+def test_what_others_hold_is_not_emptied() -> None:
+    parts = [MetadataResponsePartition(0, number) for number in range(1000)]
+    topic = MetadataResponseTopic(0, "shared", partitions=parts)
+    del parts
+    answer = MetadataResponse(topics=[MetadataResponseTopic(0, f"t{number}") for number in range(1000)])
+    answer.topics.append(topic)
+    mine = answer.topics[3]
+    mine.partitions = [MetadataResponsePartition(0, 1)]
+    held = answer.brokers
+    held.append(MetadataResponseBroker(1, "h", 1))
+    release(answer)
+    assert (answer.topics, len(held), len(topic.partitions), len(mine.partitions)) == ([], 1, 1000, 1)

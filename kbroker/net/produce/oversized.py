@@ -15,7 +15,7 @@ from kbroker.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kbroker.protocol.slices import free, paced
+from kbroker.protocol.slices import paced, release
 
 FIRST_WITH_IDS = 13
 TOO_MANY = "The request has more partitions than this broker takes in one."
@@ -24,17 +24,12 @@ TOO_MANY = "The request has more partitions than this broker takes in one."
 def refuse(topics: Topics, header: RequestHeader, frame: bytes, body: int) -> bytes | None:
     """The framed answer; None for acks=0, where an error ends the connection. Raises ProtocolError, TooLarge."""
     request, _ = decode(ProduceRequest, header.api_version, frame, body)
-    acks = request.acks
     response = ProduceResponse([_refused(topics, header, topic) for topic in request.topic_data])
-    held = [request]
-    del request
-    free(held)
-    if acks == 0:
+    release(request)
+    if request.acks == 0:
         return None
     answer = encode_response(header.api_key, header.api_version, header.correlation_id, response)
-    rest = [response]
-    del response
-    free(rest)
+    release(response)
     return answer
 
 
