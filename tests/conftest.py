@@ -14,6 +14,7 @@ settings.register_profile("kbroker", deadline=None)  # a busy machine is no fail
 settings.load_profile("kbroker")
 
 RUNNING: list[KBroker] = []
+TRACEBACK = "Traceback (most recent call last)"
 
 BrokerFactory = Callable[..., KBroker]
 
@@ -88,8 +89,15 @@ def _run(node: KBroker) -> Iterator[KBroker]:
     RUNNING.append(node)
     node.start()
     yield node
-    if failure := _stop(node):
+    if failure := _stop(node) or _traceback(node):
         raise failure
+
+
+def _traceback(node: KBroker) -> AssertionError | None:
+    """Whatever a test sent, it must not have led to one."""
+    said = node.log_file.read_text(errors="replace")
+    at = said.find(TRACEBACK)
+    return AssertionError(f"in the broker's log:\n{said[max(0, at - 500) : at + 4000]}") if at >= 0 else None
 
 
 def _stop(node: KBroker) -> AssertionError | None:

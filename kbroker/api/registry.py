@@ -84,7 +84,7 @@ from kbroker.control.coordinator.machine import Deferred
 from kbroker.ipc.messages import ClientRequest
 from kbroker.protocol.codec import decode
 from kbroker.protocol.compile_encode import MAX_SLICED_BYTES, TooLarge
-from kbroker.protocol.errors import KafkaError
+from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.frame import encode_response
 from kbroker.protocol.schema import ProtocolError, Struct
 from kbroker.protocol.slices import is_sliced, release
@@ -194,7 +194,7 @@ def dispatch(broker: Broker, client: ClientRequest) -> Answer | Deferred | Await
     except KafkaError as error:
         return _refused(broker, module, client, request, error)
     if isinstance(response, Struct):
-        return _encoded(broker, client, response, request)
+        return _encoded(broker, module, client, response, request)
     if response is None:
         return None
     if isinstance(response, bytes):
@@ -214,13 +214,9 @@ def dispatch(broker: Broker, client: ClientRequest) -> Answer | Deferred | Await
 def _settled(
     broker: Broker, module: ModuleType, client: ClientRequest, request: Struct, found: Struct | KafkaError
 ) -> Answer:
-    try:
-        if isinstance(found, KafkaError):
-            return _refused(broker, module, client, request, found)
-        return _encoded(broker, client, found)
-    except ProtocolError:
-        log.exception("the answer to %s can not be written", client.api_key)
-        return None
+    if isinstance(found, KafkaError):
+        return _refused(broker, module, client, request, found)
+    return _encoded(broker, module, client, found, request)
 
 
 def _complain(client: ClientRequest, what: str) -> None:
@@ -236,7 +232,7 @@ async def _later(
         return _refused(broker, module, client, request, error)
     if response is None:
         return None
-    return _encoded(broker, client, response, request)
+    return _encoded(broker, module, client, response, request)
 
 
 def _refused(
@@ -245,24 +241,35 @@ def _refused(
     """The answer when a request fails as a whole: the API's own form of it."""
     error.__traceback__ = None  # its frames hold the request
     response: Struct = module.refuse(request, error, client.api_version)
-    return _encoded(broker, client, response, request)
+    return _encoded(broker, module, client, response, request)
 
 
 def _encoded(
-    broker: Broker, client: ClientRequest, response: Struct, request: Struct | None = None
+    broker: Broker, module: ModuleType, client: ClientRequest, response: Struct, request: Struct
 ) -> Answer:
-    """The framed answer. In slices both structs are emptied after it, and one that is too large closes instead."""
-    if not is_sliced():
-        ErrorCounts.of(broker).count(client, response)
-        return encode_response(client.api_key, client.api_version, client.correlation_id, response)
+    """The framed answer. In slices both structs are emptied after it, and one that is too large closes instead.
+
+    A text that no answer can carry makes it one of UNKNOWN_SERVER_ERROR.
+    """
     try:
-        frame = encode_response(client.api_key, client.api_version, client.correlation_id, response)
+        try:
+            frame = _framed(client, response)
+        except ProtocolError as error:
+            log.warning("the answer to API %d can not be written: %s", client.api_key, error)
+            response = module.refuse(request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR), client.api_version)
+            frame = _framed(client, response)
         ErrorCounts.of(broker).count(client, response)
         return frame
     except TooLarge:
         _complain(client, f"asked API {client.api_key} for an answer of more than {MAX_SLICED_BYTES} bytes")
-        return None
+    except ProtocolError as error:
+        _complain(client, f"asked API {client.api_key} for what no answer can say: {error}")
     finally:
-        release(response)
-        if request is not None:
+        if is_sliced():
+            release(response)
             release(request)
+    return None
+
+
+def _framed(client: ClientRequest, response: Struct) -> bytes:
+    return encode_response(client.api_key, client.api_version, client.correlation_id, response)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from kbroker.config.acls import WRITE
 from kbroker.ipc.background import Background
 from kbroker.ipc.messages import ClientRequest, Reply
 from kbroker.ipc.slicing import Slicing
@@ -92,7 +93,8 @@ class Dispatch:
             self._process.refuse(connection, str(error))
 
     def _refuse_produce(self, connection: Connection, header: RequestHeader, frame: bytes, body: int) -> None:
-        answer = refuse(self.fetches.topics, header, frame, body)
+        may = partial(self.fetches.may, connection, WRITE)
+        answer = refuse(self.fetches.topics, may, header, frame, body)
         if answer is None:
             self._process.close(connection, "a Produce with acks=0 and too many partitions")
         else:

@@ -87,7 +87,7 @@ class Fetches:
     ) -> None:
         shared, client = context.shared, context.client
         self._counts = counts
-        self._may = may
+        self.may = may
         self._quotas = quotas
         self._shared = shared
         self._client = client
@@ -136,9 +136,9 @@ class Fetches:
 
     def _refuse(self, fetch: Fetch) -> None:
         """Mark what the client may not read, which it may have been allowed before."""
-        for wanted in fetch.partitions.values():
+        for wanted in paced(list(fetch.partitions.values())):
             name = self.reader.name_of(wanted)
-            wanted.refused = name is not None and not self._may(fetch.connection, READ, name)
+            wanted.refused = name is not None and not self.may(fetch.connection, READ, name)
 
     def _context(
         self, connection: Connection, header: RequestHeader, request: FetchRequest

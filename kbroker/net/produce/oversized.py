@@ -4,6 +4,8 @@ Runs in: network. There are not so many partitions on one host (kbroker.max.part
 that do not exist, or the same ones again and again. Apache Kafka answers each by itself; so does this, in slices.
 """
 
+from collections.abc import Callable
+
 from kbroker.net.topics import Topics
 from kbroker.protocol.codec import decode
 from kbroker.protocol.errors import ErrorCode
@@ -21,10 +23,14 @@ FIRST_WITH_IDS = 13
 TOO_MANY = "The request has more partitions than this broker takes in one."
 
 
-def refuse(topics: Topics, header: RequestHeader, frame: bytes, body: int) -> bytes | None:
+May = Callable[[str], bool]
+"""Whether the client may write to a topic."""
+
+
+def refuse(topics: Topics, may: May, header: RequestHeader, frame: bytes, body: int) -> bytes | None:
     """The framed answer; None for acks=0, where an error ends the connection. Raises ProtocolError, TooLarge."""
     request, _ = decode(ProduceRequest, header.api_version, frame, body)
-    response = ProduceResponse([_refused(topics, header, topic) for topic in request.topic_data])
+    response = ProduceResponse([_refused(topics, may, header, topic) for topic in request.topic_data])
     release(request)
     if request.acks == 0:
         return None
@@ -33,13 +39,18 @@ def refuse(topics: Topics, header: RequestHeader, frame: bytes, body: int) -> by
     return answer
 
 
-def _refused(topics: Topics, header: RequestHeader, topic: TopicProduceData) -> TopicProduceResponse:
+def _refused(
+    topics: Topics, may: May, header: RequestHeader, topic: TopicProduceData
+) -> TopicProduceResponse:
     by_id = header.api_version >= FIRST_WITH_IDS
     known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if known is None and by_id:
         unknown = ErrorCode.UNKNOWN_TOPIC_ID
     count = 0 if known is None else len(known.partitions)
+    name = topic.name if known is None else known.name
+    if (known is not None or not by_id) and not may(name):
+        count, unknown = 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     refused = TopicProduceResponse(topic.name, topic.topic_id)
     for part in paced(topic.partition_data):
         there = 0 <= part.index < count
