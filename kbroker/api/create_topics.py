@@ -65,7 +65,9 @@ def _wish(topic: CreatableTopic) -> NewTopic:
 
 
 def _error(name: str, error: KafkaError) -> CreatableTopicResult:
-    return CreatableTopicResult(name, error_code=error.code, error_message=error.message)
+    generic = error.code is ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka says nothing more of it
+    message = error.own_words if generic else error.message
+    return CreatableTopicResult(name, error_code=error.code, error_message=message)
 
 
 def _result(
