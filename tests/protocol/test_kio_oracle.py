@@ -22,6 +22,7 @@ from kbroker.protocol.generate.overrides import kafka_name
 from kbroker.protocol.messages import request_class, response_class
 from kbroker.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from kbroker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from kbroker.protocol.messages.index import APIS
 from kbroker.protocol.messages.request_header import RequestHeader
 from kbroker.protocol.messages.response_header import ResponseHeader
 from kbroker.protocol.schema import Field, Struct
@@ -31,8 +32,8 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLISECOND = datetime.timedelta(milliseconds=1)
 
 CASES: list[tuple[type[Struct], str, str]] = [
-    (request_class(key), api, "request") for key, api in api_key_map.items()
-] + [(response_class(key), api, "response") for key, api in api_key_map.items()]
+    (request_class(key), api, "request") for key, api in api_key_map.items() if key in APIS
+] + [(response_class(key), api, "response") for key, api in api_key_map.items() if key in APIS]
 CASES += [
     (RequestHeader, "request_header", "header"),
     (ResponseHeader, "response_header", "header"),

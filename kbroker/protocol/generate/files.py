@@ -13,6 +13,18 @@ COORDINATOR_JARS = {
     "kafka-share-coordinator": "SHARE_GROUP_STATE",
 }
 
+NOT_SPOKEN = frozenset(
+    {
+        "add_raft_voter", "allocate_producer_ids", "alter_partition", "assign_replicas_to_dirs", "begin_quorum_epoch",
+        "broker_heartbeat", "broker_registration", "control_record_type_schema", "controller_registration",
+        "delete_share_group_state", "end_quorum_epoch", "end_txn_marker", "envelope", "fetch_snapshot",
+        "get_telemetry_subscriptions", "initialize_share_group_state", "leader_change_message", "push_telemetry",
+        "read_share_group_state", "read_share_group_state_summary", "remove_raft_voter", "update_raft_voter", "vote",
+        "write_share_group_state",
+    }
+)  # fmt: skip
+"""Messages between nodes of a cluster, and others that nobody imports: they are not written."""
+
 
 def _versions_text(first: int, last: int) -> str:
     return f"v{first}" if first == last else f"v{first}-{last}"
@@ -23,6 +35,8 @@ def message_files() -> dict[str, str]:
     files = {}
     index = []
     for key, api, request, response in api_messages():
+        if api in NOT_SPOKEN:
+            continue
         assert request.versions == response.versions
         assert request.flexible == response.flexible
         index.append((key, api, request.name, response.name, *request.versions, request.flexible))
@@ -36,6 +50,8 @@ def message_files() -> dict[str, str]:
         title = f"{name} (key {key}), {_versions_text(*request.versions)}: request and response."
         files[f"messages/{api}.py"] = render_module(title, constants, (request, response))
     for name, message in data_messages():
+        if name in NOT_SPOKEN:
+            continue
         files[f"messages/{name}.py"] = _data_file(message)
     files["messages/index.py"] = _api_index(index)
     return files

@@ -123,48 +123,20 @@ APIS: Final[Mapping[int, ApiMessages]] = {
         0,
         0,
     ),
-    52: ApiMessages("vote", "VoteRequest", "VoteResponse", 0, 2, 0),
-    53: ApiMessages("begin_quorum_epoch", "BeginQuorumEpochRequest", "BeginQuorumEpochResponse", 0, 1, 1),
-    54: ApiMessages("end_quorum_epoch", "EndQuorumEpochRequest", "EndQuorumEpochResponse", 0, 1, 1),
     55: ApiMessages("describe_quorum", "DescribeQuorumRequest", "DescribeQuorumResponse", 0, 2, 0),
-    56: ApiMessages("alter_partition", "AlterPartitionRequest", "AlterPartitionResponse", 2, 3, 2),
     57: ApiMessages("update_features", "UpdateFeaturesRequest", "UpdateFeaturesResponse", 0, 2, 0),
-    58: ApiMessages("envelope", "EnvelopeRequest", "EnvelopeResponse", 0, 0, 0),
-    59: ApiMessages("fetch_snapshot", "FetchSnapshotRequest", "FetchSnapshotResponse", 0, 1, 0),
     60: ApiMessages("describe_cluster", "DescribeClusterRequest", "DescribeClusterResponse", 0, 2, 0),
     61: ApiMessages("describe_producers", "DescribeProducersRequest", "DescribeProducersResponse", 0, 0, 0),
-    62: ApiMessages(
-        "broker_registration", "BrokerRegistrationRequest", "BrokerRegistrationResponse", 0, 4, 0
-    ),
-    63: ApiMessages("broker_heartbeat", "BrokerHeartbeatRequest", "BrokerHeartbeatResponse", 0, 2, 0),
     64: ApiMessages("unregister_broker", "UnregisterBrokerRequest", "UnregisterBrokerResponse", 0, 0, 0),
     65: ApiMessages(
         "describe_transactions", "DescribeTransactionsRequest", "DescribeTransactionsResponse", 0, 0, 0
     ),
     66: ApiMessages("list_transactions", "ListTransactionsRequest", "ListTransactionsResponse", 0, 2, 0),
-    67: ApiMessages(
-        "allocate_producer_ids", "AllocateProducerIdsRequest", "AllocateProducerIdsResponse", 0, 0, 0
-    ),
     68: ApiMessages(
         "consumer_group_heartbeat", "ConsumerGroupHeartbeatRequest", "ConsumerGroupHeartbeatResponse", 0, 1, 0
     ),
     69: ApiMessages(
         "consumer_group_describe", "ConsumerGroupDescribeRequest", "ConsumerGroupDescribeResponse", 0, 1, 0
-    ),
-    70: ApiMessages(
-        "controller_registration", "ControllerRegistrationRequest", "ControllerRegistrationResponse", 0, 0, 0
-    ),
-    71: ApiMessages(
-        "get_telemetry_subscriptions",
-        "GetTelemetrySubscriptionsRequest",
-        "GetTelemetrySubscriptionsResponse",
-        0,
-        0,
-        0,
-    ),
-    72: ApiMessages("push_telemetry", "PushTelemetryRequest", "PushTelemetryResponse", 0, 0, 0),
-    73: ApiMessages(
-        "assign_replicas_to_dirs", "AssignReplicasToDirsRequest", "AssignReplicasToDirsResponse", 0, 0, 0
     ),
     74: ApiMessages(
         "list_config_resources", "ListConfigResourcesRequest", "ListConfigResourcesResponse", 0, 1, 0
@@ -185,34 +157,6 @@ APIS: Final[Mapping[int, ApiMessages]] = {
     ),
     78: ApiMessages("share_fetch", "ShareFetchRequest", "ShareFetchResponse", 1, 2, 1),
     79: ApiMessages("share_acknowledge", "ShareAcknowledgeRequest", "ShareAcknowledgeResponse", 1, 2, 1),
-    80: ApiMessages("add_raft_voter", "AddRaftVoterRequest", "AddRaftVoterResponse", 0, 1, 0),
-    81: ApiMessages("remove_raft_voter", "RemoveRaftVoterRequest", "RemoveRaftVoterResponse", 0, 0, 0),
-    82: ApiMessages("update_raft_voter", "UpdateRaftVoterRequest", "UpdateRaftVoterResponse", 0, 0, 0),
-    83: ApiMessages(
-        "initialize_share_group_state",
-        "InitializeShareGroupStateRequest",
-        "InitializeShareGroupStateResponse",
-        0,
-        0,
-        0,
-    ),
-    84: ApiMessages(
-        "read_share_group_state", "ReadShareGroupStateRequest", "ReadShareGroupStateResponse", 0, 0, 0
-    ),
-    85: ApiMessages(
-        "write_share_group_state", "WriteShareGroupStateRequest", "WriteShareGroupStateResponse", 0, 1, 0
-    ),
-    86: ApiMessages(
-        "delete_share_group_state", "DeleteShareGroupStateRequest", "DeleteShareGroupStateResponse", 0, 0, 0
-    ),
-    87: ApiMessages(
-        "read_share_group_state_summary",
-        "ReadShareGroupStateSummaryRequest",
-        "ReadShareGroupStateSummaryResponse",
-        0,
-        1,
-        0,
-    ),
     88: ApiMessages(
         "streams_group_heartbeat", "StreamsGroupHeartbeatRequest", "StreamsGroupHeartbeatResponse", 0, 0, 0
     ),
