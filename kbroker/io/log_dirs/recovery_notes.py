@@ -34,7 +34,7 @@ class RecoveryNotes:
         self._failed = failed
         self._due: set[int] = set()
         self._noted: dict[int, tuple[str, int]] = {}
-        """Folder and base offset of the active segment, by slot, when its point was last due."""
+        """Folder and first unsynced base offset by slot, when its point was last due."""
         self._executor: ThreadPoolExecutor | None = None
         self._writing: Future[tuple[Failures, float]] | None = None
         self._not_before = 0.0
@@ -43,7 +43,7 @@ class RecoveryNotes:
         """A sync of a log has ended: if segments were closed since its last one, its point is to be written."""
         partition = self._find(slot)
         if partition is not None:
-            place = partition.folder, partition.base_offsets[-1]
+            place = partition.folder, partition.first_unsynced_base
             if self._noted.get(slot) != place:
                 self._noted[slot] = place
                 self._due.add(slot)

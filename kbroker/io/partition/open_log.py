@@ -242,6 +242,12 @@ class OpenLog:
         return self._unsynced.first_base is not None
 
     @property
+    def first_unsynced_base(self) -> int:
+        """Base offset of the oldest segment that is not closed and synced."""
+        rolled = self._unsynced.first_base
+        return self.base_offsets[-1] if rolled is None else rolled
+
+    @property
     def size(self) -> int:
         return int(self.row[AppendRow.OTHER_BYTES] + self.row[AppendRow.POSITION])
 

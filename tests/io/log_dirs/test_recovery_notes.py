@@ -62,6 +62,28 @@ def test_the_point_of_a_rolled_log_is_on_disk_soon_and_bounds_what_a_crash_costs
     assert scene.failed == []
 
 
+def test_a_roll_during_a_sync_is_noted_when_it_is_synced_too(scene: Scene) -> None:
+    partition = scene.log.partition
+    scene.log.append(batch(0, [b"one"]))
+    partition.roll(wall_clock_ms())
+    job = partition.begin_flush(rolled_only=True)
+    scene.log.append(batch(1, [b"two"]))
+    partition.roll(wall_clock_ms())
+    job.run()
+    partition.finish_flush(job)
+    scene.notes.synced(partition.slot)
+    scene.notes.write()
+    job = partition.begin_flush(rolled_only=True)
+    job.run()
+    partition.finish_flush(job)
+    scene.notes.synced(partition.slot)
+    while scene.dir.recovery_points() != {("t", 0): 2}:
+        scene.notes._not_before = 0.0
+        scene.notes.write()
+        assert scene.notes._due or scene.notes._writing, "the second roll is not due"
+    scene.notes.close()
+
+
 def test_a_sync_without_a_roll_writes_nothing(scene: Scene) -> None:
     scene.log.append(batch(0, [b"one"]))
     scene.roll_and_sync()

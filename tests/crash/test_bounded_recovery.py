@@ -1,0 +1,64 @@
+"""After kill -9 of everything a start checks what was not synced, not what was appended since the last minute."""
+
+import os
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kbroker.io.files.checkpoint import read_offsets
+from tests.conftest import BrokerFactory
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = pytest.mark.crash
+
+SEGMENT_BYTES = 1 << 20
+RECORD_BYTES = 10_000
+RECORDS = 1000  # ten segments
+
+
+def _produce(node: KBroker) -> int:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.create_topics([NewTopic("t", 1, config={"segment.bytes": str(SEGMENT_BYTES)})])["t"].result(30)
+    producer = Producer({"bootstrap.servers": node.bootstrap, "acks": "all", "batch.size": 100_000})
+    acked = 0
+
+    def delivered(error: object, _: object) -> None:
+        nonlocal acked
+        acked += error is None
+
+    for number in range(RECORDS):
+        value = b"%08d" % number + os.urandom(RECORD_BYTES - 8)
+        producer.produce("t", value, on_delivery=delivered)
+    producer.flush(60)
+    return acked
+
+
+def _noted(node: KBroker) -> int:
+    return read_offsets(str(node.data_dir / "recovery-point-offset-checkpoint")).get(("t", 0), 0)
+
+
+def test_a_recovery_point_follows_rolls_and_nothing_acknowledged_is_lost(
+    broker_factory: BrokerFactory,
+) -> None:
+    node = broker_factory()
+    assert _produce(node) == RECORDS
+    bases = sorted(int(path.stem) for path in (node.data_dir / "t-0").glob("*.log"))
+    deadline = time.monotonic() + 30  # of the minute that the checkpoint of all logs comes after
+    while _noted(node) < bases[-1]:
+        assert time.monotonic() < deadline, f"{_noted(node)} is noted, {bases[-1]} is synced"
+        time.sleep(0.1)
+    node.kill9()
+    assert _noted(node) >= bases[-1]
+    node.start()
+    consumer = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "g", "enable.auto.commit": False})
+    consumer.assign([TopicPartition("t", 0, 0)])
+    found: list[bytes] = []
+    while len(found) < RECORDS:
+        message = consumer.poll(30)
+        assert message is not None, f"{len(found)} of {RECORDS}"
+        assert message.error() is None
+        found.append((message.value() or b"")[:8])
+    consumer.close()
+    assert found == [b"%08d" % number for number in range(RECORDS)]
