@@ -112,7 +112,10 @@ def backups() -> None:
     """List, verify and prune backups."""
 
 
-@app.command("list")
+@app.command(
+    "list",
+    epilog=examples("kbroker backups list /backup/kbroker", "kbroker backups list /backup/kbroker --json"),
+)
 def list_points(backups: Repository, json: AsJson = False) -> None:
     """Show which points in time there are."""
     _, points = _open(backups)
@@ -123,7 +126,7 @@ def list_points(backups: Repository, json: AsJson = False) -> None:
         print_table(("TIME", "PARTITIONS", "BYTES"), [(r["time"], r["partitions"], r["bytes"]) for r in rows])
 
 
-@app.command()
+@app.command(epilog=examples("kbroker backups verify /backup/kbroker"))
 def verify(backups: Repository) -> None:
     """Read every file of every backup and compare its checksum; the command ends with 1 when one is damaged."""
     repository, points = _open(backups)
@@ -135,7 +138,7 @@ def verify(backups: Repository) -> None:
     say(f"{len(points)} backups are whole")
 
 
-@app.command()
+@app.command(epilog=examples("kbroker backups prune /backup/kbroker --keep 48"))
 def prune(
     backups: Repository,
     keep: Annotated[int, typer.Option(min=1, metavar="N", help="How many of the newest backups stay.")],
