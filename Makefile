@@ -190,6 +190,10 @@ lock: venv ## locks the requirements anew from pyproject.toml (UPGRADE=1 takes n
 .PHONY: release
 release: venv ## tags this version, once CHANGELOG.md describes it
 	@$(BIN)/python -m docs.release
+##—— packages
+.PHONY: dist
+dist: venv-run ## wheels with and without compiled kernels, source archive, bill of materials: dist/
+	@$(BIN)/python -m release.dist
 
 .PHONY: clean
 clean: ## removes the environment, caches and reports; keeps ./data

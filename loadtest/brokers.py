@@ -16,9 +16,6 @@ import psutil
 
 from loadtest.faults.disk import NoDisk, SmallDisk
 from loadtest.faults.preload import NoPreload, Preload
-from tests.peer.apache_kafka import ApacheKafka
-from tests.peer.artifacts import PeerUnavailable
-from tests.peer.kbroker_node import KBroker
 
 PATIENCE_S = 180.0  # a JVM that starts beside a busy machine may take minutes
 API_VERSIONS_V0 = struct.pack(">hhih4s", 18, 0, 1, 4, b"load")
@@ -35,6 +32,11 @@ class OwnBroker:
     """
 
     def __init__(self, folder: Path, kind: str, disk_bytes: int, faults: list[str]) -> None:
+        try:
+            from tests.peer.apache_kafka import ApacheKafka
+            from tests.peer.kbroker_node import KBroker
+        except ModuleNotFoundError as missing:
+            raise NoBroker("only a source tree brings a broker along: give --target host:port") from missing
         self.kind = kind
         self.missing: dict[str, str] = {}
         self.disk: SmallDisk | None = None
@@ -63,6 +65,8 @@ class OwnBroker:
 
     def start(self) -> None:
         """Raises NoBroker."""
+        from tests.peer.artifacts import PeerUnavailable
+
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         try:
             with self._environment():

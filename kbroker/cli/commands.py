@@ -21,6 +21,8 @@ from kbroker.cli import (
     offsets,
     produce,
     quotas,
+    systemd,
+    tools,
     top,
     topics,
     transactions,
@@ -94,11 +96,14 @@ def serve(
 
 
 app.command("top", rich_help_panel="The broker", epilog=top.EXAMPLES)(top.top)
+app.command("systemd", rich_help_panel="The broker")(systemd.systemd)
 app.command("produce", rich_help_panel=RECORDS, epilog=produce.EXAMPLES)(produce.produce)
 app.command("consume", rich_help_panel=RECORDS, epilog=consume.EXAMPLES)(consume.consume)
 app.command("offsets", rich_help_panel=RECORDS, epilog=offsets.EXAMPLES)(offsets.offsets)
 for group in (topics, groups, configs, cluster, transactions, acls, users, quotas):
     app.add_typer(group.app, rich_help_panel="Administration")
+for tool in (tools.tune, tools.loadtest, tools.judge):
+    app.command(rich_help_panel=tools.PANEL, context_settings=tools.AS_IT_IS)(tool)
 for files in (log_dump, export, backups):
     app.add_typer(files.app, rich_help_panel="Files")
 app.command("backup", rich_help_panel="Files", epilog=backups.BACKUP_EXAMPLES)(backups.backup)

@@ -16,7 +16,7 @@ from kbroker.kernels import trust
 KERNEL_FOLDER = Path(__file__).parent
 # what kernels outside this folder are called, and plain modules whose constants or functions they compile in
 KERNELS_ELSEWHERE = ("**/*_kernel.py", "**/*layout.py", "**/rows/*.py", "**/rows.py", "ipc/ring.py")
-NO_KERNELS = ("image.py", "trust.py", "warm.py")  # they carry kernels from here to there
+NO_KERNELS = ("image.py", "packaged.py", "trust.py", "warm.py")  # they carry kernels from here to there
 
 METRICS_OFF = "KBROKER_BENCH_WITHOUT_METRICS"
 """Environment variable of the bench: "1" compiles kernels that count nothing, into a folder of their own."""
@@ -30,13 +30,18 @@ def sources() -> list[Path]:
     return sorted({*own, *elsewhere})
 
 
+def digest() -> str:
+    """Of all that machine code of kernels depends on, but for the processor."""
+    found = hashlib.sha256(f"{version('numba')} {MEASURED}".encode())
+    for source in sources():
+        found.update(source.read_bytes())
+    return found.hexdigest()[:16]
+
+
 def cache_folder() -> Path:
     """Where compiled kernels live: per user, per content of the kernel sources. A folder that somebody else could
     write is never used. Raises OSError when there is no other one."""
-    digest = hashlib.sha256(f"{version('numba')} {MEASURED}".encode())
-    for source in sources():
-        digest.update(source.read_bytes())
-    name = f"kernels-{digest.hexdigest()[:16]}"
+    name = f"kernels-{digest()}"
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
         folder = trust.own_folder(root / "kbroker" / name)

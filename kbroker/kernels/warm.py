@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,8 +157,26 @@ def _report(progress: Progress, total: int, ready: int) -> None:
             said = now
 
 
-def main() -> int:
-    """Compile what no cache has and write the image; whoever comes meanwhile waits and finds it."""
+def write_image(target: Path) -> int:
+    """An image for a wheel, by one process, so that it comes out the same each time. NUMBA_CPU_NAME says for which
+    processor."""
+    kernels = declare()
+    for number, kernel in enumerate(kernels, 1):
+        kernel.make()
+        sys.stderr.write(f"{target.name}: {number} of {len(kernels)}\n" if number % 25 == 0 else "")
+    found = [one for one in map(compiled, kernels) if one is not None]
+    if len(found) != len(kernels):
+        return 1
+    target.write_bytes(image.packed(sorted(found, key=lambda one: (one.module, one.name))))
+    return 0
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Compile what no cache has and write the image; whoever comes meanwhile waits and finds it.
+
+    arguments: `--image FILE` writes an image for a wheel instead."""
+    if arguments:
+        return write_image(Path(arguments[1]))
     start = time.monotonic()
     with open(cache.cache_folder() / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -176,4 +194,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -17,6 +17,9 @@ from tests.cli.conftest import Shell
 HEAVY = ("confluent_kafka", "kafka", "numba", "numpy", "kbroker.kernels.jit", "kbroker.supervisor")
 
 
+TOOLS = (("tune",), ("loadtest",), ("judge",))  # programs with a help of their own: test_tools.py
+
+
 def commands() -> list[tuple[str, ...]]:
     root = typer.main.get_command(app)
     found: list[tuple[str, ...]] = [()]
@@ -36,7 +39,7 @@ def test_help_loads_no_client_library_and_no_kernel() -> None:
     assert "serve" in done.stdout
 
 
-@pytest.mark.parametrize("command", commands(), ids=" ".join)
+@pytest.mark.parametrize("command", [one for one in commands() if one[:1] not in TOOLS], ids=" ".join)
 def test_every_command_teaches(shell: Shell, command: tuple[str, ...]) -> None:
     text = shell(*command, "--help").text
     assert "Usage: kbroker" in text

@@ -1,0 +1,37 @@
+"""Programs that come in the same package and know the broker only from outside: tuner, load test, judge."""
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from kbroker.cli.failures import UsageFailed
+
+PANEL = "Around the broker"
+AS_IT_IS: dict[str, Any] = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+def _program(module: str, extra: str) -> Any:
+    """The program's module. Raises UsageFailed when packages of its own are missing."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as missing:
+        what = f"kbroker[{extra}]"
+        raise UsageFailed(f"{missing.name} is not installed; try: pip install '{what}'") from missing
+
+
+def tune(context: typer.Context) -> None:
+    """Check this host, say whether a workload fits, write a script of repairs: `kbroker tune --help`."""
+    _program("tuning.cli", "tune").app(args=context.args, prog_name="kbroker tune")
+
+
+def loadtest(context: typer.Context) -> None:
+    """Load a broker and write down what it acknowledged: `kbroker loadtest --help`. Needs the extra `loadtest`."""
+    _program("loadtest.cli", "loadtest").app(args=context.args, prog_name="kbroker loadtest")
+
+
+def judge(context: typer.Context) -> None:
+    """Say whether records of a load test were lost or repeated: `kbroker judge --help`. Needs Java and the extra."""
+    sys.argv[0] = "kbroker"
+    raise typer.Exit(_program("spark_validation.cli", "judge").main(["judge", *context.args]))

@@ -1,0 +1,35 @@
+"""Images of kernels that a wheel carries, for processors of a level of x86-64: whoever installs it compiles nothing.
+
+A file's name says all that it depends on, so one that does not fit is never opened: the sources, numba, llvmlite, the
+interpreter's minor version, and the level, all of whose features the processor must have.
+"""
+
+import platform
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from kbroker.kernels.cache import digest
+
+FOLDER = Path(__file__).parent / "images"
+V2 = frozenset({"cx16", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"})
+V3 = V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}
+LEVELS = {"x86-64-v3": V3, "x86-64-v2": V2}
+"""LLVM's name of a level, the best first, and the features it has beyond those of every x86-64."""
+
+
+def name(level: str) -> str:
+    """File name of the image for a level, made or to be used by this interpreter."""
+    llvm = ".".join(version("llvmlite").split(".")[:2])
+    return f"image-{digest()}-{sys.implementation.cache_tag}-llvmlite-{llvm}-{level}"
+
+
+def fitting() -> list[Path]:
+    """Images in this package that run on this processor, the best first."""
+    if platform.machine() != "x86_64" or not FOLDER.is_dir():
+        return []
+    from llvmlite import binding as llvm
+
+    features = llvm.get_host_cpu_features()
+    levels = [level for level, needed in LEVELS.items() if all(features.get(one) for one in needed)]
+    return [path for level in levels if (path := FOLDER / name(level)).is_file()]

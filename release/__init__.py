@@ -1,0 +1,1 @@
+"""How packages are made: wheels, source archive, bill of materials, container."""

@@ -1,0 +1,24 @@
+"""Puts images of kernels into the wheel when there are any: KBROKER_IMAGES names their folder (`release/dist.py`)."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class Images(BuildHookInterface[Any]):
+    """A wheel with images is for one interpreter and x86-64; one without is for all."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        folder = os.environ.get("KBROKER_IMAGES")
+        if folder is None or version == "editable":
+            return
+        interpreter = f"cp{sys.version_info.major}{sys.version_info.minor}"
+        build_data["pure_python"] = False
+        build_data["tag"] = (
+            f"{interpreter}-{interpreter}-manylinux_2_17_x86_64"  # the code calls the interpreter alone
+        )
+        for file in sorted(Path(folder).iterdir()):
+            build_data["force_include"][str(file)] = f"kbroker/kernels/images/{file.name}"

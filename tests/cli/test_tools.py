@@ -1,0 +1,35 @@
+"""Tuner, load test and judge are commands of the same program; what they lack is a sentence."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kbroker.cli import tools
+from kbroker.cli.app import run
+from kbroker.cli.exit_codes import ExitCode
+
+
+def test_arguments_and_exit_code_are_those_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", "check", "--no-such-option"]) == ExitCode.USAGE
+    assert "kbroker tune check" in capsys.readouterr().err
+    assert run(["tune", "--help"]) == ExitCode.OK
+    assert "kbroker tune" in capsys.readouterr().out
+
+
+def test_a_missing_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def gone(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'locust'", name="locust")
+
+    monkeypatch.setattr(tools, "import_module", gone)
+    assert run(["loadtest", "run"]) == ExitCode.USAGE
+    assert (
+        capsys.readouterr().err == "kbroker: locust is not installed; try: pip install 'kbroker[loadtest]'\n"
+    )
+
+
+def test_the_load_test_starts_without_the_tests_of_the_source_tree() -> None:
+    code = "import sys; sys.modules['tests'] = None; import loadtest.cli"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
