@@ -187,10 +187,11 @@ lock: venv ## locks the requirements anew from pyproject.toml (UPGRADE=1 takes n
 		--no-emit-find-links --no-annotate --no-header -c requirements/dev.txt -o requirements/uv.txt
 	$(SYNC) run dev
 
+##—— packages
 .PHONY: release
 release: venv ## tags this version, once CHANGELOG.md describes it
 	@$(BIN)/python -m docs.release
-##—— packages
+
 .PHONY: dist
 dist: venv-run ## wheels with and without compiled kernels, source archive, bill of materials: dist/
 	@$(BIN)/python -m release.dist
