@@ -18,7 +18,7 @@ def test_the_unit_starts_this_program_with_the_settings_given() -> None:
     )
     assert "ProtectHome=yes" in text
     assert "ExecStart=/x/kbroker serve --override" in unit(Path("/x/kbroker"), "")
-    assert "ProtectHome=read-only" in unit(Path("/home/somebody/kbroker/bin/kbroker"), "")
+    assert "ProtectHome=read-only" in unit(Path("/", "home", "somebody", "bin", "kbroker"), "")
 
 
 def test_systemd_finds_it_closed(tmp_path: Path) -> None:
