@@ -39,7 +39,8 @@ def test_no_authorizer_but_kafkas_own_is_taken() -> None:
         ("PLAIN", 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="b";', None),
         ("PLAIN", None, "must be set"),
         ("PLAIN", "nonsense", "JAAS config"),
-        ("SCRAM-SHA-256,OAUTHBEARER", None, "OAUTHBEARER"),
+        ("SCRAM-SHA-256,OAUTHBEARER", None, "sasl.oauthbearer.jwks.endpoint.url must be set"),
+        ("SCRAM-SHA-256,GSSAPI", None, "GSSAPI"),
     ],
 )
 def test_a_sasl_listener_whose_mechanisms_can_work_may_start(
