@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with"),
 ]
 
-USER = "CN=alice,OU=tests,O=kbroker"
+USER = "alice of tests"
 LISTENERS = ("PLAINTEXT", "SSL", "SASL_SSL", "MUTUAL")
 
 
@@ -63,6 +63,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(folder / "broker.pem"),
         "listener.name.mutual.ssl.client.auth": "required",
+        "ssl.principal.mapping.rules": "RULE:^CN=(.*?),OU=(.*?),.*$/$1 of $2/,DEFAULT",
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(folder / "alice.crt"),
         "sasl.enabled.mechanisms": "PLAIN",
