@@ -90,12 +90,12 @@ class Generator:
                     answer = json.loads(line)
                 else:
                     on_event(line.strip())
-            _, complaint = process.communicate()
+            _, line = process.communicate()
         except BaseException:
             process.terminate()
             process.wait()
             raise
         if process.returncode or answer is None:
-            reason = f"took longer than {timeout_s:.0f} s" if process.returncode == 124 else complaint.strip()
+            reason = f"took longer than {timeout_s:.0f} s" if process.returncode == 124 else line.strip()
             raise LoadFailed(f"{command}: {reason or f'ended with {process.returncode}'}")
         return answer

@@ -60,7 +60,7 @@ class Load:
 
 @dataclass
 class Turn:
-    """Handed to a scenario. Topics made by `topic` go away with the turn, those of `kept_topic` stay."""
+    """ForwardedApi to a scenario. Topics made by `topic` go away with the turn, those of `kept_topic` stay."""
 
     target: Target
     generator: Generator

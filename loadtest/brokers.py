@@ -28,7 +28,7 @@ class NoBroker(RuntimeError):
 class OwnBroker:
     """A broker of ours. Runs in: the conductor. Owner: the conductor, which stops it.
 
-    `kind`: kbroker | kafka. `missing`: what can not be done here, fault kind -> reason.
+    `kind`: kbroker | kafka. `missing`: what cannot be done here, fault kind -> reason.
     """
 
     def __init__(self, folder: Path, kind: str, disk_bytes: int, faults: list[str]) -> None:

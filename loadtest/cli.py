@@ -199,7 +199,7 @@ def _whole_run(
             disk_bytes = int(settings.rate * settings.record_bytes[1] * settings.seconds * 4) + (2 << 30)
             broker = OwnBroker(folder / "broker", kind.value, disk_bytes, kinds)
             for name, reason in broker.missing.items():
-                say(f"fault {name} can not be done here and will be skipped: {reason}")
+                say(f"fault {name} cannot be done here and will be skipped: {reason}")
             broker.start()
             bootstrap = broker.bootstrap
         say(f"run {folder} against {bootstrap}")

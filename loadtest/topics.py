@@ -20,7 +20,7 @@ def plan_topics(run: int, settings: Settings) -> list[Topic]:
 
 
 def create_topics(run: Run, settings: Settings) -> None:
-    """Raises KafkaException, with a clear text, when the broker can not be reached or refuses."""
+    """Raises KafkaException, with a clear text, when the broker cannot be reached or refuses."""
     admin = AdminClient({"bootstrap.servers": run.bootstrap, "log_level": 0})
     config = {
         "retention.ms": "-1",

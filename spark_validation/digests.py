@@ -62,7 +62,7 @@ def log_digests(evidence: Evidence) -> DataFrame:
         F.min("offset").alias("first"),
         F.max("offset").alias("last"),
         F.count("told").alias("told"),
-        F.bit_xor("told").alias("told_hash"),
+        F.bit_xor("told").alias("reported_hash"),
         F.count("any").alias("any"),
         F.bit_xor("any").alias("any_hash"),
         F.count("shown").alias("shown"),
@@ -92,7 +92,7 @@ def read_digests(evidence: Evidence) -> DataFrame:
 def unequal_sends(sends: DataFrame, log: DataFrame) -> DataFrame:
     """BUCKETs where sends and log differ."""
     both = sends.join(log.where("told > 0"), BUCKET, "full")
-    same = F.col("sent").eqNullSafe(F.col("told")) & F.col("sent_hash").eqNullSafe(F.col("told_hash"))
+    same = F.col("sent").eqNullSafe(F.col("told")) & F.col("sent_hash").eqNullSafe(F.col("reported_hash"))
     return both.where(~same).select(*BUCKET)
 
 

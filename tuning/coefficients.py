@@ -56,7 +56,7 @@ class Coefficients:
         for name, value in given.items():
             right = isinstance(value, str) if kinds[name] is str else _positive(value)
             if not right:
-                raise WrongFile(f"{path}: {name} can not be {value!r}")
+                raise WrongFile(f"{path}: {name} cannot be {value!r}")
         return replace(cls(), **given)
 
 

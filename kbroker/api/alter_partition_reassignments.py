@@ -60,37 +60,37 @@ def refuse(
 
 
 async def _result(
-    ctx: RequestContext, name: str, wish: ReassignablePartition, may_change_factor: bool
+    ctx: RequestContext, name: str, spec: ReassignablePartition, may_change_factor: bool
 ) -> ReassignablePartitionResponse:
     try:
-        await _reassign(ctx, name, wish, may_change_factor)
+        await _reassign(ctx, name, spec, may_change_factor)
     except KafkaError as error:
         message = None if error.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS else error.message
-        return ReassignablePartitionResponse(wish.partition_index, error.code, message)
-    return ReassignablePartitionResponse(wish.partition_index, ErrorCode.NONE, None)
+        return ReassignablePartitionResponse(spec.partition_index, error.code, message)
+    return ReassignablePartitionResponse(spec.partition_index, ErrorCode.NONE, None)
 
 
 async def _reassign(
-    ctx: RequestContext, name: str, wish: ReassignablePartition, may_change_factor: bool
+    ctx: RequestContext, name: str, spec: ReassignablePartition, may_change_factor: bool
 ) -> None:
     broker = ctx.broker
     topic = broker.catalogue.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
-    partition = broker.catalogue.partition(name, wish.partition_index)
+    partition = broker.catalogue.partition(name, spec.partition_index)
     if partition is None:
         raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{wish.partition_index}."
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{spec.partition_index}."
         )
-    if wish.replicas is not None:
-        check_replicas(wish.replicas, [site.node_id for site in broker.sites], None)
+    if spec.replicas is not None:
+        check_replicas(spec.replicas, [site.node_id for site in broker.sites], None)
         now = len([replica for replica in partition.replicas if replica not in partition.adding])
-        if len(wish.replicas) != now and not may_change_factor:
+        if len(spec.replicas) != now and not may_change_factor:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"The replication factor is changed from {now} to {len(wish.replicas)}",
+                f"The replication factor is changed from {now} to {len(spec.replicas)}",
             )
     elif not partition.adding and not partition.removing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     if len(broker.sites) > 1:
-        await reassign(broker, topic, partition, wish.replicas)
+        await reassign(broker, topic, partition, spec.replicas)

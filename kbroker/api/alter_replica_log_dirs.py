@@ -22,7 +22,7 @@ API = Api(ApiKey.ALTER_REPLICA_LOG_DIRS, 1, 2)
 
 async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
     """Each partition's result, by topic; one that is named for several directories goes to the last."""
-    wishes = {
+    specs = {
         (topic.name, index): one.path
         for one in request.dirs
         for topic in one.topics
@@ -30,7 +30,7 @@ async def handle(ctx: RequestContext, request: AlterReplicaLogDirsRequest) -> Al
     }
     moves = LogDirMoves.of(ctx.broker)
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for (name, index), log_dir in wishes.items():
+    for (name, index), log_dir in specs.items():
         code = ErrorCode.NONE
         try:
             await moves.alter(name, index, log_dir, ctx.client.site)
@@ -45,7 +45,7 @@ def refuse(
     request: AlterReplicaLogDirsRequest, error: KafkaError, version: int
 ) -> AlterReplicaLogDirsResponse:
     """The request failed as a whole."""
-    wished = {
+    specified = {
         (topic.name, index) for one in request.dirs for topic in one.topics for index in topic.partitions
     }
     return AlterReplicaLogDirsResponse(
@@ -54,10 +54,10 @@ def refuse(
                 name,
                 [
                     AlterReplicaLogDirPartitionResult(index, error.code)
-                    for other, index in wished
+                    for other, index in specified
                     if other == name
                 ],
             )
-            for name in dict.fromkeys(name for name, _ in sorted(wished))
+            for name in dict.fromkeys(name for name, _ in sorted(specified))
         ]
     )

@@ -45,15 +45,15 @@ def refuse(
 
 
 async def _topic(
-    ctx: RequestContext, group_id: str, wish: AlterShareGroupOffsetsRequestTopic
+    ctx: RequestContext, group_id: str, spec: AlterShareGroupOffsetsRequestTopic
 ) -> AlterShareGroupOffsetsResponseTopic:
     service = ShareService.of(ctx.broker)
-    topic = ctx.broker.catalogue.get(wish.topic_name)
+    topic = ctx.broker.catalogue.get(spec.topic_name)
     topic_id = bytes(16) if topic is None else topic.topic_id
     parts = []
-    for part in wish.partitions:
+    for part in spec.partitions:
         code, message = ErrorCode.NONE, None
-        if ctx.broker.catalogue.partition(wish.topic_name, part.partition_index) is None:
+        if ctx.broker.catalogue.partition(spec.topic_name, part.partition_index) is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             message = NO_PARTITION
         else:
@@ -63,4 +63,4 @@ async def _topic(
             except KafkaError as error:
                 code, message = error.code, error.message
         parts.append(AlterShareGroupOffsetsResponsePartition(part.partition_index, code, message))
-    return AlterShareGroupOffsetsResponseTopic(wish.topic_name, topic_id, parts)
+    return AlterShareGroupOffsetsResponseTopic(spec.topic_name, topic_id, parts)

@@ -80,7 +80,7 @@ class LocalAnswers:
         self._good.clear()
 
     def answer(self, client: ClientRequest) -> bytes:
-        """The whole frame. Raises ProtocolError for a body that can not be read."""
+        """The whole frame. Raises ProtocolError for a body that cannot be read."""
         if not API.accepts(client.api_version):
             self._counts.count(client, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION))
             return unsupported(client)

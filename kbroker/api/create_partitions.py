@@ -36,8 +36,8 @@ async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> Creat
         if topic.assignments is not None:
             assignments = [assignment.broker_ids for assignment in topic.assignments]
         try:
-            wish = (topic.name, topic.count, assignments, request.validate_only)
-            await grow_topic(ctx.broker, *wish, count_added=quota.record)
+            spec = (topic.name, topic.count, assignments, request.validate_only)
+            await grow_topic(ctx.broker, *spec, count_added=quota.record)
             results.append(CreatePartitionsTopicResult(topic.name))
         except KafkaError as error:
             results.append(CreatePartitionsTopicResult(topic.name, error.code, _text(error)))

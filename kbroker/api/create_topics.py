@@ -34,11 +34,11 @@ API = Api(ApiKey.CREATE_TOPICS, 2, 7)
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create what can be created; each topic has its own result."""
     times = Counter(topic.name for topic in request.topics)
-    once = (_wish(topic) for topic in request.topics if times[topic.name] == 1)
+    once = (_spec(topic) for topic in request.topics if times[topic.name] == 1)
     check_total_partitions(once, ctx.broker.config)  # before anything is kept of them
-    wishes = [_wish(topic) for topic in request.topics if times[topic.name] == 1]
+    specs = [_spec(topic) for topic in request.topics if times[topic.name] == 1]
     quota = quota_of(ctx.broker, ctx.client, strict_from=6)
-    results = await create_topics(ctx.broker, wishes, request.validate_only, quota.record)
+    results = await create_topics(ctx.broker, specs, request.validate_only, quota.record)
     ordinary = [name for name in results if name != CLUSTER_METADATA]
     answers = [_result(ctx.broker, name, results[name], request.validate_only) for name in ordinary]
     for name, count in times.items():
@@ -54,7 +54,7 @@ def refuse(request: CreateTopicsRequest, error: KafkaError, version: int) -> Cre
     return CreateTopicsResponse(topics=[_error(topic.name, error) for topic in request.topics])
 
 
-def _wish(topic: CreatableTopic) -> NewTopic:
+def _spec(topic: CreatableTopic) -> NewTopic:
     return NewTopic(
         topic.name,
         topic.num_partitions,

@@ -28,12 +28,12 @@ async def handle(
     group = empty_share_group(groups, request.group_id)
     answers = []
     gone: set[bytes] = set()
-    for wish in request.topics:
-        topic = ctx.broker.catalogue.get(wish.topic_name)
+    for spec in request.topics:
+        topic = ctx.broker.catalogue.get(spec.topic_name)
         if topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             answers.append(
-                DeleteShareGroupOffsetsResponseTopic(wish.topic_name, bytes(16), code, NO_PARTITION)
+                DeleteShareGroupOffsetsResponseTopic(spec.topic_name, bytes(16), code, NO_PARTITION)
             )
             continue
         if topic.topic_id not in group.shared:

@@ -6,11 +6,11 @@ leaves out entities that have other types as well.
 
 from collections.abc import Iterable
 
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.api.standing import standing
 from kbroker.config.client_quotas import IP, TYPES, Entity, in_kafkas_order
-from kbroker.ipc.standing import StandingAnswer
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_client_quotas import (
@@ -30,7 +30,7 @@ _NAMES = ("MATCH_TYPE_EXACT", "MATCH_TYPE_DEFAULT", "MATCH_TYPE_SPECIFIED")
 
 def handle(
     ctx: RequestContext, request: DescribeClientQuotasRequest
-) -> StandingAnswer | DescribeClientQuotasResponse:
+) -> CachedAnswer | DescribeClientQuotasResponse:
     """Entities and their values."""
     exact: dict[str, str | None] = {}
     present: set[str] = set()
@@ -51,7 +51,7 @@ def handle(
     for entity, values in in_kafkas_order(ctx.broker.quotas.quotas):
         if _matches(dict(entity), exact, present, request.strict):
             entries.append(_entry(entity, values))
-    return standing(ctx, DescribeClientQuotasResponse(0, ErrorCode.NONE, "", entries))
+    return cached_answers(ctx, DescribeClientQuotasResponse(0, ErrorCode.NONE, "", entries))
 
 
 def refuse(

@@ -1,13 +1,13 @@
 """DescribeCluster (key 60), v0-2: the brokers, without topics (KIP-700).
 
-v1 endpoint type (KIP-919); v2 fenced brokers (KIP-1073). Controllers can not be asked for on a broker's listener.
+v1 endpoint type (KIP-919); v2 fenced brokers (KIP-1073). Controllers cannot be asked for on a broker's listener.
 """
 
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER
 from kbroker.api.row import Api
-from kbroker.api.standing import standing
-from kbroker.ipc.standing import StandingAnswer
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_cluster import (
@@ -20,7 +20,7 @@ API = Api(ApiKey.DESCRIBE_CLUSTER, 0, 2)
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(ctx: RequestContext, request: DescribeClusterRequest) -> StandingAnswer | DescribeClusterResponse:
+def handle(ctx: RequestContext, request: DescribeClusterRequest) -> CachedAnswer | DescribeClusterResponse:
     """The replica sites; one node without them."""
     if request.endpoint_type == CONTROLLERS:
         raise KafkaError(
@@ -32,7 +32,7 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> StandingAnsw
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}"
         )
     broker = ctx.broker
-    return standing(
+    return cached_answers(
         ctx,
         DescribeClusterResponse(
             cluster_id=broker.cluster_id,

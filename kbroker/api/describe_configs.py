@@ -4,14 +4,14 @@ v1 synonyms and sources in place of "is default" (v0 is gone since Kafka 4.0); v
 Null or empty keys ask for all settings. Sensitive values are null.
 """
 
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.config_entries import check, entries_of
 from kbroker.api.config_results import ConfigResults, shown
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.api.standing import standing
 from kbroker.config.setting import ConfigError
 from kbroker.control.metadata.config_resource import BROKER_LOGGER, NAMES
-from kbroker.ipc.standing import StandingAnswer
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_configs import (
@@ -25,7 +25,7 @@ from kbroker.protocol.slices import paced
 API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4)
 
 
-def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> StandingAnswer | DescribeConfigsResponse:
+def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> CachedAnswer | DescribeConfigsResponse:
     """One result per resource, once, however often it is named."""
     for resource in request.resources:
         if resource.resource_type not in NAMES:
@@ -38,7 +38,7 @@ def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> StandingAnsw
     )
     if any(kind == BROKER_LOGGER for kind, _ in paced(named)):
         return response
-    return standing(ctx, response)
+    return cached_answers(ctx, response)
 
 
 def refuse(request: DescribeConfigsRequest, error: KafkaError, version: int) -> DescribeConfigsResponse:

@@ -70,7 +70,7 @@ def _asked(broker: Broker, request: DescribeLogDirsRequest) -> list[Replica]:
 
 
 def _space(log_dir: str) -> tuple[int, int] | None:
-    """(total, usable) bytes of the directory's file system; None when it can not be asked."""
+    """(total, usable) bytes of the directory's file system; None when it cannot be asked."""
     try:
         found = os.statvfs(log_dir)
     except OSError:

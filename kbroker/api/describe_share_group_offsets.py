@@ -63,20 +63,20 @@ def _topics(
             if (topic := ctx.broker.catalogue.by_id(topic_id)) is not None
         ]
     answers = []
-    for wish in asked.topics:
-        topic = ctx.broker.catalogue.get(wish.topic_name)
+    for spec in asked.topics:
+        topic = ctx.broker.catalogue.get(spec.topic_name)
         if topic is None:
             answers.append(
                 DescribeShareGroupOffsetsResponseTopic(
-                    wish.topic_name,
+                    spec.topic_name,
                     partitions=[
                         DescribeShareGroupOffsetsResponsePartition(index, UNKNOWN)
-                        for index in wish.partitions
+                        for index in spec.partitions
                     ],
                 )
             )
         else:
-            answers.append(_describe(ctx, group, topic, wish.partitions))
+            answers.append(_describe(ctx, group, topic, spec.partitions))
     return answers
 
 

@@ -6,16 +6,16 @@ An empty list is all topics. Topics come sorted; the cursor of an answer says wh
 from collections.abc import Callable
 from functools import partial
 
+from kbroker.api.cached_answers import cached_answers, cached_by_topic
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import Api
-from kbroker.api.standing import standing, standing_by_topic
 from kbroker.api.topic_parts import TopicParts
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.control.metadata.topic_name import INTERNAL, is_valid
-from kbroker.ipc.standing import StandingAnswer
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_topic_partitions import (
@@ -32,12 +32,12 @@ WHOLE = DescribeTopicPartitionsResponseTopic, None
 
 def handle(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest
-) -> StandingAnswer | DescribeTopicPartitionsResponse:
+) -> CachedAnswer | DescribeTopicPartitionsResponse:
     """One page."""
     response = page(ctx, request, lambda _: True)
     if not request.topics or request.cursor or response.next_cursor:
-        return standing(ctx, response)
-    return standing_by_topic(ctx, response, lambda topic: topic.name.encode(), _room(ctx.broker, request))
+        return cached_answers(ctx, response)
+    return cached_by_topic(ctx, response, lambda topic: topic.name.encode(), _room(ctx.broker, request))
 
 
 def _room(broker: Broker, request: DescribeTopicPartitionsRequest) -> int:

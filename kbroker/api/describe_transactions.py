@@ -1,11 +1,11 @@
 """DescribeTransactions (key 65), v0: state of transactional ids (KIP-664)."""
 
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.api.standing import standing
 from kbroker.control.transactions.service import TransactionService
-from kbroker.ipc.standing import StandingAnswer, word_of
-from kbroker.ipc.standing_layout import Standing
+from kbroker.ipc.cached_answer_layout import AnswerVersion
+from kbroker.ipc.cached_answers import CachedAnswer, word_of
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_transactions import (
@@ -19,12 +19,12 @@ API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0)
 
 def handle(
     ctx: RequestContext, request: DescribeTransactionsRequest
-) -> StandingAnswer | DescribeTransactionsResponse:
+) -> CachedAnswer | DescribeTransactionsResponse:
     """One state, or error, per id. The answer stands until the id, or one of several, changes."""
     service = TransactionService.of(ctx.broker)
     ids = request.transactional_ids
     response = DescribeTransactionsResponse(transaction_states=[_describe(service, each) for each in ids])
-    return standing(ctx, response, word_of(ids[0]) if len(ids) == 1 else Standing.TRANSACTIONS)
+    return cached_answers(ctx, response, word_of(ids[0]) if len(ids) == 1 else AnswerVersion.TRANSACTIONS)
 
 
 def refuse(

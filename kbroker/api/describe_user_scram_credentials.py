@@ -5,12 +5,12 @@ No user named is all users. Nothing that could help to log in is told.
 
 from collections import Counter
 
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.api.standing import standing
 from kbroker.control.broker import Broker
 from kbroker.control.changes.scram_change import HASHES
-from kbroker.ipc.standing import StandingAnswer
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_user_scram_credentials import (
@@ -25,14 +25,14 @@ API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
 
 def handle(
     ctx: RequestContext, request: DescribeUserScramCredentialsRequest
-) -> StandingAnswer | DescribeUserScramCredentialsResponse:
+) -> CachedAnswer | DescribeUserScramCredentialsResponse:
     """A result for each user."""
     if request.users:
         times = Counter(user.name for user in request.users)
     else:
         times = Counter({user for user, _ in ctx.broker.scram})
     results = [_described(ctx.broker, user, count) for user, count in times.items()]
-    return standing(ctx, DescribeUserScramCredentialsResponse(0, ErrorCode.NONE, "", results))
+    return cached_answers(ctx, DescribeUserScramCredentialsResponse(0, ErrorCode.NONE, "", results))
 
 
 def refuse(

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from kbroker.control.broker import Broker
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.ipc.messages import ClientRequest
-from kbroker.ipc.standing import StandingAnswer
 from kbroker.metrics import layout as ml
 from kbroker.metrics.slots import Slots, bind
 from kbroker.protocol.errors import ErrorCode
@@ -35,7 +35,7 @@ class ErrorCounts:
 
     def count(self, client: ClientRequest, response: Struct | bytes) -> None:
         """An answer that is about to leave; of one that comes ready-made only that it is no error."""
-        if isinstance(response, StandingAnswer):
+        if isinstance(response, CachedAnswer):
             self._words[NONE[client.api_key]] += response.codes
             return
         if isinstance(response, bytes):

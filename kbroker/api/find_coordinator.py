@@ -10,11 +10,11 @@ import base64
 import binascii
 from collections.abc import Awaitable, Mapping
 
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.api.standing import standing
 from kbroker.control.coordinator.machine import Coordinator
-from kbroker.ipc.standing import StandingAnswer
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.find_coordinator import (
@@ -34,7 +34,7 @@ NO_NODE = (-1, "", -1)
 
 def handle(
     ctx: RequestContext, request: FindCoordinatorRequest
-) -> StandingAnswer | FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+) -> CachedAnswer | FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     """This node, once the coordinator's topic exists."""
     if request.key_type not in NAMES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown coordinator type {request.key_type}")
@@ -45,7 +45,7 @@ def handle(
         or coordinator.is_ready
         or all(_refusal(ctx, request.key_type, key) for key in keys)
     ):
-        return standing(ctx, _answer(ctx, request, None))
+        return cached_answers(ctx, _answer(ctx, request, None))
     return _made_ready(ctx, request, coordinator)
 
 

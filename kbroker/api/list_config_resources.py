@@ -3,9 +3,9 @@
 v0 client metrics subscriptions alone (KIP-714, as ListClientMetricsResources); v1 any types, none is all (KIP-1142).
 """
 
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.api.standing import standing
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.config_resource import (
     BROKER,
@@ -15,7 +15,7 @@ from kbroker.control.metadata.config_resource import (
     NAMES,
     TOPIC,
 )
-from kbroker.ipc.standing import StandingAnswer
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.list_config_resources import (
@@ -29,12 +29,12 @@ API = Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1)
 
 def handle(
     ctx: RequestContext, request: ListConfigResourcesRequest
-) -> StandingAnswer | ListConfigResourcesResponse:
+) -> CachedAnswer | ListConfigResourcesResponse:
     """Topics and brokers that exist; groups and subscriptions that have configs."""
     kinds = [CLIENT_METRICS] if ctx.version == 0 else request.resource_types or sorted(NAMES)
     if any(kind not in NAMES for kind in kinds):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    return standing(
+    return cached_answers(
         ctx,
         ListConfigResourcesResponse(
             config_resources=[

@@ -3,12 +3,12 @@
 KIP-664, KIP-994, KIP-1152.
 """
 
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.api.standing import standing
 from kbroker.control.transactions.service import TransactionService
-from kbroker.ipc.standing import StandingAnswer
-from kbroker.ipc.standing_layout import Standing
+from kbroker.ipc.cached_answer_layout import AnswerVersion
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -16,13 +16,15 @@ from kbroker.protocol.messages.list_transactions import ListTransactionsRequest,
 API = Api(ApiKey.LIST_TRANSACTIONS, 0, 2)
 
 
-def handle(
-    ctx: RequestContext, request: ListTransactionsRequest
-) -> StandingAnswer | ListTransactionsResponse:
+def handle(ctx: RequestContext, request: ListTransactionsRequest) -> CachedAnswer | ListTransactionsResponse:
     """Every id that passes the filters. The answer stands until an id changes, if none passes by its age."""
     shard = TransactionService.of(ctx.broker).read_all()
     response = shard.list_transactions(request, ctx.broker.now_ms())
-    return response if request.duration_filter >= 0 else standing(ctx, response, Standing.TRANSACTIONS)
+    return (
+        response
+        if request.duration_filter >= 0
+        else cached_answers(ctx, response, AnswerVersion.TRANSACTIONS)
+    )
 
 
 def refuse(request: ListTransactionsRequest, error: KafkaError, version: int) -> ListTransactionsResponse:

@@ -12,18 +12,18 @@ from collections import OrderedDict
 from collections.abc import Awaitable
 from functools import partial
 
+from kbroker.api.cached_answers import cached_answers, cached_by_topic
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import Api
-from kbroker.api.standing import standing, standing_by_topic
 from kbroker.api.topic_parts import TopicParts
 from kbroker.control.broker import Broker
-from kbroker.control.changes.internal_topic import wish_for
+from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.control.metadata.topic_name import INTERNAL, is_valid
-from kbroker.ipc.standing import StandingAnswer
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.metadata import (
@@ -53,18 +53,18 @@ def handle(
     cache = _cache_of(ctx.broker)
     if (kept := cache.get(ctx)) is not None:
         return kept
-    answer = _standing(ctx, request)
-    if isinstance(answer, StandingAnswer):
+    answer = _cached_answers(ctx, request)
+    if isinstance(answer, CachedAnswer):
         cache.put(ctx, answer)
     return answer
 
 
-def _standing(ctx: RequestContext, request: MetadataRequest) -> StandingAnswer | MetadataResponse:
+def _cached_answers(ctx: RequestContext, request: MetadataRequest) -> CachedAnswer | MetadataResponse:
     response = respond(ctx, request)
     if is_all(request, ctx.version):
-        return standing(ctx, response)
+        return cached_answers(ctx, response)
     by_id = any(topic.topic_id != ZERO_UUID for topic in request.topics or ())
-    return standing_by_topic(ctx, response, lambda topic: topic.topic_id if by_id else topic.name.encode())
+    return cached_by_topic(ctx, response, lambda topic: topic.topic_id if by_id else topic.name.encode())
 
 
 def refuse(request: MetadataRequest, error: KafkaError, version: int) -> MetadataResponse:
@@ -110,7 +110,7 @@ async def _before_creating(
     ctx: RequestContext, request: MetadataRequest, names: list[str]
 ) -> MetadataResponse:
     response = respond(ctx, request)
-    await create_topics(ctx.broker, [wish_for(name, ctx.broker.config) for name in paced(names)])
+    await create_topics(ctx.broker, [spec_for(name, ctx.broker.config) for name in paced(names)])
     return response
 
 
@@ -204,9 +204,9 @@ class AnswerCache:
         self._broker = broker
         self._good_for = -1
         self._bytes = 0
-        self._answers: OrderedDict[tuple[int, str, bytes], StandingAnswer] = OrderedDict()
+        self._answers: OrderedDict[tuple[int, str, bytes], CachedAnswer] = OrderedDict()
 
-    def get(self, ctx: RequestContext) -> StandingAnswer | None:
+    def get(self, ctx: RequestContext) -> CachedAnswer | None:
         """The answer to this request, with its correlation id."""
         now = self._broker.version
         if now != self._good_for:
@@ -221,9 +221,9 @@ class AnswerCache:
             return None
         self._answers.move_to_end(key)
         frame = kept[:4] + ctx.client.correlation_id.to_bytes(4, "big", signed=True) + kept[8:]
-        return self._broker.standing.answer(frame, ctx.client.body, kept.codes, cut=kept.cut)
+        return self._broker.cached_answers.answer(frame, ctx.client.body, kept.codes, cut=kept.cut)
 
-    def put(self, ctx: RequestContext, answer: StandingAnswer) -> None:
+    def put(self, ctx: RequestContext, answer: CachedAnswer) -> None:
         """Keep an answer."""
         size = len(answer) + len(ctx.client.body)
         if size > CACHED_BYTES:

@@ -4,12 +4,12 @@ v2 all partitions (null topics) and a code for the group; v3 throttle time; v5 l
 require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch (KIP-848); v10 topic ids (v0 is gone).
 """
 
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.row import Api
-from kbroker.api.standing import standing
 from kbroker.control.groups.offset_fetch import failed_group, failed_partition
 from kbroker.control.groups.service import GroupService, each
-from kbroker.ipc.standing import StandingAnswer, word_of
+from kbroker.ipc.cached_answers import CachedAnswer, word_of
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.offset_fetch import (
@@ -30,7 +30,7 @@ GROUP_CODE_FROM = 2
 TOPIC_IDS_FROM = 10
 
 
-def handle(ctx: RequestContext, request: OffsetFetchRequest) -> StandingAnswer | OffsetFetchResponse:
+def handle(ctx: RequestContext, request: OffsetFetchRequest) -> CachedAnswer | OffsetFetchResponse:
     """One answer per group; below v8 the request is about one group. It stands when it depends on offsets alone."""
     groups = groups_of(request, ctx.version)
     response = _respond(ctx, request, groups)
@@ -38,7 +38,7 @@ def handle(ctx: RequestContext, request: OffsetFetchRequest) -> StandingAnswer |
         return response
     if any(part.committed_offset < 0 for topic in _topics(response) for part in topic.partitions):
         return response
-    return standing(ctx, response, word_of(groups[0].group_id))
+    return cached_answers(ctx, response, word_of(groups[0].group_id))
 
 
 def _topics(

@@ -172,7 +172,7 @@ Answer = bytes | None
 
 
 def dispatch(broker: Broker, client: ClientRequest) -> Answer | Deferred | Awaitable[Answer]:
-    """Answer one request in the control process; a Deferred or awaitable when it can not be answered at once."""
+    """Answer one request in the control process; a Deferred or awaitable when it cannot be answered at once."""
     api = APIS.get(client.api_key)
     if api is None or api.owner is not Owner.CONTROL or not api.accepts(client.api_version):
         if client.api_key == api_versions.API.key:

@@ -15,7 +15,7 @@ API = Api(ApiKey.SASL_HANDSHAKE, 0, 1)
 
 
 def handle(ctx: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
-    """There is nothing to shake hands on."""
+    """There is nothing to shake forwards."""
     return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
 
 

@@ -10,8 +10,8 @@ from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
 from kbroker.api.share_request import check_sender, told
-from kbroker.control.share.acquiring import Wish
-from kbroker.control.share.service import Acknowledgements, Fetched, FetchWish, ShareService
+from kbroker.control.share.acquiring import Spec
+from kbroker.control.share.service import Acknowledgements, Fetched, FetchSpec, ShareService
 from kbroker.control.share.sessions import FINAL_EPOCH, TopicPartition
 from kbroker.control.share.share_partition import AcknowledgedBatch
 from kbroker.protocol.api_keys import ApiKey
@@ -36,14 +36,14 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
     group_id, member_id = check_sender(request.group_id, request.member_id)
     service = ShareService.of(ctx.broker)
     fetched = await service.fetch(
-        FetchWish(
+        FetchSpec(
             group_id,
             member_id,
             request.share_session_epoch,
             request.max_wait_ms,
             request.min_bytes,
             request.max_bytes,
-            Wish(
+            Spec(
                 0 if request.is_renew_ack else request.max_records,
                 request.batch_size,
                 request.share_acquire_mode == STRICT,

@@ -50,8 +50,8 @@ def refuse(
 
 
 async def create_internal_topics(broker: Broker, group_id: str, result: HeartbeatResult) -> None:
-    """Create the internal topics; what can not be created is told with the status that says they are missing."""
-    made = await create_topics(broker, [_wish(topic) for topic in result.missing])
+    """Create the internal topics; what cannot be created is told with the status that says they are missing."""
+    made = await create_topics(broker, [_spec(topic) for topic in result.missing])
     failed = {
         name: why
         for name, why in made.items()
@@ -67,5 +67,5 @@ async def create_internal_topics(broker: Broker, group_id: str, result: Heartbea
             status.status_detail += f"; Creation failed: {why}."
 
 
-def _wish(topic: InternalTopic) -> NewTopic:
+def _spec(topic: InternalTopic) -> NewTopic:
     return NewTopic(topic.name, topic.partitions, topic.replication_factor or -1, configs=dict(topic.configs))

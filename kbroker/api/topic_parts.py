@@ -1,4 +1,4 @@
-"""What answers say of one topic, kept until topics or settings change: topics are asked for in ever other company."""
+"""What answers say of one topic, kept until topics or settings change: topics are asked for in any combination."""
 
 from collections.abc import Callable, Hashable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""What the threads of the cleaner share: settings, who cleans what, what can not be cleaned, the throttle, metrics."""
+"""What the threads of the cleaner share: settings, who cleans what, what cannot be cleaned, the throttle, metrics."""
 
 import logging
 import threading

@@ -63,7 +63,7 @@ class CleanerThread(threading.Thread):
         self._worker = 0  # of the log that is being cleaned
 
     def run(self) -> None:
-        be_modest()
+        lower_priority()
         shift = self._shift
         while not shift.stop.is_set() and self._number < shift.threads:
             began = time.monotonic()
@@ -104,7 +104,7 @@ class CleanerThread(threading.Thread):
         try:
             cleaned = self._log_cleaner().clean(job, wall_clock_ms())
         except (CorruptLog, MapTooSmall) as error:
-            log.warning("%s can not be cleaned, it is left as it is: %s", job.folder, error)
+            log.warning("%s cannot be cleaned, it is left as it is: %s", job.folder, error)
             self._shift.failed(one, for_good=True)
             return None
         except LogChanged:
@@ -145,7 +145,7 @@ class CleanerThread(threading.Thread):
             raise Stopped
 
 
-def be_modest() -> None:
+def lower_priority() -> None:
     """Idle IO priority and little CPU, for the calling thread: Linux keeps both by thread."""
     number = IOPRIO_SET.get(platform.machine())
     if number is not None:
@@ -164,7 +164,7 @@ def main(context: ChildContext) -> None:
         os.eventfd_write(bell, 1)
 
     on_stop(stop)
-    be_modest()
+    lower_priority()
     context.shared.processes[context.process, ProcessLine.READY] = context.epoch
     caller = Caller(context.ways.connector)
     threads: dict[int, CleanerThread] = {}

@@ -34,7 +34,7 @@ class CommandFailed(Exception):
 
 
 class UsageFailed(CommandFailed):
-    """An argument is wrong in a way the option parser can not see."""
+    """An argument is wrong in a way the option parser cannot see."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, ExitCode.USAGE)

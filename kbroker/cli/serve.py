@@ -76,4 +76,4 @@ def use_kernels() -> None:
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); {WARM}"], check=False
     )
     if done.returncode != 0 or not image.use():
-        log.warning("the compiled kernels can not be kept (the compiler's exit code: %d)", done.returncode)
+        log.warning("the compiled kernels cannot be kept (the compiler's exit code: %d)", done.returncode)

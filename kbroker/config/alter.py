@@ -262,7 +262,7 @@ def _check_values(changed: Stored) -> None:
 
 
 def _check_effective(broker: BrokerConfig, changed: Stored, *, own: bool) -> None:
-    """Raises AlterError when the settings contradict each other or a running part can not follow the change."""
+    """Raises AlterError when the settings contradict each other or a running part cannot follow the change."""
     try:
         after = broker.with_dynamic(
             cluster=broker.cluster if own else changed, own=changed if own else broker.own

@@ -42,7 +42,7 @@ Quotas = Mapping[Entity, Mapping[str, float]]
 
 
 class QuotaError(Exception):
-    """An alteration that can not be applied: INVALID_REQUEST with Kafka's text."""
+    """An alteration that cannot be applied: INVALID_REQUEST with Kafka's text."""
 
 
 def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
@@ -86,7 +86,7 @@ def check_entity(entity: Entity) -> Mapping[str, tuple[str, float] | None]:
 
 
 def check_value(keys: Mapping[str, tuple[str, float] | None], key: str, value: float) -> None:
-    """Raises QuotaError for a key that the entity has not, and for a value that the key can not have."""
+    """Raises QuotaError for a key that the entity has not, and for a value that the key cannot have."""
     if key not in keys:
         raise QuotaError(f"Invalid configuration key {key}")
     if value <= 0:

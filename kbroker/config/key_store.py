@@ -20,7 +20,7 @@ Text = Callable[[str], str | None]
 
 
 class KeyStoreError(Exception):
-    """A store that can not be used; the text shows no secret."""
+    """A store that cannot be used; the text shows no secret."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from kbroker.control.replication.roles import role_of
 from kbroker.control.store.choice import copy_dirs
 from kbroker.control.store.copies import StoreCopies
 from kbroker.control.store.store import ConfigKey, Deletion, ScramKey, Store, Stored
+from kbroker.ipc.cached_answers import AnswerVersions
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import SlotState
 from kbroker.ipc.link import AsyncLink
@@ -35,7 +36,6 @@ from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import AclDelta, Image, OpenPartition, ScramCredential, TopicImage
 from kbroker.ipc.replication_rates import FOLLOWER, LEADER, ReplicationRates
 from kbroker.ipc.shared import Shared
-from kbroker.ipc.standing import StandingWords
 from kbroker.ipc.store_copy_states import StoreCopyStates
 from kbroker.metrics.slots import Slots
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -96,10 +96,10 @@ class Broker:
         self.authorizer = Authorizer.of(static, stored.acls)
         own = self.override(BROKER, str(self.node_id))
         self.config = static.with_dynamic(cluster=self.override(BROKER, ""), own=own)
-        self.standing = StandingWords(shared.standing)
-        self.standing.topics_changed()  # what a predecessor said
-        self.standing.groups_changed()
-        self.catalogue = Catalogue(stored.topics, self.standing.topics_changed)
+        self.cached_answers = AnswerVersions(shared.cached_answers)
+        self.cached_answers.topics_changed()  # what a predecessor said
+        self.cached_answers.groups_changed()
+        self.catalogue = Catalogue(stored.topics, self.cached_answers.topics_changed)
         self.slots = PartitionSlots(shared.slots, stored.next_generation)
         self.links = Links()
         self.producer_ids = ProducerIds(shared.producer_ids, self._allocate_producer_ids)
@@ -135,7 +135,7 @@ class Broker:
     @property
     def version(self) -> int:
         """Grows whenever an answer that was made from topics or settings may be out of date."""
-        return self.standing.topics
+        return self.cached_answers.topics
 
     def now_ms(self) -> int:
         """Wall clock."""
@@ -213,7 +213,7 @@ class Broker:
     def settings_changed(self, config: BrokerConfig | None = None, topics: Iterable[str] = ()) -> None:
         """Forget what was resolved, of the named topics, or of all when the broker's own settings changed, and what was
         answered."""
-        self.standing.topics_changed()
+        self.cached_answers.topics_changed()
         if config is not None:
             self.config = config
             self._topic_configs.clear()
@@ -222,7 +222,7 @@ class Broker:
 
     def acls_changed(self) -> None:
         """Forget what was answered."""
-        self.standing.topics_changed()
+        self.cached_answers.topics_changed()
         for listener in self.acl_listeners:
             listener()
 

@@ -13,7 +13,7 @@ from kbroker.config.listeners import Endpoint
 from kbroker.config.setting import ConfigError
 from kbroker.config.topic import TopicConfig
 from kbroker.control.broker import Broker, absolute
-from kbroker.control.changes.internal_topic import wish_for
+from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.log_dir_moves import LogDirMoves
 from kbroker.control.changes.retirement import put_aside, retire_all
 from kbroker.control.kraft.take_back import take_back
@@ -210,7 +210,7 @@ def _configs(broker: Broker, topic: Topic, kafka: KafkaMetadata | None) -> dict[
     elif topic.internal:
         known = {
             key: value
-            for key, value in wish_for(topic.name, broker.config).configs.items()
+            for key, value in spec_for(topic.name, broker.config).configs.items()
             if value is not None
         }
     else:

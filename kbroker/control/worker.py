@@ -234,7 +234,7 @@ class Control:
             try:
                 client = client_request(peer, frame)
             except ProtocolError as error:
-                log.warning("a request that can not be read: %s; closed", error)
+                log.warning("a request that cannot be read: %s; closed", error)
                 link.reply(call, None)
                 continue
             self._serve(link, call, client)
@@ -314,7 +314,7 @@ class Control:
             await bounded(OPENS_AT_ONCE, calls)
         except LinkClosed:
             return
-        broker.standing.topics_changed()  # logs that could not be opened are offline now, or are not any more
+        broker.cached_answers.topics_changed()  # logs that could not be opened are offline now, or are not any more
         broker.links.add_worker(hello.index, link)
         self._opened.add(hello.index)
         self._background.start(moves.begin_again(hello.index, link))

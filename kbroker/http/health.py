@@ -45,7 +45,7 @@ class Health:
         return problems
 
     def not_ready(self) -> list[str]:
-        """Why clients can not be served yet, or not completely."""
+        """Why clients cannot be served yet, or not completely."""
         problems = self.not_alive()
         problems += [f"{name} is starting" for row, name in self._processes() if not self._started(row)]
         if not self._view.informed.is_set():

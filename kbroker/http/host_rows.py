@@ -56,13 +56,13 @@ class HostRows:
         self._forecasts: dict[str, TimeToFull] = {}
 
     def add(self, families: Families) -> None:
-        """What can not be seen on this host (no PSI, no device) is left out."""
+        """What cannot be seen on this host (no PSI, no device) is left out."""
         self._processes(families)
         for part in (self._dirs, self._devices, self._pressure, self._network, self._memory):
             try:
                 part(families)
             except (OSError, ValueError, IndexError, KeyError) as error:
-                log.debug("%s can not be read: %s", part.__name__, error)
+                log.debug("%s cannot be read: %s", part.__name__, error)
 
     # --- processes -----------------------------------------------------------------------------------
 
@@ -87,7 +87,7 @@ class HostRows:
                     times = process.cpu_times()
                     cpu[name, str(pid)] = np.array([(times.user + times.system) * 1e9], np.int64)
             except (psutil.Error, OSError) as error:  # it died, or procfs hides it
-                log.debug("process %d can not be read: %s", pid, error)
+                log.debug("process %d cannot be read: %s", pid, error)
                 continue
             read += io.read_bytes
             written += io.write_bytes
@@ -127,7 +127,7 @@ class HostRows:
             try:
                 space = os.statvfs(path)
             except OSError as error:  # it went offline
-                log.debug("%s can not be read: %s", path, error)
+                log.debug("%s cannot be read: %s", path, error)
                 continue
             for kind, blocks in (
                 ("size", space.f_blocks),

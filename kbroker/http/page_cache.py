@@ -32,7 +32,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def cached_pages(fd: int) -> tuple[int, ...]:
-    """Pages of a whole file by state, in the order of STATES. OSError where the kernel can not tell."""
+    """Pages of a whole file by state, in the order of STATES. OSError where the kernel cannot tell."""
     asked, told = _Range(0, 0), _Stat()
     if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(told), 0):
         number = ctypes.get_errno()

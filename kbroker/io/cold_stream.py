@@ -83,7 +83,7 @@ class ColdStream:
             self._submitted = until
 
     def abandon(self) -> list[ReadAhead]:
-        """The file can not be read: give back what still waits."""
+        """The file cannot be read: give back what still waits."""
         with self._lock:
             self._ended = True
             left, self._wanted = list(self._wanted), deque()

@@ -156,7 +156,7 @@ class Logs:
         if opening.error is None:
             return self.begin_role(opening.message.role)
         level = logging.DEBUG if self._errors.of(opening.message.log_dir) else logging.ERROR
-        log.log(level, "%s can not be opened: %s", opening.partition.folder, opening.error)
+        log.log(level, "%s cannot be opened: %s", opening.partition.folder, opening.error)
         _set_state(self._shared.slots[slot], SlotState.OFFLINE)
         if isinstance(opening.error, KafkaError):
             return int(opening.error.code), str(opening.error)
@@ -281,7 +281,7 @@ class Logs:
                 self._dir_failed(path, error)
 
     def sync_failed(self, folder: str, number: int) -> None:
-        """After a failed sync the kernel may have dropped dirty pages: the log dir can not be trusted any more."""
+        """After a failed sync the kernel may have dropped dirty pages: the log dir cannot be trusted any more."""
         self._dir_failed(files.log_dir_of(folder), OSError(number, "sync failed", folder))
 
     def segment_file(self, slot: int, base_offset: int) -> Path | None:

@@ -2,7 +2,7 @@
 
 A block is a row of messages, each a head, up to two byte strings, and zeros up to the next multiple of 8. A request
 carries its peer (who asks: packed once a connection, see `pack_peer`) and its frame without the size; an answer carries
-a status and its frame with the size, and if it stands its terms behind that (`standing_layout.py`). Kernels of both
+a status and its frame with the size, and if it may be cached its terms (`cached_answer_layout.py`). Kernels of both
 sides read and write the same bytes. Calls of requests that travel in blocks are negative: ``~(serial << CALL_ROW_BITS |
 connection row)`` of the network process.
 """
@@ -17,8 +17,8 @@ import numpy as np
 
 from kbroker.ipc.block_kernel import block_is_whole
 from kbroker.ipc.block_layout import MessageHead
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.ipc.messages import ClientRequest
-from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.frame import RequestHeader, parse_request
 from kbroker.protocol.schema import ProtocolError
 
@@ -84,7 +84,7 @@ def pack_answer(call: int, frame: bytes | None, status: int = ANSWERED) -> bytes
     """One answer. frame: the framed response, None to close the connection."""
     if frame is None:
         return _message(call, status or CLOSE, 0, b"")
-    if isinstance(frame, StandingAnswer):
+    if isinstance(frame, CachedAnswer):
         return _message(call, status, len(frame), padded(frame) + frame.terms)
     return _message(call, status, len(frame), frame)
 
@@ -131,7 +131,7 @@ def answers(block: bytearray) -> Iterator[tuple[int, int, bytes]]:
 
 
 def client_request(peer: bytes, frame: bytes) -> ClientRequest:
-    """The request that a peer and a frame stand for. Raises ProtocolError for a header that can not be read."""
+    """The request that a peer and a frame stand for. Raises ProtocolError for a header that cannot be read."""
     header, body = parse_request(frame)
     return whole_request(_peer(peer), header, frame[body:])
 

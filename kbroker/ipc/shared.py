@@ -3,7 +3,7 @@
 Runs in: all processes. Owner: the supervisor, which creates it and never reads or writes a slot or a
 ring afterwards, so that no child's crash can reach it.
 
-Anonymous shared mappings are used rather than named segments: they can not outlive the processes,
+Anonymous shared mappings are used rather than named segments: they cannot outlive the processes,
 and a child that is forked later sees them at the same address.
 """
 
@@ -15,9 +15,9 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.layout import AppendEntry, Counter, ProcessLine, ProducerIds, Ring, Slot
 from kbroker.ipc.sensor_layout import TABLE_ROWS, row_words
-from kbroker.ipc.standing_layout import Standing
 from kbroker.metrics.slots import ROW_WORDS
 
 Words = NDArray[np.int64]
@@ -71,7 +71,7 @@ class Shared:
     ROW_WORDS]: the rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
     store_copies[log_dirs]: see store_copy_states.py;
     replication_rates[sites, 2], replication_bytes[workers, sites, 2]: see replication_rates.py;
-    standing[Standing.WORDS]: see standing.py; producer_ids[ProducerIds.WORDS]: see producer_id_kernel.py;
+    standing[AnswerVersion.WORDS]: see standing.py; producer_ids[ProducerIds.WORDS]: see producer_id_kernel.py;
     in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about to be (control writes it).
     """
 
@@ -102,8 +102,8 @@ class Shared:
         self.replication_bytes = self._replication_bytes.words((sizes.workers, sites, 2))
         self._in_sync = Region(sizes.max_partitions * 8)
         self.in_sync = self._in_sync.words((sizes.max_partitions,))
-        self._standing = Region(Standing.STRIDE)
-        self.standing = self._standing.words((Standing.WORDS,))
+        self._cached_answers = Region(AnswerVersion.STRIDE)
+        self.cached_answers = self._cached_answers.words((AnswerVersion.WORDS,))
         self._producer_ids = Region(ProducerIds.STRIDE)
         self.producer_ids = self._producer_ids.words((ProducerIds.WORDS,))
         self._metrics = Region((self.process_count + 3) * ROW_WORDS * 8)

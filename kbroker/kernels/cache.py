@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept on disk: a folder that can not go stale.
+"""Where compiled kernels are kept on disk: a folder that cannot go stale.
 
 numba's own cache looks only at the file of the outermost function, so an edited callee in another file would leave a
 stale kernel behind. The folder therefore carries a digest of every source that a kernel may depend on and of the numba

@@ -107,7 +107,7 @@ class Image:
     """The kernels of a process, linked. Runs in: the broker's parent; its children inherit the code by forking."""
 
     def __init__(self, kernels: Iterable[CompiledKernel]) -> None:
-        """Raises OSError, ImportError or RuntimeError when the code can not be linked."""
+        """Raises OSError, ImportError or RuntimeError when the code cannot be linked."""
         from llvmlite import binding as llvm
 
         self._dynfunc = _register_helpers(llvm)

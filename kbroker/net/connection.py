@@ -56,9 +56,9 @@ class Connection:
     __slots__ = (
         "accepted",
         "access",
+        "answer_scope",
         "api_key",
         "api_version",
-        "audience",
         "began_ns",
         "client_id",
         "end",
@@ -102,7 +102,7 @@ class Connection:
         self.access: tuple[NDArray[np.int64], object] | None = (
             None  # its row for kernels, and what that names
         )
-        self.audience = 0  # of answers that depend on who asks
+        self.answer_scope = 0  # of answers that depend on who asks
         self.on_end: Callable[[], None] | None = None  # as on_close, for what lasts as long as the connection
 
     @property

@@ -78,7 +78,7 @@ class Dispatch:
             elif header.api_key == ApiKey.PRODUCE:
                 self._in_slices(connection, partial(self._refuse_produce, connection, header, frame, body))
             else:
-                self._hand_on(connection, _client_request(connection, header, frame[body:]))
+                self._forward(connection, _client_request(connection, header, frame[body:]))
         except ProtocolError as error:
             self._process.refuse(connection, str(error))
 
@@ -133,11 +133,11 @@ class Dispatch:
         lowest, highest = self._served.get(header.api_key, (1, 0))
         return lowest <= header.api_version <= highest
 
-    def _hand_on(self, connection: Connection, request: ClientRequest) -> None:
+    def _forward(self, connection: Connection, request: ClientRequest) -> None:
         handler = self._local.get(request.api_key)
         if handler is None:
             if request.api_key == ApiKey.SHARE_FETCH:
-                connection.on_close = partial(self._control.tell_closed, request.connection_id)
+                connection.on_close = partial(self._control.report_closed, request.connection_id)
             self._ask_control(connection, request, CONTROL_PATIENCE)
             return
         self._answered(connection, handler(request))
@@ -168,7 +168,7 @@ class Dispatch:
             self._process.close(connection, f"no answer to API key {connection.api_key}")
         else:
             if connection.state is State.AUTHENTICATING:
-                self.logins.told_versions(connection, answer)
+                self.logins.reported_versions(connection, answer)
             self._process.reply(connection, [answer] if answer else [])
 
 

@@ -1,7 +1,7 @@
 """The network process: one event loop around the pump.
 
 Runs in: network. Owner of its connections, its arena and its fetch sessions. The nested epoll (all sockets and the
-process's eventfd) is one reader of the loop; what the pump can not finish comes as events and is served here.
+process's eventfd) is one reader of the loop; what the pump cannot finish comes as events and is served here.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from kbroker.kernels.libc import Epoll
 from kbroker.net.connection import Connection, FilePart, Part, State
 from kbroker.net.context import Context
 from kbroker.net.fetch.senders import Senders
-from kbroker.net.forward.forwarding import HandOn
+from kbroker.net.forward.forwarding import Forwarding
 from kbroker.net.produce.answers import ProduceAnswers
 from kbroker.net.produce.checks import ProduceChecks
 from kbroker.net.produce.queue_kernel import pop_answered
 from kbroker.net.produce.transaction_checks import TransactionChecks
 from kbroker.net.pump_kernel import OWN_EVENT_FD, SENDERS, arm_row, close_row, pump, register, resume
 from kbroker.net.quotas import Quotas
-from kbroker.net.rate_limited_log import Complaints, bad_size
+from kbroker.net.rate_limited_log import RateLimitedLog, bad_size
 from kbroker.net.request_counts import RequestCounts
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
@@ -60,14 +60,14 @@ class NetworkProcess:
         self.connections: dict[int, Connection] = {}
         self.tls = TlsListeners(config)
         self.quotas = Quotas(self.context, config, self._go_on)
-        self.complain = Complaints(log, time.monotonic)
+        self.complain = RateLimitedLog(log, time.monotonic)
         self.checks = ProduceChecks(self.context, self.topics, self.unbusy)
         self.answers = ProduceAnswers(self.context, self.checks, self.quotas)
         self.transactions = TransactionChecks(
             self.context, self.topics, self.checks.refuse_unverified, self._verified
         )
         self.checks.consent = self.transactions.consent
-        self.handing = HandOn(self, self._serve_events, self._wait_sent)
+        self.forwarding = Forwarding(self, self._serve_events, self._wait_sent)
         self.access = Access(self, config)
         self.server: Server
         self._process_line = shared.processes[client]
@@ -94,8 +94,8 @@ class NetworkProcess:
             EventKind.TIMES: lambda _, slot, timestamp, __: self.server.on_times(slot, timestamp),
             EventKind.TRANSACTIONAL_ID: self.access.look_at_id,
             EventKind.UNVERIFIED: self._on_unverified,
-            EventKind.ANSWER_REST: self.handing.rest,
-            EventKind.UNANSWERED: self.handing.unanswered,
+            EventKind.ANSWER_REST: self.forwarding.rest,
+            EventKind.UNANSWERED: self.forwarding.unanswered,
             EventKind.RETURNED: self.senders.on_returned,
         }
 
@@ -121,10 +121,10 @@ class NetworkProcess:
         """Pump and serve its events, a few times; then let the loop look at everything else."""
         self._turn_asked = False
         words = self.context.words
-        self.handing.allow(not self.quotas.active)
+        self.forwarding.allow(not self.quotas.active)
         for _ in range(PUMPS_PER_TURN):
             count = pump(self.context.address)
-            self.handing.flush()
+            self.forwarding.flush()
             self._served_events = count
             self._serve_events(0, count)
             if self.checks.waiting:
@@ -329,7 +329,7 @@ class NetworkProcess:
         connection = self.connections.get(row)
         if connection is not None:
             version = int.from_bytes(head[2:4], "big", signed=True)
-            self.refuse(connection, f"a Produce request v{version} of {length} bytes can not be parsed")
+            self.refuse(connection, f"a Produce request v{version} of {length} bytes cannot be parsed")
 
     def _on_deep(self, _: int, result: int, reason: int, __: int) -> None:
         self.checks.take(result, reason, wall_clock_ms())

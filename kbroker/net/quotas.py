@@ -147,13 +147,15 @@ class Quotas:
         if key == ApiKey.FETCH or not parts or not isinstance(parts[0], bytes):
             return parts
         limits = self._of(connection)
-        told_ms = throttle_time_ms(parts[0], key, connection.api_version) if key in MUTATIONS else 0
+        reported_ms = throttle_time_ms(parts[0], key, connection.api_version) if key in MUTATIONS else 0
         spent_ms = self._spent(limits.request, 0)  # control has counted its time
         if key == ApiKey.SHARE_FETCH:
             size = sum(part.length if isinstance(part, FilePart) else len(part) for part in parts)
             spent_ms = max(spent_ms, self._used(limits.fetch, size))
-        self._hold(connection, max(told_ms, spent_ms), "mutation" if told_ms > spent_ms else "request")
-        if spent_ms > told_ms:
+        self._hold(
+            connection, max(reported_ms, spent_ms), "mutation" if reported_ms > spent_ms else "request"
+        )
+        if spent_ms > reported_ms:
             return [with_throttle_time(parts[0], key, connection.api_version, spent_ms), *parts[1:]]
         return parts
 

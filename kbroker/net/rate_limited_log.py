@@ -7,7 +7,7 @@ BURST = 10
 PER_SECOND = 1.0
 
 
-class Complaints:
+class RateLimitedLog:
     """A token bucket in front of a logger. Runs in: network, acceptor. clock: seconds, monotonic."""
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float]) -> None:

@@ -1,6 +1,6 @@
 """Receiving into the arena and cutting frames: the input side of a connection.
 
-Bytes land behind the bump pointer of the current chunk. What can not be handled now (a partial frame, a request
+Bytes land behind the bump pointer of the current chunk. What cannot be handled now (a partial frame, a request
 that must wait) stays where it is as the connection's *region*: [START, FILLED) in chunk CHUNK of its row, with room up
 to LIMIT.
 """
@@ -12,7 +12,7 @@ from kbroker.kernels.memory import copy, load_i16_be, load_i32_be
 from kbroker.kernels.rows import get, next_free, put
 from kbroker.kernels.wire import skip_request_header
 from kbroker.net.fetch.fetch_kernel import serve
-from kbroker.net.forward.forward_kernel import ANSWERED, HANDED, hand_on
+from kbroker.net.forward.forward_kernel import ANSWERED, FORWARDED, forward
 from kbroker.net.produce.admit_kernel import admit, rings_have
 from kbroker.net.produce.queue_kernel import request_done
 from kbroker.net.produce.scan_kernel import MALFORMED, scan
@@ -147,8 +147,8 @@ def _handle_frame(cx: int, connection: int, frame: int, length: int, chunk: int)
             if state == Outcome.WAITING:
                 kind = EventKind.WAIT
     else:
-        became = hand_on(cx, connection, frame, length)
-        if became == HANDED:
+        became = forward(cx, connection, frame, length)
+        if became == FORWARDED:
             return STOP
         if became == ANSWERED:
             return STOP if get(row, Connection.FLAGS) & Flag.NOT_READING != 0 else NEXT

@@ -90,15 +90,15 @@ async def _serve(
         image_listener(image)
 
     def on_link(up: bool) -> None:
-        handing.linked = up
+        forwarding.linked = up
         if not up:
-            handing.lost()
+            forwarding.lost()
 
-    handing = process.handing
-    handing.serves(served, local_handlers)
+    forwarding = process.forwarding
+    forwarding.serves(served, local_handlers)
     hello = Hello("network", context.index, context.epoch)
-    control = ControlLink(context.ways.connector, hello, on_image, handing.take_answers, on_link)
-    handing.send, handing.go_on = control.send_block, process.ask_turn
+    control = ControlLink(context.ways.connector, hello, on_image, forwarding.take_answers, on_link)
+    forwarding.send, forwarding.go_on = control.send_block, process.ask_turn
     process.transactions.ask = control.verify
     dispatch = process.server = Dispatch(process, control, fetches, local_handlers, served)
     if not await _before(stop, _linked(control)):

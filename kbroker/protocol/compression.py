@@ -160,15 +160,15 @@ def _unpack_snappy(raw: bytes) -> bytes:
         if byte < 0x80:
             break
     if size > SNAPPY_MOST * len(raw):  # and would be given that much memory
-        raise ProtocolError(f"{len(raw)} bytes of snappy can not stand for {size}")
+        raise ProtocolError(f"{len(raw)} bytes of snappy cannot stand for {size}")
     return bytes(cramjam.snappy.decompress_raw(raw))
 
 
 def _lz4_pieces(data: bytes | memoryview, most_bytes: int) -> Iterator[bytes]:
-    said_size = (
+    announced_size = (
         len(data) > LZ4_FLAGS and data[LZ4_FLAGS] & LZ4_CONTENT_SIZE
     )  # and would be given that much memory
-    if len(data) * LZ4_MOST <= most_bytes and not said_size:
+    if len(data) * LZ4_MOST <= most_bytes and not announced_size:
         yield lz4.frame.decompress(data)  # a quarter of the time that small frames take with a bound
         return
     unpacker = lz4.frame.LZ4FrameDecompressor()

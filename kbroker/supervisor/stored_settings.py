@@ -11,7 +11,7 @@ from pathlib import Path
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.control.metadata.config_resource import BROKER
-from kbroker.control.store.store import FILE_NAME, Standing, standing_of
+from kbroker.control.store.store import FILE_NAME, AnswerVersion, cached_answer_of
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ Layers = dict[str, dict[str, str]]
 
 def with_stored_settings(config: BrokerConfig) -> BrokerConfig:
     """The file's settings under those that were set by AlterConfigs, as the newest copy of the store has them. A copy
-    that can not be read is control's to tell of: without any the start goes on with the file's."""
+    that cannot be read is control's to tell of: without any the start goes on with the file's."""
     found = [_read(Path(log_dir, FILE_NAME)) for log_dir in config.log_dirs]
     copies = [copy for copy in found if copy is not None]
     if not copies:
@@ -37,7 +37,7 @@ def with_stored_settings(config: BrokerConfig) -> BrokerConfig:
         return config
 
 
-def _read(path: Path) -> tuple[Standing, Layers] | None:
+def _read(path: Path) -> tuple[AnswerVersion, Layers] | None:
     layers: Layers = {}
     try:
         if not path.exists():
@@ -48,7 +48,7 @@ def _read(path: Path) -> tuple[Standing, Layers] | None:
             )
             for resource, name, value in rows:
                 layers.setdefault(resource, {})[name] = value
-            return standing_of(db), layers
+            return cached_answer_of(db), layers
     except (OSError, sqlite3.Error) as error:
         log.warning("%s: its settings are left out until control has read them: %s", path, error)
         return None

@@ -186,7 +186,7 @@ class Supervisor:
                 return False
             for child in self._children:
                 if child.exit_code is not None and child.starts >= 3 and not child.running:
-                    log.error("%s can not start", child.name)
+                    log.error("%s cannot start", child.name)
                     return False
         return True
 
@@ -326,7 +326,7 @@ def exit_code_of(supervisor: Supervisor) -> int:
         log.error("%s", error)
         return 1
     except OSError as error:
-        log.error("can not start: %s", error.strerror or error)
+        log.error("cannot start: %s", error.strerror or error)
         return 1
     finally:
         for number in PARENT_ONLY:  # the stop is done; nothing of it may be undone while the interpreter ends

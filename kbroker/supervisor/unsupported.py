@@ -16,7 +16,7 @@ from kbroker.net.security.tls_context import TlsError, context_of
 
 
 def unsupported(config: BrokerConfig) -> list[str]:
-    """One text for each setting that can not be honoured; empty when the broker may start."""
+    """One text for each setting that cannot be honoured; empty when the broker may start."""
     problems = []
     for endpoint in config.listeners:
         if endpoint.protocol.tls:

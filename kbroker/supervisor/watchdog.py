@@ -102,7 +102,7 @@ class Watchdog:
 
 
 def process_state(pid: int) -> str:
-    """The kernel's letter for what a process does; R when it can not be read."""
+    """The kernel's letter for what a process does; R when it cannot be read."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
             return stat.read().rpartition(")")[2].split()[0]

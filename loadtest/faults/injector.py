@@ -18,7 +18,7 @@ from loadtest.page import Page, Slot
 
 
 class Skipped(Exception):
-    """This fault can not be done here; the text says why. It is written down, never pretended."""
+    """This fault cannot be done here; the text says why. It is written down, never pretended."""
 
 
 class Injector:

@@ -13,7 +13,7 @@ CLOCK_NS, DELAY_US, CALLS = range(3)
 
 
 class NoPreload(RuntimeError):
-    """The library can not be had; the text says why."""
+    """The library cannot be had; the text says why."""
 
 
 class Preload:

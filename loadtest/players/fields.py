@@ -69,7 +69,7 @@ def _long(memory: npt.NDArray[np.int32], at: Numbers) -> Numbers:
 
 @cache
 def layout() -> tuple[int, int, int] | None:
-    """Where partition, offset and timestamp stand in a Message, in bytes from its address; None: it can not be told."""
+    """Where partition, offset and timestamp stand in a Message, in bytes from its address; None: it cannot be told."""
     made: Any = Message  # the type stubs do not know the constructor
     samples = [
         (

@@ -26,7 +26,7 @@ TRANSACTION_TIMEOUT_MS = 30_000
 
 
 class Fatal(Exception):
-    """The client object can not go on; a new life can."""
+    """The client object cannot go on; a new life can."""
 
 
 class ProducerLife:

@@ -182,10 +182,10 @@ def test_a_partition_on_a_failed_directory_finds_no_leader(made: World) -> None:
 
 
 def test_only_the_assignment_that_is_there_can_be_asked_for(made: World) -> None:
-    wishes = [
+    specs = [
         ReassignablePartition(index, nodes) for index, nodes in ((0, [1]), (1, [1, 2]), (0, None), (9, [1]))
     ]
-    request = AlterPartitionReassignmentsRequest(1000, True, [ReassignableTopic("a", wishes)])
+    request = AlterPartitionReassignmentsRequest(1000, True, [ReassignableTopic("a", specs)])
     answer: Any = asyncio.run(ask(made.broker, ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request))
     assert [partition.error_code for partition in answer.responses[0].partitions] == [
         0,

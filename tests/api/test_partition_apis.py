@@ -32,8 +32,8 @@ from tests.control.fakes import World, world
 @pytest.fixture
 def made(tmp_path: Path):  # type: ignore[no-untyped-def]
     with world(tmp_path, dirs=2) as one:
-        wishes = [NewTopic("a", 2), NewTopic("compacted", configs={"cleanup.policy": "compact"})]
-        asyncio.run(create_topics(one.broker, wishes))
+        specs = [NewTopic("a", 2), NewTopic("compacted", configs={"cleanup.policy": "compact"})]
+        asyncio.run(create_topics(one.broker, specs))
         one.worker.append(one.broker.catalogue.topics["a"].partitions[0], *[(None, b"v", (), 1)] * 5)
         yield one
 

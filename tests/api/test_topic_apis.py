@@ -130,9 +130,9 @@ def test_deletion_may_be_turned_off(tmp_path: Path, version: int, code: ErrorCod
 
 def test_each_topic_grows_by_itself(made: World) -> None:
     create(made, ct.CreatableTopic("a", 1, 1), ct.CreatableTopic("b", 2, 1))
-    wishes = [cp.CreatePartitionsTopic(name, count, None) for name, count in (("a", 3), ("b", 2), ("c", 1))]
+    specs = [cp.CreatePartitionsTopic(name, count, None) for name, count in (("a", 3), ("b", 2), ("c", 1))]
     answer: Any = asyncio.run(
-        ask(made.broker, ApiKey.CREATE_PARTITIONS, 3, cp.CreatePartitionsRequest(wishes, 1000, False))
+        ask(made.broker, ApiKey.CREATE_PARTITIONS, 3, cp.CreatePartitionsRequest(specs, 1000, False))
     )
     assert {result.name: result.error_code for result in answer.results} == {
         "a": 0,

@@ -160,8 +160,8 @@ def test_a_file_that_is_no_batch_is_refused(generator: Generator, tmp_path: Path
     ],
     ids=["error", "same offset", "falling offset", "lost record"],
 )
-def test_a_broken_broker_cannot_look_fast(generator: Generator, broker: FakeBroker, complaint: str) -> None:
-    with pytest.raises(LoadFailed, match=complaint):
+def test_a_broken_broker_cannot_look_fast(generator: Generator, broker: FakeBroker, line: str) -> None:
+    with pytest.raises(LoadFailed, match=line):
         produce(generator, broker)
 
 

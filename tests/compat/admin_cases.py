@@ -236,13 +236,13 @@ FIND_COORDINATOR: list[Case] = [
 
 
 def growth(*topics: tuple[Any, ...], validate_only: bool = False) -> cp.CreatePartitionsRequest:
-    wishes = [
+    specs = [
         cp.CreatePartitionsTopic(
             name, count, None if not rest else [cp.CreatePartitionsAssignment(a) for a in rest[0]]
         )
         for name, count, *rest in topics
     ]
-    return cp.CreatePartitionsRequest(wishes, 10_000, validate_only)
+    return cp.CreatePartitionsRequest(specs, 10_000, validate_only)
 
 
 GROW_AND_DELETE: list[Case] = [

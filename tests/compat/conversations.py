@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from tests.compat import (
+    cached_answer_scripts,
     group_scripts,
     share_portion_scripts,
     share_scripts,
-    standing_scripts,
     streams_scripts,
 )
 from tests.compat.group_talk import Talk
@@ -16,6 +16,6 @@ GROUP_SCRIPTS: dict[str, Callable[[Talk], None]] = {
     **share_scripts.SCRIPTS,
     **share_portion_scripts.SCRIPTS,
     **streams_scripts.SCRIPTS,
-    **standing_scripts.SCRIPTS,
+    **cached_answer_scripts.SCRIPTS,
 }
 GROUP_SETTINGS = {"group.initial.rebalance.delay.ms": "500", **streams_scripts.SETTINGS}

@@ -58,8 +58,8 @@ class Talk:
     def create_topic(self, name: str, partitions: int, **configs: str) -> bytes:
         """A topic with the same name on both brokers; its id."""
         full = f"{self.prefix}-{name}"
-        wishes = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
-        request = CreateTopicsRequest([CreatableTopic(full, partitions, 1, [], wishes)], 30_000)
+        specs = [CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()]
+        request = CreateTopicsRequest([CreatableTopic(full, partitions, 1, [], specs)], 30_000)
         answer: Any = self.peer.ask(ApiKey.CREATE_TOPICS, 7, request)
         assert answer.topics[0].error_code in (0, 36), answer
         eventually(lambda: self.peer.topic_id(full) != ZERO_UUID)

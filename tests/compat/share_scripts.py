@@ -89,11 +89,11 @@ def describe(talk: Talk, *groups: str) -> None:
 
 def offsets(talk: Talk, group: str, topic: str | None = None, partitions: int = 1, version: int = 1) -> None:
     """Where the group stands."""
-    wish = DescribeShareGroupOffsetsRequestGroup(
+    spec = DescribeShareGroupOffsetsRequestGroup(
         group,
         None if topic is None else [DescribeShareGroupOffsetsRequestTopic(topic, list(range(partitions)))],
     )
-    request = DescribeShareGroupOffsetsRequest([wish])
+    request = DescribeShareGroupOffsetsRequest([spec])
     talk.ask("offsets", ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, version, request)
 
 

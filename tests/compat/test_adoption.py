@@ -113,8 +113,8 @@ def test_a_log_directory_moves_to_kbroker_and_back(kafka_jars: str, tmp_path: Pa
     kafka.start()
     try:
         first = SocketPeer(kafka.port)
-        wish = admin.topic("orders", 2, configs={"retention.ms": "-1"})
-        first.ask(K.CREATE_TOPICS, 7, admin.create(wish))
+        spec = admin.topic("orders", 2, configs={"retention.ms": "-1"})
+        first.ask(K.CREATE_TOPICS, 7, admin.create(spec))
         produce(first, [b"a", b"b"], 0)
         commit(first, 1)
         topics = topics_of(first)

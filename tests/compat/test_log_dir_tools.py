@@ -35,8 +35,8 @@ def test_the_tools_move_a_replica(tmp_path: Path, broker_factory: Callable[..., 
         folder for folder, replicas in before.items() if any(r["partition"] == "moved-0" for r in replicas)
     )
     (there,) = (folder for folder in dirs if folder != here)
-    wish = {"topic": TOPIC, "partition": 0, "replicas": [1], "log_dirs": [there]}
-    _, told = reassign(broker, tmp_path, [wish])
+    spec = {"topic": TOPIC, "partition": 0, "replicas": [1], "log_dirs": [there]}
+    _, told = reassign(broker, tmp_path, [spec])
     assert "Reassignment of replica moved-0-1 completed successfully." in told
     after = described(broker)
     assert [r["isFuture"] for r in after[there] if r["partition"] == "moved-0"] == [False]

@@ -67,8 +67,8 @@ def test_the_tools_see_and_move_replicas(tmp_path: Path, broker_factory: Callabl
 
 def _reassign(broker: KBroker, folder: Path, nodes: list[int]) -> None:
     """Throttled, and verified, which takes the throttle away."""
-    wishes = [{"topic": TOPIC, "partition": index, "replicas": nodes} for index in range(PARTITIONS)]
-    begun, told = reassign(broker, folder, wishes, "--throttle", "50000000")
+    specs = [{"topic": TOPIC, "partition": index, "replicas": nodes} for index in range(PARTITIONS)]
+    begun, told = reassign(broker, folder, specs, "--throttle", "50000000")
     assert "The inter-broker throttle limit was set to 50000000 B/s" in begun
     assert told.count("is completed.") == PARTITIONS
     assert "Clearing broker-level throttles" in told

@@ -102,7 +102,7 @@ def test_the_old_alter_configs_replaces_everything() -> None:
 
 
 def not_followed(why: str) -> str:
-    """What a broker answers when a running part can not follow a change."""
+    """What a broker answers when a running part cannot follow a change."""
     error = f"org.apache.kafka.common.config.ConfigException: {why}"
     return f"Invalid value {error} for configuration Invalid dynamic configuration"
 

@@ -15,8 +15,8 @@ from kbroker.log import files
 from tests.control.fakes import CLUSTER_ID, World, world
 
 
-def create(made: World, *wishes: NewTopic) -> None:
-    asyncio.run(create_topics(made.broker, wishes))
+def create(made: World, *specs: NewTopic) -> None:
+    asyncio.run(create_topics(made.broker, specs))
 
 
 def assignments(made: World) -> list[tuple[str, int, int, int, int]]:

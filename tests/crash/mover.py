@@ -35,8 +35,8 @@ class Mover:
         return answer
 
     def alter(self, partition: int, log_dir: str, topic: str = TOPIC) -> int:
-        wish = AlterReplicaLogDir(log_dir, [AlterReplicaLogDirTopic(topic, [partition])])
-        answer = self._ask(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, AlterReplicaLogDirsRequest([wish]))
+        spec = AlterReplicaLogDir(log_dir, [AlterReplicaLogDirTopic(topic, [partition])])
+        answer = self._ask(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, AlterReplicaLogDirsRequest([spec]))
         assert isinstance(answer, AlterReplicaLogDirsResponse)
         return answer.results[0].partitions[0].error_code
 

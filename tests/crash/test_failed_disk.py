@@ -87,7 +87,7 @@ class Scene:
         wanted = FetchPartition(partition, fetch_offset=0, partition_max_bytes=1 << 20)
         topics = [FetchTopic(topic=TOPIC, partitions=[wanted])]
         request = FetchRequest(max_wait_ms=1000, min_bytes=1, topics=topics)
-        for _ in range(3):  # an answer that can not be sent to its end closes the connection
+        for _ in range(3):  # an answer that cannot be sent to its end closes the connection
             answer = self.ask(ApiKey.FETCH, 11, request)
             if isinstance(answer, FetchResponse):
                 return answer.responses[0].partitions[0].error_code

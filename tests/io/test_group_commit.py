@@ -56,7 +56,7 @@ def test_every_commit_has_one_result_and_its_descriptor_is_closed(group: GroupCo
 def test_a_failed_sync_is_told_with_its_errno_and_the_others_go_on(
     group: GroupCommit, tmp_path: Path
 ) -> None:
-    read, write = os.pipe()  # a pipe can not be synced
+    read, write = os.pipe()  # a pipe cannot be synced
     os.close(write)
     group.ask([commit(1, read), commit(2, open_log(tmp_path, "2.log"))])
     assert {one.commit.slot: one.errno for one in results(group, 2)} == {1: errno.EINVAL, 2: 0}

@@ -14,7 +14,7 @@ from kbroker.config.client_quotas import QuotaTable
 from kbroker.config.topic import TopicConfig
 from kbroker.ipc import messages as m
 from kbroker.ipc import move_messages as mm
-from kbroker.ipc.standing import StandingWords
+from kbroker.ipc.cached_answers import AnswerVersions
 from kbroker.ipc.wire import LENGTH, MESSAGES, REPLIES, Decoder, FrameReader, Malformed, pack, reply_decoder
 
 CONFIG = TopicConfig.resolve({}, BrokerConfig.load({"log.dirs": "/d"})[0])
@@ -83,7 +83,7 @@ def test_an_error_is_a_reply_to_any_call_and_a_reply_to_none_is_passed_over() ->
 def test_numbers_of_shared_memory_travel_as_numbers() -> None:
     words = np.arange(3)
     assert read(pack(1, m.DeleteRecords(words[1], words[2]))) == [(1, m.DeleteRecords(1, 2))]
-    frame = StandingWords(words).answer(b"frame", b"", 0, 0)
+    frame = AnswerVersions(words).answer(b"frame", b"", 0, 0)
     assert read(pack(0, m.Reply(4, frame)), reply_decoder(EXAMPLES[1])) == [(0, m.Reply(4, b"frame"))]
 
 

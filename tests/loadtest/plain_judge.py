@@ -24,7 +24,7 @@ def rows(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def judge(folder: Path) -> dict[str, int]:
-    """Counts by kind of anomaly; all zero is clean. Raises AssertionError when the run can not be judged."""
+    """Counts by kind of anomaly; all zero is clean. Raises AssertionError when the run cannot be judged."""
     run = load_run(folder)
     assert run.drained, "not drained"
     modes = {topic.name: topic.mode for topic in run.topics}

@@ -45,16 +45,16 @@ def test_a_failed_event_of_nobody_closes_nobody() -> None:
 
 def test_connections_that_end_after_the_acceptor_are_told_to_nobody_and_said_in_a_line() -> None:
     acceptor, handoff = fds.pair()
-    complaints: list[str] = []
+    rate_limited_log: list[str] = []
     process: Any = NetworkProcess.__new__(NetworkProcess)
     process._handoff = handoff
     process._closed_ids = [1, 2]
-    process.complain = lambda text, *values: complaints.append(text % values)
+    process.complain = lambda text, *values: rate_limited_log.append(text % values)
     process._tell_closed()
-    assert (process._closed_ids, complaints) == ([], [])
+    assert (process._closed_ids, rate_limited_log) == ([], [])
     process._closed_ids = [3, 4]
     acceptor.close()
     process._tell_closed()
     assert process._closed_ids == []
-    assert complaints == ["2 closed connections are not told: the acceptor has closed its end"]
+    assert rate_limited_log == ["2 closed connections are not told: the acceptor has closed its end"]
     handoff.close()

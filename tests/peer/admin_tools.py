@@ -28,10 +28,10 @@ def log_dirs(broker: KBroker, topic: str) -> dict[int, dict[str, list[dict[str, 
     }
 
 
-def reassign(broker: KBroker, folder: Path, wishes: list[dict[str, Any]], *options: str) -> tuple[str, str]:
+def reassign(broker: KBroker, folder: Path, specs: list[dict[str, Any]], *options: str) -> tuple[str, str]:
     """Execute a plan and verify it until it is done; what the tool said of both (kafka-reassign-partitions)."""
     plan = folder / "plan.json"
-    plan.write_text(json.dumps({"version": 1, "partitions": wishes}))
+    plan.write_text(json.dumps({"version": 1, "partitions": specs}))
     command = ("reassign.ReassignPartitionsCommand", "--reassignment-json-file", str(plan))
     begun = admin_tool(broker, *command, "--execute", *options)
     deadline = time.monotonic() + LIMIT_S

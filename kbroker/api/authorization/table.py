@@ -51,8 +51,8 @@ from kbroker.api.authorization.transactions import (
     guard_list_transactions,
     guard_txn_offset_commit,
 )
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
-from kbroker.api.standing import standing
 from kbroker.config import acls
 from kbroker.control.broker import Broker
 from kbroker.ipc.messages import ClientRequest
@@ -65,7 +65,7 @@ def guard_describe_cluster(ctx: RequestContext, request: Any, serve: Serve) -> A
         return serve(ctx, request)
     response = serve(narrowed(ctx), request)
     response.cluster_authorized_operations = cluster_operations(ctx)
-    return standing(ctx, response)
+    return cached_answers(ctx, response)
 
 
 def guard_offset_for_leader_epoch(ctx: RequestContext, request: Any, serve: Serve) -> Any:

@@ -6,10 +6,10 @@ from typing import Any
 
 from kbroker.api import create_topics, describe_topic_partitions, metadata
 from kbroker.api.authorization.guard import Serve, changed, may, may_all, narrowed, operations
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.later import then
 from kbroker.api.operations import ON_CLUSTER, ON_TOPIC
-from kbroker.api.standing import standing
 from kbroker.config import acls
 from kbroker.control.metadata.topic_name import INTERNAL
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -45,7 +45,7 @@ def guard_metadata(ctx: RequestContext, request: MetadataRequest, serve: Serve) 
         if hidden or _asks_operations(request):
             response: MetadataResponse = serve(narrowed(ctx), request)
             response.topics = [topic for topic in response.topics if topic.name not in hidden]
-            return standing(ctx, _with_operations(ctx, request, response))
+            return cached_answers(ctx, _with_operations(ctx, request, response))
         return serve(ctx, request)
     refused = [*_hidden_topics(ctx, request), *_not_created(ctx, request)]
     if not refused and not _asks_operations(request):
@@ -56,7 +56,7 @@ def guard_metadata(ctx: RequestContext, request: MetadataRequest, serve: Serve) 
     def finish(response: MetadataResponse) -> Any:
         answer = _with_operations(ctx, request, response)
         answer.topics += refused
-        return answer if refused or isinstance(found, Awaitable) else standing(ctx, answer)
+        return answer if refused or isinstance(found, Awaitable) else cached_answers(ctx, answer)
 
     rest = changed(request, "topics", left)
     if metadata.is_all(rest, ctx.version):  # version 0 means all by an empty list
@@ -139,7 +139,7 @@ def guard_describe_topic_partitions(
         for topic in response.topics
     ]
     response.topics += refused
-    return standing(ctx, response)
+    return cached_answers(ctx, response)
 
 
 # --- CreateTopics, DeleteTopics ---------------------------------------------------------------------------

@@ -14,12 +14,12 @@ from kbroker.api.authorization.guard import (
     require,
     serve_rest,
 )
+from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.later import then
-from kbroker.api.standing import standing
 from kbroker.config import acls
 from kbroker.control.metadata.topic_name import INTERNAL
-from kbroker.ipc.standing_layout import Standing
+from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -130,7 +130,11 @@ def guard_list_transactions(ctx: RequestContext, request: ListTransactionsReques
             for state in response.transaction_states
             if may(ctx, acls.DESCRIBE, acls.TRANSACTIONAL_ID, state.transactional_id)
         ]
-        return response if request.duration_filter >= 0 else standing(ctx, response, Standing.TRANSACTIONS)
+        return (
+            response
+            if request.duration_filter >= 0
+            else cached_answers(ctx, response, AnswerVersion.TRANSACTIONS)
+        )
 
     return then(serve(narrowed(ctx), request), finish)
 

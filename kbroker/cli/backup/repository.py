@@ -105,7 +105,7 @@ class Repository:
     # --- points ----------------------------------------------------------------------------------------
 
     def points(self) -> list[Point]:
-        """All of them, the oldest first. Raises CommandFailed for one that can not be read."""
+        """All of them, the oldest first. Raises CommandFailed for one that cannot be read."""
         return [self._read(path) for path in sorted(self._points.glob("*.json"))]
 
     def _read(self, path: Path) -> Point:

@@ -76,7 +76,7 @@ async def _apply(
 
 
 def _refusal(acl: Acl) -> KafkaError | None:
-    """Why an ACL can not be added."""
+    """Why an ACL cannot be added."""
     text = None
     if acl.resource_type == acls.CLUSTER and acl.resource_name != acls.CLUSTER_NAME:
         text = f"The only valid name for the CLUSTER resource is {acls.CLUSTER_NAME}"

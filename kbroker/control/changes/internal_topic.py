@@ -9,7 +9,7 @@ from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
-def wish_for(name: str, config: BrokerConfig) -> NewTopic:
+def spec_for(name: str, config: BrokerConfig) -> NewTopic:
     """What an automatically created topic looks like: an internal one by its own settings, others by default."""
     if name == CONSUMER_OFFSETS:
         return NewTopic(
@@ -58,10 +58,10 @@ def _min_isr(config: BrokerConfig, prefix: str) -> str:
 
 
 async def ensure(broker: Broker, name: str) -> Topic:
-    """The internal topic; created if there is none. Raises KafkaError when it can not be."""
+    """The internal topic; created if there is none. Raises KafkaError when it cannot be."""
     if (topic := broker.catalogue.get(name)) is not None:
         return topic
-    result = (await create_topics(broker, [wish_for(name, broker.config)]))[name]
+    result = (await create_topics(broker, [spec_for(name, broker.config)]))[name]
     if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
         raise result
     topic = broker.catalogue.get(name)

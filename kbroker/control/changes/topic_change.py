@@ -43,27 +43,27 @@ def _uncounted(_: int) -> None:
 
 async def create_topics(
     broker: Broker,
-    wishes: Sequence[NewTopic],
+    specs: Sequence[NewTopic],
     validate_only: bool = False,
     count: Callable[[int], None] = _uncounted,
 ) -> dict[str, TopicPlan | KafkaError]:
     """Create topics; each one's plan, or why it was refused. With validate_only nothing is made.
 
     count: told of each topic's partitions before they are made; it may refuse with a KafkaError (quotas)."""
-    check_total_partitions(wishes, broker.config)
+    check_total_partitions(specs, broker.config)
     async with broker.changing:
         results: dict[str, TopicPlan | KafkaError] = {}
         records = 0
-        for wish in paced(wishes):
+        for spec in paced(specs):
             try:
-                plan = plan_topic(wish, broker.catalogue, broker.config, sites_open(broker))
+                plan = plan_topic(spec, broker.catalogue, broker.config, sites_open(broker))
                 records += records_of(plan)
                 if records > MAX_RECORDS_PER_REQUEST:
                     break
                 count(plan.num_partitions)
-                results[wish.name] = plan
+                results[spec.name] = plan
             except KafkaError as error:
-                results[wish.name] = error
+                results[spec.name] = error
         if records > MAX_RECORDS_PER_REQUEST:
             raise too_many_records()
         plans = [plan for plan in results.values() if isinstance(plan, TopicPlan)]

@@ -79,7 +79,7 @@ class CoordinatorTopic:
         await self.load()
 
     async def load(self) -> None:
-        """Replay every partition of the topic that has not been loaded yet; one that can not be read stays unloaded."""
+        """Replay every partition of the topic that has not been loaded yet; one that cannot be read stays unloaded."""
         async with self._loading:
             topic = self._broker.catalogue.get(self.topic)
             for partition in topic.partitions if topic else ():
@@ -88,7 +88,7 @@ class CoordinatorTopic:
                 try:
                     await load_partition(self._broker, partition, self.machine)
                 except KafkaError as error:
-                    log.error("%s can not be loaded: %s", partition.folder, error)
+                    log.error("%s cannot be loaded: %s", partition.folder, error)
                     continue
                 self.loaded.add(partition.index)
                 self.machine.loaded(partition.index, self._broker.now_ms())

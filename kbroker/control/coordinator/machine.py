@@ -130,7 +130,7 @@ class Coordinator(Protocol):
         """Whether ``ready`` has nothing to do."""
 
     async def ready(self) -> None:
-        """Make the internal topic if there is none. Raises KafkaError when it can not be made."""
+        """Make the internal topic if there is none. Raises KafkaError when it cannot be made."""
 
 
 class Transactions(Protocol):

@@ -45,7 +45,7 @@ _NOT_A_FEATURE_RECORD: Final = "kraft.version"
 
 
 class ExportError(Exception):
-    """These log dirs can not be given to Apache Kafka as they are; the text says why."""
+    """These log dirs cannot be given to Apache Kafka as they are; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def export(
     folder = kafka_metadata.folder_of(log_dirs)
     before = kafka_metadata.read(log_dirs)
     if folder is not None and before is None:
-        raise ExportError(f"{folder} can not be read: move it out of the way, then only kbroker's data goes")
+        raise ExportError(f"{folder} cannot be read: move it out of the way, then only kbroker's data goes")
     found = before or kafka_metadata.KafkaMetadata()
     snapshot = SnapshotId(found.end.end_offset + 1, max(found.end.epoch, 1))
     next_id = int(store.meta("next_producer_id", "0"))

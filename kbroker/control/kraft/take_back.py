@@ -117,7 +117,7 @@ def _usable(key: ConfigKey, configs: Mapping[str, str], config: BrokerConfig) ->
 
 
 def _problem(key: ConfigKey, configs: Mapping[str, str], config: BrokerConfig) -> str | None:
-    """Why a resource can not have these configs."""
+    """Why a resource cannot have these configs."""
     kind, resource = key
     settings = [Alteration(name, Op.SET, value) for name, value in configs.items()]
     try:

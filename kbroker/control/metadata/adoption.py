@@ -38,7 +38,7 @@ def scan(log_dirs: Iterable[str], known: Collection[str] = ()) -> list[FoundPart
         try:
             names = sorted(path.name for path in Path(log_dir).iterdir())
         except OSError as error:
-            log.warning("log directory %s can not be read: %s", log_dir, error)
+            log.warning("log directory %s cannot be read: %s", log_dir, error)
             continue
         for name in names:
             if f"{log_dir}/{name}" not in known and (partition := _read(log_dir, name)) is not None:

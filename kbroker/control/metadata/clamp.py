@@ -27,7 +27,7 @@ def factor_note(topic: str, wanted: int, given: int) -> str:
 
 
 def min_isr_note(topic: str, configs: Mapping[str, str], replicas: int) -> str:
-    """For the log and the answer: a topic's own min.insync.replicas can not be reached; empty when it can.
+    """For the log and the answer: a topic's own min.insync.replicas cannot be reached; empty when it can.
 
     The value is kept, for a cluster that the topic may move to: a partition with fewer replicas needs all of these.
     """

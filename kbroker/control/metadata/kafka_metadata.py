@@ -128,7 +128,7 @@ class KafkaMetadata:
 
 
 def read(log_dirs: Sequence[str]) -> KafkaMetadata | None:
-    """The metadata log of the first directory that has one; None without one, or when it can not be read."""
+    """The metadata log of the first directory that has one; None without one, or when it cannot be read."""
     folder = folder_of(log_dirs)
     if folder is None:
         return None
@@ -140,9 +140,7 @@ def read(log_dirs: Sequence[str]) -> KafkaMetadata | None:
             found.replay_batch(batch)
             found.end = SnapshotId(batch.last_offset + 1, batch.partition_leader_epoch)
     except (OSError, CorruptLog, ProtocolError) as error:
-        log.error(
-            "%s can not be read, so configs of topics found on disk are the defaults: %s", folder, error
-        )
+        log.error("%s cannot be read, so configs of topics found on disk are the defaults: %s", folder, error)
         return None
     return found
 

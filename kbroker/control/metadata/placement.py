@@ -65,7 +65,7 @@ def place_assigned(
 
 
 def too_few_sites(factor: int, sites: int) -> KafkaError:
-    """What Kafka's controller says of a replication factor that can not be reached."""
+    """What Kafka's controller says of a replication factor that cannot be reached."""
     return KafkaError(
         ErrorCode.INVALID_REPLICATION_FACTOR,
         f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot "

@@ -1,4 +1,4 @@
-"""What a wish for a new topic or more partitions comes to: checks and defaults of Kafka's controller. Pure.
+"""What a spec for a new topic or more partitions comes to: checks and defaults of Kafka's controller. Pure.
 
 Source: ReplicationControlManager (createTopic, createPartitions, validateManualPartitionAssignment) and
 StripedReplicaPlacer, for a cluster whose brokers are this host's replica sites.
@@ -19,7 +19,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 @dataclass(slots=True)
 class NewTopic:
-    """A wish for a topic. num_partitions and replication_factor: -1 is the broker's default. assignments: replicas
+    """A spec for a topic. num_partitions and replication_factor: -1 is the broker's default. assignments: replicas
     by partition index, or empty. configs: a None value is refused."""
 
     name: str
@@ -33,7 +33,7 @@ class NewTopic:
 class TopicPlan:
     """A topic that may be created: checked name, number of partitions and config overrides.
 
-    assignments: node ids of the replicas of each partition when the wish named them. note: what the topic does not get
+    assignments: node ids of the replicas of each partition when the spec named them. note: what the topic does not get
     of what was asked for, for the log and the answer; None when it gets everything."""
 
     name: str
@@ -52,43 +52,43 @@ Sites = Mapping[int, Sequence[str]]
 """By node id: the log directories of a site that take new replicas."""
 
 
-def plan_topic(wish: NewTopic, catalogue: Catalogue, config: BrokerConfig, sites: Sites) -> TopicPlan:
-    """Check one wish, in the order in which Kafka does. Raises KafkaError."""
-    if wish.name == CLUSTER_METADATA:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {wish.name} is prohibited.")
-    validate(wish.name)
-    collision = catalogue.colliding(wish.name)
-    if collision is not None and collision != wish.name:
+def plan_topic(spec: NewTopic, catalogue: Catalogue, config: BrokerConfig, sites: Sites) -> TopicPlan:
+    """Check one spec, in the order in which Kafka does. Raises KafkaError."""
+    if spec.name == CLUSTER_METADATA:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {spec.name} is prohibited.")
+    validate(spec.name)
+    collision = catalogue.colliding(spec.name)
+    if collision is not None and collision != spec.name:
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"Topic '{wish.name}' collides with existing topic: {collision}",
+            f"Topic '{spec.name}' collides with existing topic: {collision}",
         )
-    if wish.name in catalogue.topics:
-        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wish.name}' already exists.")
-    configs = plan_configs(wish.configs, config)
-    if wish.assignments:
-        replicas = _assigned(wish, sites)
-        return TopicPlan(wish.name, len(replicas), configs, len(replicas[0]), replicas)
-    count = _count(wish, config)
-    wanted, factor = _factor(wish, config, sites)
-    plan = TopicPlan(wish.name, count, configs, factor)
-    if wish.name not in INTERNAL and is_clamped(wish.name, config, len(sites)):
-        notes = [factor_note(wish.name, wanted, factor)] if wanted > factor else []
-        notes.append(min_isr_note(wish.name, configs, factor))
+    if spec.name in catalogue.topics:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{spec.name}' already exists.")
+    configs = plan_configs(spec.configs, config)
+    if spec.assignments:
+        replicas = _assigned(spec, sites)
+        return TopicPlan(spec.name, len(replicas), configs, len(replicas[0]), replicas)
+    count = _count(spec, config)
+    wanted, factor = _factor(spec, config, sites)
+    plan = TopicPlan(spec.name, count, configs, factor)
+    if spec.name not in INTERNAL and is_clamped(spec.name, config, len(sites)):
+        notes = [factor_note(spec.name, wanted, factor)] if wanted > factor else []
+        notes.append(min_isr_note(spec.name, configs, factor))
         plan.note = "; ".join(filter(None, notes)) or None
     return plan
 
 
-def check_total_partitions(wishes: Iterable[NewTopic], config: BrokerConfig) -> None:
+def check_total_partitions(specs: Iterable[NewTopic], config: BrokerConfig) -> None:
     """Raises POLICY_VIOLATION for more partitions than one request may create, before anything is planned."""
     total = 0
-    for wish in wishes:
-        if wish.assignments:
-            total += len(wish.assignments)
-        elif wish.num_partitions == -1:
+    for spec in specs:
+        if spec.assignments:
+            total += len(spec.assignments)
+        elif spec.num_partitions == -1:
             total += config.get_int("num.partitions")
         else:
-            total += max(0, wish.num_partitions)
+            total += max(0, spec.num_partitions)
         if total > MAX_PARTITIONS_PER_REQUEST:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
@@ -105,13 +105,13 @@ def too_many_records() -> KafkaError:
     return KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
-def plan_configs(wished: Mapping[str, str | None], config: BrokerConfig) -> dict[str, str]:
+def plan_configs(specified: Mapping[str, str | None], config: BrokerConfig) -> dict[str, str]:
     """Check a new topic's config overrides. Raises INVALID_CONFIG."""
-    without_value = [name for name, value in wished.items() if value is None]
+    without_value = [name for name, value in specified.items() if value is None]
     if without_value:
         names = ",".join(without_value)
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {names}")
-    configs = {name: value for name, value in wished.items() if value is not None}
+    configs = {name: value for name, value in specified.items() if value is not None}
     try:
         TopicConfig.resolve(configs, config)
     except ConfigError as error:
@@ -119,36 +119,36 @@ def plan_configs(wished: Mapping[str, str | None], config: BrokerConfig) -> dict
     return configs
 
 
-def _count(wish: NewTopic, config: BrokerConfig) -> int:
-    if wish.replication_factor < -1 or wish.replication_factor == 0:
+def _count(spec: NewTopic, config: BrokerConfig) -> int:
+    if spec.replication_factor < -1 or spec.replication_factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
-    if wish.num_partitions < -1 or wish.num_partitions == 0:
+    if spec.num_partitions < -1 or spec.num_partitions == 0:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
         )
-    return config.get_int("num.partitions") if wish.num_partitions == -1 else wish.num_partitions
+    return config.get_int("num.partitions") if spec.num_partitions == -1 else spec.num_partitions
 
 
-def _factor(wish: NewTopic, config: BrokerConfig, sites: Sites) -> tuple[int, int]:
+def _factor(spec: NewTopic, config: BrokerConfig, sites: Sites) -> tuple[int, int]:
     """Replicas that were asked for, and those that the topic gets."""
     default = config.get_int("default.replication.factor")
-    factor = default if wish.replication_factor == -1 else wish.replication_factor
+    factor = default if spec.replication_factor == -1 else spec.replication_factor
     usable = sum(1 for log_dirs in sites.values() if log_dirs)
     if factor > max(1, usable):
-        if is_clamped(wish.name, config, len(sites)):
+        if is_clamped(spec.name, config, len(sites)):
             return factor, max(1, usable)
         raise too_few_sites(factor, usable)
     return factor, factor
 
 
-def _assigned(wish: NewTopic, sites: Sites) -> list[Sequence[int]]:
+def _assigned(spec: NewTopic, sites: Sites) -> list[Sequence[int]]:
     """Node ids by partition index."""
     for given, what in (
-        (wish.replication_factor, "replication factor"),
-        (wish.num_partitions, "numPartitions"),
+        (spec.replication_factor, "replication factor"),
+        (spec.num_partitions, "numPartitions"),
     ):
         if given != -1:
             raise KafkaError(
@@ -157,7 +157,7 @@ def _assigned(wish: NewTopic, sites: Sites) -> list[Sequence[int]]:
             )
     seen: dict[int, Sequence[int]] = {}
     factor: int | None = None
-    for index, replicas in wish.assignments:
+    for index, replicas in spec.assignments:
         if index in seen:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,

@@ -13,7 +13,7 @@ Offsets = tuple[int, int]
 """(first, last)"""
 
 
-class Wish(NamedTuple):
+class Spec(NamedTuple):
     """Strict: never more than max_records; else whole batches of the log, the one that reaches it included.
 
     batch_size: new records are told in portions of about as many.
@@ -32,19 +32,19 @@ class Portion(NamedTuple):
 
 
 def choose(
-    portions: Sequence[Portion], read: Sequence[Offsets], wish: Wish, delivery_limit: int
+    portions: Sequence[Portion], read: Sequence[Offsets], spec: Spec, delivery_limit: int
 ) -> list[Range]:
     """Ranges to give, as they are now; read: the batches of the log that are at hand."""
     chosen: list[Range] = []
-    left = wish.max_records
+    left = spec.max_records
     for portion in portions:
         throttled = any(each.delivery_count >= _throttled_from(delivery_limit) for each in portion.free)
         if left <= 0 or (throttled and chosen):
             break
         if not portion.size:
-            taken = _new(portion.free, read, wish, left)
+            taken = _new(portion.free, read, spec, left)
         else:
-            taken = _again(portion, left if wish.strict else None, delivery_limit)
+            taken = _again(portion, left if spec.strict else None, delivery_limit)
         chosen += taken
         left -= sum(each.last - each.first + 1 for each in taken)
         if throttled:
@@ -57,7 +57,7 @@ def _throttled_from(delivery_limit: int) -> int:
     return max(2, (delivery_limit + 1) // 2)
 
 
-def _new(free: Sequence[Range], read: Sequence[Offsets], wish: Wish, most: int) -> list[Range]:
+def _new(free: Sequence[Range], read: Sequence[Offsets], spec: Spec, most: int) -> list[Range]:
     """Batches of the log until there are enough records; neighbours together as far as batch_size goes."""
     taken: list[Range] = []
     count = at = 0
@@ -68,14 +68,14 @@ def _new(free: Sequence[Range], read: Sequence[Offsets], wish: Wish, most: int) 
             if count >= most or each.first > last:
                 break
             begin, end = max(first, each.first), min(last, each.last)
-            if wish.strict:
+            if spec.strict:
                 end = min(end, begin + most - count - 1)
             count += end - begin + 1
             before = taken[-1] if taken else None
             if (
                 before
                 and before.last + 1 == begin
-                and (wish.strict or begin - before.first < wish.batch_size)
+                and (spec.strict or begin - before.first < spec.batch_size)
             ):
                 before.last = end
             else:

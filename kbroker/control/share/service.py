@@ -1,6 +1,6 @@
 """ShareFetch and ShareAcknowledge at work: sessions, acquiring, waiting for records, acknowledging (KIP-932).
 
-Records are read here and handed on as bytes: a share fetch gives away what it acquires, so one process decides.
+Records are read here and forwarded as bytes: a share fetch gives away what it acquires, so one process decides.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.coordinator.timers import WheelTimers
 from kbroker.control.groups.service import GroupService
 from kbroker.control.metadata.catalogue import Topic
-from kbroker.control.share.acquiring import Wish
+from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.partitions import SharePartitions
 from kbroker.control.share.pruning import StatePruning
 from kbroker.control.share.reading import Piece, limit_of, log_start_of, read_pieces
@@ -49,7 +49,7 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchWish:
+class FetchSpec:
     """One ShareFetch. added: partitions that join the session."""
 
     group_id: str
@@ -58,7 +58,7 @@ class FetchWish:
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
-    records: Wish
+    records: Spec
     added: Sequence[TopicPartition]
     forgotten: Sequence[TopicPartition]
     acknowledgements: Acknowledgements
@@ -116,35 +116,35 @@ class ShareService:
 
     # --- requests
 
-    async def fetch(self, wish: FetchWish) -> dict[TopicPartition, Fetched]:
+    async def fetch(self, spec: FetchSpec) -> dict[TopicPartition, Fetched]:
         """What each partition has to tell. Raises KafkaError for the whole request."""
-        session = self._session(wish)
+        session = self._session(spec)
         results: dict[TopicPartition, Fetched] = {}
         await self._acknowledge_all(
-            wish.group_id, wish.member_id, wish.acknowledgements, results, wish.renewing
+            spec.group_id, spec.member_id, spec.acknowledgements, results, spec.renewing
         )
-        if wish.epoch == FINAL_EPOCH:
+        if spec.epoch == FINAL_EPOCH:
             await self._close(session)
             return results
-        session.change(wish.added, wish.forgotten)
+        session.change(spec.added, spec.forgotten)
         read: set[TopicPartition] = set()
-        deadline = asyncio.get_running_loop().time() + wish.max_wait_ms / 1000
+        deadline = asyncio.get_running_loop().time() + spec.max_wait_ms / 1000
         while self._sessions.is_open(session):
             keys = self._keys(session)
             waiting = self._wake_ups.register(keys)
             try:
                 left = deadline - asyncio.get_running_loop().time()
                 told = False
-                if left <= 0 or await self._enough(wish, session):
-                    told = await self._fetch_once(wish, session, results, read)
-                if told or results or left <= 0 or (read and wish.min_bytes <= 0):
+                if left <= 0 or await self._enough(spec, session):
+                    told = await self._fetch_once(spec, session, results, read)
+                if told or results or left <= 0 or (read and spec.min_bytes <= 0):
                     break
                 await asyncio.wait([waiting], timeout=left)
             finally:
                 self._wake_ups.forget(waiting, keys)
         for each in read & session.untold:
             results.setdefault(each, Fetched())
-        if wish.epoch == INITIAL_EPOCH:
+        if spec.epoch == INITIAL_EPOCH:
             session.untold.clear()
         session.untold -= read
         session.untold |= {each for each, result in results.items() if result.error is not None}
@@ -168,14 +168,14 @@ class ShareService:
             await self._close(session)
         return results
 
-    def _session(self, wish: FetchWish) -> ShareSession:
-        if wish.epoch != INITIAL_EPOCH:
-            return self._sessions.next(wish.group_id, wish.member_id, wish.epoch)
-        if wish.acknowledgements:
+    def _session(self, spec: FetchSpec) -> ShareSession:
+        if spec.epoch != INITIAL_EPOCH:
+            return self._sessions.next(spec.group_id, spec.member_id, spec.epoch)
+        if spec.acknowledgements:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "Acknowledge data present in initial share fetch request."
             )
-        return self._sessions.open(wish.group_id, wish.member_id, wish.connection_id)
+        return self._sessions.open(spec.group_id, spec.member_id, spec.connection_id)
 
     async def _close(self, session: ShareSession) -> None:
         """What the member still holds is free again."""
@@ -234,30 +234,30 @@ class ShareService:
                 self._announce(slot)
         return keys
 
-    async def _enough(self, wish: FetchWish, session: ShareSession) -> bool:
+    async def _enough(self, spec: FetchSpec, session: ShareSession) -> bool:
         """Whether there are min_bytes to acquire, or an error to tell."""
         found = 0
-        limits = self.partitions.limits(wish.group_id)
-        committed = self.partitions.reads_committed(wish.group_id)
-        for topic_id, index in list(session.partitions) if wish.min_bytes > 1 else ():
-            key = ShareKey(wish.group_id, topic_id, index)
+        limits = self.partitions.limits(spec.group_id)
+        committed = self.partitions.reads_committed(spec.group_id)
+        for topic_id, index in list(session.partitions) if spec.min_bytes > 1 else ():
+            key = ShareKey(spec.group_id, topic_id, index)
             try:
                 log_partition = self.partitions.log_of(key)
                 partition = await self.partitions.open(key)
                 if not partition.may_acquire(limits):
                     continue
                 start = max(partition.next_offset(), log_start_of(self._broker, log_partition))
-                pieces = await read_pieces(self._broker, log_partition, start, wish.min_bytes, committed)
+                pieces = await read_pieces(self._broker, log_partition, start, spec.min_bytes, committed)
             except KafkaError:
                 return True
             found += sum(len(piece.data) for piece in pieces)
-            if found >= wish.min_bytes:
+            if found >= spec.min_bytes:
                 break
-        return found >= wish.min_bytes or wish.min_bytes <= 1
+        return found >= spec.min_bytes or spec.min_bytes <= 1
 
     async def _fetch_once(
         self,
-        wish: FetchWish,
+        spec: FetchSpec,
         session: ShareSession,
         results: dict[TopicPartition, Fetched],
         read: set[TopicPartition],
@@ -268,11 +268,11 @@ class ShareService:
         a first answer of one partition.
         """
         told = False
-        max_bytes, max_records = wish.max_bytes, wish.records.max_records
-        keys = [ShareKey(wish.group_id, *each) for each in session.partitions]
+        max_bytes, max_records = spec.max_bytes, spec.records.max_records
+        keys = [ShareKey(spec.group_id, *each) for each in session.partitions]
         for key in sorted(keys, key=lambda key: self.partitions.get(key) is None):
             topic_id, index = key.topic_id, key.partition
-            if not wish.may_read(topic_id):
+            if not spec.may_read(topic_id):
                 results.setdefault((topic_id, index), Fetched()).error = KafkaError(
                     ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 )
@@ -288,7 +288,7 @@ class ShareService:
                 continue
             self._fetching.add(key)
             try:
-                found = await self._acquire(key, wish, session, max_bytes, max_records)
+                found = await self._acquire(key, spec, session, max_bytes, max_records)
             except KafkaError as error:
                 results.setdefault((topic_id, index), Fetched()).error = error
                 told = True
@@ -328,7 +328,7 @@ class ShareService:
             self._wake_ups.notify(key)
 
     async def _acquire(
-        self, key: ShareKey, wish: FetchWish, session: ShareSession, max_bytes: int, max_records: int
+        self, key: ShareKey, spec: FetchSpec, session: ShareSession, max_bytes: int, max_records: int
     ) -> tuple[bytes, list[Acquired]] | None:
         """(batches of the log, offsets of them); None while the group can be given nothing more."""
         log_partition = self.partitions.log_of(key)
@@ -351,9 +351,9 @@ class ShareService:
                 partition.pass_over(piece.first, piece.last)
             behind = piece.last + 1
         acquired = partition.acquire(
-            wish.member_id,
+            spec.member_id,
             [(max(piece.first, start), piece.last) for piece in pieces if piece.deliver],
-            wish.records._replace(max_records=max_records),
+            spec.records._replace(max_records=max_records),
             limits,
             self._broker.now_ms(),
         )

@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import NamedTuple
 
-from kbroker.control.share.acquiring import Offsets, Portion, Wish, choose
+from kbroker.control.share.acquiring import Offsets, Portion, Spec, choose
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
@@ -106,18 +106,18 @@ class SharePartition:
     # --- acquiring
 
     def acquire(
-        self, member_id: str, batches: Iterable[Offsets], wish: Wish, limits: Limits, now_ms: int
+        self, member_id: str, batches: Iterable[Offsets], spec: Spec, limits: Limits, now_ms: int
     ) -> list[Acquired]:
         """Give a member what is free of the batches (first, last) that were read, in order."""
         read = [(max(first, self.start_offset), last) for first, last in batches if last >= self.start_offset]
         if not read:
             return []
-        most = min(wish.max_records, limits.records - self.in_flight())
+        most = min(spec.max_records, limits.records - self.in_flight())
         if most <= 0:  # no room for new records: what is in flight can still be given
-            most = min(wish.max_records, self.end_offset - read[0][0] + 1)
+            most = min(spec.max_records, self.end_offset - read[0][0] + 1)
             read = [(first, min(last, self.end_offset)) for first, last in read if first <= self.end_offset]
         given: list[Acquired] = []
-        chosen = choose(self._portions(read), read, wish._replace(max_records=most), limits.delivery_count)
+        chosen = choose(self._portions(read), read, spec._replace(max_records=most), limits.delivery_count)
         for each in chosen:
             if each.first > self.end_offset + 1:  # offsets that the log does not have
                 self._set(Range(self.end_offset + 1, each.first - 1, ARCHIVED, 0))
@@ -185,14 +185,14 @@ class SharePartition:
         Raises INVALID_REQUEST or INVALID_RECORD_STATE.
         """
         last_type = AcknowledgeType.RENEW if renewing else AcknowledgeType.REJECT
-        told = [wish for batch in batches for wish in _wishes(batch, last_type)]
+        told = [spec for batch in batches for spec in _specs(batch, last_type)]
         ordered = sorted(told)
         if any(one[1] >= other[0] for one, other in pairwise(ordered)):
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
-        wishes = [wish for wish in told if wish[1] >= self.start_offset]
-        for first, last, _ in wishes:
+        specs = [spec for spec in told if spec[1] >= self.start_offset]
+        for first, last, _ in specs:
             self._check(member_id, max(first, self.start_offset), last)
-        for first, last, kind in wishes:
+        for first, last, kind in specs:
             for each in list(self._ranges.between(max(first, self.start_offset), last)):
                 self._set(_after(each, kind, limits, now_ms), told=kind is not AcknowledgeType.RENEW)
         self._advance()
@@ -286,7 +286,7 @@ class SharePartition:
         del self._portion_starts[: max(0, bisect_right(self._portion_starts, self.start_offset) - 1)]
 
 
-def _wishes(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> list[tuple[int, int, AcknowledgeType]]:
+def _specs(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> list[tuple[int, int, AcknowledgeType]]:
     """(first, last, type) with neighbours of one type together. Raises INVALID_REQUEST."""
     length = batch.last - batch.first + 1
     if length < 1 or len(batch.types) not in (1, length):
@@ -296,13 +296,13 @@ def _wishes(batch: AcknowledgedBatch, last_type: AcknowledgeType) -> list[tuple[
     kinds = [AcknowledgeType(kind) for kind in batch.types]
     if len(kinds) == 1:
         return [(batch.first, batch.last, kinds[0])]
-    wishes: list[tuple[int, int, AcknowledgeType]] = []
+    specs: list[tuple[int, int, AcknowledgeType]] = []
     for offset, kind in enumerate(kinds, batch.first):
-        if wishes and wishes[-1][2] is kind:
-            wishes[-1] = (wishes[-1][0], offset, kind)
+        if specs and specs[-1][2] is kind:
+            specs[-1] = (specs[-1][0], offset, kind)
         else:
-            wishes.append((offset, offset, kind))
-    return wishes
+            specs.append((offset, offset, kind))
+    return specs
 
 
 def _after(each: Range, kind: AcknowledgeType, limits: Limits, now_ms: int) -> Range:

@@ -90,7 +90,7 @@ class ShareStateShard:
         return Outcome([Record(encode_key(share_update.ShareUpdateKey(*key)), encode_value(value, 0))])
 
     def restart_at(self, key: ShareKey, start_offset: int, now_ms: int) -> Outcome:
-        """Begin anew at an offset: an administrator's wish."""
+        """Begin anew at an offset: an administrator's spec."""
         stored = self._states.get(key)
         epoch = 0 if stored is None else stored.state_epoch + 1
         fresh = Stored(start_offset, epoch, snapshot_epoch=0 if stored is None else stored.snapshot_epoch)

@@ -50,15 +50,18 @@ def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: st
         if refused:
             raise next(iter(refused.values()))
         if missing:
-            raise StoreError(f"{FILE_NAME} may be in a log dir that can not be used: {', '.join(missing)}")
+            raise StoreError(f"{FILE_NAME} may be in a log dir that cannot be used: {', '.join(missing)}")
         return Chosen(Store(Path(log_dirs[0], FILE_NAME)), False)
-    newest = max(found, key=lambda log_dir: found[log_dir].standing)
+    newest = max(found, key=lambda log_dir: found[log_dir].cached_answers)
     store = found[newest]
     for log_dir, other in found.items():
         if other is not store:
-            if other.standing != store.standing:
+            if other.cached_answers != store.cached_answers:
                 log.warning(
-                    "the store in %s is out of date: %s, not %s", log_dir, other.standing, store.standing
+                    "the store in %s is out of date: %s, not %s",
+                    log_dir,
+                    other.cached_answers,
+                    store.cached_answers,
                 )
             other.close()
     written = set(store.copies) & set(all_dirs)
@@ -83,7 +86,7 @@ def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: st
 
 
 def _open_all(log_dirs: Sequence[str], cluster_id: str) -> tuple[dict[str, Store], dict[str, StoreError]]:
-    """Every copy that can be read, and why others can not. Raises NewerStore."""
+    """Every copy that can be read, and why others cannot. Raises NewerStore."""
     found: dict[str, Store] = {}
     refused: dict[str, StoreError] = {}
     for log_dir in log_dirs:

@@ -1,6 +1,6 @@
 """The copies of the store, one on each site's disk: every change is written to all of them at the same time.
 
-A copy that can not be written, or takes too long, is left behind: the others remember that it no longer counts before
+A copy that cannot be written, or takes too long, is left behind: the others remember that it no longer counts before
 the change is answered. It is made anew from one of them when its log dir can be used (`look`, and each start).
 """
 
@@ -153,9 +153,11 @@ class StoreCopies:
     async def _agree(self) -> None:
         """No copy has taken a change; one that may have, although it says no, is left behind."""
         if len(self._copies) > 1:
-            standings = {log_dir: copy.store.standing for log_dir, copy in self._copies.items()}
-            least = min(standings.values())
-            if ahead := [log_dir for log_dir, standing in standings.items() if standing > least]:
+            cached_answers = {log_dir: copy.store.cached_answers for log_dir, copy in self._copies.items()}
+            least = min(cached_answers.values())
+            if ahead := [
+                log_dir for log_dir, cached_answers in cached_answers.items() if cached_answers > least
+            ]:
                 await self._leave(dict.fromkeys(ahead, "it holds what the others refused"))
 
     async def _leave(self, log_dirs: dict[str, str]) -> None:

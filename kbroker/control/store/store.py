@@ -5,7 +5,7 @@ change that was answered is on disk.
 
 Schema version (PRAGMA user_version) 5:
     meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch; run, changes:
-                                        see `Standing`; copies: log dirs of all copies that are written, as JSON
+                                        see `AnswerVersion`; copies: log dirs of all copies that are written, as JSON
     topics(name, topic_id)
     partitions(topic, idx, log_dir, leader_epoch, slot, generation)     the leader's log
     replicas(topic, idx, position, log_dir, slot, generation, in_sync, state)
@@ -54,24 +54,24 @@ ScramKey = tuple[str, int]
 
 
 class StoreError(Exception):
-    """The store can not be used: damaged, or written by a newer version."""
+    """The store cannot be used: damaged, or written by a newer version."""
 
 
 class NewerStore(StoreError):
     """Written by a newer version of kbroker."""
 
 
-class Standing(NamedTuple):
+class AnswerVersion(NamedTuple):
     """How new a copy of the store is. run: grows whenever control opens the store; changes: with each transaction."""
 
     run: int
     changes: int
 
 
-def standing_of(db: sqlite3.Connection) -> Standing:
+def cached_answer_of(db: sqlite3.Connection) -> AnswerVersion:
     """Of an open file. Raises sqlite3.Error."""
     found = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('run', 'changes')").fetchall())
-    return Standing(int(found.get("run", 0)), int(found.get("changes", 0)))
+    return AnswerVersion(int(found.get("run", 0)), int(found.get("changes", 0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Store:
         try:
             yield self._db
             if change:
-                self._put_meta("changes", self.standing.changes + 1)
+                self._put_meta("changes", self.cached_answers.changes + 1)
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
@@ -178,9 +178,9 @@ class Store:
     # --- copies ------------------------------------------------------------------------------------------
 
     @property
-    def standing(self) -> Standing:
+    def cached_answers(self) -> AnswerVersion:
         """How new this file is."""
-        return standing_of(self._db)
+        return cached_answer_of(self._db)
 
     @property
     def copies(self) -> list[str]:
@@ -194,7 +194,7 @@ class Store:
     def begin_run(self) -> None:
         """What is written from now on is newer than anything in copies that are not here."""
         with self._transaction():
-            self._put_meta("run", self.standing.run + 1)
+            self._put_meta("run", self.cached_answers.run + 1)
 
     # --- contents ----------------------------------------------------------------------------------------
 

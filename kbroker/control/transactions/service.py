@@ -48,7 +48,7 @@ class TransactionService:
         self._broker = broker
         self._groups = groups
         self._tasks: set[asyncio.Future[None]] = set()
-        self.shard.table.on_change = broker.standing.transaction_changed
+        self.shard.table.on_change = broker.cached_answers.transaction_changed
         runtime.attach(self.shard)
         broker.coordinators[COORDINATOR_TYPE] = runtime
         broker.attachments[TransactionService] = self

@@ -57,7 +57,7 @@ class Caller:
         node: int | None = None,
         deadline_s: float = DEADLINE_S,
     ) -> Any:
-        """The answer of a node (any when None). Raises Refusal when the broker can not be asked."""
+        """The answer of a node (any when None). Raises Refusal when the broker cannot be asked."""
         site = self._sites.get(node, 0) if node is not None else 0
         if not self._turns.acquire(timeout=WAIT_S):
             raise unavailable("too many requests at a time, try again")
@@ -90,7 +90,7 @@ class Caller:
         try:
             link = self._connect(site)
         except (LinkBroken, ScramFailed) as error:
-            raise unavailable(f"the broker can not be asked: {error}") from error
+            raise unavailable(f"the broker cannot be asked: {error}") from error
         try:
             answer = link.ask(api, request, version, deadline_s)
         except LinkBroken as error:

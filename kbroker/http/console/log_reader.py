@@ -75,7 +75,7 @@ class Scan:
                 self.next_offset = batch.last_offset + 1
         except ProtocolError as error:
             where = f"{self.topic}-{self.partition} from offset {self.next_offset}"
-            raise unavailable(f"{where} can not be read: {error}") from error
+            raise unavailable(f"{where} cannot be read: {error}") from error
         return found
 
     def _fetch(self, wait_ms: int) -> Any:

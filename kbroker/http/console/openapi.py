@@ -19,7 +19,7 @@ FAILURES = {
     "413": "The body is too large.",
     "429": "Too many of them.",
     "502": "The broker failed.",
-    "503": "The broker can not be asked now.",
+    "503": "The broker cannot be asked now.",
     "504": "The broker took too long.",
 }
 

@@ -77,7 +77,7 @@ class Reader:
             try:
                 part(reading)
             except (OSError, ValueError, IndexError, psutil.Error) as error:
-                log.debug("%s can not be read: %s", part.__name__, error)
+                log.debug("%s cannot be read: %s", part.__name__, error)
         return reading
 
     def _sum(self, start: int, size: int = 1) -> int:

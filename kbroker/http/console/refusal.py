@@ -51,7 +51,7 @@ def not_found(text: str) -> Refusal:
 
 
 def unavailable(text: str) -> Refusal:
-    """The broker can not be asked now."""
+    """The broker cannot be asked now."""
     return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text)
 
 

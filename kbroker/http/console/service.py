@@ -233,7 +233,7 @@ class Console:
             log.info("console: login of %r from %s failed", values["user"][:100], peer)
             raise Refusal(HTTPStatus.UNAUTHORIZED, "login", "unknown user or wrong password") from None
         except LinkBroken as error:
-            raise unavailable(f"the broker can not be asked: {error}") from error
+            raise unavailable(f"the broker cannot be asked: {error}") from error
         finally:
             self._logins.release()
         self._attempts.succeeded(peer)

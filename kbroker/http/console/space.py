@@ -21,7 +21,7 @@ class Space:
         return self._errors.paths
 
     def look(self, now_s: float) -> list[dict[str, Any]]:
-        """Each log dir; sizes are None where the file system can not be asked."""
+        """Each log dir; sizes are None where the file system cannot be asked."""
         return [self._look(path, now_s) for path in self._errors.paths]
 
     def _look(self, path: str, now_s: float) -> dict[str, Any]:

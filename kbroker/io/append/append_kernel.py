@@ -67,7 +67,7 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
 
     Leaves the producer's row, -1 when unknown, in Batch.PRODUCER_ROW. A transactional batch goes into an open
     transaction of its producer and epoch without further ado; the one that begins it wants control's consent
-    (KIP-890), which the log alone can not tell from a late batch of a transaction that is over. Consent is stale after
+    (KIP-890), which the log alone cannot tell from a late batch of a transaction that is over. Consent is stale after
     an end of this producer's; one of others' does not count, or later batches of this one would overtake it."""
     address = batch[Batch.ADDRESS]
     operation = batch[Batch.OPERATION]

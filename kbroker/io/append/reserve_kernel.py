@@ -21,7 +21,7 @@ BLOCK = 4096
 
 @inlined
 def reserve_ahead(row: Words, now_ms: int) -> None:
-    """Reserve a log's next chunk if it is time for it. A chunk that can not be had (a full disk, a file system without
+    """Reserve a log's next chunk if it is time for it. A chunk that cannot be had (a full disk, a file system without
     fallocate) is done without until the next segment: writing needs none."""
     position = row[AppendRow.POSITION]
     if position < row[AppendRow.RESERVE_AT]:

@@ -28,7 +28,7 @@ class IndexEnds(NamedTuple):
 
 
 def read_ends(index_fd: int, time_index_fd: int, log_bytes: int) -> IndexEnds | None:
-    """Where the entries of both indexes end; None when one of them can not be trusted: it points behind
+    """Where the entries of both indexes end; None when one of them cannot be trusted: it points behind
     ``log_bytes``, its entries do not rise, or its length fits no entries."""
     if os.fstat(index_fd).st_size % OFFSET_ENTRY or os.fstat(time_index_fd).st_size % TIME_ENTRY:
         return None

@@ -76,7 +76,7 @@ def open_files(folder: str, base_offset: int) -> SegmentFds:
 
 def reserve(log_fd: int, length: int) -> None:
     """Reserve disk space for a .log up to a length without making the file longer, so that syncs need not wait for
-    allocation. A file system that can not do it is none the worse."""
+    allocation. A file system that cannot do it is none the worse."""
     _libc.fallocate(log_fd, FALLOC_FL_KEEP_SIZE, 0, length)
 
 

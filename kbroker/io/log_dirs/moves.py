@@ -153,7 +153,7 @@ class Moves:
     def _failed(self, slot: int, error: Exception) -> None:
         move = self._moves.get(slot)
         if move is not None:
-            log.error("%s can not be moved to %s: %s", move.log.folder, move.target, error)
+            log.error("%s cannot be moved to %s: %s", move.log.folder, move.target, error)
             self.drop(slot)
 
     def close(self) -> None:

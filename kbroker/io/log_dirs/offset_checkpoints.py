@@ -13,7 +13,7 @@ Offsets = dict[tuple[str, int], int]
 
 
 class OffsetCheckpoints:
-    """Runs in: io. Owner: Logs, whose log dirs these are by path. failed: told of a log dir that can not be written."""
+    """Runs in: io. Owner: Logs, whose log dirs these are by path. failed: told of a log dir that cannot be written."""
 
     def __init__(self, dirs: Mapping[str, LogDir], failed: Callable[[str, OSError], None]) -> None:
         self._dirs = dirs
@@ -72,7 +72,10 @@ class OffsetCheckpoints:
         """Write where logs start, or are about to, on disk when this returns."""
         by_dir: dict[str, dict[tuple[str, int], int]] = {}
         for partition, start in starts:
-            if not partition.is_said_by_name(start) and self._written_starts.get(partition.folder) != start:
+            if (
+                not partition.log_start_is_in_file_name(start)
+                and self._written_starts.get(partition.folder) != start
+            ):
                 of_dir = by_dir.setdefault(files.log_dir_of(partition.folder), {})
                 of_dir[partition.topic, partition.partition] = start
         for path, changed in by_dir.items():

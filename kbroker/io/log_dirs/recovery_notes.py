@@ -21,7 +21,7 @@ Failures = list[tuple[str, OSError]]
 
 
 class RecoveryNotes:
-    """Runs in: io. Owner: Logs. find: the open log of a slot. failed: called with a log dir that can not be written."""
+    """Runs in: io. Owner: Logs. find: the open log of a slot. failed: called with a log dir that cannot be written."""
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ def _is_deleted(name: str) -> bool:
 
 
 def remove(paths: Iterable[str]) -> None:
-    """Remove files and folders; one that is gone or can not be removed is logged, not raised."""
+    """Remove files and folders; one that is gone or cannot be removed is logged, not raised."""
     for name in paths:
         path = Path(name)
         try:
@@ -88,4 +88,4 @@ def remove(paths: Iterable[str]) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            log.warning("%s can not be removed: %s", name, error)
+            log.warning("%s cannot be removed: %s", name, error)

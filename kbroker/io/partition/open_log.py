@@ -50,7 +50,7 @@ class OpenLog:
 
     slot: its slot number; words: the shared Slot, of which this writes the IO worker's group; row: the
     worker's AppendRow, the truth about the active segment while the log is open. Times are wall clock ms.
-    OSError out of any method means that the log dir can not be trusted any more.
+    OSError out of any method means that the log dir cannot be trusted any more.
     """
 
     def __init__(

@@ -58,9 +58,9 @@ class Partition(ReplicaLog):
     @property
     def checkpointed_log_start(self) -> int | None:
         """What log-start-offset-checkpoint is to hold; None when the first segment's name says it."""
-        return None if self.is_said_by_name(self.log_start) else self.log_start
+        return None if self.log_start_is_in_file_name(self.log_start) else self.log_start
 
-    def is_said_by_name(self, log_start: int) -> bool:
+    def log_start_is_in_file_name(self, log_start: int) -> bool:
         """Whether the first segment's name says that the log starts there."""
         return log_start <= self.base_offsets[0]
 

@@ -17,14 +17,14 @@ class RecoveryProgress:
         self._done = 0
         self._bytes = 0
         self._began_ns = 0
-        self._told_ns = 0
+        self._reported_ns = 0
 
     def begin(self, now_ns: int) -> None:
         """One more log is to be loaded."""
         with self._lock:
             if self._wanted == self._done:
                 self._wanted = self._done = self._bytes = 0
-                self._began_ns = self._told_ns = now_ns
+                self._began_ns = self._reported_ns = now_ns
             self._wanted += 1
 
     def scanned(self, count: int) -> None:
@@ -33,7 +33,7 @@ class RecoveryProgress:
             self._bytes += count
 
     def finish(self) -> None:
-        """One log is loaded, or can not be."""
+        """One log is loaded, or cannot be."""
         with self._lock:
             self._done += 1
 
@@ -41,9 +41,9 @@ class RecoveryProgress:
         """The line that is due now: each second while loading takes longer, and at its end when it was scanning."""
         with self._lock:
             ended = self._wanted > 0 and self._wanted == self._done
-            if self._wanted == 0 or (not ended and now_ns - self._told_ns < EVERY_NS):
+            if self._wanted == 0 or (not ended and now_ns - self._reported_ns < EVERY_NS):
                 return None
-            self._told_ns = now_ns
+            self._reported_ns = now_ns
             seconds = (now_ns - self._began_ns) / 1e9
             line = f"{self._done} of {self._wanted} logs loaded, {self._bytes / 1e6:.0f} MB checked in {seconds:.1f} s"
             if ended:

@@ -151,7 +151,7 @@ class LogLoader:
                     return
 
     def _index_is_bad(self, base: int) -> bool:
-        """Whether an index is missing, or the transaction index can not be true."""
+        """Whether an index is missing, or the transaction index cannot be true."""
         wanted = (files.INDEX, files.TIME_INDEX)
         if any(files.file_name(base, suffix) not in self._names for suffix in wanted):
             return True

@@ -1,4 +1,4 @@
-"""Scanning one segment: every batch checked, indexes rebuilt, rows handed on; kernels do the work without the GIL."""
+"""Scanning one segment: every batch checked, indexes rebuilt, rows forwarded; kernels do the work without the GIL."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -165,7 +165,7 @@ class Following:
         except (CorruptLog, DamagedBatch, OSError) as error:
             gone = isinstance(error, FileNotFoundError)  # the leader's retention was faster
             if not gone:
-                log.error("%s can not be copied: %s", partition.folder, error)
+                log.error("%s cannot be copied: %s", partition.folder, error)
             self._pause(followed, BREATH_NS if gone else PAUSE_NS)
         return False
 

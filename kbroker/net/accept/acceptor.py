@@ -23,7 +23,7 @@ from kbroker.metrics.slots import Slots, bind, private
 from kbroker.net.accept.connection_limits import ConnectionLimits
 from kbroker.net.accept.connection_rates import ConnectionRates
 from kbroker.net.accept.socket_options import SocketOptions
-from kbroker.net.rate_limited_log import Complaints
+from kbroker.net.rate_limited_log import RateLimitedLog
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Acceptor:
         self._waiting: deque[tuple[socket.socket, Accepted]] = (
             deque()
         )  # for room in a network process's channel
-        self._complain = Complaints(log, clock)
+        self._complain = RateLimitedLog(log, clock)
         self._listening: list[socket.socket] = []
         self._endpoints: list[Endpoint] = []
         self._sites: list[int] = []  # of each listening socket
@@ -159,7 +159,7 @@ class Acceptor:
             except OSError as error:
                 if error.errno not in OUT_OF_DESCRIPTORS:
                     raise
-                self._complain("can not accept a connection: %s", error.strerror)
+                self._complain("cannot accept a connection: %s", error.strerror)
                 time.sleep(FULL_SECONDS)
                 break
             came = Accepted(0, place, _plain(address[0]), address[1], self._sites[number])

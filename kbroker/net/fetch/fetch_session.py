@@ -32,8 +32,8 @@ class Wanted:
     max_bytes: int
     leader_epoch: int
     last_fetched_epoch: int
-    told_high_watermark: int = -1
-    told_log_start: int = -1
+    reported_high_watermark: int = -1
+    reported_log_start: int = -1
     refused: bool = False  # the client of this request may not read it
 
     def ask(self, part: FetchPartition) -> None:
@@ -46,9 +46,9 @@ class Wanted:
     def changed(self, error: int, high_watermark: int, log_start: int, length: int, diverging: bool) -> bool:
         """Whether an incremental answer must hold this partition; notes what it is told."""
         news = length > 0 or error != 0 or diverging
-        news |= high_watermark != self.told_high_watermark or log_start != self.told_log_start
-        self.told_high_watermark = -1 if error else high_watermark
-        self.told_log_start = log_start
+        news |= high_watermark != self.reported_high_watermark or log_start != self.reported_log_start
+        self.reported_high_watermark = -1 if error else high_watermark
+        self.reported_log_start = log_start
         return news
 
 

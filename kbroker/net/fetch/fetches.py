@@ -115,7 +115,7 @@ class Fetches:
     # --- requests -----------------------------------------------------------------------------------
 
     def take(self, connection: Connection, header: RequestHeader, frame: bytes, body: int) -> None:
-        """Serve a request. Raises ProtocolError when it can not be read."""
+        """Serve a request. Raises ProtocolError when it cannot be read."""
         request, _ = decode(FetchRequest, header.api_version, frame, body)
         found = self._context(connection, header, request)
         if isinstance(found, ErrorCode):
@@ -250,7 +250,7 @@ class Fetches:
                 try:
                     data = os.pread(part.source.fd, part.length, part.position)
                 except OSError as error:  # the next fetch has its log dir taken offline, and is told so
-                    self._close(connection, f"a segment file can not be read: {error}")
+                    self._close(connection, f"a segment file cannot be read: {error}")
                     return
                 if len(data) < part.length:
                     self._close(connection, "a segment file became shorter while it was read")

@@ -65,7 +65,7 @@ class ReadTable:
         self, slot: int, generation: int, version: int, times: Words, base: int, files: OpenSegment
     ) -> bool:
         """The largest timestamps of the slot's segments, as rows of (base offset, LARGEST, LARGEST_OFFSET, WALKED of
-        Segment), and the files of one of them. False: they can not be taken in."""
+        Segment), and the files of one of them. False: they cannot be taken in."""
         read = self.reads[slot]
         if not self._is_listed(read, generation, version) and not self._list(
             read, generation, version, times[:, 0].tolist()

@@ -50,7 +50,7 @@ def by_nowait(fd: int, position: int, length: int) -> bool:
 
 
 def always(_fd: int, _position: int, _length: int) -> bool:
-    """For systems that can not tell."""
+    """For systems that cannot tell."""
     return True
 
 

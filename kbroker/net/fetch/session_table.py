@@ -78,8 +78,8 @@ class SessionTable:
                     each.max_bytes,
                     each.leader_epoch,
                     each.last_fetched_epoch,
-                    each.told_high_watermark,
-                    each.told_log_start,
+                    each.reported_high_watermark,
+                    each.reported_log_start,
                 )
             )
         entries[:, : SessionEntry.NEXT] = values
@@ -111,6 +111,6 @@ class SessionTable:
             each.max_bytes = entry[SessionEntry.MAX_BYTES]
             each.leader_epoch = entry[SessionEntry.EPOCH]
             each.last_fetched_epoch = entry[SessionEntry.LAST_EPOCH]
-            each.told_high_watermark = entry[SessionEntry.TOLD_HIGH_WATERMARK]
-            each.told_log_start = entry[SessionEntry.TOLD_LOG_START]
+            each.reported_high_watermark = entry[SessionEntry.TOLD_HIGH_WATERMARK]
+            each.reported_log_start = entry[SessionEntry.TOLD_LOG_START]
         session.partitions = dict(wanted[at] for at in order.tolist())

@@ -106,7 +106,7 @@ class ControlLink:
         if self._link is not None:
             self._link.send_block(block)
 
-    def tell_closed(self, connection_id: int) -> None:
+    def report_closed(self, connection_id: int) -> None:
         """Let control know that a connection is no more; a control that starts later knows none of it anyway."""
         if self._link is not None:
             self._link.send(ConnectionClosed(connection_id))

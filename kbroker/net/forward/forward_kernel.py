@@ -13,11 +13,11 @@ from kbroker.kernels.wire import skip_request_header
 from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
 from kbroker.net.local_answers.cached_answer_kernel import keep, repeat
-from kbroker.net.local_answers.list_offsets_kernel import tell_offsets
-from kbroker.net.local_answers.offset_for_leader_epoch_kernel import tell_epochs
-from kbroker.net.local_answers.producer_id_kernel import tell_producer_id
+from kbroker.net.local_answers.list_offsets_kernel import answer_offsets
+from kbroker.net.local_answers.offset_for_leader_epoch_kernel import answer_epochs
+from kbroker.net.local_answers.producer_id_kernel import answer_producer_id
 from kbroker.net.local_answers.topic_part_kernel import compose, keep_parts
-from kbroker.net.rows import Connection, Context, EventKind, Flag, Handed
+from kbroker.net.rows import Connection, Context, EventKind, Flag, ForwardedApi
 from kbroker.net.rows.access_kernel import may_take_producer_id
 from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, send_once, tell
 from kbroker.net.rows.count_kernel import count_request, observe_phase
@@ -26,7 +26,7 @@ ROW_MASK = (1 << MessageHead.CALL_ROW_BITS) - 1
 
 # what became of a request
 TO_PYTHON = 0
-HANDED = 1
+FORWARDED = 1
 ANSWERED = 2
 
 
@@ -36,36 +36,36 @@ def _padded(size: int) -> int:
 
 
 @inlined
-def hand_on(cx: int, connection: int, frame: int, length: int) -> int:
+def forward(cx: int, connection: int, frame: int, length: int) -> int:
     """Answer a request that needs no control, or copy it into the block for control.
 
     TO_PYTHON: it is Python's (not control's, no room, no link).
     """
     row = connection_row(cx, connection)
     if (
-        get(cx, Context.HANDING) == 0
+        get(cx, Context.FORWARDING) == 0
         or get(row, Connection.PEER) == 0
         or get(row, Connection.FLAGS) & Flag.HOT == 0
     ):
         return TO_PYTHON
-    if length < 10 or length > Handed.FRAME_BYTES:
+    if length < 10 or length > ForwardedApi.FRAME_BYTES:
         return TO_PYTHON
     api = load_i16_be(frame)
     version = load_i16_be(frame + 2)
-    if api < 0 or api >= Handed.APIS:
+    if api < 0 or api >= ForwardedApi.APIS:
         return TO_PYTHON
-    handed = get(cx, Context.HANDED) + api * Handed.STRIDE
-    if version < get(handed, Handed.LOWEST) or version > get(handed, Handed.HIGHEST):
+    forwarded = get(cx, Context.FORWARDED) + api * ForwardedApi.STRIDE
+    if version < get(forwarded, ForwardedApi.LOWEST) or version > get(forwarded, ForwardedApi.HIGHEST):
         return TO_PYTHON
-    body = skip_request_header(frame, frame + length, version >= get(handed, Handed.FLEXIBLE))
+    body = skip_request_header(frame, frame + length, version >= get(forwarded, ForwardedApi.FLEXIBLE))
     if body < 0:
         return TO_PYTHON
-    if api == ApiKey.LIST_OFFSETS and tell_offsets(cx, connection, frame, length, body):
+    if api == ApiKey.LIST_OFFSETS and answer_offsets(cx, connection, frame, length, body):
         return ANSWERED
-    if api == ApiKey.OFFSET_FOR_LEADER_EPOCH and tell_epochs(cx, connection, frame, length, body):
+    if api == ApiKey.OFFSET_FOR_LEADER_EPOCH and answer_epochs(cx, connection, frame, length, body):
         return ANSWERED
     if api == ApiKey.INIT_PRODUCER_ID and may_take_producer_id(row):
-        if tell_producer_id(cx, connection, frame, length, body):
+        if answer_producer_id(cx, connection, frame, length, body):
             return ANSWERED
     if repeat(cx, connection, frame, length, body) or compose(cx, connection, frame, length, body):
         return ANSWERED
@@ -92,7 +92,7 @@ def hand_on(cx: int, connection: int, frame: int, length: int) -> int:
     put(row, Connection.BEGAN_NS, get(cx, Context.NOW_NS))
     put(row, Connection.QUEUED_NS, get(cx, Context.NOW_NS) - get(row, Connection.LAST_NS))
     put(row, Connection.FLAGS, get(row, Connection.FLAGS) | Flag.BUSY)
-    return HANDED
+    return FORWARDED
 
 
 @inlined
@@ -125,7 +125,7 @@ def _send(cx: int, connection: int, address: int, size: int, position: int) -> N
 
 
 @kernel("int64(int64, int64, int64, int64)")
-def answer_handed(cx: int, block: int, position: int, end: int) -> int:
+def answer_forwarded(cx: int, block: int, position: int, end: int) -> int:
     """Send the answers of a block from ``position`` on; where it stopped: before its end when events ran out.
 
     block: address of its first byte. An answer whose connection has gone, or waits for another one, is dropped.

@@ -1,7 +1,7 @@
 """What control serves, past Python: the block of requests that leaves with each turn, and the blocks of answers.
 
-Runs in: network. Owner: the process. The kernel fills the block (`forward_kernel.py`) while `Context.HANDING` is set,
-which it is while there is a link to control and no quota holds; every other request takes the way over `dispatch.py`.
+Runs in: network. Owner: the process. The kernel (`forward_kernel.py`) fills the block while `Context.FORWARDING` is
+set, which it is while there is a link to control and no quota holds; every other request goes through `dispatch.py`.
 """
 
 import logging
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from kbroker.ipc.block import FAILED, Peer, pack_peer
 from kbroker.net.connection import Connection, State
 from kbroker.net.context import Context
-from kbroker.net.forward.forward_kernel import answer_handed
-from kbroker.net.rows import Answer, AnswerTable, Handed
+from kbroker.net.forward.forward_kernel import answer_forwarded
+from kbroker.net.rows import Answer, AnswerTable, ForwardedApi
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
 from kbroker.protocol.api_keys import ApiKey
@@ -43,7 +43,7 @@ class Process(Protocol):
         """End a connection."""
 
 
-class HandOn:
+class Forwarding:
     """One network process's requests at control.
 
     send: writes a block to control's link. serve(first, end): has events of the kernel served. wait_sent: goes on with
@@ -63,11 +63,11 @@ class HandOn:
         self._serve = serve
         self._close = process.close
         self._out: NDArray[np.uint8] = np.zeros(LINK_BYTES, np.uint8)
-        self._handed: NDArray[np.int64] = np.zeros((Handed.APIS, Handed.WORDS), np.int64)
-        self._handed[:, Handed.LOWEST] = 1
+        self._forwarded: NDArray[np.int64] = np.zeros((ForwardedApi.APIS, ForwardedApi.WORDS), np.int64)
+        self._forwarded[:, ForwardedApi.LOWEST] = 1
         self._answers = bytearray()
         words = self._words
-        words[ContextRow.HANDED] = self._handed.ctypes.data
+        words[ContextRow.FORWARDED] = self._forwarded.ctypes.data
         words[ContextRow.LINK_OUT] = self._out.ctypes.data
         words[ContextRow.LINK_BYTES] = LINK_BYTES
         shared = process.context.shared
@@ -75,17 +75,17 @@ class HandOn:
             _table(words, ContextRow.ANSWERS, AnswerTable.MOST_ANSWERS),
             _table(words, ContextRow.TOPIC_PARTS, AnswerTable.MOST_PARTS),
         )
-        words[ContextRow.STANDING] = shared.standing.ctypes.data
+        words[ContextRow.CACHED_ANSWERS] = shared.cached_answers.ctypes.data
         words[ContextRow.DIR_ERRORS] = shared.log_dir_errors.ctypes.data
         words[ContextRow.DIR_COUNT] = len(shared.log_dir_errors)
 
     def serves(self, served: Mapping[int, tuple[int, int]], local: Iterable[int]) -> None:
         """Which APIs may go on: those that are served, in these versions, and not here."""
         for api, (lowest, highest) in served.items():
-            if api in local or api in NEVER or api in WATCHED or not 0 <= api < Handed.APIS:
+            if api in local or api in NEVER or api in WATCHED or not 0 <= api < ForwardedApi.APIS:
                 continue
             first = next((v for v in range(lowest, highest + 1) if flexible(api, v)), highest + 1)
-            self._handed[api, :3] = lowest, highest, first
+            self._forwarded[api, :3] = lowest, highest, first
 
     def know(self, connection: Connection) -> None:
         """Who the client is may be settled: from then on its requests go on."""
@@ -106,8 +106,10 @@ class HandOn:
         row = self._context.connections[connection.row]
         row[ConnectionRow.PEER] = connection.peer_bytes.ctypes.data
         row[ConnectionRow.PEER_BYTES] = len(packed)
-        row[ConnectionRow.AUDIENCE] = connection.audience << 16 | accepted.listener << 8 | accepted.site
-        if connection.audience < 0:  # nothing may be kept for it
+        row[ConnectionRow.ANSWER_SCOPE] = (
+            connection.answer_scope << 16 | accepted.listener << 8 | accepted.site
+        )
+        if connection.answer_scope < 0:  # nothing may be kept for it
             row[ConnectionRow.PEER] = 0
 
     def forget_answers(self) -> None:
@@ -120,7 +122,7 @@ class HandOn:
 
     def allow(self, allowed: bool) -> None:
         """Before each turn: whether requests may pass Python by now."""
-        self._words[ContextRow.HANDING] = self.linked and allowed
+        self._words[ContextRow.FORWARDING] = self.linked and allowed
 
     def flush(self) -> None:
         """Behind each pump: what it took for control leaves."""
@@ -139,7 +141,7 @@ class HandOn:
         position = 0
         while position < len(block):
             self._words[ContextRow.EVENT_COUNT] = 0
-            position = answer_handed(self._context.address, address, position, len(block))
+            position = answer_forwarded(self._context.address, address, position, len(block))
             self._serve(0, int(self._words[ContextRow.EVENT_COUNT]))
         self._answers = bytearray()
         if self._words[ContextRow.STALLED] >= 0:
@@ -160,7 +162,7 @@ class HandOn:
     def lost(self) -> None:
         """Control has gone: nobody will answer what it was asked."""
         self.linked = False
-        self._words[ContextRow.HANDING] = 0
+        self._words[ContextRow.FORWARDING] = 0
         for row in np.flatnonzero(self._context.connections[:, ConnectionRow.CALL]).tolist():
             self._close(self._connections[row], "control went away before it answered")
 

@@ -1,12 +1,12 @@
-"""Answers that stand: kept as they come from control, and given to whoever asks the same, without control or Python.
+"""Cached answers: kept as they come from control, and given to whoever asks the same, without control or Python.
 
-The question is the API, its version, the bytes of the body and the audience (by what listener and node the client
+The question is the API, its version, the bytes of the body and the answer_scope (by what listener and node the client
 came); what is left of a request is its correlation id, and the client's name, on which no answer depends while there
 are no quotas.
 """
 
 from kbroker.ipc.block_layout import MessageHead
-from kbroker.ipc.standing_layout import Term
+from kbroker.ipc.cached_answer_layout import Term
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import (
     copy,
@@ -22,7 +22,7 @@ from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
 from kbroker.net.local_answers.answer_table_kernel import find_kept, forget_kept, row_for
 from kbroker.net.produce.queue_kernel import send_some
-from kbroker.net.rows import Answer, Connection, Context, Handed
+from kbroker.net.rows import Answer, Connection, Context, ForwardedApi
 from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.count_kernel import count_request, observe_phase
 
@@ -72,7 +72,7 @@ def disks_failed(cx: int) -> bool:
 
 @inlined
 def _stands(cx: int, terms: int) -> bool:
-    words = get(cx, Context.STANDING)
+    words = get(cx, Context.CACHED_ANSWERS)
     return (
         load_acquire(words) == get(terms, Term.TOPICS)
         and load_acquire(words + 8 * get(terms, Term.WORD)) == get(terms, Term.VALUE)
@@ -84,9 +84,13 @@ def _stands(cx: int, terms: int) -> bool:
 def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
     """Answer a request as one like it was answered, if that answer stands. body: address behind the header."""
     api = load_i16_be(frame)
-    if get(get(cx, Context.HANDED) + api * Handed.STRIDE, Handed.STANDS) == 0:
+    if get(get(cx, Context.FORWARDED) + api * ForwardedApi.STRIDE, ForwardedApi.STANDS) == 0:
         return False
-    kind = api | load_i16_be(frame + 2) << 16 | get(connection_row(cx, connection), Connection.AUDIENCE) << 32
+    kind = (
+        api
+        | load_i16_be(frame + 2) << 16
+        | get(connection_row(cx, connection), Connection.ANSWER_SCOPE) << 32
+    )
     size = frame + length - body
     row = find_kept(cx + 8 * Context.ANSWERS, kind, body, size)
     if row == 0 or not _stands(cx, row + 8 * Answer.TERMS):
@@ -113,7 +117,7 @@ def keep(cx: int, connection: int, message: int) -> bool:
     if size + length > Answer.MAX_BYTES or not _stands(cx, terms):
         return False
     where = connection_row(cx, connection)
-    kind = get(where, Connection.API) | get(where, Connection.AUDIENCE) << 32
+    kind = get(where, Connection.API) | get(where, Connection.ANSWER_SCOPE) << 32
     table = cx + 8 * Context.ANSWERS
     row = row_for(table, kind, body, length, size)
     if row == 0:
@@ -122,5 +126,5 @@ def keep(cx: int, connection: int, message: int) -> bool:
     put(row, Answer.ANSWER_BYTES, size)
     copy(get(row, Answer.ANSWER), message + MessageHead.SIZE, size)
     copy(row + 8 * Answer.TERMS, terms, 8 * (Term.CODES + 1))
-    put(get(cx, Context.HANDED) + (kind & 0xFFFF) * Handed.STRIDE, Handed.STANDS, 1)
+    put(get(cx, Context.FORWARDED) + (kind & 0xFFFF) * ForwardedApi.STRIDE, ForwardedApi.STANDS, 1)
     return True

@@ -54,7 +54,7 @@ MOST_BY_TIME = 256  # partitions of a topic that are looked for by time: a few m
 
 @inlined
 def slot_of(cx: int, topic: int, index: int, epoch: int) -> int:
-    """The slot of a partition, which is in the snapshot then; -1 when it can not be answered without any error."""
+    """The slot of a partition, which is in the snapshot then; -1 when it cannot be answered without any error."""
     if index < 0 or index >= get(topic, Topic.COUNT):
         return -1
     partition = get(cx, Context.PARTITIONS) + (get(topic, Topic.PARTITIONS) + index) * Partition.STRIDE
@@ -167,7 +167,7 @@ def _topic(
 
 
 @inlined
-def tell_offsets(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
+def answer_offsets(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
     """Answer a consumer's ListOffsets if all that it asks for can be told without an error; False: not from here."""
     version = load_i16_be(frame + 2)
     end = frame + length

@@ -52,7 +52,7 @@ def _partitions(
 
 
 @inlined
-def tell_epochs(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
+def answer_epochs(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
     """Answer an OffsetForLeaderEpoch that asks for present epochs alone, without any error; False: not from here."""
     version = load_i16_be(frame + 2)
     end = frame + length

@@ -21,7 +21,7 @@ NOBODY = -1
 
 
 @inlined
-def tell_producer_id(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
+def answer_producer_id(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
     """Answer whoever asks for a first id without a transactional id; False: not from here."""
     version = load_i16_be(frame + 2)
     end = frame + length

@@ -13,7 +13,7 @@ def named_topic(
     cx: int, position: int, end: int, compact: bool, out: int, limit: int
 ) -> tuple[int, int, int]:
     """The topic that is named next in a request, and its name in the answer: (its row, position in the request, in the
-    answer). The row is 0 when it can not be answered from here."""
+    answer). The row is 0 when it cannot be answered from here."""
     name_bytes, name = read_length(position, end, compact, False)
     if name < 0 or name_bytes <= 0 or name_bytes > end - name or name_bytes + HEAD_BYTES > limit - out:
         return 0, 0, 0

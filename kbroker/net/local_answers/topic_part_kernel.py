@@ -1,4 +1,4 @@
-"""Answers about topics, made of what control said of each of them in other company.
+"""Answers about topics, made of what control said of each of them in other combinations.
 
 An answer that stands comes with where its topics are in it (`ipc/standing.py`). The part of each is kept by what
 requests name it by, and what is around them by the options of the request, all that is behind its topics: the head.
@@ -7,7 +7,7 @@ which there is no part that stands makes the request control's: so are those tha
 """
 
 from kbroker.ipc.block_layout import MessageHead
-from kbroker.ipc.standing_layout import Cut, CutPart, Term
+from kbroker.ipc.cached_answer_layout import Cut, CutPart, Term
 from kbroker.kernels.codes import ApiKey
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp
@@ -80,8 +80,8 @@ def _topics(body: int, end: int, compact: bool, with_ids: bool) -> tuple[int, in
 
 
 @inlined
-def _head_kind(api: int, version: int, audience: int, by_id: int) -> int:
-    return api | version << 16 | audience << 32 | (BY_ID if by_id != 0 else 0)
+def _head_kind(api: int, version: int, answer_scope: int, by_id: int) -> int:
+    return api | version << 16 | answer_scope << 32 | (BY_ID if by_id != 0 else 0)
 
 
 @inlined
@@ -162,9 +162,11 @@ def compose(cx: int, connection: int, frame: int, length: int, body: int) -> boo
     count, position, options, by_id = _topics(body, end, compact, with_ids)
     if count == 0:
         return False
-    kind = _head_kind(api, version, get(connection_row(cx, connection), Connection.AUDIENCE), by_id)
+    kind = _head_kind(api, version, get(connection_row(cx, connection), Connection.ANSWER_SCOPE), by_id)
     head = find_kept(table, kind, options, end - options)
-    if head == 0 or get(head + 8 * Answer.TERMS, Term.TOPICS) != load_acquire(get(cx, Context.STANDING)):
+    if head == 0 or get(head + 8 * Answer.TERMS, Term.TOPICS) != load_acquire(
+        get(cx, Context.CACHED_ANSWERS)
+    ):
         return False
     if disks_failed(cx):
         return False
@@ -229,7 +231,7 @@ def _keep_part(table: int, kind: int, part: int, content: int, stands: int) -> i
 
 @inlined
 def keep_parts(cx: int, connection: int, message: int) -> None:
-    """Keep the parts of an answer that is kept as a whole (`standing_kernel.keep`), if it has any."""
+    """Keep the parts of an answer that is kept as a whole (`cached_answer_kernel.keep`), if it has any."""
     terms = message + MessageHead.SIZE + ((load_i32(message + MessageHead.FRAME_BYTES) + 7) & ~7)
     body = terms + Term.STRIDE
     length = get(terms, Term.BODY_BYTES)
@@ -244,7 +246,7 @@ def keep_parts(cx: int, connection: int, message: int) -> None:
         return
     table = cx + 8 * Context.TOPIC_PARTS
     cut = body + ((length + 7) & ~7)
-    kind = _head_kind(api, version, get(where, Connection.AUDIENCE), by_id)
+    kind = _head_kind(api, version, get(where, Connection.ANSWER_SCOPE), by_id)
     stands = get(terms, Term.TOPICS)
     row = _keep_head(table, kind, options, body + length - options, message, cut, stands)
     kind = PART | row_number(table, row)

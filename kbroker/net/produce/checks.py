@@ -1,7 +1,7 @@
 """Produce requests that need Python: batches with records to look at, entries for a full ring, answers with texts.
 
 Runs in: network, threads of it for batches that take long. Owner: the process. While a batch is looked at, its
-connection takes no further request, so that a later batch of the same producer can not overtake it.
+connection takes no further request, so that a later batch of the same producer cannot overtake it.
 """
 
 import asyncio
@@ -231,7 +231,7 @@ class ProduceChecks:
 
 
 def damage_text(request: ProduceRequest) -> str | None:
-    """What Kafka says of the first batch it can not step over, for which it refuses the whole request."""
+    """What Kafka says of the first batch it cannot step over, for which it refuses the whole request."""
     for topic in request.topic_data:
         for part in topic.partition_data:
             data = bytes((part.records or b"")[: rb.HEADER_BYTES])

@@ -42,7 +42,7 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
     bound = 32
     transactional = False
     corrupt = (
-        False  # Kafka looks for transactions first, and a batch it can not step over fails the whole request
+        False  # Kafka looks for transactions first, and a batch it cannot step over fails the whole request
     )
     for _ in range(topics):
         if version >= ProduceVersion.TOPIC_IDS:

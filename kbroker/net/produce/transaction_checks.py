@@ -2,7 +2,7 @@
 appended again (KIP-890).
 
 Runs in: network. Owner: the process. The IO worker answered them UNVERIFIED; the kernel holds their connection
-meanwhile, so that a later batch of the same producer can not overtake them.
+meanwhile, so that a later batch of the same producer cannot overtake them.
 """
 
 import asyncio

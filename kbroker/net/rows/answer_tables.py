@@ -1,4 +1,4 @@
-"""Answers that stand (ipc/standing.py), as a network process keeps them: whole, and in parts by topic."""
+"""Cached answers (ipc/standing.py), as a network process keeps them: whole, and in parts by topic."""
 
 from kbroker.kernels.row import Row, word
 

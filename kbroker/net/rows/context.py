@@ -126,14 +126,16 @@ class Context(Row, writer="network"):
     SENT = word("descriptor", "pipe from them")
     BACK = word("address", "Box.BACK_BYTES for what senders give back")
 
-    HANDING = word("flag", "1: requests for control go into its block; 0: through Python (no link, quotas)")
-    HANDED = word("address", "rows of Handed, by API key")
+    FORWARDING = word(
+        "flag", "1: requests for control go into its block; 0: through Python (no link, quotas)"
+    )
+    FORWARDED = word("address", "rows of Handed, by API key")
     LINK_OUT = word("address", "the block for control")
     LINK_BYTES = word("bytes", "size of that block")
     LINK_USED = word("bytes", "of it that hold messages")
     CALLS = word("count", "requests that went into blocks so far")
 
-    STANDING = word("address", "the standing words, shared")
+    CACHED_ANSWERS = word("address", "the standing words, shared")
     DIR_ERRORS = word("address", "log dir errors, shared: while there is one, no answer is kept or repeated")
     DIR_COUNT = word("count", "log dirs")
     COMPOSED = word("count", "answers that were tried to be made of parts")

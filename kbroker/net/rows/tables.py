@@ -37,7 +37,7 @@ class Connection(Row, writer="network", words=32):
     PEER = word("address", "what control is sent of the client; 0: its requests go through Python")
     PEER_BYTES = word("bytes", "of that")
     ACCESS = word("address", "its row of Access; 0: everything is allowed")
-    AUDIENCE = word("number", "clients with the same number get the same answer to the same request")
+    ANSWER_SCOPE = word("number", "clients with the same number get the same answer to the same request")
 
 
 class Flag(Values):
@@ -60,7 +60,7 @@ class Flag(Values):
     NOT_READING = BUSY | STALLED | DRAINING | CLOSING | MUTED | OUT_BLOCKED | VERIFYING
 
 
-class Handed(Row, writer="network"):
+class ForwardedApi(Row, writer="network"):
     """An API whose requests control serves, by API key: which of them may go into its block."""
 
     APIS = 96
@@ -177,7 +177,7 @@ class EventKind(Values):
     REQUEST = 1  # A: arena offset of the frame after its size, B: its bytes, C: chunk to release
     CLOSED = 2  # A: errno, 0 when the peer closed in order
     BAD_SIZE = 3  # A: the size announced
-    BAD_REQUEST = 4  # A, B, C as REQUEST: a Produce that can not be parsed
+    BAD_REQUEST = 4  # A, B, C as REQUEST: a Produce that cannot be parsed
     DEEP = 5  # A: result row, B: 0 when it only found no room in a ring
     ANSWER = 6  # A: request row
     UNSENT = 7  # A: address, B: bytes

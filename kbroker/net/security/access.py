@@ -15,14 +15,14 @@ from kbroker.config.broker import BrokerConfig
 from kbroker.ipc.messages import AclDelta
 from kbroker.net.connection import Connection
 from kbroker.net.context import Context
-from kbroker.net.forward.forwarding import HandOn
+from kbroker.net.forward.forwarding import Forwarding
 from kbroker.net.produce.checks import ProduceChecks
 from kbroker.net.rows import Access as AccessRow
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.security.grant import Grant, Who
 from kbroker.net.topics import Topics
 
-MOST_AUDIENCES: Final = 1 << 13
+MAX_ANSWER_SCOPES: Final = 1 << 13
 
 
 class Process(Protocol):
@@ -31,7 +31,7 @@ class Process(Protocol):
     context: Context
     topics: Topics
     connections: dict[int, Connection]
-    handing: HandOn
+    forwarding: Forwarding
     checks: ProduceChecks
 
     def unbusy(self, row: int) -> None:
@@ -45,13 +45,13 @@ class Access:
         self._context = process.context
         self._topics = process.topics
         self._connections = process.connections
-        self._know_audience = process.handing.know
-        self._forget_answers = process.handing.forget_answers
+        self._know_answer_scope = process.forwarding.know
+        self._forget_answers = process.forwarding.forget_answers
         self._unbusy = process.unbusy
         process.checks.may_write = self.may_write
         self._authorizer = Authorizer.of(config)
         self._grants: dict[Who, Grant] = {}
-        self._audiences = 0
+        self._answer_scopes = 0
         if self._authorizer is not None:
             process.topics.on_row, process.topics.on_rows = self._on_row, self._on_rows
 
@@ -61,18 +61,18 @@ class Access:
         """Who the client is has been settled, or what its principal may do: from now on it holds."""
         self.forget(connection)
         authorizer = self._authorizer
-        connection.audience = 0
+        connection.answer_scope = 0
         if authorizer is not None and connection.principal not in authorizer.super_users:
             who = connection.principal, authorizer.host_of(connection.accepted.host)
             grant = self._grants.get(who) or self._new_grant(authorizer, who)
             grant.users += 1
             connection.grant = grant
-            connection.audience = grant.audience
+            connection.answer_scope = grant.answer_scope
             row: NDArray[np.int64] = np.zeros(AccessRow.WORDS, np.int64)
             row[AccessRow.GRANT] = grant.words.ctypes.data
             connection.access = row, b""
             self._context.connections[connection.row, ConnectionRow.ACCESS] = row.ctypes.data
-        self._know_audience(connection)
+        self._know_answer_scope(connection)
 
     def forget(self, connection: Connection) -> None:
         """The connection is closed, or somebody else's."""
@@ -85,10 +85,10 @@ class Access:
                 del self._grants[grant.who]
 
     def _new_grant(self, authorizer: Authorizer, who: Who) -> Grant:
-        if self._audiences + 1 >= MOST_AUDIENCES:
+        if self._answer_scopes + 1 >= MAX_ANSWER_SCOPES:
             self._number_anew()
-        self._audiences += 1
-        grant = Grant(who, self._audiences if self._audiences < MOST_AUDIENCES else -1)
+        self._answer_scopes += 1
+        grant = Grant(who, self._answer_scopes if self._answer_scopes < MAX_ANSWER_SCOPES else -1)
         grant.view = authorizer.view(*who)
         grant.fill(self._topics.rows, self._topics.capacity)
         self._grants[who] = grant
@@ -98,12 +98,12 @@ class Access:
         """All numbers have been used: those that live get new ones."""
         self._forget_answers()
         for number, grant in enumerate(self._grants.values(), 1):
-            grant.audience = number if number < MOST_AUDIENCES - 1 else -1
-        self._audiences = min(len(self._grants), MOST_AUDIENCES - 1)
+            grant.answer_scope = number if number < MAX_ANSWER_SCOPES - 1 else -1
+        self._answer_scopes = min(len(self._grants), MAX_ANSWER_SCOPES - 1)
         for connection in self._connections.values():
             if connection.grant is not None:
-                connection.audience = connection.grant.audience
-                self._know_audience(connection)
+                connection.answer_scope = connection.grant.answer_scope
+                self._know_answer_scope(connection)
 
     # --- changes --------------------------------------------------------------------------------------
 

@@ -17,14 +17,14 @@ Who = tuple[str, str]
 
 
 class Grant:
-    """What one principal may do from one host. audience: number of those who get the same answers, -1 when there are
-    too many of them."""
+    """What one principal may do from one host. answer_scope: number of those who get the same answers, -1 when there
+    are too many of them."""
 
-    __slots__ = ("audience", "bits", "users", "view", "who", "words")
+    __slots__ = ("answer_scope", "bits", "users", "view", "who", "words")
 
-    def __init__(self, who: Who, audience: int) -> None:
+    def __init__(self, who: Who, answer_scope: int) -> None:
         self.who = who
-        self.audience = audience
+        self.answer_scope = answer_scope
         self.users = 0
         self.view = Authorizer()
         self.bits: NDArray[np.uint8] = np.zeros(0, np.uint8)

@@ -106,7 +106,7 @@ class Logins:
         self._handshake(connection, login, header, asked.mechanism)
         return True
 
-    def told_versions(self, connection: Connection, answer: bytes) -> None:
+    def reported_versions(self, connection: Connection, answer: bytes) -> None:
         """ApiVersions is about to be answered to a client that is not logged in yet."""
         at = 2 * SIZE.size
         if connection.login is not None and answer[at : at + 2] == b"\0\0":

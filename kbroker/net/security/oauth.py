@@ -81,7 +81,7 @@ class TokenChecks:
                 key,
                 ALGORITHMS,
                 options,
-                audience=self._audience,
+                answer_scope=self._audience,
                 issuer=self._issuer,
                 leeway=self._leeway_s,
             )
@@ -119,7 +119,7 @@ class TokenChecks:
 
 
 def usable(config: BrokerConfig, listener: str) -> str | None:
-    """Why a listener can not offer this mechanism, None when it can."""
+    """Why a listener cannot offer this mechanism, None when it can."""
     url = config.of_listener(listener, f"{PREFIX}jwks.endpoint.url")
     if not isinstance(url, str) or not url.startswith(SCHEMES):
         return f"{PREFIX}jwks.endpoint.url must be set to an address of {' or '.join(SCHEMES)}"

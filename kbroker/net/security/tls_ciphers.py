@@ -7,7 +7,7 @@ from typing import Final
 ALWAYS_TLS13: Final = frozenset(
     ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 )
-"""OpenSSL's suites of TLS 1.3; Python's ssl module can not choose among them."""
+"""OpenSSL's suites of TLS 1.3; Python's ssl module cannot choose among them."""
 _SUITE: Final = re.compile(r"TLS_([A-Z_]+?)_WITH_([A-Z0-9_]+)")
 _AES: Final = re.compile(r"AES_(128|256)_(GCM|CCM|CBC)(_8)?(?:_(SHA(?:256|384)?))?")
 

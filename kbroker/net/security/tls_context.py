@@ -62,7 +62,7 @@ def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:
     except KeyStoreError as error:
         raise TlsError(str(error)) from None
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        raise TlsError(f"the key or trust store can not be used: {error}") from None
+        raise TlsError(f"the key or trust store cannot be used: {error}") from None
     return context
 
 

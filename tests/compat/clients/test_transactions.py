@@ -37,7 +37,7 @@ def begin(bootstrap: str, client: type[Transactional]) -> Iterator[Begin]:
 
     yield start
     for producer in made:
-        with suppress(Exception):  # a fenced one can not say goodbye
+        with suppress(Exception):  # a fenced one cannot say goodbye
             producer.close()
 
 

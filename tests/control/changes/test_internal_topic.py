@@ -3,7 +3,7 @@
 import pytest
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.control.changes.internal_topic import wish_for
+from kbroker.control.changes.internal_topic import spec_for
 
 SEGMENT = "104857600"
 
@@ -41,9 +41,9 @@ SEGMENT = "104857600"
     ],
 )
 def test_an_internal_topic_has_its_own_settings(name: str, partitions: int, configs: dict[str, str]) -> None:
-    made = wish_for(name, BrokerConfig())
+    made = spec_for(name, BrokerConfig())
     assert (made.num_partitions, made.configs) == (partitions, configs)
 
 
 def test_another_topic_has_the_defaults() -> None:
-    assert not wish_for("t", BrokerConfig()).configs
+    assert not spec_for("t", BrokerConfig()).configs

@@ -15,8 +15,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.control.fakes import FakeNetwork, World, world
 
 
-def create(made: World, *wishes: NewTopic, validate_only: bool = False) -> dict[str, TopicPlan | KafkaError]:
-    return asyncio.run(create_topics(made.broker, wishes, validate_only))
+def create(made: World, *specs: NewTopic, validate_only: bool = False) -> dict[str, TopicPlan | KafkaError]:
+    return asyncio.run(create_topics(made.broker, specs, validate_only))
 
 
 def test_a_created_topic_is_known_to_everyone_and_stored(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ class Process:
         return request
 
     def beat(self, **fields: object) -> HeartbeatResult:
-        """One heartbeat; internal topics that the answer wishes for are made, as the API's handler does."""
+        """One heartbeat; internal topics that the answer specs for are made, as the API's handler does."""
         outcome = self.kafka.shard.streams_heartbeat(
             Caller("client", "/127.0.0.1", 0), self.request(**fields), self.kafka.now_ms
         )

@@ -90,8 +90,8 @@ class Consumers:
 
     async def settle(self, member: str, **more: Any) -> int:
         """Join and go on until nothing changes: the epoch."""
-        epoch, wish = 0, {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ["a"], **more}
-        answer = await self.beat(member, 0, **wish, topic_partitions=[])
+        epoch, spec = 0, {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ["a"], **more}
+        answer = await self.beat(member, 0, **spec, topic_partitions=[])
         while answer.assignment is not None or answer.member_epoch != epoch:
             owned = answer.assignment.topic_partitions if answer.assignment else []
             mine = [RequestTopicPartitions(each.topic_id, each.partitions) for each in owned]

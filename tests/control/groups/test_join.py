@@ -94,10 +94,10 @@ def test_only_the_leader_sees_the_members() -> None:
 
 def test_the_protocol_that_most_prefer_of_those_all_support_is_chosen() -> None:
     kafka = Coordinator()
-    wishes = [("a", "b", "c"), ("b", "a"), ("b", "a")]
+    specs = [("a", "b", "c"), ("b", "a"), ("b", "a")]
     joins = [
         kafka.send_join(kafka.new_member_id(protocols=pairs), protocols=pairs)
-        for pairs in (tuple((name, b"") for name in names) for names in wishes)
+        for pairs in (tuple((name, b"") for name in names) for names in specs)
     ]
     kafka.advance(6000)
     assert {answer(join).protocol_name for join in joins} == {"b"}

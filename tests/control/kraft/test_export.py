@@ -100,6 +100,6 @@ def test_a_metadata_log_that_can_not_be_read_is_left_alone(tmp_path: Path) -> No
         folder.mkdir()
         damaged = folder / "00000000000000000040-0000000006.checkpoint"
         damaged.write_bytes(b"\0" * 100)
-        with pytest.raises(ExportError, match="can not be read"):
+        with pytest.raises(ExportError, match="cannot be read"):
             exported(made)
         assert damaged.exists()

@@ -34,8 +34,8 @@ def test_a_min_isr_that_can_be_reached_needs_no_word() -> None:
     assert broker_min_isr_note(BrokerConfig({"min.insync.replicas": "2", **OFF}), 1) == ""
 
 
-def plan_of(made: World, wish: NewTopic, validate_only: bool = False) -> TopicPlan:
-    plan = asyncio.run(create_topics(made.broker, [wish], validate_only))[wish.name]
+def plan_of(made: World, spec: NewTopic, validate_only: bool = False) -> TopicPlan:
+    plan = asyncio.run(create_topics(made.broker, [spec], validate_only))[spec.name]
     assert isinstance(plan, TopicPlan)
     return plan
 

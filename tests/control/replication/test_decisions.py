@@ -21,8 +21,8 @@ def sited(folder: Path, sites: int = 3, **settings: str) -> World:
     return World(folder, {"kbroker.replica.sites": dirs, **settings}, workers=sites, dirs=sites)
 
 
-def create(made: World, *wishes: NewTopic) -> dict[str, TopicPlan | KafkaError]:
-    return asyncio.run(create_topics(made.broker, wishes))
+def create(made: World, *specs: NewTopic) -> dict[str, TopicPlan | KafkaError]:
+    return asyncio.run(create_topics(made.broker, specs))
 
 
 def only(made: World) -> Partition:

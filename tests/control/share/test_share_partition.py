@@ -4,7 +4,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from kbroker.control.share.acquiring import Wish
+from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.ranges import DeliveryState, Range, Ranges
 from kbroker.control.share.share_partition import (
     AcknowledgedBatch,
@@ -34,7 +34,7 @@ def acknowledge(
 def take(
     part: SharePartition, member: str, *batches: tuple[int, int], most: int = 500, now_ms: int = 0
 ) -> list[Acquired]:
-    return part.acquire(member, batches, Wish(most), LIMITS, now_ms)
+    return part.acquire(member, batches, Spec(most), LIMITS, now_ms)
 
 
 class TestAcquiring:
@@ -47,9 +47,9 @@ class TestAcquiring:
 
     def test_strictly_no_more_than_the_limit(self) -> None:
         part = SharePartition(0)
-        wish = Wish(4, strict=True)
-        assert part.acquire("a", [(0, 9)], wish, LIMITS, 0) == [Acquired(0, 3, 1)]
-        assert part.acquire("b", [(0, 9)], wish, LIMITS, 0) == [Acquired(4, 7, 1)]
+        spec = Spec(4, strict=True)
+        assert part.acquire("a", [(0, 9)], spec, LIMITS, 0) == [Acquired(0, 3, 1)]
+        assert part.acquire("b", [(0, 9)], spec, LIMITS, 0) == [Acquired(4, 7, 1)]
 
     def test_nobody_gets_what_another_has(self) -> None:
         part = SharePartition(0)
@@ -76,19 +76,19 @@ class TestPortions:
     """What was given together comes back together, and less of it when it comes back often."""
 
     LIMITS = Limits(lock_ms=30_000, delivery_count=5, records=100)
-    ALL = Wish(500)
+    ALL = Spec(500)
 
-    def again(self, part: SharePartition, wish: Wish = ALL) -> list[Acquired]:
-        return part.acquire("a", [(first, first + 7) for first in range(0, 32, 8)], wish, self.LIMITS, 0)
+    def again(self, part: SharePartition, spec: Spec = ALL) -> list[Acquired]:
+        return part.acquire("a", [(first, first + 7) for first in range(0, 32, 8)], spec, self.LIMITS, 0)
 
     def test_new_records_are_told_in_portions(self) -> None:
-        told = self.again(SharePartition(0), Wish(500, 10))
+        told = self.again(SharePartition(0), Spec(500, 10))
         assert told == [Acquired(0, 15, 1), Acquired(16, 31, 1)]
-        assert self.again(SharePartition(0), Wish(10, 500)) == [Acquired(0, 15, 1)]
+        assert self.again(SharePartition(0), Spec(10, 500)) == [Acquired(0, 15, 1)]
 
     def test_released_neighbours_stay_apart(self) -> None:
         part = SharePartition(0)
-        self.again(part, Wish(500, 10))
+        self.again(part, Spec(500, 10))
         part.release("a", self.LIMITS)
         assert self.again(part) == [Acquired(0, 15, 2), Acquired(16, 31, 2)]
 
@@ -104,7 +104,7 @@ class TestPortions:
     def test_records_that_came_back_often_go_alone(self) -> None:
         part = SharePartition(0)
         for _ in range(3):
-            self.again(part, Wish(1, 500))
+            self.again(part, Spec(1, 500))
             part.release("a", self.LIMITS)
         assert self.again(part) == [Acquired(0, 3, 4)]
         assert self.again(part) == [Acquired(4, 7, 4)]
@@ -313,8 +313,8 @@ class PartitionAgainstDict(RuleBasedStateMachine):
     def acquire(self, member: str, most: int, strict: bool) -> None:
         start = self.part.next_offset()
         batches = [(first, first + 3) for first in range(start - start % 4, start + 24, 4)]
-        wish = Wish(most, 3, strict)
-        for given in self.part.acquire(member, batches, wish, LIMITS, self.now_ms):
+        spec = Spec(most, 3, strict)
+        for given in self.part.acquire(member, batches, spec, LIMITS, self.now_ms):
             for offset in range(given.first, given.last + 1):
                 assert offset not in self.held
                 assert offset not in self.done

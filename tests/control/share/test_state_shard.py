@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.control.coordinator.machine import Outcome, Record
-from kbroker.control.share.acquiring import Wish
+from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.ranges import DeliveryState, Range
 from kbroker.control.share.share_partition import AcknowledgedBatch, Limits, SharePartition
 from kbroker.control.share.state_shard import ShareKey, ShareStateShard
@@ -139,7 +139,7 @@ def test_a_partition_goes_on_where_its_predecessor_was(
     part = SharePartition(0)
     for first, length, kind, restarts in steps:
         start = part.next_offset()
-        for given_out in part.acquire("a", [(start, start + length - 1)], Wish(100), LIMITS, 0):
+        for given_out in part.acquire("a", [(start, start + length - 1)], Spec(100), LIMITS, 0):
             if given_out.first % 3 != first % 3:
                 batch = AcknowledgedBatch(given_out.first, given_out.last, [kind])
                 part.acknowledge("a", [batch], LIMITS, 0)

@@ -20,8 +20,8 @@ from kbroker.control.transactions.metadata import TV_2
 from kbroker.control.transactions.service import TransactionService
 from kbroker.control.transactions.shard import TOPIC
 from kbroker.control.transactions.verification import told, verify
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.ipc.messages import VerifyTransaction
-from kbroker.ipc.standing import StandingAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -284,14 +284,14 @@ def test_what_is_told_of_ids_stands_until_one_changes(tmp_path: Path) -> None:
                 await send(scene.broker, ApiKey.DESCRIBE_TRANSACTIONS, 0, both),
             ]
 
-        words = scene.broker.standing.words
+        words = scene.broker.cached_answers.words
 
-        def stands(answer: StandingAnswer) -> bool:
+        def stands(answer: CachedAnswer) -> bool:
             _, word, value, *_ = struct.unpack_from("<5q", answer.terms)
             return bool(words[word] == value)
 
         before = await told()
-        assert all(isinstance(each, StandingAnswer) for each in before)
+        assert all(isinstance(each, CachedAnswer) for each in before)
         assert all(map(stands, before))
         await scene.service.add_partitions(ID, *scene.producer, frozenset({("a", 0)}), TV_2)
         assert not any(map(stands, before))
@@ -309,6 +309,6 @@ def test_what_depends_on_the_time_or_is_an_error_does_not_stand(tmp_path: Path) 
         old = ListTransactionsRequest([], [], duration_filter=5)
         unknown = DescribeTransactionsRequest(["unknown"])
         for question in ((ApiKey.LIST_TRANSACTIONS, 1, old), (ApiKey.DESCRIBE_TRANSACTIONS, 0, unknown)):
-            assert not isinstance(await send(scene.broker, *question), StandingAnswer)
+            assert not isinstance(await send(scene.broker, *question), CachedAnswer)
 
     run(tmp_path, test)

@@ -1,4 +1,4 @@
-"""The plan of faults: from a seed alone, fair, and honest about what can not be done from afar."""
+"""The plan of faults: from a seed alone, fair, and honest about what cannot be done from afar."""
 
 import itertools
 

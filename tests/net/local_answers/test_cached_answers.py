@@ -1,14 +1,14 @@
-"""Answers that stand are given again without control, for as long as control says and not longer."""
+"""Cached answers are given again without control, for as long as control says and not longer."""
 
 import struct
 from collections.abc import Callable
 from random import Random
 
 from kbroker.config.client_quotas import CLIENT_ID, REQUEST_PERCENTAGE, QuotaTable
+from kbroker.ipc.cached_answer_layout import AnswerVersion
+from kbroker.ipc.cached_answers import AnswerVersions, word_of
 from kbroker.ipc.messages import ClientRequest, Image
 from kbroker.ipc.shared import Shared
-from kbroker.ipc.standing import StandingWords, word_of
-from kbroker.ipc.standing_layout import Standing
 from kbroker.metrics import layout as ml
 from kbroker.net.rows import Answer, AnswerTable
 from tests.net.conftest import NodeFactory
@@ -19,11 +19,11 @@ FIND_COORDINATOR = 10
 CODES = 3
 
 
-def standing_node(
-    node_factory: NodeFactory, content: Callable[[ClientRequest], bytes], word: int = Standing.TOPICS
+def caching_node(
+    node_factory: NodeFactory, content: Callable[[ClientRequest], bytes], word: int = AnswerVersion.TOPICS
 ) -> NetNode:
     """Control answers each request by its content, for as long as the words say."""
-    words: list[StandingWords] = []
+    words: list[AnswerVersions] = []
 
     def answer(request: ClientRequest) -> bytes:
         said = content(request)
@@ -31,7 +31,7 @@ def standing_node(
         return words[0].answer(frame, request.body, CODES, word)
 
     node: NetNode = node_factory({"t": 1}, answer=answer)
-    words.append(StandingWords(node.shared.standing))
+    words.append(AnswerVersions(node.shared.cached_answers))
     return node
 
 
@@ -49,7 +49,7 @@ def by_number(request: ClientRequest) -> bytes:
 
 
 def test_control_is_asked_once_and_every_request_is_counted(node_factory: NodeFactory) -> None:
-    node = standing_node(node_factory, by_number)
+    node = caching_node(node_factory, by_number)
     for link in (node.connect(), node.connect()):
         for number in range(10, 15):
             correlation_id, content = said(link, asking(number, body=b"topic"), 4)
@@ -63,7 +63,7 @@ def test_control_is_asked_once_and_every_request_is_counted(node_factory: NodeFa
 
 
 def test_another_question_is_another_answer(node_factory: NodeFactory) -> None:
-    node = standing_node(node_factory, by_number)
+    node = caching_node(node_factory, by_number)
     link = node.connect()
     questions = [
         asking(1, body=b"a"),
@@ -79,8 +79,8 @@ def test_another_question_is_another_answer(node_factory: NodeFactory) -> None:
 
 
 def test_a_change_ends_what_stood(node_factory: NodeFactory) -> None:
-    node = standing_node(node_factory, by_number, word_of("g"))
-    words = StandingWords(node.shared.standing)
+    node = caching_node(node_factory, by_number, word_of("g"))
+    words = AnswerVersions(node.shared.cached_answers)
     link = node.connect()
     changes = (
         words.topics_changed,
@@ -106,13 +106,13 @@ def test_an_answer_from_before_a_change_is_not_kept(node_factory: NodeFactory) -
     def changing(request: ClientRequest) -> bytes:
         return by_number(request)
 
-    node = standing_node(node_factory, changing)
+    node = caching_node(node_factory, changing)
     shared.append(node.shared)
     made = node.control.answer
 
     def late(request: ClientRequest) -> bytes | None:
         answer = made(request)
-        shared[0].standing[Standing.TOPICS] += 1
+        shared[0].cached_answers[AnswerVersion.TOPICS] += 1
         return answer
 
     node.control.answer = late
@@ -121,7 +121,7 @@ def test_an_answer_from_before_a_change_is_not_kept(node_factory: NodeFactory) -
 
 
 def test_nothing_stands_while_a_log_dir_has_failed(node_factory: NodeFactory) -> None:
-    node = standing_node(node_factory, by_number)
+    node = caching_node(node_factory, by_number)
     link = node.connect()
     assert [said(link, asking(number), 4)[1] for number in (1, 2)] == [b"\0\0\0\1"] * 2
     node.shared.log_dir_errors[-1] = 5
@@ -129,7 +129,7 @@ def test_nothing_stands_while_a_log_dir_has_failed(node_factory: NodeFactory) ->
 
 
 def test_a_quota_sees_every_request(node_factory: NodeFactory) -> None:
-    node = standing_node(node_factory, by_number)
+    node = caching_node(node_factory, by_number)
     link = node.connect()
     assert said(link, asking(1), 4)[1] == b"\0\0\0\1"
     table = QuotaTable({((CLIENT_ID, "other"),): {REQUEST_PERCENTAGE: 50.0}})
@@ -139,7 +139,7 @@ def test_a_quota_sees_every_request(node_factory: NodeFactory) -> None:
 
 def test_memory_is_bounded_and_every_answer_right(node_factory: NodeFactory) -> None:
     """More questions, and more bytes, than there is room for: all are forgotten, and kept anew."""
-    node = standing_node(node_factory, lambda request: request.body)
+    node = caching_node(node_factory, lambda request: request.body)
     link = node.connect()
     random = Random(1)
     for length, count in (
@@ -155,8 +155,8 @@ def test_memory_is_bounded_and_every_answer_right(node_factory: NodeFactory) -> 
 def test_an_answer_that_grows_or_shrinks_is_kept_anew(node_factory: NodeFactory) -> None:
     sizes = [10, 40, 5, 2000, 8]
     now: list[int] = []
-    node = standing_node(node_factory, lambda _: bytes([now[-1] % 251]) * now[-1])
-    words, link = StandingWords(node.shared.standing), node.connect()
+    node = caching_node(node_factory, lambda _: bytes([now[-1] % 251]) * now[-1])
+    words, link = AnswerVersions(node.shared.cached_answers), node.connect()
     for size in sizes:
         now.append(size)
         words.topics_changed()
@@ -166,7 +166,7 @@ def test_an_answer_that_grows_or_shrinks_is_kept_anew(node_factory: NodeFactory)
 
 
 def test_large_answers_are_controls_each_time(node_factory: NodeFactory) -> None:
-    node = standing_node(node_factory, lambda _: bytes(Answer.MAX_BYTES))
+    node = caching_node(node_factory, lambda _: bytes(Answer.MAX_BYTES))
     link = node.connect()
     for number in (1, 2):
         assert said(link, asking(number), Answer.MAX_BYTES)[0] == number
@@ -175,7 +175,7 @@ def test_large_answers_are_controls_each_time(node_factory: NodeFactory) -> None
 
 def test_answers_that_the_socket_does_not_take_arrive_whole_and_in_order(node_factory: NodeFactory) -> None:
     size, count = 50_000, 400
-    node = standing_node(node_factory, lambda request: request.body[:1] * size)
+    node = caching_node(node_factory, lambda request: request.body[:1] * size)
     link = node.connect()
     for body in (b"a", b"b"):
         said(link, asking(0, body=body), size)
@@ -188,5 +188,5 @@ def test_answers_that_the_socket_does_not_take_arrive_whole_and_in_order(node_fa
 
 def test_words_of_groups_leave_the_topics_word_alone() -> None:
     found = {word_of(f"group-{number}") for number in range(20_000)}
-    assert Standing.TOPICS not in found
-    assert found == set(range(Standing.KEYED, Standing.WORDS))
+    assert AnswerVersion.TOPICS not in found
+    assert found == set(range(AnswerVersion.KEYED, AnswerVersion.WORDS))

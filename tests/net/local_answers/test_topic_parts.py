@@ -1,4 +1,4 @@
-"""Questions about topics in ever other company are answered from parts: as control would answer them, byte for byte."""
+"""Questions about topics in any combination are answered from parts: as control would answer them, byte for byte."""
 
 import struct
 from random import Random
@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from kbroker.api.cached_answers import cached_by_topic
 from kbroker.api.context import RequestContext
-from kbroker.api.standing import standing_by_topic
 from kbroker.control.broker import Broker
+from kbroker.ipc.cached_answers import AnswerVersions, CachedAnswer
 from kbroker.ipc.messages import ClientRequest
-from kbroker.ipc.standing import StandingAnswer, StandingWords
 from kbroker.metrics import layout as ml
 from kbroker.net.rows import AnswerTable
 from kbroker.protocol.api_keys import ApiKey
@@ -48,7 +48,7 @@ class Scene:
         self.numbers: dict[str, int] = {}
         self.padding = 0
         self.node: NetNode = node_factory({"t": 1}, answer=self._answer)
-        self.words = StandingWords(self.node.shared.standing)
+        self.words = AnswerVersions(self.node.shared.cached_answers)
         self.link = self.node.connect()
 
     @property
@@ -79,12 +79,12 @@ class Scene:
         return DescribeTopicPartitionsResponseTopic(0, name, bytes(16), False, parts)
 
     def _answer(self, request: ClientRequest) -> bytes:
-        broker = cast(Broker, SimpleNamespace(standing=self.words))
+        broker = cast(Broker, SimpleNamespace(cached_answers=self.words))
         response: Any = self.response(request.api_key, request.api_version, request.body)
-        made = standing_by_topic(
+        made = cached_by_topic(
             RequestContext(broker, request), response, lambda topic: topic.name.encode(), ROOM
         )
-        assert isinstance(made, StandingAnswer)
+        assert isinstance(made, CachedAnswer)
         return made
 
     def check(self, api: int, version: int, request: Struct) -> int:

@@ -139,7 +139,7 @@ def test_answers_are_those_of_control_whatever_changes(
     for turn in range(TURNS):
         if turn:
             asker.change()
-        node.shared.standing[:] = made.shared.standing
+        node.shared.cached_answers[:] = made.shared.cached_answers
         for _ in range(QUESTIONS):
             api, version, request = asker.random.choice((asker.metadata, asker.description))()
             expected = asyncio.run(send(made.broker, api, version, encode(request, version)))

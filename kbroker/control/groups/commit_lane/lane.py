@@ -120,7 +120,7 @@ class CommitLane:
         words[Lane.BATCHES] = self._batches.ctypes.data
         runtime.before_timers(self._passes.settle_touched)
         broker.acl_listeners.append(self._passes.forget_all)
-        shard.table.offsets.on_change = broker.standing.group_changed
+        shard.table.offsets.on_change = broker.cached_answers.group_changed
 
     # --- what may pass --------------------------------------------------------------------------------
 
@@ -220,12 +220,12 @@ class CommitLane:
 
     def forget(self, key: str) -> None:
         """Another operation of the group begins."""
-        self._broker.standing.group_changed(key)
+        self._broker.cached_answers.group_changed(key)
         self._passes.forget(key)
 
     def forget_all(self) -> None:
         """As `forget`, for all groups."""
-        self._broker.standing.groups_changed()
+        self._broker.cached_answers.groups_changed()
         self._passes.forget_all()
 
     # --- commits --------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class CommitLane:
         self._under_way -= 1
         if failure is None:
             self._apply(batch)
-            self._broker.standing.words[self._passes.words_of(batch.commits[:, 0])] += 1
+            self._broker.cached_answers.words[self._passes.words_of(batch.commits[:, 0])] += 1
         end_commits(self._rows.address, batch.commits.ctypes.data, len(batch.commits))
         if self._waiting:
             self._tell_idle()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kbroker.control.groups.commit_lane.find_kernel import enter_pass
 from kbroker.control.groups.commit_lane.layout import Lane, Pass
 from kbroker.control.groups.commit_lane.parse_kernel import prefix_bytes
-from kbroker.ipc.standing import word_of
+from kbroker.ipc.cached_answers import word_of
 from kbroker.kernels.codes import ApiKey
 
 Words = NDArray[np.int64]
@@ -50,7 +50,7 @@ class CommitPasses:
         self._groups: dict[str, int] = {}
         self._free_groups: list[int] = []
         self._in_flight: Words = np.zeros(0, np.int64)
-        self._standing: Words = np.zeros(0, np.int64)
+        self._cached_answers: Words = np.zeros(0, np.int64)
         self._table: Words = np.zeros((0, Pass.WORDS), np.int64)
         self._index: Words = np.zeros(0, np.int64)
         self._touched: Words = np.zeros(0, np.int64)
@@ -128,10 +128,10 @@ class CommitPasses:
                 grown[:old] = self._in_flight
                 self._in_flight = grown
                 self._words[Lane.IN_FLIGHT] = grown.ctypes.data
-                self._standing = np.resize(self._standing, len(grown))
+                self._cached_answers = np.resize(self._cached_answers, len(grown))
                 self._free_groups += range(len(grown) - 1, old - 1, -1)
             number = self._groups[group_id] = self._free_groups.pop()
-            self._standing[number] = word_of(group_id)
+            self._cached_answers[number] = word_of(group_id)
         return number
 
     def _make_room(self) -> bool:
@@ -184,8 +184,8 @@ class CommitPasses:
         return number is not None and bool(self._in_flight[number])
 
     def words_of(self, numbers: Words) -> Words:
-        """The words of standing answers of groups, by their numbers."""
-        return self._standing[numbers]
+        """The words of cached answers of groups, by their numbers."""
+        return self._cached_answers[numbers]
 
     def settle_touched(self) -> None:
         """Put off the sessions of those who have committed since this was last done."""

@@ -205,8 +205,8 @@ def _missing(topology: Topology, counts: Mapping[str, int], view: TopicView) -> 
                 continue  # a source topic that is its own changelog
             exists = view.partition_count(topic.name)
             if exists is None:
-                wish = InternalTopic(topic.name, counts[topic.name], topic.replication_factor, topic.configs)
-                missing.append(wish)
+                spec = InternalTopic(topic.name, counts[topic.name], topic.replication_factor, topic.configs)
+                missing.append(spec)
             elif exists != counts[topic.name]:
                 text = (
                     f"Existing topic {topic.name} has different number of partitions: "

@@ -106,12 +106,12 @@ def _split(has: EpochTasks, wanted: Tasks, epoch: int, is_free: "IsFree") -> _Sp
     free: dict[str, dict[int, int]] = {}
     unreleased = False
     for key in dict.fromkeys((*wanted, *has)):
-        wish, own = wanted.get(key, frozenset()), has.get(key, {})
-        if keeps := {partition: at for partition, at in own.items() if partition in wish}:
+        spec, own = wanted.get(key, frozenset()), has.get(key, {})
+        if keeps := {partition: at for partition, at in own.items() if partition in spec}:
             kept[key] = keeps
-        if loses := {partition: at for partition, at in own.items() if partition not in wish}:
+        if loses := {partition: at for partition, at in own.items() if partition not in spec}:
             revoked[key] = loses
-        missing = sorted(wish - keeps.keys())
+        missing = sorted(spec - keeps.keys())
         if found := [partition for partition in missing if is_free(key, partition)]:
             free[key] = dict.fromkeys(found, epoch)
         unreleased |= len(found) < len(missing)

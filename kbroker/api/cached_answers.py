@@ -5,8 +5,8 @@ from typing import Any, Final, TypeVar
 
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import error_codes
-from kbroker.ipc.standing import Cut, Part, StandingAnswer
-from kbroker.ipc.standing_layout import Standing
+from kbroker.ipc.cached_answer_layout import AnswerVersion
+from kbroker.ipc.cached_answers import CachedAnswer, Cut, Part
 from kbroker.protocol.frame import encode_response, framed_response
 from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
 from kbroker.protocol.messages.metadata import MetadataResponse
@@ -18,7 +18,9 @@ TopicAnswer = TypeVar("TopicAnswer", bound=MetadataResponse | DescribeTopicParti
 UNLIMITED: Final = 1 << 62
 
 
-def standing(ctx: RequestContext, response: Answer, word: int = Standing.TOPICS) -> StandingAnswer | Answer:
+def cached_answers(
+    ctx: RequestContext, response: Answer, word: int = AnswerVersion.TOPICS
+) -> CachedAnswer | Answer:
     """The answer, encoded, if it may be repeated: it says the same to all clients of a listener until topics, settings
     or what the word stands for change. With an error it may not: the client will ask again for something to happen.
 
@@ -29,12 +31,12 @@ def standing(ctx: RequestContext, response: Answer, word: int = Standing.TOPICS)
         return response
     client = ctx.client
     frame = encode_response(client.api_key, client.api_version, client.correlation_id, response)
-    return ctx.broker.standing.answer(frame, client.body, len(codes), word)
+    return ctx.broker.cached_answers.answer(frame, client.body, len(codes), word)
 
 
-def standing_by_topic(
+def cached_by_topic(
     ctx: RequestContext, response: TopicAnswer, key: Callable[[Any], bytes], room: int = UNLIMITED
-) -> StandingAnswer | TopicAnswer:
+) -> CachedAnswer | TopicAnswer:
     """As `standing`; and other requests with the same options may be answered from what this says of each topic.
 
     key: what requests name one of its topics by. room: most partitions of such an answer.
@@ -54,4 +56,4 @@ def standing_by_topic(
     array = len(frame) - len(body) + len(pieces.before)
     others = len(codes) - sum(part.codes for part in parts)
     cut = Cut(array, array + len(pieces.length), room, others, parts)
-    return ctx.broker.standing.answer(frame, client.body, len(codes), cut=cut)
+    return ctx.broker.cached_answers.answer(frame, client.body, len(codes), cut=cut)

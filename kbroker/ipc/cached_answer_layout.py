@@ -1,4 +1,4 @@
-"""Answers that stand: the words that say for how long, and what control appends to such an answer in a block.
+"""Cached answers: the words that say for how long, and what control appends to such an answer in a block.
 
 The words are shared; control alone writes them. An answer stands as long as its words have the values that they had
 when it was made (`standing.py`).
@@ -7,7 +7,7 @@ when it was made (`standing.py`).
 from kbroker.kernels.row import Row, word
 
 
-class Standing(Row, writer="control", shared="network"):
+class AnswerVersion(Row, writer="control", shared="network"):
     """Words that say whether an answer from before still stands."""
 
     TOPICS = word(

@@ -42,7 +42,7 @@ SEEN_S = 0.1
 NEW_YEAR_MS = 1_767_225_600_000
 
 
-def standing_offsets(talk: Talk) -> None:
+def cached_offsets(talk: Talk) -> None:
     """Offsets of a group that come, move and go, in every version of OffsetFetch that names topics."""
     talk.create_topic("a", 2)
     topic, group, other = f"{talk.prefix}-a", talk.group(), talk.group("other")
@@ -72,7 +72,7 @@ def standing_offsets(talk: Talk) -> None:
     fetched("another group, too")
 
 
-def standing_topics(talk: Talk) -> None:
+def cached_topics(talk: Talk) -> None:
     """A topic that is made, grows, is written to and goes: Metadata, FindCoordinator and ends of logs."""
     name = f"{talk.prefix}-a"
 
@@ -110,8 +110,8 @@ def standing_topics(talk: Talk) -> None:
     asked("made again")
 
 
-def standing_company(talk: Talk) -> None:
-    """Topics in ever other company, which come, grow, are configured and go: Metadata and DescribeTopicPartitions."""
+def cached_combinations(talk: Talk) -> None:
+    """Topics in any combination, which come, grow, are configured and go: Metadata and DescribeTopicPartitions."""
     names = [f"{talk.prefix}-{letter}" for letter in "abcd"]
 
     def asked(label: str) -> None:
@@ -153,7 +153,7 @@ def _order(talk: Talk, request: DescribeTopicPartitionsRequest) -> tuple[object,
     return names, end and (end.topic_name, end.partition_index)
 
 
-def standing_times(talk: Talk) -> None:
+def cached_times(talk: Talk) -> None:
     """Offsets by time in a log of several segments, with batches of every codec, that grows and loses its beginning (of
     its first segment: whole ones Apache Kafka goes on looking into until it has removed them)."""
     talk.create_topic("t", 1)
@@ -200,8 +200,8 @@ def _write(talk: Talk, name: str) -> None:
 
 
 SCRIPTS = {
-    "standing-offsets": standing_offsets,
-    "standing-topics": standing_topics,
-    "standing-company": standing_company,
-    "standing-times": standing_times,
+    "standing-offsets": cached_offsets,
+    "standing-topics": cached_topics,
+    "standing-company": cached_combinations,
+    "standing-times": cached_times,
 }

@@ -1,4 +1,4 @@
-"""Answers that stand: control says for how long an answer may be repeated to whoever sends the same request.
+"""Cached answers: control says for how long an answer may be repeated to whoever sends the same request.
 
 Runs in: control, which alone writes the words; network processes read them in
 `net/local_answers/cached_answer_kernel.py`. A word is moved on before control answers whoever caused the change, so
@@ -13,8 +13,8 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.ipc.standing_layout import Cut as CutRow
-from kbroker.ipc.standing_layout import CutPart, Standing, Term
+from kbroker.ipc.cached_answer_layout import AnswerVersion, CutPart, Term
+from kbroker.ipc.cached_answer_layout import Cut as CutRow
 
 _TERMS: Final = struct.Struct(f"<{Term.WORDS}q")
 _CUT: Final = struct.Struct(f"<{CutRow.WORDS}q")
@@ -52,7 +52,7 @@ class Cut(NamedTuple):
         return b"".join(found)
 
 
-class StandingAnswer(bytes):
+class CachedAnswer(bytes):
     """A whole framed answer with the terms on which it stands. codes: error codes in it, all of them NONE."""
 
     codes: int
@@ -60,7 +60,7 @@ class StandingAnswer(bytes):
     cut: Cut | None
 
 
-class StandingWords:
+class AnswerVersions:
     """Control's view of the words. Owner: the Broker."""
 
     def __init__(self, words: NDArray[np.int64]) -> None:
@@ -70,11 +70,11 @@ class StandingWords:
     def topics(self) -> int:
         """Grows whenever an answer that was made from topics, settings, quotas, credentials or places of logs may be
         out of date."""
-        return self.words.item(Standing.TOPICS)
+        return self.words.item(AnswerVersion.TOPICS)
 
     def topics_changed(self) -> None:
         """Topics, settings, quotas, credentials or places of logs are other ones: no answer stands."""
-        self.words[Standing.TOPICS] += 1
+        self.words[AnswerVersion.TOPICS] += 1
 
     def group_changed(self, group_id: str) -> None:
         """Something happened to the group or its offsets."""
@@ -82,19 +82,19 @@ class StandingWords:
 
     def groups_changed(self) -> None:
         """As `group_changed`, for all of them."""
-        self.words[Standing.KEYED :] += 1
+        self.words[AnswerVersion.KEYED :] += 1
 
     def transaction_changed(self, transactional_id: str) -> None:
         """The id's state is another one."""
-        self.words[Standing.TRANSACTIONS] += 1
+        self.words[AnswerVersion.TRANSACTIONS] += 1
         self.words[word_of(transactional_id)] += 1
 
     def answer(
-        self, frame: bytes, body: bytes, codes: int, word: int = Standing.TOPICS, cut: Cut | None = None
-    ) -> StandingAnswer:
+        self, frame: bytes, body: bytes, codes: int, word: int = AnswerVersion.TOPICS, cut: Cut | None = None
+    ) -> CachedAnswer:
         """The answer that was made just now to a request with this body. word: of what else it tells."""
-        values = int(self.words[Standing.TOPICS]), word, int(self.words[word])
-        found = StandingAnswer(frame)
+        values = int(self.words[AnswerVersion.TOPICS]), word, int(self.words[word])
+        found = CachedAnswer(frame)
         found.codes = codes
         found.cut = cut
         found.terms = _TERMS.pack(*values, codes, len(body), len(cut.parts) if cut else 0) + body
@@ -105,4 +105,4 @@ class StandingWords:
 
 def word_of(key: str) -> int:
     """Number of the word that a group or a transactional id shares with others of its hash."""
-    return Standing.KEYED + crc32(key.encode()) % (Standing.WORDS - Standing.KEYED)
+    return AnswerVersion.KEYED + crc32(key.encode()) % (AnswerVersion.WORDS - AnswerVersion.KEYED)

@@ -9,7 +9,7 @@ import pytest
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.config_resource import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from kbroker.control.metadata.topic_plan import NewTopic
-from kbroker.ipc.standing import StandingAnswer
+from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages import alter_client_quotas as quotas
 from kbroker.protocol.messages.alter_user_scram_credentials import (
@@ -98,20 +98,20 @@ def test_an_answer_stands_until_what_it_tells_has_changed(
     made: World, question: tuple[ApiKey, int, Struct], change: tuple[ApiKey, int, Struct]
 ) -> None:
     before = asyncio.run(send(made.broker, *question))
-    assert isinstance(before, StandingAnswer)
+    assert isinstance(before, CachedAnswer)
     assert before.terms == asyncio.run(send(made.broker, *question)).terms  # type: ignore[union-attr]
     asyncio.run(send(made.broker, *change))
     after = asyncio.run(send(made.broker, *question))
-    assert isinstance(after, StandingAnswer)
+    assert isinstance(after, CachedAnswer)
     assert after != before
     assert after.terms != before.terms
 
 
 def test_what_no_change_is_told_of_or_what_is_refused_does_not_stand(made: World) -> None:
     cluster = ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest()
-    assert isinstance(asyncio.run(send(made.broker, *cluster)), StandingAnswer)
+    assert isinstance(asyncio.run(send(made.broker, *cluster)), CachedAnswer)
     for question in (configs(BROKER_LOGGER, "1"), configs(TOPIC, "absent")):
-        assert not isinstance(asyncio.run(send(made.broker, *question)), StandingAnswer)
+        assert not isinstance(asyncio.run(send(made.broker, *question)), CachedAnswer)
 
 
 def test_answers_about_named_topics_can_be_taken_apart_pages_can_not(made: World) -> None:
@@ -121,7 +121,7 @@ def test_answers_about_named_topics_can_be_taken_apart_pages_can_not(made: World
 
     def keys(api: ApiKey, version: int, request: Struct) -> list[bytes] | None:
         answer = asyncio.run(send(made.broker, api, version, request))
-        assert isinstance(answer, StandingAnswer)
+        assert isinstance(answer, CachedAnswer)
         if answer.cut is None:
             return None
         sizes = sum(part.size for part in answer.cut.parts)
