@@ -151,7 +151,7 @@ def test_a_file_that_is_no_batch_is_refused(generator: Generator, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("broker", "complaint"),
+    ("broker", "line"),
     [
         (FakeBroker(error=3), "partition 0: error 3"),
         (FakeBroker(step=0), "base offset 0 after 0"),

@@ -127,11 +127,12 @@ def test_the_checkpoint_is_kafkas_and_written_when_a_cleaning_ends(tmp_path: Pat
     assert checkpoint.read_offsets(str(path)) == {("t", 0): 6}
 
 
-def test_a_checkpoint_that_can_not_be_written_does_not_fail_the_cleaning(
+def test_a_checkpoint_that_cannot_be_written_does_not_fail_the_cleaning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     case = Compacted(tmp_path)
     with_segments(case, 3)
+    (tmp_path / files.CLEANER_OFFSETS).touch()
     (tmp_path / (files.CLEANER_OFFSETS + ".tmp")).mkdir()
     case.clean()
     assert case.partition.first_dirty == 6

@@ -81,7 +81,7 @@ class TokenChecks:
                 key,
                 ALGORITHMS,
                 options,
-                answer_scope=self._audience,
+                audience=self._audience,
                 issuer=self._issuer,
                 leeway=self._leeway_s,
             )
