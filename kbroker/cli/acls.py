@@ -108,13 +108,38 @@ def list_acls(
 
     resources = _resources(topic, group, transactional_id, cluster)
     pattern = ResourcePatternType.MATCH if resources else ResourcePatternType.ANY
+    filters = [
+        _filter(kind, name, pattern, who)
+        for kind, name in _or_any(resources, ("ANY", None))
+        for who in _or_any(principal, None)
+    ]
+    _show(_matching(broker, filters), json)
+
+
+def _matching(broker: Connection, filters: Sequence[Any]) -> list[Any]:
+    """The ACLs that one of the filters selects, each once. Raises CommandFailed."""
     admin = broker.admin()
-    found: dict[Any, None] = {}
-    for kind, name in _or_any(resources, ("ANY", None)):
-        for who in _or_any(principal, None):
-            future = admin.describe_acls(_filter(kind, name, pattern, who))
-            found.update(dict.fromkeys(result_of(future)))
-    _show(list(found), json)
+    found = {acl: None for each in filters for acl in result_of(admin.describe_acls(each))}
+    if not found:
+        _check_authorizer(broker)
+    return list(found)
+
+
+def _check_authorizer(broker: Connection) -> None:
+    """Raises the broker's error when there is one: confluent-kafka drops that of a whole DescribeAcls answer, and
+    gives an empty list for SECURITY_DISABLED as for no match."""
+    with broker.kafka_python_admin() as admin:
+        from kafka.admin import (
+            ACLFilter,
+            ACLOperation,
+            ACLPermissionType,
+            ACLResourcePatternType,
+            ResourcePatternFilter,
+            ResourceType,
+        )
+
+        anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+        admin.describe_acls(ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, anything))
 
 
 def _filter(
@@ -251,15 +276,14 @@ def remove(
         for where in _or_any(host, None)
         for what in [one.name for one in operation or ()] or ["ANY"]
     ]
-    admin = broker.admin()
-    doomed = {acl: None for each in filters for acl in result_of(admin.describe_acls(each))}
+    doomed = _matching(broker, filters)
     if not doomed:
         say("no ACL is like that")
         return
     if not yes:
-        _show(list(doomed), False)
+        _show(doomed, False)
     confirm(f"Remove {len(doomed)} ACLs?", yes)
-    gone = {acl: None for future in admin.delete_acls(filters).values() for acl in result_of(future)}
+    gone = {acl: None for future in broker.admin().delete_acls(filters).values() for acl in result_of(future)}
     if json:
         _show(list(gone), True)
     say(f"{len(gone)} ACL{'s' if len(gone) != 1 else ''} removed")
