@@ -24,7 +24,7 @@ def cached_answers(
     """The answer, encoded, if it may be repeated: it says the same to all clients of a listener until topics, settings
     or what the word stands for change. With an error it may not: the client will ask again for something to happen.
 
-    word: of the group or the transactions that it tells of.
+    word: of the group or the transactions that it describes.
     """
     codes = list(error_codes(response))
     if any(codes) or ctx.narrowed:
@@ -37,7 +37,7 @@ def cached_answers(
 def cached_by_topic(
     ctx: RequestContext, response: TopicAnswer, key: Callable[[Any], bytes], room: int = UNLIMITED
 ) -> CachedAnswer | TopicAnswer:
-    """As `standing`; and other requests with the same options may be answered from what this says of each topic.
+    """As `cached`; other requests with the same options may be answered from this answer's part for each topic.
 
     key: what requests name one of its topics by. room: most partitions of such an answer.
     """

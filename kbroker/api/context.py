@@ -29,11 +29,11 @@ class RequestContext:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Address that this client is told to connect to: the advertised one of the listener it came in by."""
+        """The advertised address of the listener by which this client is connected."""
         return self.broker.endpoint(self.client.listener, self.client.site)
 
     def nodes(self) -> list[tuple[int, str, int]]:
-        """Id, host and port of every node, as this client is told: one for each replica site."""
+        """Id, host and port of every node, for this client: one node per replica site."""
         found = []
         for site in self.broker.sites:
             endpoint = self.broker.endpoint(self.client.listener, site.number)

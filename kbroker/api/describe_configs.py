@@ -58,7 +58,7 @@ def _result(
     synonyms, texts = request.include_synonyms, request.include_documentation
     try:
         check(ctx.broker, kind, name)
-        if kind == BROKER_LOGGER:  # levels change without anyone being told
+        if kind == BROKER_LOGGER:  # levels change without an event
             configs = [shown(entry, synonyms, texts) for entry in entries_of(ctx.broker, kind, name, keys)]
         else:
             configs = ConfigResults.of(ctx.broker).get(kind, name, keys, synonyms, texts)

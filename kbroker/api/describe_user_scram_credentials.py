@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials (key 50), v0: mechanisms and iterations of users' SCRAM credentials (KIP-554).
 
-No user named is all users. Nothing that could help to log in is told.
+No user named means all users. Salts and keys are never sent.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The page docs/apis.md: `python -m kbroker.api.docs` writes it, with --check it tells whether it is stale."""
+"""The page docs/apis.md: `python -m kbroker.api.docs` writes it, --check reports whether it is stale."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Heartbeat (key 12), v0-4: a member of a classic group is alive; the answer tells it of a rebalance.
+"""Heartbeat (key 12), v0-4: a member of a classic group is alive; the answer reports a rebalance.
 
 v1 throttle time; v2 none; v3 group instance id (KIP-345); v4 flexible.
 """

@@ -119,8 +119,8 @@ def _offset(
 
 
 def _unknown_end(words: Words, version: int) -> ErrorCode:
-    """Why a consumer is not told where the log ends, or that there is nothing behind a time: the high watermark of a
-    new leader may be behind what the one before it has told (KIP-207)."""
+    """The error when a consumer may not get the log's end, or "no offset after this time": the high watermark of a
+    new leader may be below the one that the previous leader has reported (KIP-207)."""
     if words[Slot.EPOCH_START] == Slot.NOT_LED:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.OFFSET_NOT_AVAILABLE if version >= WITH_NOT_AVAILABLE else ErrorCode.LEADER_NOT_AVAILABLE

@@ -5,7 +5,7 @@ v4 auto-creation may be declined; v5 offline replicas; v7 leader epoch; v8 autho
 topic ids in the answer (KIP-516); v11 no cluster operations; v12 topics by id, null names; v13 top-level error
 (KIP-1102).
 A topic that is created for the request is still answered UNKNOWN_TOPIC_OR_PARTITION, as Kafka does: clients ask again,
-and one that has just deleted the topic, or only wants to know whether it exists, is told the truth.
+and a client that has just deleted the topic, or only checks whether it exists, gets the truth.
 """
 
 from collections import OrderedDict

@@ -24,7 +24,7 @@ API = Api(ApiKey.SHARE_ACKNOWLEDGE, 1, 2)
 
 
 async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
-    """A code per partition, when what it said is written down."""
+    """A code per partition, once its acknowledgements are written."""
     check_protocol(ctx.broker, "share")
     group_id, member_id = check_sender(request.group_id, request.member_id)
     service = ShareService.of(ctx.broker)
@@ -52,7 +52,7 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
 
 
 def topic_response(topic_id: bytes, indexes: Iterable[int], code: ErrorCode) -> ShareAcknowledgeTopicResponse:
-    """What is said of a topic that is refused as a whole."""
+    """The results of a topic that is refused as a whole."""
     return ShareAcknowledgeTopicResponse(topic_id, [PartitionData(index, code) for index in indexes])
 
 

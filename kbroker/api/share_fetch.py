@@ -67,7 +67,7 @@ async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchR
 
 
 def topic_response(topic_id: bytes, indexes: Iterable[int], code: ErrorCode) -> ShareFetchableTopicResponse:
-    """What is said of a topic that is refused as a whole."""
+    """The results of a topic that is refused as a whole."""
     return ShareFetchableTopicResponse(topic_id, [PartitionData(index, code) for index in indexes])
 
 

@@ -9,7 +9,7 @@ UUID_BYTES = 16
 
 
 def told(error: KafkaError | None) -> tuple[ErrorCode, str | None]:
-    """What a partition's part of an answer says: a text only where the code alone does not tell it."""
+    """Code and text of a partition's result: a text only where the code alone is not enough."""
     if error is None:
         return ErrorCode.NONE, None
     return error.code, None if error.message == error.code.message else error.message

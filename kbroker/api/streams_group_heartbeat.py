@@ -50,7 +50,7 @@ def refuse(
 
 
 async def create_internal_topics(broker: Broker, group_id: str, result: HeartbeatResult) -> None:
-    """Create the internal topics; what cannot be created is told with the status that says they are missing."""
+    """Create the internal topics; a failure is reported in the status for missing internal topics."""
     made = await create_topics(broker, [_spec(topic) for topic in result.missing])
     failed = {
         name: why

@@ -119,7 +119,7 @@ def remove_unfinished(folder: str) -> None:
 
 
 def _write_out(fd: int, position: int, count: int) -> None:
-    """Begin to write a part of a file to disk. That it fails is told by the fsync that follows."""
+    """Begin to write a part of a file to disk. A failure is reported by the fsync that follows."""
     SYNC_FILE_RANGE(fd, position, count, SYNC_FILE_RANGE_WRITE)
 
 

@@ -14,7 +14,7 @@ from kbroker.log.errors import CorruptLog
 class SegmentSource:
     """Runs in: cleaner. Owner: one pass over one segment; use it as a context.
 
-    buffer[:filled] holds file bytes from `position` on. used: told of the bytes of each read.
+    buffer[:filled] holds file bytes from `position` on. used: called with the bytes of each read.
     """
 
     def __init__(

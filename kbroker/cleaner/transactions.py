@@ -11,7 +11,7 @@ from kbroker.protocol.records import ControlType
 
 
 class CleanedTransactions:
-    """Owner: one pass over one log. Batches are told in the order of their offsets.
+    """Owner: one pass over one log. Batches are added in the order of their offsets.
 
     kept: aborted transactions whose marker stays because records of theirs were seen, for the new transaction index.
     """

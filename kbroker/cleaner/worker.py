@@ -122,7 +122,7 @@ class CleanerThread(threading.Thread):
         return cleaned
 
     def _log_cleaner(self) -> LogCleaner:
-        """This thread's, made anew when settings say so."""
+        """This thread's cleaner, replaced when its settings have changed."""
         config = self._shift.config
         threads = max(1, self._shift.threads)
         memory = min(config.get_int("log.cleaner.dedupe.buffer.size") // threads, MOST_MAP_BYTES)

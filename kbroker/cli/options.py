@@ -89,7 +89,7 @@ def _escaped(line: str) -> str:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Asks on a terminal unless told not to; a script that gives no --yes is taken at its word."""
+    """Asks on a terminal, unless --yes is given; a script without a terminal is not asked."""
     import sys
 
     if not yes and sys.stdin.isatty():

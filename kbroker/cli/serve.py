@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
-# The compiler ends with whoever started it; 1 is PR_SET_PDEATHSIG.
+# The compiler ends with its parent; 1 is PR_SET_PDEATHSIG.
 WARM = (
     "import ctypes, signal; ctypes.CDLL(None).prctl(1, signal.SIGTERM); "
     "from kbroker.kernels.warm import main; sys.exit(main())"

@@ -55,18 +55,19 @@ class Broker:
     quotas: of clients. scram: credentials of users. authorizer: None when everybody may do everything.
     coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
     attachments: what upper rooms keep along with this broker, by its type.
-    config_listeners: told the resource (type, name) whose dynamic configs have changed.
-    partition_listeners: told each topic that is new or has more partitions. deletion_listeners: that has been deleted.
+    config_listeners: called with the resource (type, name) whose dynamic configs have changed.
+    partition_listeners: called with each topic that is new or has more partitions.
+    deletion_listeners: called with each topic that has been deleted.
     acl_listeners: called when ACLs have changed.
-    block_servers: given each block of requests first; what they take of it has no call any more.
-    connection_listeners: told the id of each connection that has share-fetched and is closed now.
-    announcing: topics that network processes are being told of but that clients may not see yet.
+    block_servers: called first with each block of requests; requests they serve need no further call.
+    connection_listeners: called with the id of each closed connection that had sent a ShareFetch.
+    announcing: topics being sent to the network processes; clients may not see them yet.
     log_dirs: absolute paths of all log directories. dir_errors: which of them have failed.
-    sites: the groups of log directories, which clients take for nodes.
-    stores: the copies of the store. standing: for how long answers may be repeated.
+    sites: the replica sites (groups of log directories), which clients see as nodes.
+    stores: the copies of the store. cached_answers: versions that end the cached answers.
     orphans: partitions of deleted topics that an IO worker of this run may still have open.
-    opening: partitions that an IO worker is being told of for the first time.
-    switching: slots whose logs go on in another log dir in a moment; they are not lost.
+    opening: partitions whose first OpenPartition is being sent to an IO worker.
+    switching: slots whose logs are being switched to another log dir; they are not lost.
     metrics: this process's row.
     endpoints: advertised address of each listener, real ports; node_endpoints: those of further sites, by `port_key`.
     version: grows with everything Metadata shows.
@@ -97,7 +98,7 @@ class Broker:
         own = self.override(BROKER, str(self.node_id))
         self.config = static.with_dynamic(cluster=self.override(BROKER, ""), own=own)
         self.cached_answers = AnswerVersions(shared.cached_answers)
-        self.cached_answers.topics_changed()  # what a predecessor said
+        self.cached_answers.topics_changed()  # ends the answers of the previous process
         self.cached_answers.groups_changed()
         self.catalogue = Catalogue(stored.topics, self.cached_answers.topics_changed)
         self.slots = PartitionSlots(shared.slots, stored.next_generation)
@@ -181,7 +182,7 @@ class Broker:
         return self._site_of.get(log_dir, self.sites[0])
 
     def endpoint(self, listener: str, site: int) -> Endpoint:
-        """The address that clients are told for a node."""
+        """The address of a node as sent to clients."""
         return self._node_endpoints.get(port_key(listener, site)) or self.endpoints[listener]
 
     def node_of(self, replica: Replica) -> int:
@@ -252,12 +253,12 @@ class Broker:
         return self._image(False, topics, deleted)
 
     def quota_image(self) -> Image:
-        """A delta that tells the quotas."""
+        """A delta image with the quotas."""
         self._image_version += 1
         return self._image(False, quotas=self.quotas)
 
     def acl_image(self, added: tuple[Acl, ...], removed: tuple[Acl, ...]) -> Image:
-        """A delta that tells of ACLs."""
+        """A delta image with the added and removed ACLs."""
         self._image_version += 1
         return self._image(False, acls=AclDelta(added, removed))
 

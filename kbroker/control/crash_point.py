@@ -4,7 +4,7 @@ The environment variable names a file; while the file is there and says ``<place
 comes to the place for the n-th time, and takes the file away first; with ``<place> <n> hang`` it goes round in circles
 for ever. Nobody sets the variable but the tests.
 
-Places: ``pushed`` (records were handed to an IO worker), ``appended`` (they are in the log, nobody was told),
+Places: ``pushed`` (records were handed to an IO worker), ``appended`` (they are in the log, no answer was sent),
 ``stored`` (the store has committed a change), ``switched`` (a log is held off that is to go on in another log dir),
 ``answering-<API key>`` (the answer is made, not sent).
 """

@@ -76,7 +76,7 @@ LOOP_LAG = bind("kbroker_loop_lag_seconds")
 
 
 class Control:
-    """Serves one broker's links until it is told to stop. Owner: `main`."""
+    """Serves one broker's links until it gets the stop message. Owner: `main`."""
 
     def __init__(
         self, context: ChildContext, broker: Broker, dispatch: Dispatch, coordinators: Coordinators
@@ -366,7 +366,7 @@ def main(context: ChildContext, dispatch: Dispatch, coordinators: Coordinators) 
 
 
 def _node_endpoints(context: ChildContext) -> dict[str, Endpoint]:
-    """What clients are told of the replica sites behind the first: the same hosts, ports of their own."""
+    """The advertised endpoints of the replica sites after the first: the same hosts, ports of their own."""
     named = {endpoint.listener: endpoint for endpoint in context.config.advertised_listeners}
     found = {}
     for site in sites_of(context.config)[1:]:
@@ -379,7 +379,7 @@ def _node_endpoints(context: ChildContext) -> dict[str, Endpoint]:
 
 
 def _advertised(context: ChildContext) -> list[Endpoint]:
-    """What clients are told: port 0 and an empty host stand for what the listener was bound to."""
+    """The advertised endpoints: port 0 and an empty host are replaced by what the listener was bound to."""
     named = {endpoint.listener: endpoint for endpoint in context.config.advertised_listeners}
     return [
         advertised_endpoint(named.get(endpoint.listener, endpoint), context.ports.get(endpoint.listener, 0))

@@ -1,4 +1,4 @@
-"""What control tells the http process: topics as they change, groups when asked."""
+"""The http process's view of the controller: topics as they change, groups on request."""
 
 import logging
 import select

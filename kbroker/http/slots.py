@@ -17,7 +17,7 @@ from typing import Final
 CONNECTIONS: Final = 64
 FOR_PROBES: Final = 8
 AT_WORK_S: Final = 5.0
-"""As long as this a connection is left at its work, whoever else comes."""
+"""A connection keeps its slot for this long, even when others wait."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,6 +1,6 @@
 """Dynamic broker settings of an earlier run, which decide how many processes this one starts.
 
-Runs in: acceptor, before anything is forked. Control reads the store for all else, and tells changes while it runs.
+Runs in: acceptor, before anything is forked. Control reads the rest of the store, and sends changes while it runs.
 """
 
 import logging

@@ -36,8 +36,8 @@ class Seen:
 
 
 class Watchdog:
-    """Owner: the supervisor. limits_ms: how long a child of each role may stand still; count: told of each one that
-    has stood still for longer."""
+    """Owner: the supervisor. limits_ms: how long a child of each role may hang; count: called for each child
+    that has hung for longer."""
 
     def __init__(
         self,

@@ -208,7 +208,7 @@ def guard_describe_groups(ctx: RequestContext, request: Any, serve: Serve) -> An
 
 
 def describing(module: Any) -> Guard:
-    """Guard of a Describe API of modern groups: one that tells of a topic that the client may not see is refused."""
+    """Guard of a Describe API of modern groups: a group with a topic that the client may not see is refused."""
     each = on_each(module, acls.DESCRIBE, acls.GROUP, "group_ids", "groups", "")
 
     def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:

@@ -60,7 +60,7 @@ from kbroker.protocol.api_keys import ApiKey
 
 
 def guard_describe_cluster(ctx: RequestContext, request: Any, serve: Serve) -> Any:
-    """Anybody may; what the client may do is told when it asks."""
+    """Needs no permission; the client's authorized operations are added when it asks for them."""
     if not request.include_cluster_authorized_operations:
         return serve(ctx, request)
     response = serve(narrowed(ctx), request)

@@ -168,7 +168,7 @@ def guard_create_topics(ctx: RequestContext, request: CreateTopicsRequest, serve
 
 
 def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve: Serve) -> Any:
-    """DELETE on the cluster or on the topic; the name of one that is hidden is not told to who asks by id."""
+    """DELETE on the cluster or on the topic; a request by id does not get the name of a hidden topic."""
     if may_all(ctx, acls.DELETE):
         return serve(ctx, request)
     kept, refused = [], []

@@ -40,7 +40,7 @@ def take(
 ) -> Point:
     """Store what the point needs; the caller adds the point. folders: of each partition's log, the leader's.
 
-    advance: told bytes as they are dealt with. Raises CommandFailed, OSError."""
+    advance: called with the bytes done. Raises CommandFailed, OSError."""
     identity = read(log_dirs[0])
     if identity is None:
         raise CommandFailed(f"{log_dirs[0]}: no meta.properties; a backup is taken on the broker's own host")
@@ -105,7 +105,7 @@ def _partition(
 def _segments(
     repository: Repository, folder: str, end: int, advance: Callable[[int], None]
 ) -> list[SegmentFile]:
-    """Everything below `end`. Raises Changed, FileNotFoundError when the files are other ones by now."""
+    """Everything below `end`. Raises Changed, FileNotFoundError when the files have changed."""
     open_files = OpenFiles()
     reader = LogReader(folder, open_files)
     listed = {one.base_offset: one.inode for one in files.list_segments(folder)}

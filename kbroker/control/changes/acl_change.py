@@ -1,4 +1,4 @@
-"""Changing ACLs: checked, stored, told to the network processes, then answered (KIP-140, KIP-290).
+"""ACL changes are checked, stored, sent to the network processes, then answered (KIP-140, KIP-290).
 
 Kafka's AclControlManager and AclApis: each ACL or filter fails on its own; what is right of a request is stored
 together.

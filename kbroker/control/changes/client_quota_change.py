@@ -1,4 +1,4 @@
-"""Changing client quotas: checked, stored, told to the network processes, then answered (KIP-546).
+"""Client quota changes are checked, stored, sent to the network processes, then answered (KIP-546).
 
 Kafka's ClientQuotaControlManager: entities fail one by one; what is right of the request is stored together.
 """

@@ -1,4 +1,4 @@
-"""Changing dynamic configs: checked, stored, told to whoever works by them, then visible and answered."""
+"""Dynamic config changes are checked, stored, sent to the processes that use them, then visible and answered."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -131,7 +131,7 @@ def _changed_site(broker: Broker, name: str, alterations: Sequence[Alteration]) 
 
 
 async def _broker_changed(broker: Broker) -> None:
-    """Dynamic broker settings are other ones: for control itself, all other processes, and topics that inherit them."""
+    """Apply changed dynamic broker settings: in the controller, other processes, and topics that inherit them."""
     before = {name: broker.topic_config(name) for name in broker.catalogue.topics}
     config = broker.config.with_dynamic(
         cluster=broker.override(BROKER, ""), own=broker.override(BROKER, str(broker.node_id))
@@ -146,7 +146,7 @@ async def _broker_changed(broker: Broker) -> None:
 
 
 async def _topics_changed(broker: Broker, names: Iterable[str]) -> None:
-    """Effective configs of topics are other ones: for appends (the slots) and for the logs (IO workers)."""
+    """Apply changed topic configs: to appends (the slots) and to the logs (IO workers)."""
     calls = []
     changed = list(names)
     broker.settings_changed(topics=changed)

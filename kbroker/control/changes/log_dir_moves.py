@@ -1,7 +1,7 @@
 """Moves of partitions between log dirs (KIP-113), as control leads them.
 
 An IO worker copies the log to a ``-future`` folder while it goes on. When little is left: the worker holds appends off
-and completes the copy; the new log dir is stored, which decides; the network processes are told; the worker goes on
+and completes the copy; the new log dir is stored, which decides; the network processes get an image; the worker goes on
 there. What dies in between is found at the next start, of control as of the broker: the stored log dir is the truth,
 and a ``-future`` folder elsewhere is a move that goes on. Of a partition with several replicas each one moves for
 itself, within its site; the others and the in-sync set go on.
@@ -108,7 +108,7 @@ class LogDirMoves:
         return replica
 
     def greeted(self, worker: int) -> None:
-        """A worker has said hello: its predecessor, whatever it has replied, holds no log any more."""
+        """A worker has sent Hello: its predecessor holds no log any more, whatever it has replied."""
         self._greetings[worker] += 1
 
     async def decided(self, replica: Replica) -> None:

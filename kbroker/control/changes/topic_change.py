@@ -49,7 +49,7 @@ async def create_topics(
 ) -> dict[str, TopicPlan | KafkaError]:
     """Create topics; each one's plan, or why it was refused. With validate_only nothing is made.
 
-    count: told of each topic's partitions before they are made; it may refuse with a KafkaError (quotas)."""
+    count: called with each topic's partitions before they are created; may raise a KafkaError (quotas)."""
     check_total_partitions(specs, broker.config)
     async with broker.changing:
         results: dict[str, TopicPlan | KafkaError] = {}
@@ -239,8 +239,8 @@ def _deletions(topics: list[Topic]) -> list[Deletion]:
 async def close_deleted(broker: Broker, deletions: Sequence[Deletion], link: AsyncLink | None = None) -> None:
     """Have logs closed and their folders put out of the way, then free their slots.
 
-    What fails is logged, keeps its slot, and is tried again at the next start. link: of the one IO worker that has
-    them all, when it has only just said Hello. Raises LinkClosed when that one dies.
+    A deletion that fails is logged, keeps its slot, and is tried again at the next start. link: of the IO worker
+    that owns them all, when it has just sent Hello. Raises LinkClosed when this worker dies.
     """
 
     def close(one: Deletion) -> Awaitable[Any]:

@@ -1,4 +1,4 @@
-"""What a client is told when the record of a coordinator could not be appended."""
+"""Error codes for clients when the record of a coordinator could not be appended."""
 
 from kbroker.protocol.errors import ErrorCode
 

@@ -1,4 +1,4 @@
-"""What a runtime asks of whoever decides operations past its machine."""
+"""The interface between a runtime and a fast path that decides operations without its machine."""
 
 from collections.abc import Callable
 from typing import Protocol

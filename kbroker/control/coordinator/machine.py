@@ -60,7 +60,7 @@ class Outcome:
     records: appended as one batch to the key's partition, all or none; each is replayed after the append.
     response: anything the caller understands, or a Deferred. It leaves after the records are durable.
     then: called once, after the replay with ErrorCode.NONE, or instead of it with the append's error (as
-    `coordinator_error` tells it). Deferreds are completed here. Without `then` an append error is raised to the
+    `coordinator_error` maps it). Deferreds are completed here. Without `then` an append error is raised to the
     caller as KafkaError.
     apply: called with the partition in place of the replay, by who knows what the records say without reading them.
     """

@@ -1,4 +1,4 @@
-"""Heartbeat on classic groups: keeps a member's session alive and tells it of a rebalance."""
+"""Heartbeat on classic groups: keeps a member's session alive and reports a rebalance."""
 
 from kbroker.control.groups.classic_group import ClassicGroup, ClassicState
 from kbroker.control.groups.rebalance import Rebalance

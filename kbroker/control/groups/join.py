@@ -19,7 +19,7 @@ UNKNOWN_MEMBER = ""
 KNOWN_MEMBER_ID_FROM = 4
 """JoinGroup version from which a dynamic member must join with the id it was given (KIP-394)."""
 SKIP_ASSIGNMENT_FROM = 9
-"""JoinGroup version in which a returning static leader is told to leave the assignment alone (KIP-814)."""
+"""First JoinGroup version with SkipAssignment, for a static leader that returns (KIP-814)."""
 
 _EMPTY, _DEAD = ClassicState.EMPTY, ClassicState.DEAD
 _PREPARING, _COMPLETING = ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE

@@ -56,7 +56,7 @@ class Commit:
 
     @property
     def sequence(self) -> int:
-        """Grows with each replayed record; tells which of two commits is the later one."""
+        """Grows with each replayed record; orders two commits."""
         self._settle()
         return self._sequence
 

@@ -26,13 +26,13 @@ FULL_S = 0.001
 TOKEN_MASK = (1 << AppendEntry.TOKEN_EPOCH_SHIFT) - 1
 DEFAULT_TIMEOUT_MS = 30_000
 SLOT_ADVANCED = -1
-"""The token of a completion that tells of a slot whose waiter bit was set."""
+"""The token of a completion for a slot whose waiter bit was set."""
 
 
 Settled = Callable[[int, int], None]
-"""Told the error of an append, 0 for none, and its base offset."""
+"""Called with the error of an append, 0 for none, and its base offset."""
 Done = Callable[[KafkaError | None], None]
-"""Told that something is in the log, or why it is not."""
+"""Called with None once the records are in the log, or with the error."""
 
 
 @dataclass(slots=True)
@@ -49,8 +49,8 @@ class Appender:
     """Runs in: control. Owner: the process's main. One loop; nothing here blocks.
 
     An append that an IO worker refuses because it does not have the partition (it restarts) is made again until its
-    timeout; one that a worker took before it died may thus be in the log twice, which replaying records bears.
-    slot_listeners: told each slot that has advanced since this process set its waiter bit.
+    timeout; a batch that a worker took before it died may thus be in the log twice, which replay tolerates.
+    slot_listeners: called with each slot that has advanced since this process set its waiter bit.
     """
 
     def __init__(self, shared: Shared, epoch: int) -> None:
@@ -108,7 +108,7 @@ class Appender:
             await asyncio.sleep(RETRY_S)
 
     def submit(self, partition: Partition, batch: bytes, done: Done) -> None:
-        """As `append`, but `done` is told the end of it, and there is no task while all goes well."""
+        """As `append`, but `done` is called at the end, and no task is needed unless something fails."""
 
         def settled(error: int, _: int) -> None:
             if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -192,7 +192,7 @@ class Appender:
     def worker_restarted(self, worker: int) -> None:
         """An IO worker says Hello: what its predecessor took and did not answer is lost.
 
-        To be called before the successor is told to open a partition: until then it refuses what it takes without
+        To be called before the successor gets its first OpenPartition: until then it refuses what it takes without
         looking at it, so no space that is given back here is still being read.
         """
         unread = int(ring_length(self._shared.append_ring(self._client, worker)))
@@ -232,7 +232,7 @@ class Appender:
 
 
 async def told(begin: Callable[[Done], None]) -> None:
-    """Begin something and wait until its Done is told. Raises KafkaError."""
+    """Begin something and wait until its Done is called. Raises KafkaError."""
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def done(failure: KafkaError | None) -> None:

@@ -1,7 +1,7 @@
 """The other processes as control sees them: who is connected, and how to tell them all.
 
 A process that dies is not waited for: a network process's successor starts from a full Image, an IO worker's
-successor from OpenPartition calls for everything it owns, so both know what their predecessor was being told.
+successor from OpenPartition calls for everything it owns, so both have what was being sent to their predecessor.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ class Links:
         self._worker_arrived = asyncio.Event()
         self._again = Background(log, "a call of an IO worker failed")
         self.observers: set[AsyncLink] = set()
-        """Links of processes that are told of topics but not waited for (http)."""
+        """Links of processes that get topic images but are not waited for (http)."""
 
     def add_network(self, index: int, link: AsyncLink) -> None:
-        """A network process said Hello; an older link of the same index is forgotten."""
+        """A network process has sent Hello; an older link of the same index is forgotten."""
         self.networks[index] = link
 
     def add_worker(self, index: int, link: AsyncLink) -> None:
@@ -84,7 +84,7 @@ class Links:
                 self.lost(link)
 
     def ask_worker(self, index: int, body: Any, told: Callable[[Any], object]) -> None:
-        """As `call_worker`, without a task where the worker is there: told the reply's value, or the KafkaError."""
+        """As `call_worker`, without a task if the worker is there. Calls `told` with the value or KafkaError."""
         link = self._workers.get(index)
         if link is None:
             self._again.start(self._call_again(index, body, told))

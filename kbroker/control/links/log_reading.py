@@ -1,6 +1,6 @@
 """Reading logs from the control process, on a thread of its own: its loop never waits for a disk.
 
-What the loop asks for while the thread reads is read in one go, and told in one go: a turn of the loop for many.
+Requests that arrive while the thread reads are read in one go and answered in one go: one loop turn for many.
 """
 
 import asyncio
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Told = Callable[[Any], None]
-"""Given what was found, or the KafkaError."""
+"""Called with the result, or the KafkaError."""
 MOST_READERS = 1024
 TOGETHER = 16
-"""Findings that are told in one go at most."""
+"""The maximum of results delivered in one loop turn."""
 TELL_AFTER_S = 0.001
 """Findings do not wait longer for others."""
 
@@ -43,7 +43,7 @@ class LogReading:
         self._running = self._closed = False
 
     def ask(self, folder: str, step: Callable[[LogReader], Any], told: Told) -> None:
-        """Have a step run with the folder's reader. Told KAFKA_STORAGE_ERROR for an unreadable log."""
+        """Have a step run with the folder's reader. An unreadable log is KAFKA_STORAGE_ERROR."""
         self._put(partial(self._run, folder, step), partial(self._read, folder, told))
 
     async def read(self, folder: str, step: Callable[[LogReader], T]) -> T:

@@ -91,7 +91,7 @@ class Partition:
         return copy
 
     def image(self) -> PartitionImage:
-        """What other processes are told."""
+        """The image for other processes."""
         return PartitionImage(
             self.index,
             self.slot,
@@ -143,7 +143,7 @@ class Topic:
         return self.name in INTERNAL
 
     def image(self) -> TopicImage:
-        """What network processes are told."""
+        """The image for network processes."""
         return TopicImage(
             self.name,
             self.topic_id,
@@ -220,7 +220,7 @@ class Catalogue:
             yield from partition.replicas
 
     def changed(self) -> None:
-        """Leaders or in-sync sets are other ones, or topics: answers made before are out of date."""
+        """Topics, leaders or in-sync sets have changed: cached answers are out of date."""
         self.version += 1
         self._on_change()
 

@@ -1,4 +1,4 @@
-"""The address that clients are told for a listener."""
+"""The advertised address of a listener."""
 
 import socket
 from dataclasses import replace

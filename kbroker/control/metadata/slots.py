@@ -1,7 +1,7 @@
 """Slot numbers and generations of partitions, and the slot line that control writes.
 
-A slot number is reused after its partition is gone; the generation, which never repeats (it is stored), tells the users
-of the old partition that theirs is no more.
+A slot number is reused after its partition is gone; the generation, which never repeats (it is stored), shows the users
+of the old partition that it is gone.
 """
 
 import heapq

@@ -1,4 +1,4 @@
-"""What each replica of a partition is to do, as its IO worker is told. Pure."""
+"""The role of each replica of a partition, as sent to its IO worker. Pure."""
 
 from kbroker.control.metadata.catalogue import Partition, Replica
 from kbroker.ipc.messages import Follow, Lead

@@ -1,6 +1,6 @@
-"""Elections and in-sync sets: what control sees of workers, disks and copies, what it decides, and who is told.
+"""Elections and in-sync sets: watches workers, disks and replicas, decides, and sends out the decision.
 
-A decision is stored, then told to the IO workers, then to the network processes. An in-sync set grows at the leader
+A decision is stored, then sent to the IO workers, then to the network processes. An in-sync set grows at the leader
 before it grows in the store, and shrinks in the other order (docs/adr/0008).
 """
 
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 TICK_S = 0.2
 MOST_BALANCED = 1000  # at one look
 CALLS_AT_ONCE = 64
-ANSWER_S = 1.0  # a worker that has not answered by then is told again
-CATCH_UP_S = 1.0  # what a new leader is given to copy the last records of an old one that is still there
+ANSWER_S = 1.0  # then the role is sent again
+CATCH_UP_S = 1.0  # a new leader's time to copy the last records of a previous leader that still runs
 SHRINKS = bind("kbroker_isr_shrinks_total")
 EXPANDS = bind("kbroker_isr_expands_total")
 ELECTIONS = bind("kbroker_leader_elections_total")
@@ -66,7 +66,7 @@ class Replication:
 
     @property
     def deciding(self) -> asyncio.Lock:
-        """Held by whoever changes replicas, leaders or in-sync sets."""
+        """Held while replicas, leaders or in-sync sets are changed."""
         return self._deciding
 
     async def run(self) -> None:
@@ -306,7 +306,7 @@ class Replication:
     async def move_log(
         self, partition: Partition, replica: Replica, log_dir: str, store: Callable[[Change], Awaitable[bool]]
     ) -> bool:
-        """A replica's log lies in another log dir from now on: stored, then told to those that copy it. False, or a
+        """A replica's log is in another log dir from now on: stored, then sent to its followers. False, or a
         KafkaError, as of store: it stays where it is."""
         async with self._deciding:
             if not await store(Change(moved_partitions=[partition.with_moved(replica, log_dir)])):
@@ -375,7 +375,7 @@ class Replication:
         return answer
 
     async def _call(self, replica: Replica, body: Lead | Follow) -> Any:
-        """The reply, or the KafkaError that stands for it; a worker that is away will be told when it is back."""
+        """The reply, or its KafkaError; a worker that is away gets the role when it is back."""
         link = self._broker.links.worker(replica.worker)
         if link is None:
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -1,7 +1,7 @@
 """What a member is given of the records that are free, as Kafka's SharePartition.acquire chooses it. Pure.
 
-Records that were given before and came back go out in the portions in which they went. Those that came back often go in
-ever smaller ones, the last time one by one: a record that kills whoever gets it must not take its neighbours with it.
+Released records are delivered again in the batches of their first delivery. With a growing delivery count the batches
+get smaller, at last one record each: a record that crashes its consumer must not take its neighbours with it.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Offsets = tuple[int, int]
 class Spec(NamedTuple):
     """Strict: never more than max_records; else whole batches of the log, the one that reaches it included.
 
-    batch_size: new records are told in portions of about as many.
+    batch_size: new records are acquired in batches of about this many.
     """
 
     max_records: int

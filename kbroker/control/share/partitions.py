@@ -24,7 +24,7 @@ _DURATION = re.compile(
 class SharePartitions:
     """Runs in: control. Owner: the ShareService.
 
-    freed(key): told when records of a partition may be had again.
+    freed(key): called when records of a partition are available again.
     """
 
     def __init__(

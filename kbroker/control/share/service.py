@@ -309,7 +309,7 @@ class ShareService:
         return told
 
     async def _load(self, key: ShareKey) -> None:
-        """For the next fetch, which tells what went wrong, too."""
+        """Load the partition for the next fetch, which also reports an error."""
         if key in self._fetching:
             return
         self._fetching.add(key)

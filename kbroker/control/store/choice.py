@@ -1,7 +1,7 @@
 """Which copy of the store counts at a start, and how another one is made of it.
 
-The newest intact copy counts: the one of the latest run and, of that run, with the most changes. A copy that is written
-tells which others are (`Store.copies`), so a lone one of three knows that it may be out of date, and is not begun with.
+The newest intact copy counts: of the latest run and, in this run, with the most changes. A copy lists all current
+copies (`Store.copies`), so a single copy of three is known to be possibly out of date, and the start refuses it.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """The copies of the store, one on each site's disk: every change is written to all of them at the same time.
 
 A copy that cannot be written, or takes too long, is left behind: the others remember that it no longer counts before
-the change is answered. It is made anew from one of them when its log dir can be used (`look`, and each start).
+the change is answered. It is copied again from one of them when its log dir can be used (`look`, and each start).
 """
 
 import asyncio
@@ -48,8 +48,8 @@ class Copy:
 class StoreCopies:
     """Runs in: control, all but the constructor from the event loop. Owner: the Broker.
 
-    wanted: log dirs that are to have a copy, as things are now; a copy in another one is left behind.
-    tell: told the log dirs whose copies count, and all that have or had one, when that changes.
+    wanted: log dirs that are to have a copy, as things are now; a copy in any other log dir is left behind.
+    tell: called with the log dirs whose copies count, and all that have or had one, when these change.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class StoreCopies:
         return next(iter(self._copies.values())).store
 
     def complete(self) -> None:
-        """At the start, when nothing else runs: all other copies are made anew. Blocks."""
+        """At the start, when nothing else runs: write all other copies again. Blocks."""
         first = self.first
         wanted = [log_dir for log_dir in self._wanted() if log_dir not in self._copies]
         first.put_copies([*self._copies, *wanted])

@@ -1,4 +1,4 @@
-"""The tables of the store, version by version; what they hold is told in store.py."""
+"""The tables of the store, version by version; store.py describes their content."""
 
 _VERSION_1 = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;

@@ -87,8 +87,8 @@ class Deletion:
 class Change:
     """One atomic change. configs: (resource type, resource name) -> key -> new value, None to drop the key.
 
-    deletions: logs that are to go; they are remembered until `finish_deletions`. led_partitions: leader, epoch or
-    replicas are other ones; those that are not stored any more are passed over.
+    deletions: logs to delete; they are stored until `finish_deletions`. led_partitions: with a changed leader,
+    epoch or replicas; partitions that are not stored any more are skipped.
     client_quotas: entity -> key -> new value, None to drop the key. scram: new credentials, None to drop them.
     acls: whether each is there from now on.
     """

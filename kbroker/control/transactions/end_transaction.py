@@ -1,7 +1,7 @@
 """The end of a transaction: decide and store it, have the markers written, store that it is complete.
 
-Two rule books, by the client's transaction version: before v2 the epoch stays the same and a repeated request is told
-by the state alone; v2 (KIP-890) bumps the epoch with every end, and a repeated request by its older epoch.
+Two rule books, by the client's transaction version: before v2 the epoch stays the same and a repeated request is
+recognised by the state alone; v2 (KIP-890) bumps the epoch with every end, and the older epoch marks a repetition.
 """
 
 from collections.abc import Callable

@@ -22,9 +22,9 @@ RETRY_S = 0.1
 NEWER_KNOWN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 Ended = Callable[[int, int, bool], None]
-"""Told of a marker in the offsets topic: partition, producer id, commit."""
+"""Called after a marker in the offsets topic: partition, producer id, commit."""
 Complete = Callable[[MarkerOrder, Callable[[ErrorCode], None]], None]
-"""Stores that an order is carried out, and tells NONE, or why it could not."""
+"""Stores that an order is complete and calls back with NONE, or with the error."""
 
 
 class MarkerWriter:
@@ -110,8 +110,8 @@ class MarkerWriter:
 
 @dataclass(slots=True, eq=False)
 class UnderWay:
-    """An order that is carried out. left: partitions whose marker is not in the log. waiting: told when the order is
-    complete, or has been given up."""
+    """An order in progress. left: partitions whose marker is not in the log. waiting: called when the order is
+    complete or was given up."""
 
     order: MarkerOrder
     left: set[TopicPartition]
@@ -140,8 +140,8 @@ class Wait:
 class MarkerSender:
     """Orders under way. Runs in: control. Owner: the TransactionService. It is the machine's Markers.
 
-    written: told of partitions whose marker is in the log, while others are left; complete: asked when all are, until
-    it tells NONE. What goes well needs no task.
+    written: called with partitions whose marker is in the log, while others are left; complete: called when all are,
+    until it returns NONE. Only failures need a task.
     """
 
     def __init__(

@@ -100,7 +100,7 @@ class TransactionService:
         return answer
 
     def _tell(self, told: Callable[[Any], object], transactional_id: str, operation: Operation) -> None:
-        """Run an operation by Runtime.ask, and tell its response or KafkaError whenever it is there."""
+        """Run an operation by Runtime.ask; call `told` with its response or KafkaError."""
         try:
             found = self.runtime.ask(transactional_id, operation)
         except KafkaError as error:

@@ -23,9 +23,9 @@ class TransactionTable:
         self._known: dict[str, TransactionMetadata] = {}
         self._changing: set[str] = set()
         self.on_change: Callable[[str], None] = lambda _: None
-        """Told of every id whose state is another one."""
+        """Called with every transactional id whose state has changed."""
         self.on_stored: Callable[[int, str], None] = lambda *_: None
-        """Told the partition of the log and the id of every change that is in it."""
+        """Called with the log's partition and the transactional id after each change is in the log."""
 
     def get(self, transactional_id: str) -> TransactionMetadata | None:
         """State of an id as the log has it."""

@@ -26,7 +26,7 @@ NOT_NOW = (
 
 
 async def verify(broker: Broker, asked: VerifyTransaction) -> tuple[tuple[int, str | None], ...]:
-    """Code and text per partition, as the Produce answer tells them; code 0 to append."""
+    """Code and text per partition for the Produce answer; code 0 to append."""
     partitions = frozenset(asked.partitions)
     try:
         service = TransactionService.of(broker)

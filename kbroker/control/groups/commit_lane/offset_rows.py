@@ -63,7 +63,7 @@ class OffsetRows:
         return number
 
     def _make_room(self, idle: bool) -> bool:
-        """Take back what was given back, else grow; the index is made anew."""
+        """Reuse the freed rows, or grow; the index is rebuilt."""
         if idle and len(self._dead) > len(self._rows) // 2:
             self._free, self._dead = self._dead, []
             count = len(self._rows)

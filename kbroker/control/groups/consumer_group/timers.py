@@ -8,7 +8,7 @@ class ConsumerTimers(MemberTimers[ConsumerGroup]):
     """Runs in: control. Owner: the ConsumerGroups."""
 
     def join_if_absent(self, group_id: str, member_id: str, timeout_ms: int) -> None:
-        """A classic member has been told to rejoin and must do so in time."""
+        """A classic member got REBALANCE_IN_PROGRESS and must rejoin in time."""
         expired = self.fence(group_id, member_id, "it did not rejoin in time")
         self._table.timers.schedule_if_absent(_join(group_id, member_id), timeout_ms, group_id, expired)
 

@@ -1,6 +1,6 @@
 """The uniform assignor: equal numbers of partitions, and as few moves as possible (Kafka's UniformAssignor).
 
-Balance goes before stickiness. Partitions of all topics count alike.
+Balance goes before stickiness. Partitions of all topics count the same.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which process answers queries about which partitions: told to members whose endpoint information is old."""
+"""Endpoints by partition (which member answers queries), sent to members with an older endpoint epoch."""
 
 from collections.abc import Iterable
 

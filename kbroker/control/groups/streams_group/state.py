@@ -28,7 +28,7 @@ class StreamsState(StrEnum):
 class StreamsGroup(ModernGroup[StreamsMember, TaskSet]):
     """Runs in: control. Owner: the GroupTable. Changed by replay alone (Kafka's StreamsGroup).
 
-    Not in the log, as in Kafka: configured and topics_seen (made anew from topology and topics), who asked for a
+    Not in the log, as in Kafka: configured and topics_seen (rebuilt from topology and topics), who asked for a
     shutdown, and the endpoint epoch.
     """
 

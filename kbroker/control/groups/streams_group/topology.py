@@ -10,7 +10,7 @@ from kbroker.protocol.messages import streams_group_heartbeat as heartbeat
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """A repartition or changelog topic. partitions and replication_factor 0: not said."""
+    """A repartition or changelog topic. partitions and replication_factor 0: not specified."""
 
     name: str
     partitions: int
