@@ -21,6 +21,7 @@ from kbroker.cli import (
     offsets,
     produce,
     quotas,
+    status,
     systemd,
     tools,
     top,
@@ -95,6 +96,7 @@ def serve(
     raise typer.Exit(run_broker(properties, override or []))
 
 
+app.command("status", rich_help_panel="The broker", epilog=status.EXAMPLES)(status.status)
 app.command("top", rich_help_panel="The broker", epilog=top.EXAMPLES)(top.top)
 app.command("systemd", rich_help_panel="The broker")(systemd.systemd)
 app.command("produce", rich_help_panel=RECORDS, epilog=produce.EXAMPLES)(produce.produce)

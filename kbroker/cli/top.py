@@ -1,28 +1,26 @@
 """`kbroker top`: the overview of the console in a terminal, from the same API."""
 
-import http.client
 import json
 import time
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 
-from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
+from kbroker.cli.console_link import DEFAULT_URL, get
+from kbroker.cli.failures import CommandFailed
 from kbroker.cli.options import examples
+from kbroker.cli.sizes import size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-DEFAULT = "http://127.0.0.1:9404/"
 EXAMPLES = examples("kbroker top", "kbroker top --url http://127.0.0.1:9404/", "kbroker top --once --json")
-UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-MOST_BYTES = 16 << 20
 
 
 def top(
-    url: Annotated[str, typer.Option(metavar="URL", help="Where the broker's console is.")] = DEFAULT,
+    url: Annotated[str, typer.Option(metavar="URL", help="Where the broker's console is.")] = DEFAULT_URL,
     interval: Annotated[float, typer.Option(min=0.5, max=60, help="Seconds between two looks.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One line of JSON for each look.")] = False,
@@ -48,40 +46,14 @@ def top(
 
 def overview(url: str) -> Any:
     """The answer of /api/overview. Raises Unreachable, CommandFailed."""
+    code, body = get(url, "/api/overview")
     try:
-        connection = _connect(url)
-        try:
-            connection.request("GET", "/api/overview")
-            answer = connection.getresponse()
-            data = json.loads(answer.read(MOST_BYTES))
-        finally:
-            connection.close()
-    except (OSError, http.client.HTTPException) as error:
-        raise Unreachable(f"{url}: {error}") from error
+        data = json.loads(body)
     except ValueError as error:
         raise CommandFailed(f"{url}: this is no console of a kbroker") from error
-    if answer.status != http.HTTPStatus.OK:
-        raise CommandFailed(f"{url}: {data.get('message', answer.status)}")
+    if code != HTTPStatus.OK:
+        raise CommandFailed(f"{url}: {data.get('message', code)}")
     return data
-
-
-def _connect(url: str) -> http.client.HTTPConnection:
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        host, port = parts.hostname or "127.0.0.1", parts.port or 9404
-    except ValueError as error:
-        raise UsageFailed(f"--url {url}: {error}") from error
-    return http.client.HTTPConnection(host, port, timeout=10)
-
-
-def size(value: float | None) -> str:
-    """Bytes as people read them."""
-    if value is None:
-        return "-"
-    unit = 0
-    while value >= 999.5 and unit < len(UNITS) - 1:
-        value, unit = value / 1000, unit + 1
-    return f"{value:.1f} {UNITS[unit]}" if unit and value < 99.95 else f"{value:.0f} {UNITS[unit]}"
 
 
 def screen(found: Mapping[str, Any]) -> "RenderableType":

@@ -6,7 +6,6 @@ import re
 import pytest
 
 from kbroker.cli.app import run
-from kbroker.cli.top import size
 from tests.peer.kbroker_node import KBroker
 
 
@@ -34,9 +33,3 @@ def test_where_no_broker_is_a_line_says_so(url: str, capsys: pytest.CaptureFixtu
     assert run(["top", "--once", "--url", url]) != 0
     assert "127.0.0.1" in (said := capsys.readouterr().err) or "::1" in said
     assert "Traceback" not in said
-
-
-def test_sizes_are_short() -> None:
-    assert [size(value) for value in (0, 999, 1000, 99_960, 123_456_789, None)] == [
-        "0 B", "999 B", "1.0 kB", "100 kB", "123 MB", "-",
-    ]  # fmt: skip

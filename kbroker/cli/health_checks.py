@@ -1,0 +1,167 @@
+"""What `kbroker status` looks at: checks of a broker's metrics. Pure: the present is an argument."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kbroker.cli.sizes import size
+
+Metrics = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
+"""Samples, (labels, value), by name."""
+
+INFO = "kbroker_info"
+STARTED = "kbroker_process_start_time_seconds"
+DEATHS = "kbroker_process_deaths_total"
+DIR_BYTES = "kbroker_log_dir_bytes"
+DIR_OFFLINE = "kbroker_log_dir_offline"
+DIR_FULL = "kbroker_log_dir_full_seconds"
+STORE_COPY = "kbroker_store_copy"
+PARTITIONS = "kbroker_partitions"
+UNDER_REPLICATED = "kbroker_under_replicated_partitions"
+UNDER_MIN_ISR = "kbroker_under_min_isr_partitions"
+REFUSED = "kbroker_produce_refused_partitions"
+UNCLEANABLE = "kbroker_cleaner_uncleanable_partitions"
+GROUP_LAG = "kbroker_group_lag"
+CERTIFICATE = "kbroker_tls_certificate_expiry_timestamp_seconds"
+
+NAMES = frozenset(
+    (INFO, STARTED, DEATHS, DIR_BYTES, DIR_OFFLINE, DIR_FULL, STORE_COPY, PARTITIONS, UNDER_REPLICATED,
+     UNDER_MIN_ISR, REFUSED, UNCLEANABLE, GROUP_LAG, CERTIFICATE)
+)  # fmt: skip
+
+HOUR_S = 3600
+DAY_S = 24 * HOUR_S
+FULL_SOON_S = DAY_S
+ENDS_SOON_S = 14 * DAY_S
+LEAST_FREE = 0.05
+AMPLE_FREE = 0.2
+SHOWN_GROUPS = 3
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at. problems: what is wrong with it, each a phrase; none when all is well."""
+
+    name: str
+    detail: str
+    problems: list[str]
+
+
+def checks(
+    metrics: Metrics, not_ready: Sequence[str], now_s: float, most_lag: int | None = None
+) -> list[Check]:
+    """All checks, in the order in which they are shown. most_lag: more records than these are a problem."""
+    found = [
+        Check("ready", "no" if not_ready else "yes", list(not_ready)),
+        _processes(metrics, now_s),
+        *_log_dirs(metrics),
+        _partitions(metrics),
+        _groups(metrics, most_lag),
+    ]
+    return found + [
+        _certificate(labels["listener"], end_s, now_s) for labels, end_s in _of(metrics, CERTIFICATE)
+    ]
+
+
+def started_s(metrics: Metrics) -> float | None:
+    """Unix time at which the broker started: that of its oldest process."""
+    return min((value for _, value in _of(metrics, STARTED)), default=None)
+
+
+def age(seconds: float) -> str:
+    """A time span as people say it, in its two largest units."""
+    left = max(0, int(seconds))
+    parts: list[str] = []
+    for unit, length in (("d", DAY_S), ("h", HOUR_S), ("min", 60), ("s", 1)):
+        amount, left = divmod(left, length)
+        if amount or (unit == "s" and not parts):
+            parts.append(f"{amount} {unit}")
+    return " ".join(parts[:2])
+
+
+def _of(metrics: Metrics, name: str) -> Sequence[tuple[Mapping[str, str], float]]:
+    return metrics.get(name, ())
+
+
+def _total(metrics: Metrics, name: str) -> int:
+    return int(sum(value for _, value in _of(metrics, name)))
+
+
+def _processes(metrics: Metrics, now_s: float) -> Check:
+    """A process that died in the last hour is a problem; an older death only counts."""
+    starts = {labels["process"]: value for labels, value in _of(metrics, STARTED)}
+    deaths = {labels["role"]: int(value) for labels, value in _of(metrics, DEATHS) if value}
+    youngest = max(starts.values(), default=0.0)
+    detail = f"{len(starts)} run, {_many(sum(deaths.values()), 'restart')}"
+    problems = []
+    if deaths and now_s - youngest < HOUR_S:
+        who = ", ".join(f"{role} {_many(count, 'time')}" for role, count in sorted(deaths.items()))
+        problems.append(f"restarted {age(now_s - youngest)} ago: {who} since the start")
+    return Check("processes", detail, problems)
+
+
+def _log_dirs(metrics: Metrics) -> list[Check]:
+    offline = {labels["dir"]: bool(value) for labels, value in _of(metrics, DIR_OFFLINE)}
+    sizes = {(labels["dir"], labels["type"]): value for labels, value in _of(metrics, DIR_BYTES)}
+    full_s = {labels["dir"]: value for labels, value in _of(metrics, DIR_FULL)}
+    copies = {labels["dir"]: labels["state"] for labels, value in _of(metrics, STORE_COPY) if value}
+    found = []
+    for path, failed in offline.items():
+        problems = ["offline"] if failed else []
+        free, whole = sizes.get((path, "free")), sizes.get((path, "size"))
+        share = 1.0 if free is None or not whole else free / whole
+        detail = path if free is None or not whole else f"{path}: {size(free)} of {size(whole)} free"
+        if (left_s := full_s.get(path, float("inf"))) < FULL_SOON_S:
+            detail += f", full in {age(left_s)} if it fills as in the last hour"
+        if share < LEAST_FREE:
+            problems.append(f"{share:.1%} free")
+        elif left_s < FULL_SOON_S and share < AMPLE_FREE:  # with more, a short burst would be an alarm
+            problems.append(f"{share:.0%} free and full within a day")
+        if not failed and (state := copies.get(path, "current")) != "current":
+            problems.append(f"its copy of the store is {state}")
+        found.append(Check("log dir", detail, problems))
+    return found
+
+
+def _partitions(metrics: Metrics) -> Check:
+    by_state = {labels["state"]: int(value) for labels, value in _of(metrics, PARTITIONS)}
+    wrong = {
+        "offline": by_state.get("offline", 0),
+        "under-replicated": _total(metrics, UNDER_REPLICATED),
+        "under min.insync.replicas": _total(metrics, UNDER_MIN_ISR),
+        "refuse produce (disk full)": _total(metrics, REFUSED),
+        "cannot be cleaned": _total(metrics, UNCLEANABLE),
+    }
+    detail = f"{by_state.get('online', 0)} of {sum(by_state.values())} online"
+    return Check("partitions", detail, [f"{count} {what}" for what, count in wrong.items() if count])
+
+
+def _groups(metrics: Metrics, most_lag: int | None) -> Check:
+    """Lag is a problem only beyond a limit of the user's: what is much depends on the topic."""
+    lags: Counter[str] = Counter()
+    for labels, value in _of(metrics, GROUP_LAG):
+        lags[labels["group"]] += int(value)
+    behind = [(group, lag) for group, lag in lags.most_common() if lag]
+    shown = ", ".join(f"{group} {lag:,}" for group, lag in behind[:SHOWN_GROUPS])
+    more = f" and {len(behind) - SHOWN_GROUPS} more" if len(behind) > SHOWN_GROUPS else ""
+    detail = f"{_many(len(behind), 'group')} with lag" + (f": {shown}{more}" if behind else "")
+    over = (
+        [] if most_lag is None else [f"{group} is {lag:,} behind" for group, lag in behind if lag > most_lag]
+    )
+    return Check("lag", detail, over)
+
+
+def _certificate(listener: str, end_s: float, now_s: float) -> Check:
+    left_s = end_s - now_s
+    day = datetime.fromtimestamp(end_s, UTC).date().isoformat()
+    problems = []
+    if left_s <= 0:
+        problems.append(f"ended {age(-left_s)} ago")
+    elif left_s < ENDS_SOON_S:
+        problems.append(f"ends in {age(left_s)}")
+    return Check("certificate", f"{listener}: until {day}", problems)
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

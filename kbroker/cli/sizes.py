@@ -1,0 +1,13 @@
+"""Amounts of bytes as people read them. Pure."""
+
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def size(value: float | None) -> str:
+    """Three digits at most, in the unit that fits; a dash for none."""
+    if value is None:
+        return "-"
+    unit = 0
+    while value >= 999.5 and unit < len(UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.1f} {UNITS[unit]}" if unit and value < 99.95 else f"{value:.0f} {UNITS[unit]}"

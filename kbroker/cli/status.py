@@ -1,0 +1,107 @@
+"""`kbroker status`: is all well with the broker, and what not, on one page."""
+
+import time
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import typer
+
+from kbroker.cli.console_link import DEFAULT_URL, get
+from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.failures import CommandFailed
+from kbroker.cli.health_checks import INFO, NAMES, Check, Metrics, age, checks, started_s
+from kbroker.cli.options import AsJson, examples
+from kbroker.cli.output import print_json, print_table
+
+EXAMPLES = examples(
+    "kbroker status",
+    "kbroker status --max-lag 100000 || echo 'look after it'",
+    "kbroker status --json | jq -r '.checks[].problems[]'",
+)
+
+
+def status(
+    url: Annotated[
+        str, typer.Option(metavar="URL", help="Where the broker's metrics and console are.")
+    ] = DEFAULT_URL,
+    max_lag: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="RECORDS", help="A group further behind is a problem.", show_default="no limit"
+        ),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Say whether all is well: processes, log dirs, partitions, lag, certificates. Ends with 1 when something is not.
+
+    Problems are: a process restarted in the last hour; a log dir that is offline, has under 5 % free, or under 20 %
+    and is full within a day; partitions offline, under-replicated, under min.insync.replicas or refusing produce; a
+    certificate that ends within 14 days; a group beyond --max-lag."""
+    metrics = read_metrics(url)
+    now_s = time.time()
+    found = checks(metrics, _not_ready(url), now_s, max_lag)
+    well = not any(check.problems for check in found)
+    start_s = started_s(metrics)
+    up_s = None if start_s is None else now_s - start_s
+    labels = dict(metrics[INFO][0][0])
+    if json:
+        print_json(_document(well, labels, up_s, url, found))
+    else:
+        _print_page(well, labels, up_s, url, found)
+    if not well:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def read_metrics(url: str) -> Metrics:
+    """The metrics that checks need. Raises Unreachable, CommandFailed."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    code, body = get(url, "/metrics")
+    lines = body.decode(errors="replace").splitlines()
+    wanted = [line for line in lines if line.partition("{")[0].partition(" ")[0] in NAMES]
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families("\n".join(wanted) + "\n"):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    if code != HTTPStatus.OK or INFO not in found:
+        raise CommandFailed(
+            f"{url}: no metrics of a kbroker here (HTTP {int(code)}); --url takes its kbroker.http.listen"
+        )
+    return found
+
+
+def _not_ready(url: str) -> list[str]:
+    code, body = get(url, "/readyz")
+    return [] if code == HTTPStatus.OK else body.decode(errors="replace").splitlines()
+
+
+def _document(
+    well: bool, labels: dict[str, str], up_s: float | None, url: str, found: list[Check]
+) -> dict[str, Any]:
+    return {
+        "ok": well,
+        **labels,
+        "up_s": None if up_s is None else round(up_s, 1),
+        "console": url,
+        "checks": [
+            {
+                "check": check.name,
+                "ok": not check.problems,
+                "detail": check.detail,
+                "problems": check.problems,
+            }
+            for check in found
+        ],
+    }
+
+
+def _print_page(well: bool, labels: dict[str, str], up_s: float | None, url: str, found: list[Check]) -> None:
+    count = sum(len(check.problems) for check in found)
+    verdict = "all is well" if well else f"{count} problem{'' if count == 1 else 's'}"
+    since = "" if up_s is None else f"  up {age(up_s)}"
+    print(f"kbroker {labels['version']}  node {labels['node_id']}{since}  {url}  {verdict}")
+    rows = [
+        (check.name, "no" if check.problems else "ok", "; ".join((check.detail, *check.problems)))
+        for check in found
+    ]
+    print_table(("CHECK", "STATE", "DETAIL"), rows)

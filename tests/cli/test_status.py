@@ -1,0 +1,80 @@
+"""`kbroker status` on one page, beside a broker that is well and one that is not."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from kbroker.cli.app import run
+from tests.cli.conftest import Shell
+from tests.cli.test_top import console
+from tests.peer.kbroker_node import KBroker
+
+UNWELL = b"""\
+# TYPE kbroker_info gauge
+kbroker_info{cluster_id="c",node_id="1",version="9.9"} 1.0
+# TYPE kbroker_log_dir_offline gauge
+kbroker_log_dir_offline{dir="/with \\"quotes\\""} 1.0
+# TYPE kbroker_process_start_time_seconds gauge
+kbroker_process_start_time_seconds{process="acceptor"} 1.7e+09
+"""
+
+
+class Pages(BaseHTTPRequestHandler):
+    """A broker that is not ready, as its HTTP side shows it."""
+
+    def do_GET(self) -> None:
+        code, body = (200, UNWELL) if self.path == "/metrics" else (503, b"io-0 is starting\n")
+        self.send_response(code)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_arguments: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def unwell() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def test_problems_are_named_and_the_code_is_1(shell: Shell, unwell: str) -> None:
+    first, _, *rows = shell("status", "--url", unwell, code=1).lines
+    assert first.startswith("kbroker 9.9  node 1  up ")
+    assert first.endswith("2 problems")
+    assert rows[0].split(maxsplit=2) == ["ready", "no", "no; io-0 is starting"]
+    assert 'no     /with "quotes"; offline' in "\n".join(rows)
+    found = shell("status", "--url", unwell, "--json", code=1).json
+    assert not found["ok"]
+    assert [check["problems"] for check in found["checks"] if not check["ok"]] == [
+        ["io-0 is starting"],
+        ["offline"],
+    ]
+
+
+def test_where_no_broker_is_a_line_says_so(shell: Shell) -> None:
+    assert "127.0.0.1:1" in shell("status", "--url", "http://127.0.0.1:1/", code=3).stderr
+    assert "--url" in shell("status", "--url", "http://127.0.0.1:none/", code=2).stderr
+
+
+@pytest.mark.compat
+def test_a_running_broker_is_well(broker: KBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    """But for its disk, which this test does not own."""
+    run(["status", "--url", console(broker)])
+    assert {line.split()[0] for line in capsys.readouterr().out.splitlines()[2:]} >= {
+        "ready",
+        "processes",
+        "lag",
+    }
+    code = run(["status", "--json", "--url", console(broker)])
+    found = json.loads(capsys.readouterr().out)
+    assert found["ok"] == (code == 0)
+    assert found["up_s"] > 0
+    by_name = {check["check"]: check for check in found["checks"]}
+    assert "6 run" in by_name["processes"]["detail"]
+    assert [name for name, check in by_name.items() if not check["ok"] and name != "log dir"] == []
