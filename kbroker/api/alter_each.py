@@ -1,4 +1,4 @@
-"""What the two ways to alter configs have in common: each resource once, each with its own result."""
+"""Shared by AlterConfigs and IncrementalAlterConfigs: each resource once, each with its own result."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence

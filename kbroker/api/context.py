@@ -1,4 +1,4 @@
-"""What a handler is given besides the request."""
+"""The context of a request: client, broker, versions."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from kbroker.ipc.messages import ClientRequest
 class RequestContext:
     """One request on its way. Runs in: control. broker: the state that handlers read and change.
 
-    narrowed: the answer is for this client alone, or to less than it asked: nobody may repeat it."""
+    narrowed: the answer is for this client alone, or for a part of its request: it must not be cached."""
 
     broker: Broker
     client: ClientRequest

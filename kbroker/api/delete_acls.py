@@ -25,7 +25,7 @@ NO_AUTHORIZER = "No Authorizer is configured."
 
 
 def handle(ctx: RequestContext, request: DeleteAclsRequest) -> Awaitable[DeleteAclsResponse] | None:
-    """What each filter has dropped. Numbers that stand for nothing known close the connection, as in Kafka."""
+    """The ACLs that each filter has deleted. Unknown enum numbers close the connection, as in Kafka."""
     if any(has_unknown(wanted) for wanted in request.filters):
         return None
     if ctx.broker.authorizer is None:

@@ -27,7 +27,7 @@ API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
 
 @dataclass(slots=True)
 class Asked:
-    """What one IO worker is asked. parts: of the answer, in the order of the slots, where its reply goes."""
+    """A request to one IO worker. parts: of the answer, in the order of the slots, to be filled by its reply."""
 
     slots: list[int] = field(default_factory=list)
     parts: list[PartitionResponse] = field(default_factory=list)

@@ -34,7 +34,7 @@ class ErrorCounts:
         return found
 
     def count(self, client: ClientRequest, response: Struct | bytes) -> None:
-        """An answer that is about to leave; of one that comes ready-made only that it is no error."""
+        """Count an answer that is about to leave; an encoded answer counts as no error."""
         if isinstance(response, CachedAnswer):
             self._words[NONE[client.api_key]] += response.codes
             return

@@ -53,7 +53,7 @@ def of_worker(
     part: Callable[[Any], Any],
     failed: Callable[[KafkaError], Any],
 ) -> Deferred:
-    """What `part` makes of the reply of the partition's IO worker, or `failed` of its error."""
+    """The result of `part` on the IO worker's reply, or of `failed` on its error."""
     answer = Deferred()
 
     def told(reply: Any) -> None:

@@ -131,14 +131,14 @@ def _part(index: int, found: Found, error: ErrorCode = ErrorCode.NONE) -> ListOf
 
 
 def _limit(words: Words, consumer: bool, committed: bool) -> int:
-    """Below what the reader may see: last stable offset, high watermark or log end."""
+    """The reader's upper bound: last stable offset, high watermark or log end."""
     if committed:
         return int(words[Slot.LAST_STABLE])
     return int(words[Slot.HIGH_WATERMARK if consumer else Slot.LOG_END])
 
 
 def _look(words: Words, timestamp: int, consumer: bool, committed: bool, behind: ErrorCode) -> Found:
-    """What shared memory says."""
+    """The offset as shared memory has it."""
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return Found(NOTHING, int(words[Slot.LOG_START]), int(words[Slot.START_EPOCH]))
     if behind:

@@ -18,7 +18,7 @@ API = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0)
 def handle(
     ctx: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Of the partitions asked for, or of all (null), those that are under way."""
+    """The reassignments in progress among the requested partitions, or among all (null)."""
     asked = None
     if request.topics is not None:
         asked = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}

@@ -1,4 +1,4 @@
-"""What the descriptions of consumer, share and streams groups have in common."""
+"""Shared by the descriptions of consumer, share and streams groups."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeVar

@@ -45,7 +45,7 @@ def _ask(ctx: RequestContext, request: OffsetCommitRequest) -> Any:
 
 
 def _known(ctx: RequestContext, topic: OffsetCommitRequestTopic) -> bool:
-    """Whether topic and partitions exist; gives it its name and id when the topic does."""
+    """Whether topic and partitions exist; sets name and id when the topic exists."""
     catalogue = ctx.broker.catalogue
     found = catalogue.by_id(topic.topic_id) if ctx.version >= TOPIC_IDS_FROM else catalogue.get(topic.name)
     if found is None:
@@ -87,7 +87,7 @@ def refuse(request: OffsetCommitRequest, error: KafkaError, version: int) -> Off
 def _known_topics(
     ctx: RequestContext, request: OffsetCommitRequest, response: OffsetCommitResponse
 ) -> list[OffsetCommitRequestTopic]:
-    """What can be committed, with name and id; the rest is answered in `response`."""
+    """The offsets to commit, with topic name and id; the others are answered in `response`."""
     catalogue = ctx.broker.catalogue
     by_id = ctx.version >= TOPIC_IDS_FROM
     known = []

@@ -52,7 +52,7 @@ def refuse(
 
 
 def _end(ctx: RequestContext, name: str, asked: OffsetForLeaderPartition) -> EpochEndOffset | Deferred:
-    """Of the current epoch, which nearly everyone asks for, shared memory says it; earlier ones the worker knows."""
+    """The current epoch, by far the most requested, comes from shared memory; earlier epochs from the IO worker."""
     broker = ctx.broker
     try:
         partition = online(broker, name, asked.partition)

@@ -1,4 +1,4 @@
-"""What must hold before a partition's log is asked: it exists, is open, and the client knows its leader."""
+"""Checks before a partition's log is read: it exists, is open, and the client knows its leader."""
 
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition

@@ -247,7 +247,7 @@ def _refused(
 def _encoded(
     broker: Broker, module: ModuleType, client: ClientRequest, response: Struct, request: Struct
 ) -> Answer:
-    """The framed answer. In slices both structs are emptied after it, and one that is too large closes instead.
+    """The framed answer. In slices both structs are emptied afterwards; too large an answer closes the connection.
 
     A text that no answer can carry makes it one of UNKNOWN_SERVER_ERROR.
     """

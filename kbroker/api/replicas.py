@@ -1,4 +1,4 @@
-"""A partition's replicas in the words of clients: nodes that lead, are in sync, or are offline."""
+"""A partition's replicas as clients see them: leader, in-sync and offline nodes."""
 
 from typing import NamedTuple
 
@@ -20,12 +20,12 @@ class ShownReplicas(NamedTuple):
 
     @property
     def error_code(self) -> ErrorCode:
-        """Of the partition in such an answer."""
+        """The partition's error code in such an answer."""
         return ErrorCode.LEADER_NOT_AVAILABLE if self.leader == NO_LEADER else ErrorCode.NONE
 
 
 def shown_replicas(broker: Broker, partition: Partition) -> ShownReplicas:
-    """What Metadata and its like say of a partition. A replica whose log dir failed is offline and not in sync."""
+    """A partition as Metadata and similar APIs show it. A replica whose log dir failed is offline and not in sync."""
     gone = [r for r in partition.replicas if broker.slots.state(r.slot) == SlotState.OFFLINE]
     led = partition.has_leader and partition.leader not in gone
     return ShownReplicas(

@@ -31,7 +31,7 @@ STRICT = 1
 
 
 async def handle(ctx: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse:
-    """What was acquired, when there is something or time is up."""
+    """The acquired records, as soon as there are some or the wait time is over."""
     check_protocol(ctx.broker, "share")
     group_id, member_id = check_sender(request.group_id, request.member_id)
     service = ShareService.of(ctx.broker)

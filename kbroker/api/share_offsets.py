@@ -1,4 +1,4 @@
-"""What must hold before the offsets of a share group are changed."""
+"""Checks before the offsets of a share group are changed."""
 
 from kbroker.control.groups.service import GroupService
 from kbroker.control.groups.share_group.state import ShareGroup

@@ -1,4 +1,4 @@
-"""What every share request must say of its sender."""
+"""Checks of the sender that every share request needs."""
 
 import base64
 import binascii

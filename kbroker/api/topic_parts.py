@@ -1,4 +1,4 @@
-"""What answers say of one topic, kept until topics or settings change: topics are asked for in any combination."""
+"""Encoded parts of answers for one topic, cached until topics or settings change, for any combination of topics."""
 
 from collections.abc import Callable, Hashable
 from typing import TypeVar
@@ -12,7 +12,7 @@ Part = TypeVar("Part", bound=Struct)
 
 MOST_PARTS = 4096
 MOST_PARTITIONS = 100
-"""Of a topic whose part is kept: those of larger ones take more memory than they save time."""
+"""Maximum of partitions of a cached topic: parts of larger topics take more memory than they save time."""
 
 
 class TopicParts:

@@ -100,7 +100,7 @@ async def _commit(ctx: RequestContext, request: TxnOffsetCommitRequest) -> TxnOf
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:
-    """What producers expect here (AddPartitionsToTxnManager)."""
+    """The error code that producers expect here (AddPartitionsToTxnManager)."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
@@ -111,7 +111,7 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
 def _known_topics(
     ctx: RequestContext, request: TxnOffsetCommitRequest
 ) -> tuple[list[TxnOffsetCommitRequestTopic], TxnOffsetCommitResponse]:
-    """What can be committed, and the answer with the rest in it."""
+    """The offsets to commit, and the answer with the refused ones."""
     response = TxnOffsetCommitResponse()
     known = []
     for topic in request.topics:

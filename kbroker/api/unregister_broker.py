@@ -13,7 +13,7 @@ API = Api(ApiKey.UNREGISTER_BROKER, 0, 0)
 
 
 def handle(ctx: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-    """Always refused, an unknown id by another code than one that runs."""
+    """Always refused; unknown and running brokers get different error codes."""
     node = request.broker_id
     if node in {site.node_id for site in ctx.broker.sites}:
         raise KafkaError(

@@ -1,4 +1,4 @@
-"""The state of one broker as control holds it, and the small steps that every change is made of."""
+"""The state of one broker in the controller, and the small steps that every change consists of."""
 
 import asyncio
 import logging
@@ -54,7 +54,7 @@ class Broker:
     config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource type, name).
     quotas: of clients. scram: credentials of users. authorizer: None when everybody may do everything.
     coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
-    attachments: what upper rooms keep along with this broker, by its type.
+    attachments: objects of upper rooms that live as long as this broker, by type.
     config_listeners: called with the resource (type, name) whose dynamic configs have changed.
     partition_listeners: called with each topic that is new or has more partitions.
     deletion_listeners: called with each topic that has been deleted.
@@ -178,7 +178,7 @@ class Broker:
         return copy_dirs([site.log_dirs for site in self.sites], self.online_dirs)
 
     def site_of(self, log_dir: str) -> Site:
-        """The site of a log directory; of one that is in no site any more, the first."""
+        """The site of a log directory; the first site for a directory that is in none any more."""
         return self._site_of.get(log_dir, self.sites[0])
 
     def endpoint(self, listener: str, site: int) -> Endpoint:
@@ -243,7 +243,7 @@ class Broker:
         self.slots.release(replica.slot for replica in gone)
 
     def _keep_counters(self, slot: int) -> None:
-        """What the slot has counted belongs to the partition that is gone: its next one starts from zero."""
+        """Reset the slot's counters: they belong to the deleted partition, and its next one starts from zero."""
         counters = [rows[slot] for rows in self.shared.counters]
         self.shared.counter_bases[slot] = sum(counters[1:], start=counters[0].copy())
 
@@ -282,7 +282,7 @@ class Broker:
         return Image(version, full, topics, deleted, settings, quotas, features, epoch, acls)
 
     def publish_throttles(self) -> None:
-        """What replicas of each site may send and copy while they are out of sync (KIP-73)."""
+        """The throttled rates of each site's replicas while they are out of sync (KIP-73)."""
         rates = ReplicationRates(self.shared)
         for site in self.sites:
             values = {**self.override(BROKER, ""), **self.override(BROKER, str(site.node_id))}

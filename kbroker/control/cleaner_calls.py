@@ -1,4 +1,4 @@
-"""What the cleaner asks: of control itself, and of IO workers through control."""
+"""Calls of the cleaner: to control itself, and to IO workers through control."""
 
 from kbroker.control.broker import Broker
 from kbroker.ipc.link import AsyncLink, LinkClosed

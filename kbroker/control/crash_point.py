@@ -1,12 +1,12 @@
-"""Where tests make control die, as kill -9 would, or stand still, in the middle of a request.
+"""Places in the middle of a request where tests make control die, as by kill -9, or hang.
 
 The environment variable names a file; while the file is there and says ``<place> <n>``, control kills itself when it
-comes to the place for the n-th time, and takes the file away first; with ``<place> <n> hang`` it goes round in circles
-for ever. Nobody sets the variable but the tests.
+comes to the place for the n-th time, and removes the file first; with ``<place> <n> hang`` it loops for ever. Only
+tests set the variable.
 
 Places: ``pushed`` (records were handed to an IO worker), ``appended`` (they are in the log, no answer was sent),
-``stored`` (the store has committed a change), ``switched`` (a log is held off that is to go on in another log dir),
-``answering-<API key>`` (the answer is made, not sent).
+``stored`` (the store has committed a change), ``switched`` (appends are held back for the switch to another log dir),
+``answering-<API key>`` (the answer is built, not sent).
 """
 
 import os

@@ -21,7 +21,7 @@ class RequestTime:
         self._counts = False
 
     def counts(self) -> bool:
-        """Whether anybody has such a quota."""
+        """Whether any such quota is set."""
         if self._table is not self._broker.quotas:
             self._table = self._broker.quotas
             self._counts = self._table.has(REQUEST_PERCENTAGE)

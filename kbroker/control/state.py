@@ -115,9 +115,9 @@ def _begin_epochs(broker: Broker, store: Store, step: int, kept_in: frozenset[st
 
 def _check_identities(broker: Broker, store: Store, directory_ids: Mapping[str, str]) -> None:
     """A log dir that was replaced, as when its disk is not mounted, is offline as long as it should hold partitions:
-    these would begin anew, empty. Each log dir is known by the directory.id of its meta.properties (KIP-858).
+    these would restart empty. Each log dir is known by the directory.id of its meta.properties (KIP-858).
 
-    Replicas may begin anew when each of their partitions has another one that is in sync: they are copied again."""
+    Replicas may restart empty when each of their partitions has another in-sync replica: they are copied again."""
     held = Counter(replica.log_dir for replica in broker.catalogue.replicas())
     replaced = {
         log_dir
@@ -239,7 +239,7 @@ def _resume_moves(broker: Broker, new_run: bool) -> None:
 
 
 def _copied(broker: Broker, copy: adoption.FutureCopy) -> Replica | None:
-    """What a copy is of. Its topic's id is the first thing that is written into it."""
+    """The replica of a future copy. Its topic id is written into it first."""
     catalogue = broker.catalogue
     topic = catalogue.get(copy.topic) if copy.topic_id is None else catalogue.by_id(copy.topic_id)
     if topic is None or copy.index >= len(topic.partitions):

@@ -70,7 +70,7 @@ Coordinators = Callable[[Broker, Appender], Sequence[Runtime]]
 HEARTBEAT_S = 0.5
 MOST_LINKS_A_TURN = 16
 SLICED_FROM_BYTES = 1024
-"""Of a request's body: what is shorter names too little to take long."""
+"""Minimum of a request's body: shorter requests name too little to take long."""
 ANSWERING = defaultdict(lambda: "answering", {int(key): f"answering-{key}" for key in ApiKey})
 LOOP_LAG = bind("kbroker_loop_lag_seconds")
 
@@ -259,7 +259,7 @@ class Control:
             self._background.start(self._reply_later(link, call_id, client, answer))
 
     async def _serve_in_slices(self, link: AsyncLink, call_id: int, client: ClientRequest) -> None:
-        """As `_serve`, beside everybody else: the request is long, and what it asks for may be much longer."""
+        """As `_serve`, in time slices: the request is long, and its answer may be much longer."""
         work = self._slicing.run(partial(self._dispatch, self._broker, client), partial(self._spent, client))
         try:
             answer = await work

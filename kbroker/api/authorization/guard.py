@@ -45,7 +45,7 @@ def require(ctx: RequestContext, operation: int, kind: int, name: str) -> None:
 
 
 def operations(ctx: RequestContext, kind: int, name: str, possible: int) -> int:
-    """Of the possible operations (bits), those that the client may do."""
+    """The operations (bits) that the client may do, of the possible ones."""
     return sum(1 << bit for bit in range(32) if possible >> bit & 1 and may(ctx, bit, kind, name))
 
 

@@ -13,7 +13,7 @@ REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def on_shared(module: ModuleType) -> Guard:
-    """Guard of one of the two; topics are named by id, and one that nobody knows is the handler's to refuse."""
+    """Guard of one of the two; topics are named by id, and the handler refuses an unknown id."""
 
     def guard(ctx: RequestContext, request: Any, serve: Serve) -> Any:
         require(ctx, acls.READ, acls.GROUP, request.group_id or "")
@@ -40,6 +40,6 @@ def on_shared(module: ModuleType) -> Guard:
 
 
 def may_read(ctx: RequestContext, topic_id: bytes) -> bool:
-    """Whether the client may read a topic; of one that nobody knows there is nothing to read."""
+    """Whether the client may read a topic; true for an unknown topic, which the handler refuses."""
     found = ctx.broker.catalogue.by_id(topic_id)
     return found is None or may(ctx, acls.READ, acls.TOPIC, found.name)

@@ -155,7 +155,7 @@ UNGUARDED = frozenset(
 
 
 def guard_of(broker: Broker, client: ClientRequest) -> Guard | None:
-    """What stands before the handler of a request; None: nothing."""
+    """The guard of a request's handler; None for an API without a guard."""
     authorizer = broker.authorizer
     if authorizer is None or client.principal in authorizer.super_users:
         return None

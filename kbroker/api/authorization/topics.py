@@ -113,7 +113,7 @@ def _with_operations(
 
 
 def cluster_operations(ctx: RequestContext) -> int:
-    """What the client may do to the cluster; nothing when it may not see that."""
+    """The client's authorized operations on the cluster; none when it may not describe the cluster."""
     if not may_all(ctx, acls.DESCRIBE):
         return 0
     return operations(ctx, acls.CLUSTER, acls.CLUSTER_NAME, ON_CLUSTER)
@@ -125,7 +125,7 @@ def cluster_operations(ctx: RequestContext) -> int:
 def guard_describe_topic_partitions(
     ctx: RequestContext, request: DescribeTopicPartitionsRequest, serve: Serve
 ) -> Any:
-    """As Metadata, with operations always."""
+    """As for Metadata, but always with the authorized operations."""
     first = request.cursor.topic_name if request.cursor else ""
     refused = []
     if request.topics:
@@ -194,7 +194,7 @@ def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve
 
 
 def _may_hear_of_deletion(ctx: RequestContext, name: str) -> bool:
-    """Who may delete a topic, or see that there is none."""
+    """Whether the client may delete a topic, or see that it does not exist."""
     missing = name not in ctx.broker.catalogue.topics
     return may(ctx, acls.DELETE, acls.TOPIC, name) or (missing and _sees(ctx, name))
 

@@ -32,7 +32,7 @@ from kbroker.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, 
 
 TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 COORDINATED = {0: acls.GROUP, 1: acls.TRANSACTIONAL_ID}
-"""What FindCoordinator's keys name, by key type."""
+"""Resource types of FindCoordinator's keys, by key type."""
 
 
 def guard_init_producer_id(ctx: RequestContext, request: InitProducerIdRequest, serve: Serve) -> Any:

@@ -1,6 +1,6 @@
 """ACL changes are checked, stored, sent to the network processes, then answered (KIP-140, KIP-290).
 
-Kafka's AclControlManager and AclApis: each ACL or filter fails on its own; what is right of a request is stored
+Kafka's AclControlManager and AclApis: each ACL or filter fails on its own; the valid part of a request is stored
 together.
 """
 
@@ -15,7 +15,7 @@ from kbroker.control.store.store import Change
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 MOST_CHANGES: Final = 10_000
-"""Of one request, as Kafka's QuorumController has it."""
+"""The limit of one request, as in Kafka's QuorumController."""
 ANY_NAMES: Final = {1: "ANY"}
 
 

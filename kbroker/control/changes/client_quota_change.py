@@ -1,6 +1,6 @@
 """Client quota changes are checked, stored, sent to the network processes, then answered (KIP-546).
 
-Kafka's ClientQuotaControlManager: entities fail one by one; what is right of the request is stored together.
+Kafka's ClientQuotaControlManager: each entity fails on its own; the valid part of a request is stored together.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ Operations = Sequence[tuple[str, float | None]]
 
 @dataclass(frozen=True, slots=True)
 class QuotaAlteration:
-    """What to change of one entity."""
+    """The alteration of one entity's quotas."""
 
     entity: Entity
     operations: Operations
@@ -51,7 +51,7 @@ async def alter_client_quotas(
 
 
 async def _checked(broker: Broker, alteration: QuotaAlteration) -> dict[str, float | None]:
-    """What the alteration really changes. Raises QuotaError."""
+    """The keys that the alteration really changes. Raises QuotaError."""
     entity = alteration.entity
     keys = check_entity(entity)
     for kind, name in entity:
@@ -89,6 +89,6 @@ async def _apply(broker: Broker, changes: dict[Entity, dict[str, float | None]])
 
 
 def _shown(entity: Entity) -> str:
-    """As Java prints it."""
+    """The number as Java prints it."""
     pairs = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
     return f"ClientQuotaEntity(entries={{{pairs}}})"

@@ -119,7 +119,7 @@ def _changed(broker: Broker, kind: int, name: str, alterations: Sequence[Alterat
 
 
 def _changed_site(broker: Broker, name: str, alterations: Sequence[Alteration]) -> dict[str, str]:
-    """Of the node of a further site: the sites are one broker, so only what is counted by node can be its own."""
+    """Configs of a further site's node: the sites are one broker, so only settings counted per node can differ."""
     config = broker.config.with_dynamic(
         cluster=broker.override(BROKER, ""), own=broker.override(BROKER, name)
     )

@@ -1,4 +1,4 @@
-"""The topics of coordinators: made when first needed, with the settings Kafka gives them (AutoTopicCreationManager)."""
+"""The coordinators' topics: created when first needed, with Kafka's settings (AutoTopicCreationManager)."""
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.control.broker import Broker
@@ -10,7 +10,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 
 
 def spec_for(name: str, config: BrokerConfig) -> NewTopic:
-    """What an automatically created topic looks like: an internal one by its own settings, others by default."""
+    """The spec of an automatically created topic: internal topics have their own settings, others the defaults."""
     if name == CONSUMER_OFFSETS:
         return NewTopic(
             name,

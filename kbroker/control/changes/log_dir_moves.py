@@ -1,10 +1,10 @@
-"""Moves of partitions between log dirs (KIP-113), as control leads them.
+"""Moves of partitions between log dirs (KIP-113), led by the controller.
 
-An IO worker copies the log to a ``-future`` folder while it goes on. When little is left: the worker holds appends off
+An IO worker copies the log to a ``-future`` folder while it goes on. When little is left: the worker holds appends back
 and completes the copy; the new log dir is stored, which decides; the network processes get an image; the worker goes on
-there. What dies in between is found at the next start, of control as of the broker: the stored log dir is the truth,
-and a ``-future`` folder elsewhere is a move that goes on. Of a partition with several replicas each one moves for
-itself, within its site; the others and the in-sync set go on.
+there. After a crash of control or of the broker the stored log dir is the truth, and a ``-future``
+folder elsewhere is a move that continues. Each replica of a partition moves on its own, within its site; the others
+and the in-sync set are not affected.
 """
 
 import asyncio

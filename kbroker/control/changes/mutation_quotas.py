@@ -1,7 +1,7 @@
 """controller_mutation_rate: how many partitions a client may create and delete in a second (KIP-599).
 
-Kafka's TokenBucket: credits grow with the rate up to (samples x window), and what they are worth may be spent at once;
-below zero nothing more is allowed. Clients that do not know THROTTLING_QUOTA_EXCEEDED are held back instead.
+Kafka's TokenBucket: credits grow with the rate up to (samples x window), and all credits may be spent at once;
+below zero nothing more is allowed. Clients that do not know THROTTLING_QUOTA_EXCEEDED are throttled instead.
 """
 
 import time
@@ -48,7 +48,7 @@ class MutationQuotas:
         return found
 
     def of_client(self, client: ClientRequest, strict_from: int) -> "MutationQuota":
-        """What holds for a request; it is refused from this version on, and only held back before."""
+        """The quota of a request; from this version on it may be refused, older versions are only throttled."""
         user = client.principal.partition(":")[2]
         bound = self._broker.quotas.bound(CONTROLLER_MUTATION_RATE, user, client.client_id or "")
         return MutationQuota(self, bound, client.api_version >= strict_from)

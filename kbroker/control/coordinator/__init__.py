@@ -1,1 +1,1 @@
-"""What every coordinator runs in: machines decide, the runtime appends, replays and answers."""
+"""The coordinator runtime: machines decide, the runtime appends, replays and answers."""

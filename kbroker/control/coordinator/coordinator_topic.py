@@ -1,4 +1,4 @@
-"""The internal topic of a coordinator: which partition a key lives in, and what of it has been loaded."""
+"""The internal topic of a coordinator: the partition of each key, and the partitions that are loaded."""
 
 import asyncio
 import logging
@@ -49,7 +49,7 @@ class CoordinatorTopic:
 
     @property
     def is_ready(self) -> bool:
-        """Whether ``ready`` has nothing to do."""
+        """Whether the topic exists and is loaded: ``ready`` has nothing to do."""
         topic = self._broker.catalogue.get(self.topic)
         return topic is not None and len(self.loaded) >= len(topic.partitions)
 
@@ -79,7 +79,7 @@ class CoordinatorTopic:
         await self.load()
 
     async def load(self) -> None:
-        """Replay every partition of the topic that has not been loaded yet; one that cannot be read stays unloaded."""
+        """Replay every partition of the topic that is not loaded yet; an unreadable partition stays unloaded."""
         async with self._loading:
             topic = self._broker.catalogue.get(self.topic)
             for partition in topic.partitions if topic else ():

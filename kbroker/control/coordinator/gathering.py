@@ -12,7 +12,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
 
 TOGETHER = 64
-"""Operations of one batch at most: the IO worker begins on them while others are decided."""
+"""Maximum of operations in one batch: the IO worker begins on them while others are decided."""
 RECORD_BYTES = 40
 """No record takes more besides its key and value: lengths, deltas and attributes are varints."""
 BATCH_BYTES = 61
@@ -20,7 +20,7 @@ BATCH_BYTES = 61
 
 @dataclass(slots=True)
 class Gathered:
-    """What is to be one batch. size: at least its bytes."""
+    """The records of one batch to be. size: an upper bound of its bytes."""
 
     partition: Partition
     now_ms: int

@@ -1,4 +1,4 @@
-"""Which partition of a coordinator's topic a key belongs to, as in every Kafka broker."""
+"""The partition of a coordinator's topic for a key, as in every Kafka broker."""
 
 from functools import lru_cache
 

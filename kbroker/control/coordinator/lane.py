@@ -11,7 +11,7 @@ class Lane(Protocol):
         """Another operation of the key begins: decide nothing more for it."""
 
     def forget_all(self) -> None:
-        """As `forget`, for every key."""
+        """Forget the fast path's state of every key."""
 
     def in_flight(self, key: str) -> bool:
         """Whether records of the key are being written."""

@@ -1,7 +1,7 @@
 """The contract of a coordinator: a pure machine over one internal topic, run by `runtime.py`.
 
-A machine decides in functions of (state, request, now_ms) and never waits, writes or reads a clock. What it wants
-remembered it returns as records; its state of record changes only in `replay`, which sees every record again after a
+A machine decides in functions of (state, request, now_ms) and never waits, writes or reads a clock. It returns
+its changes as records; its state of record changes only in `replay`, which sees every record again after a
 restart. Kafka's CoordinatorShard and CoordinatorRuntime split the work the same way.
 """
 
@@ -55,14 +55,14 @@ class Deferred:
 
 @dataclass(slots=True)
 class Outcome:
-    """What one operation decided.
+    """The outcome of one operation.
 
     records: appended as one batch to the key's partition, all or none; each is replayed after the append.
     response: anything the caller understands, or a Deferred. It leaves after the records are durable.
     then: called once, after the replay with ErrorCode.NONE, or instead of it with the append's error (as
     `coordinator_error` maps it). Deferreds are completed here. Without `then` an append error is raised to the
     caller as KafkaError.
-    apply: called with the partition in place of the replay, by who knows what the records say without reading them.
+    apply: called with the partition instead of the replay, when the operation knows the effect of its records.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Machine(Protocol):
 
 @runtime_checkable
 class TransactionalMachine(Protocol):
-    """What a machine has whose topic may hold transactions of clients (offsets committed in a transaction)."""
+    """A machine whose topic may hold clients' transactions (offsets committed in a transaction)."""
 
     def replay_in_transaction(
         self, partition: int, producer_id: int, key: bytes, value: bytes | None
@@ -127,7 +127,7 @@ class Coordinator(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether ``ready`` has nothing to do."""
+        """Whether the topic exists and is loaded: ``ready`` has nothing to do."""
 
     async def ready(self) -> None:
         """Make the internal topic if there is none. Raises KafkaError when it cannot be made."""

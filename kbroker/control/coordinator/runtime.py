@@ -1,4 +1,4 @@
-"""Runs a coordinator: decides by the machine, appends what it wants remembered, replays that, answers.
+"""Runs a coordinator: the machine decides, its records are appended and replayed, the answer leaves.
 
 As Kafka's CoordinatorRuntime, with one difference: operations of one key run one after the other, each seeing the
 replayed records of the one before, so nothing ever has to be rolled back.
@@ -77,7 +77,7 @@ class Runtime(CoordinatorTopic):
         return response
 
     def ask(self, key: str, operation: Operation, by_records: bool = False) -> Any:
-        """As `run`, but decided before this returns, and without a task, when nothing else of the key is under way.
+        """As `run`, but decided before this returns, and without a task, when no other operation of the key is pending.
 
         by_records: what it changes that the lane's verdicts depend on, it changes by records alone.
 
@@ -101,7 +101,7 @@ class Runtime(CoordinatorTopic):
         return self._store(partition, outcome, partial(self._next_turn, key, mine))
 
     def ask_beside(self, key: str, operation: Operation) -> Any:
-        """As `ask`, for operations that need not see what others of their kind have under way (commits of offsets)."""
+        """As `ask`, for operations that need not see pending ones of their kind (commits of offsets)."""
         tail = self._tails.get(key)
         group = self._independent.get(key)
         if tail is not None and (group is None or group.tail is not tail):

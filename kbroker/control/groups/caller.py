@@ -1,4 +1,4 @@
-"""Who asks: what the coordinator keeps or decides by of a request's sender."""
+"""The sender of a request: the fields that the coordinator stores or uses in its decisions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 class Caller:
     """client_host: as Kafka shows it, with a leading slash (``/127.0.0.1``).
 
-    client_id is empty when unset. sees(topic): whether it may know of a topic.
+    client_id is empty when unset. sees(topic): whether the sender may see a topic.
     """
 
     client_id: str

@@ -1,4 +1,4 @@
-"""What groups of every type have in common."""
+"""The base of groups of every type."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -65,4 +65,4 @@ class Group(ABC):
 
     @abstractmethod
     def tombstones(self) -> list[Record]:
-        """What deletes the group from the log, its offsets aside."""
+        """The tombstones of the group, without those of its offsets."""

@@ -39,7 +39,7 @@ INT64_MIN = -(1 << 63)
 
 
 def _expire_ms(now_ms: int, retention_ms: int) -> int:
-    """When a commit with a retention of its own expires, -1 without one. As in Kafka the sum is an int64 that wraps."""
+    """The expiry of a commit with its own retention, -1 without one. As in Kafka the sum is an int64 that wraps."""
     return -1 if retention_ms == -1 else (now_ms + retention_ms - INT64_MIN) % (1 << 64) + INT64_MIN
 
 
@@ -111,8 +111,8 @@ class OffsetCommits:
         return group
 
     def entitled(self, request: OffsetCommitRequest) -> Entitled | None:
-        """Whose session a commit like this one, which has just been allowed, prolongs; None when the next one may be
-        judged otherwise though nothing else has happened to the group meanwhile."""
+        """The session that commits like this (just allowed) one extend; None when the next such commit may be decided
+        differently although the group has not changed."""
         group = self._table.groups.get(request.group_id)
         if isinstance(group, ClassicGroup):
             member = group.members.get(request.member_id)
@@ -120,7 +120,7 @@ class OffsetCommits:
                 return Entitled("", 0)
             return Entitled(heartbeat_timer(group.group_id, member.member_id), member.session_timeout_ms)
         if isinstance(group, ConsumerGroup):
-            # with an older epoch each partition is looked at for itself
+            # with an older epoch each partition is checked by itself
             known = group.members.get(request.member_id)
             if known is None or known.member_epoch == request.generation_id_or_member_epoch:
                 return Entitled("", 0)

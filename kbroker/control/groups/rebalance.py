@@ -200,7 +200,7 @@ class Rebalance:
     def schedule_heartbeat(
         self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None
     ) -> None:
-        """The member has been heard of: its session starts anew."""
+        """The member has sent a request: restart its session timer."""
         self.schedule_expiry(
             group.group_id,
             member.member_id,

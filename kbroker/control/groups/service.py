@@ -1,4 +1,4 @@
-"""The group coordinator at work: the shard, the runtime that runs it, and what drives it besides requests."""
+"""The group coordinator's service: the shard, its runtime, and its triggers other than requests."""
 
 import logging
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What the group coordinator reads from the broker's settings, and from the settings of one group."""
+"""The group coordinator's settings: the broker's, and those of one group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The group coordinator as one machine over `__consumer_offsets`: the door to everything in this room.
+"""The group coordinator as one machine over `__consumer_offsets`: the entry to this package.
 
 Each operation decides for one group (its key in the runtime) and returns an Outcome; KafkaError refuses the
 whole request. Reads return their answer at once. Kafka's GroupCoordinatorShard.
@@ -223,13 +223,13 @@ class GroupShard:
         return self._commits.commit(request, api_version, now_ms)
 
     def commits_alike(self, request: OffsetCommitRequest) -> Entitled | None:
-        """Whether commits of this sender pass as this one did until the next other operation of its group."""
+        """The permission for further commits of this sender, valid until another operation of its group."""
         return self._commits.entitled(request)
 
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest, api_version: int, now_ms: int
     ) -> Outcome:
-        """Response: TxnOffsetCommitResponse. The records belong into a batch of the request's producer."""
+        """Response: TxnOffsetCommitResponse. The records belong in a batch of the request's producer."""
         if not request.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         return self._commits.commit_in_transaction(request, api_version, now_ms)

@@ -1,4 +1,4 @@
-"""What the group coordinator needs to know of topics; control's catalogue provides it."""
+"""The group coordinator's view of topics, provided by the controller's catalogue."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b

@@ -1,9 +1,9 @@
-"""What the store holds as KRaft metadata, so that Apache Kafka starts on the log dirs of a broker that is stopped.
+"""Export of the store as KRaft metadata, so that Apache Kafka starts on the log dirs of a stopped broker.
 
-The node comes as a Kafka restarts it: fenced, its partitions in sync and without leader; the controller elects one as
-soon as the broker has registered. The broker's epoch must stand in the clean shutdown markers, too: a broker with
-another one counts as stopped uncleanly and loses its place in the in-sync sets (KIP-966). Settings that only kbroker
-knows stay in the store (`take_back.py` keeps them).
+The node is written as Kafka restarts it: fenced, its partitions in sync and without leader; the controller elects one
+as soon as the broker has registered. The clean shutdown markers need the broker's epoch, too: a broker with a
+different epoch counts as stopped uncleanly and loses its place in the in-sync sets (KIP-966). Settings that only
+kbroker knows stay in the store (`take_back.py` keeps them).
 """
 
 import base64
@@ -50,7 +50,7 @@ class ExportError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written. broker_epoch: for the clean shutdown markers. left_out: settings that Kafka does not
+    """The result of an export. broker_epoch: for the clean shutdown markers. left_out: settings that Kafka does not
     know, as `resource: name`."""
 
     snapshot: Path

@@ -1,7 +1,7 @@
 """A KRaft snapshot file: `<end offset>-<epoch>.checkpoint` in the folder of the metadata log (KIP-630, KIP-853).
 
 Batches as in a log, offsets from 0: control records with the header, and the quorum's voters where a Kafka had them;
-the metadata records; a control record that says the file is whole. A Kafka that finds a snapshot beyond its log's end
+the metadata records; a control record that ends the file. A Kafka that finds a snapshot beyond its log's end
 drops the log and begins at the snapshot's end offset (KafkaMetadataLog).
 """
 
@@ -28,14 +28,14 @@ _RECORDS_A_BATCH: Final = 500
 
 
 class SnapshotId(NamedTuple):
-    """Offset behind the last record that the snapshot stands for, and that record's epoch."""
+    """The offset after the last record that the snapshot includes, and that record's epoch."""
 
     end_offset: int
     epoch: int
 
     @property
     def file_name(self) -> str:
-        """Of the snapshot."""
+        """The snapshot's file name."""
         return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
 
 

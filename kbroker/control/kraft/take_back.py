@@ -1,4 +1,4 @@
-"""Log dirs that come back from Apache Kafka, or come from it: what its metadata says counts from now on.
+"""Log dirs that come (back) from Apache Kafka: its metadata replaces the store's.
 
 Looked at when control starts, before the store is loaded: topics that Kafka deleted go, settings, quotas and users are
 Kafka's, leader epochs go on above Kafka's. New topics and partitions are found on disk (`adoption.py`). What only
@@ -97,7 +97,7 @@ def _go_on(change: Change, topic: Topic, found: Found) -> None:
 def _difference(
     before: Mapping[K, V], after: Mapping[K, V], keep: Callable[[K], bool] = lambda _: False
 ) -> dict[K, V | None]:
-    """What to set, and with None what to drop; keep: keys that stay as they are."""
+    """The keys to set, and with None the keys to delete; keep: keys that stay as they are."""
     changed: dict[K, V | None] = {key: value for key, value in after.items() if before.get(key) != value}
     return changed | {key: None for key in before if key not in after and not keep(key)}
 

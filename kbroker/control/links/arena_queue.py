@@ -32,7 +32,7 @@ class ArenaQueue:
         else:
             first, last = self._taken[0], self._taken[-1]
             start = last.end
-            if last.end > first.start:  # the free part is behind the last and before the first
+            if last.end > first.start:  # the free part is after the last and before the first
                 if start + length > self._size:
                     start = 0
                     if length >= first.start:

@@ -1,4 +1,4 @@
-"""The other processes as control sees them: who is connected, and how to tell them all.
+"""The controller's links to the other processes: the connected ones, and broadcasts to all of them.
 
 A process that dies is not waited for: a network process's successor starts from a full Image, an IO worker's
 successor from OpenPartition calls for everything it owns, so both have what was being sent to their predecessor.
@@ -71,7 +71,7 @@ class Links:
         """Call an IO worker; while it restarts, wait for its successor. Raises KafkaError for its error reply, and
         REQUEST_TIMED_OUT when no successor comes.
 
-        Only for calls that may be repeated: the one that was under way when a worker died is made again.
+        Only for calls that may be repeated: a call that was pending when a worker died is sent again.
         """
         while True:
             link = self._workers.get(index)

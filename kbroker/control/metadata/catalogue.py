@@ -1,4 +1,4 @@
-"""The topics of this broker: what exists, where it lies, who writes it. Pure: no I/O, no clock.
+"""The topics of this broker: partitions, their log dirs and IO workers. Pure: no I/O, no clock.
 
 Every change is planned against the catalogue, stored, and only then applied here (see `topic_change.py`).
 """
@@ -139,7 +139,7 @@ class Topic:
 
     @property
     def internal(self) -> bool:
-        """Whether Kafka calls it internal: only coordinators write it."""
+        """Whether the topic is internal in Kafka: only coordinators write it."""
         return self.name in INTERNAL
 
     def image(self) -> TopicImage:

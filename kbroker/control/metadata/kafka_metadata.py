@@ -1,7 +1,7 @@
-"""What a KRaft broker's metadata log knows and its partition folders do not: settings, quotas, users, producer ids.
+"""The part of a KRaft broker's metadata log that partition folders lack: settings, quotas, users, producer ids.
 
 Read when folders that Apache Kafka wrote are adopted or come back: the newest snapshot (`<offset>-<epoch>.checkpoint`),
-then the log behind it. A record's value is a frame version, a type and a version (unsigned varints), then the message
+then the log after it. A record's value is a frame version, a type and a version (unsigned varints), then the message
 (MetadataRecordSerde). Only the types in `kraft/records.py` are looked at.
 """
 
@@ -38,7 +38,7 @@ NOTHING: Final = SnapshotId(0, 0)
 @dataclass(slots=True)
 class KafkaMetadata:
     """configs: by (resource type, name). topics: id by name. next_producer_id: None when none was handed out. scram: by
-    user and mechanism. acls: by id. end: behind the last record. voters: control records of the quorum, by type."""
+    user and mechanism. acls: by id. end: after the last record. voters: control records of the quorum, by type."""
 
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     topics: dict[str, bytes] = field(default_factory=dict)

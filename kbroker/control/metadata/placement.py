@@ -1,4 +1,4 @@
-"""Where a new partition goes: log directory by fewest partitions, IO worker by directory, then by load. Pure."""
+"""Placement of a new partition: log directory by fewest partitions, IO worker by directory, then by load. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +65,7 @@ def place_assigned(
 
 
 def too_few_sites(factor: int, sites: int) -> KafkaError:
-    """What Kafka's controller says of a replication factor that cannot be reached."""
+    """The error text of Kafka's controller for a replication factor that cannot be reached."""
     return KafkaError(
         ErrorCode.INVALID_REPLICATION_FACTOR,
         f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot "

@@ -49,6 +49,6 @@ class ProducerIds:
         self._block = min(2 * self._block, MOST) if now_s - self._since_s < SHORT_S else BLOCK
         self._since_s = now_s
         first = await self._allocate(self._block)
-        # nobody takes ids while the end is not behind the next one
+        # no process takes ids while the end is not after the next id
         self._words[ProducerIdRow.NEXT] = max(first, int(self._words[ProducerIdRow.NEXT]))
         self._words[ProducerIdRow.END] = first + self._block

@@ -31,7 +31,7 @@ def validate(name: str) -> None:
 
 
 def is_valid(name: str) -> bool:
-    """Whether `validate` would pass."""
+    """Whether the name is valid."""
     try:
         validate(name)
     except KafkaError:

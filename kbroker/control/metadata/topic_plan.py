@@ -1,4 +1,4 @@
-"""What a spec for a new topic or more partitions comes to: checks and defaults of Kafka's controller. Pure.
+"""Validates specs of new topics and partitions and applies defaults, as Kafka's controller does. Pure.
 
 Source: ReplicationControlManager (createTopic, createPartitions, validateManualPartitionAssignment) and
 StripedReplicaPlacer, for a cluster whose brokers are this host's replica sites.
@@ -101,7 +101,7 @@ def records_of(plan: TopicPlan) -> int:
 
 
 def too_many_records() -> KafkaError:
-    """What Kafka's controller says of an operation with more than MAX_RECORDS_PER_REQUEST records."""
+    """The error of Kafka's controller for an operation with more than MAX_RECORDS_PER_REQUEST records."""
     return KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
@@ -201,7 +201,7 @@ def check_replicas(replicas: Sequence[int], nodes: Collection[int], factor: int 
 def plan_growth(
     topic: Topic | None, count: int, assignments: Sequence[Sequence[int]] | None, nodes: Collection[int]
 ) -> int:
-    """How many partitions to add so that there are `count`. Raises KafkaError."""
+    """The number of partitions to add so that there are `count`. Raises KafkaError."""
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     now = len(topic.partitions)

@@ -1,1 +1,1 @@
-"""Who leads, who is in sync: control's decisions about partitions of several replicas (docs/adr/0008)."""
+"""Leaders and in-sync sets: the controller's decisions about replicated partitions (docs/adr/0008)."""

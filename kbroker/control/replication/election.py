@@ -10,7 +10,7 @@ from kbroker.control.metadata.catalogue import Partition, Replica
 
 
 def electable(partition: Partition, there: Callable[[Replica], bool], unclean: bool) -> Replica | None:
-    """The replica that is to lead. unclean: one that lacks records will do when no other is left."""
+    """The new leader. unclean: an out-of-sync replica may lead when no other is left."""
     wanted = [replica for replica in partition.replicas if replica not in partition.removing]
     for replica in [*wanted, *partition.removing]:
         if replica.in_sync and there(replica):

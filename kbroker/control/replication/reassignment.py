@@ -48,7 +48,7 @@ async def reassign(broker: Broker, topic: Topic, partition: Partition, nodes: Se
 
 
 async def finish(broker: Broker, topic: Topic, partition: Partition) -> None:
-    """When every wanted replica is in sync, those that are to go, go; nothing happens before."""
+    """Remove the replicas to be removed once every new replica is in sync; nothing happens before."""
     replication = replication_of(broker)
     async with broker.changing:
         async with replication.deciding:

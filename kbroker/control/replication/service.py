@@ -173,7 +173,7 @@ class Replication:
         return self._broker.topic_config(partition.topic).unclean_leader_election_enable
 
     def _decide(self, partition: Partition, unclean: bool = False) -> bool:
-        """Whether anything about the partition is another now."""
+        """Whether anything about the partition has changed."""
         changed = False
         if not self.there(partition.leader):
             chosen = electable(partition, self.there, unclean or self._unclean(partition))

@@ -1,4 +1,4 @@
-"""What a member is given of the records that are free, as Kafka's SharePartition.acquire chooses it. Pure.
+"""Chooses the available records that a member acquires, as Kafka's SharePartition.acquire does. Pure.
 
 Released records are delivered again in the batches of their first delivery. With a growing delivery count the batches
 get smaller, at last one record each: a record that crashes its consumer must not take its neighbours with it.
@@ -14,7 +14,7 @@ Offsets = tuple[int, int]
 
 
 class Spec(NamedTuple):
-    """Strict: never more than max_records; else whole batches of the log, the one that reaches it included.
+    """strict: never more than max_records; else whole batches of the log, including the batch that reaches it.
 
     batch_size: new records are acquired in batches of about this many.
     """
@@ -25,7 +25,7 @@ class Spec(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """What is free of records that were given together; size: how many those were, 0 for records that nobody had."""
+    """The available records of one former delivery; size: its number of records, 0 for new records."""
 
     size: int
     free: list[Range]
@@ -34,7 +34,7 @@ class Portion(NamedTuple):
 def choose(
     portions: Sequence[Portion], read: Sequence[Offsets], spec: Spec, delivery_limit: int
 ) -> list[Range]:
-    """Ranges to give, as they are now; read: the batches of the log that are at hand."""
+    """The ranges to acquire, in their present state; read: the batches that were read from the log."""
     chosen: list[Range] = []
     left = spec.max_records
     for portion in portions:
@@ -53,7 +53,7 @@ def choose(
 
 
 def _throttled_from(delivery_limit: int) -> int:
-    """After how many deliveries records go out in smaller portions."""
+    """The delivery count from which records are delivered in smaller batches."""
     return max(2, (delivery_limit + 1) // 2)
 
 
@@ -84,7 +84,7 @@ def _new(free: Sequence[Range], read: Sequence[Offsets], spec: Spec, most: int) 
 
 
 def _again(portion: Portion, most: int | None, delivery_limit: int) -> list[Range]:
-    """What came back; less of it when it came back often."""
+    """Released records of a portion; fewer with a growing delivery count."""
     taken: list[Range] = []
     count = 0
     portion_limit: int | None = None

@@ -64,7 +64,7 @@ class SharePartitions:
         return self._live.get(key)
 
     async def open(self, key: ShareKey) -> SharePartition:
-        """The partition, loaded or begun anew. Raises KafkaError."""
+        """The partition, loaded or initialized. Raises KafkaError."""
         live = self._live.get(key)
         if live is not None:
             return live
@@ -92,7 +92,7 @@ class SharePartitions:
         return limit_of(self._broker, partition, self.reads_committed(group_id))
 
     async def store(self, key: ShareKey, partition: SharePartition) -> None:
-        """Write what has changed. Raises KafkaError; the partition is then loaded anew at its next use."""
+        """Write the changed state. Raises KafkaError; the partition is then loaded again at its next use."""
         changes = partition.take_changes()
         if changes is None:
             return
@@ -115,23 +115,23 @@ class SharePartitions:
             await self._runtime.run(str(key), lambda _: self._shard.delete(key))
 
     async def delete_group(self, group_id: str) -> None:
-        """The group is no more."""
+        """The group has been deleted."""
         for key in self._shard.keys_of(group_id):
             await self.delete(key)
 
     def delete_later(self, key: ShareKey) -> None:
-        """As `delete`, for who cannot wait."""
+        """As `delete`, without waiting."""
         self.forget(key)
         self._runtime.start(str(key), lambda _: self._shard.delete(key))
 
     async def restart_at(self, key: ShareKey, offset: int) -> None:
-        """Begin anew at an offset."""
+        """Restart at an offset."""
         await self._runtime.ready()
         await self._runtime.run(str(key), lambda now_ms: self._shard.restart_at(key, offset, now_ms))
         self.forget(key)
 
     def start_offset(self, key: ShareKey) -> int:
-        """Where the group stands; -1 until it has dealt with a record, as in Kafka, which writes no beginning down."""
+        """The group's start offset; -1 until it has finished a record, as in Kafka, which stores no initial offset."""
         stored = self._shard.get(key)
         if stored is None or stored.is_untouched:
             return -1

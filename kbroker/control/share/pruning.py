@@ -22,7 +22,7 @@ FEW_RECORDS = 1000
 class StatePruning:
     """Runs in: control. Owner: the ShareService.
 
-    Every state is written as a snapshot behind the present end of the log; everything before that end is then of no
+    Every state is written as a snapshot after the present end of the log; everything before that end is then of no
     use. (Kafka waits for snapshots to come by themselves; a state that is at rest there holds up the deletion.)
     """
 

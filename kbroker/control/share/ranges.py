@@ -35,7 +35,7 @@ class Range:
         return Range(first, last, self.state, self.delivery_count, self.member_id, self.deadline_ms)
 
     def like(self, other: "Range") -> bool:
-        """Whether both could be one range."""
+        """Whether both can be merged into one range."""
         return (
             self.state is other.state
             and self.delivery_count == other.delivery_count

@@ -40,7 +40,7 @@ Acknowledgements = Mapping[TopicPartition, Sequence[AcknowledgedBatch]]
 
 @dataclass(slots=True)
 class Fetched:
-    """What one partition's part of the answer holds."""
+    """The answer's result of one partition."""
 
     error: KafkaError | None = None
     acknowledge_error: KafkaError | None = None
@@ -117,7 +117,7 @@ class ShareService:
     # --- requests
 
     async def fetch(self, spec: FetchSpec) -> dict[TopicPartition, Fetched]:
-        """What each partition has to tell. Raises KafkaError for the whole request."""
+        """The result of each partition. Raises KafkaError for the whole request."""
         session = self._session(spec)
         results: dict[TopicPartition, Fetched] = {}
         await self._acknowledge_all(
@@ -178,7 +178,7 @@ class ShareService:
         return self._sessions.open(spec.group_id, spec.member_id, spec.connection_id)
 
     async def _close(self, session: ShareSession) -> None:
-        """What the member still holds is free again."""
+        """Close the session and release the records that the member still holds."""
         self._sessions.close(session.group_id, session.member_id)
         for topic_id, index in session.partitions:
             key = ShareKey(session.group_id, topic_id, index)
@@ -216,14 +216,14 @@ class ShareService:
                 result.acknowledge_error = error
 
     async def _settle(self, key: ShareKey, partition: SharePartition) -> None:
-        """Write what changed, and watch the locks that are left."""
+        """Write the changes, and set a timer for the remaining locks."""
         self.partitions.watch(key, partition)
         await self.partitions.store(key, partition)
 
     # --- fetching
 
     def _keys(self, session: ShareSession) -> list[object]:
-        """What a fetch waits for: new records in a partition, or old ones that are free again."""
+        """The wake-up keys of a fetch: new records in a partition, or released ones."""
         keys: list[object] = []
         for topic_id, index in session.partitions:
             keys.append(ShareKey(session.group_id, topic_id, index))

@@ -1,7 +1,7 @@
-"""One partition in one share group: which records are free, being worked on, or done (Kafka's SharePartition).
+"""One partition in one share group: available, acquired and finished records (Kafka's SharePartition).
 
-Offsets start_offset..end_offset are in flight; before them everything is done, behind them everything is free. Records
-are acquired by a member under a lock that runs out, and then accepted, released, rejected, or not acknowledged in time.
+Offsets start_offset..end_offset are in flight; before them all records are finished, after them all are available.
+A member acquires records under a lock that expires, and then accepts, releases or rejects them, or is too late.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,12 +20,12 @@ ACKNOWLEDGED, ARCHIVED = DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVED
 
 
 _NEW = -1
-"""In the place of a portion's number: of records that nobody had yet."""
+"""In place of a portion's number: records that were never delivered."""
 _NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 
 
 class AcknowledgeType(IntEnum):
-    """What a member says of a record. GAP: there is no record at the offset. RENEW: it needs more time (KIP-1222)."""
+    """A member's acknowledgement. GAP: there is no record at the offset. RENEW: it needs more time (KIP-1222)."""
 
     GAP = 0
     ACCEPT = 1
@@ -61,7 +61,7 @@ class Limits(NamedTuple):
 class SharePartition:
     """Runs in: control. Owner: the SharePartitions. Pure: time is passed.
 
-    changed: ranges whose state must be written down; taken by `take_changes`. portion_starts: first offsets of records
+    changed: ranges whose state must be written; taken by `take_changes`. portion_starts: first offsets of records
     that were given together.
     """
 
@@ -75,7 +75,7 @@ class SharePartition:
         for each in stored:
             if each.last >= start_offset:
                 first = max(each.first, start_offset)
-                if first > self.end_offset + 1:  # what is between had no news to tell
+                if first > self.end_offset + 1:  # the state of the offsets between was never written
                     self._ranges.put(Range(self.end_offset + 1, first - 1, AVAILABLE, 0))
                 self._ranges.put(each.part(first, each.last))
                 self._portion_starts.append(first)
@@ -85,7 +85,7 @@ class SharePartition:
     # --- reading
 
     def next_offset(self) -> int:
-        """Where the next records for a member are: a free offset in flight, else the one behind all."""
+        """The first available offset in flight, else the offset after all of them."""
         for each in self._ranges:
             if each.state is AVAILABLE:
                 return each.first
@@ -96,11 +96,11 @@ class SharePartition:
         return sum(each.last - each.first + 1 for each in self._ranges if not each.state.is_terminal)
 
     def may_acquire(self, limits: Limits) -> bool:
-        """Whether a fetch can give a member anything: a free record in flight, or room for new ones."""
+        """Whether a fetch can acquire anything: an available record in flight, or room for new ones."""
         return self.next_offset() <= self.end_offset or self.in_flight() < limits.records
 
     def next_deadline_ms(self) -> int | None:
-        """When the first lock runs out."""
+        """The expiry of the first lock."""
         return min((each.deadline_ms for each in self._ranges if each.state is ACQUIRED), default=None)
 
     # --- acquiring
@@ -108,12 +108,12 @@ class SharePartition:
     def acquire(
         self, member_id: str, batches: Iterable[Offsets], spec: Spec, limits: Limits, now_ms: int
     ) -> list[Acquired]:
-        """Give a member what is free of the batches (first, last) that were read, in order."""
+        """Acquire the available records of the batches (first, last) that were read, in order."""
         read = [(max(first, self.start_offset), last) for first, last in batches if last >= self.start_offset]
         if not read:
             return []
         most = min(spec.max_records, limits.records - self.in_flight())
-        if most <= 0:  # no room for new records: what is in flight can still be given
+        if most <= 0:  # no room for new records: available ones in flight can still be acquired
             most = min(spec.max_records, self.end_offset - read[0][0] + 1)
             read = [(first, min(last, self.end_offset)) for first, last in read if first <= self.end_offset]
         given: list[Acquired] = []
@@ -133,7 +133,7 @@ class SharePartition:
         return given
 
     def _portions(self, read: Sequence[Offsets]) -> list[Portion]:
-        """What is free of what was read."""
+        """The available records of the batches that were read."""
         if not read:
             return []
         first, last = read[0][0], read[-1][1]

@@ -1,7 +1,6 @@
-"""What survives of shared partitions: a machine over `__share_group_state` (Kafka's ShareCoordinatorShard).
+"""The durable state of shared partitions: a machine over `__share_group_state` (Kafka's ShareCoordinatorShard).
 
-A snapshot holds the whole state of a partition in a group, updates what has changed since. Replay lays them over each
-other.
+A snapshot holds the whole state of a partition in a group, updates hold later changes. Replay merges them.
 """
 
 import base64
@@ -77,7 +76,7 @@ class ShareStateShard:
     # --- operations
 
     def write(self, key: ShareKey, start_offset: int, changed: Sequence[Range], now_ms: int) -> Outcome:
-        """Remember a new start and what has changed behind it."""
+        """Write a new start offset and the changes after it."""
         stored = self._states.get(key)
         if stored is None or stored.updates >= self._updates_per_snapshot:
             return Outcome([self._snapshot(key, stored, start_offset, changed, now_ms)])
@@ -90,7 +89,7 @@ class ShareStateShard:
         return Outcome([Record(encode_key(share_update.ShareUpdateKey(*key)), encode_value(value, 0))])
 
     def restart_at(self, key: ShareKey, start_offset: int, now_ms: int) -> Outcome:
-        """Begin anew at an offset: an administrator's spec."""
+        """Restart at an offset, on an administrator's request."""
         stored = self._states.get(key)
         epoch = 0 if stored is None else stored.state_epoch + 1
         fresh = Stored(start_offset, epoch, snapshot_epoch=0 if stored is None else stored.snapshot_epoch)

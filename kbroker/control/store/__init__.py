@@ -1,1 +1,1 @@
-"""What control must not lose: a SQLite database with copies in several log dirs, whose rows add up to a digest."""
+"""The controller's durable state: a SQLite database with copies in several log dirs and a digest of its rows."""

@@ -133,7 +133,7 @@ def write_copy(source: Path, log_dir: str) -> Store:
 
 
 def _files(path: Path) -> list[Path]:
-    """Of a SQLite database."""
+    """The files that belong to a SQLite database."""
     return [Path(f"{path}{ending}") for ending in ("-wal", "-shm", "")]
 
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 Tell = Callable[[Collection[str], Collection[str]], None]
 
 PATIENCE_S = 1.0
-"""What a copy may take longer than the fastest."""
+"""Maximum time that a copy may take longer than the fastest."""
 LOOK_S = 5.0
 
 
@@ -64,7 +64,7 @@ class StoreCopies:
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """Where the copies are that count."""
+        """Log dirs of the current copies."""
         return tuple(self._copies)
 
     @property
@@ -100,7 +100,7 @@ class StoreCopies:
             await self.look()
 
     async def look(self) -> None:
-        """Leave copies behind whose log dir has failed; make anew those that can be."""
+        """Drop copies whose log dir has failed; write stale ones again where possible."""
         wanted = self._wanted()
         if all(log_dir in self._copies for log_dir in wanted) and len(wanted) == len(self._copies):
             return
@@ -151,7 +151,7 @@ class StoreCopies:
         return good[0].result()
 
     async def _agree(self) -> None:
-        """No copy has taken a change; one that may have, although it says no, is left behind."""
+        """No copy has taken a change; a copy that may have taken it despite its error is dropped."""
         if len(self._copies) > 1:
             cached_answers = {log_dir: copy.store.cached_answers for log_dir, copy in self._copies.items()}
             least = min(cached_answers.values())
@@ -194,7 +194,7 @@ def _step(step: Callable[[Store], T], store: Store) -> T:
 
 
 async def _patiently(tasks: Sequence[Any] | Any) -> None:
-    """Until all tasks are done, but not for long after one that has gone well."""
+    """Wait for all tasks, but not for long after the first success."""
     pending = set(tasks)
     while pending:
         done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)

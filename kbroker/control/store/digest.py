@@ -21,7 +21,7 @@ class RowDigest:
     """Watches one connection. Runs in: control. Owner: the Store. Raises DamagedStore, sqlite3.DatabaseError."""
 
     def __init__(self, db: sqlite3.Connection, path: Path, anew: bool = False) -> None:
-        """anew: the file was just made or migrated, so it has no digest yet, or not this one."""
+        """anew: the file was just created or migrated, so its digest is missing or out of date."""
         (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise DamagedStore(found)

@@ -1,4 +1,4 @@
-"""What must survive a restart and is no record of a log: topics, configs, quotas, credentials, producer ids, features.
+"""The durable state that is in no log: topics, configs, quotas, credentials, producer ids, features.
 
 One SQLite file, `kbroker.db`, and copies of it in other log directories (`copies.py`); WAL, synchronous=FULL: a
 change that was answered is on disk.
@@ -62,14 +62,14 @@ class NewerStore(StoreError):
 
 
 class AnswerVersion(NamedTuple):
-    """How new a copy of the store is. run: grows whenever control opens the store; changes: with each transaction."""
+    """The version of a copy of the store. run: grows whenever control opens the store; changes: per transaction."""
 
     run: int
     changes: int
 
 
 def cached_answer_of(db: sqlite3.Connection) -> AnswerVersion:
-    """Of an open file. Raises sqlite3.Error."""
+    """The version of an open file. Raises sqlite3.Error."""
     found = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('run', 'changes')").fetchall())
     return AnswerVersion(int(found.get("run", 0)), int(found.get("changes", 0)))
 
@@ -179,7 +179,7 @@ class Store:
 
     @property
     def cached_answers(self) -> AnswerVersion:
-        """How new this file is."""
+        """This file's version."""
         return cached_answer_of(self._db)
 
     @property
@@ -188,11 +188,11 @@ class Store:
         return [str(log_dir) for log_dir in json.loads(self.meta("copies", "[]"))]
 
     def put_copies(self, log_dirs: Sequence[str]) -> None:
-        """From now on these copies are written; another one is out of date."""
+        """Set the current copies; any other copy is out of date from now on."""
         self.put_meta("copies", json.dumps(sorted(log_dirs)))
 
     def begin_run(self) -> None:
-        """What is written from now on is newer than anything in copies that are not here."""
+        """Begin a new run: later writes are newer than any absent copy."""
         with self._transaction():
             self._put_meta("run", self.cached_answers.run + 1)
 
@@ -358,7 +358,7 @@ class Store:
         self._put_meta("features_epoch", int(self.meta("features_epoch", "0")) + 1)
 
     def deletions(self) -> list[Deletion]:
-        """What `finish_deletions` has not been called for."""
+        """Deletions without a call of `finish_deletions` yet."""
         rows = self._db.execute("SELECT topic_id, topic, idx, log_dir, slot, generation FROM deletions")
         return [Deletion(topic_id, Replica(*replica)) for topic_id, *replica in rows]
 

@@ -209,7 +209,7 @@ def _successor(known: TransactionMetadata, fresh_id: int | None) -> int:
 
 
 def _ended(target: TransactionMetadata, code: ErrorCode) -> EndTxnResponse:
-    """What the producer goes on with: the state as it will be when the markers are written."""
+    """The producer's next state: as it will be when the markers are written."""
     if code:
         return EndTxnResponse(error_code=code)
     done = target.completed(target.last_update_ms)

@@ -79,7 +79,7 @@ class InitProducer:
 
 
 def _may_go_on(known: TransactionMetadata, request: InitProducerIdRequest) -> bool:
-    """Whether the claimed producer id is the id's own, or the one that a lost answer replaced (KIP-360)."""
+    """Whether the claimed producer id is the current one, or the previous one after a lost answer (KIP-360)."""
     return (
         known.producer_epoch == NO_PRODUCER_EPOCH
         or request.producer_id == known.producer_id

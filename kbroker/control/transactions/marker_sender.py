@@ -74,7 +74,7 @@ class MarkerWriter:
         await told(partial(self._append, order, where))
 
     def submit(self, order: MarkerOrder, where: TopicPartition, done: Done) -> bool:
-        """As `write_order`, without a task; False when there is something to wait for first."""
+        """As `write_order`, without a task; False when it would have to wait first."""
         if not self._is_ready(order, where):
             return False
         self._append(order, where, done)
@@ -172,7 +172,7 @@ class MarkerSender:
             self._end(under_way)
 
     def is_busy(self, transactional_id: str) -> bool:
-        """Whether markers of the id are under way."""
+        """Whether markers of the transactional id are being written."""
         return transactional_id in self._orders
 
     def when_settled(self, transactional_id: str, timeout_ms: int, then: Callable[[], None]) -> None:

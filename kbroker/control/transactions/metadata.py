@@ -1,6 +1,6 @@
-"""What the coordinator knows of one transactional id, and the transitions from it (Kafka's TransactionMetadata).
+"""The state of one transactional id, and its transitions (Kafka's TransactionMetadata).
 
-A value: every transition gives a new one. It becomes the truth when its record is in the log.
+Immutable: every transition returns a new value. It takes effect when its record is in the log.
 """
 
 from dataclasses import dataclass, replace

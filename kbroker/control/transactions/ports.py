@@ -1,4 +1,4 @@
-"""What the machine needs of the world, and what it asks the world to do."""
+"""The machine's interfaces to the broker: reads of its state, and orders of markers."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,14 +27,14 @@ class Markers(Protocol):
     """Carries out orders; never gives up by itself, because a prepared transaction must end."""
 
     def send(self, order: MarkerOrder) -> None:
-        """Begin. An order of the same transactional id that is under way is replaced."""
+        """Begin. A pending order of the same transactional id is replaced."""
 
     def forget(self, transactional_id: str) -> None:
         """The id's partition of the transaction log is gone."""
 
 
 class View(Protocol):
-    """The broker around the coordinator, as it is now."""
+    """The present state of the broker."""
 
     def transaction_version(self) -> int:
         """Finalized level of the feature transaction.version."""

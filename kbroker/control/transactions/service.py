@@ -87,7 +87,7 @@ class TransactionService:
         return await self.runtime.run(transactional_id, operation)
 
     def ask(self, transactional_id: str, operation: Operation) -> Any:
-        """As `run`, without a task where none is needed: what Runtime.ask gives. Raises KafkaError."""
+        """As `run`, without a task where none is needed: the result of Runtime.ask. Raises KafkaError."""
         self.runtime.check_topic()
         if not self._sender.is_busy(transactional_id):
             return self.runtime.ask(transactional_id, operation)

@@ -1,4 +1,4 @@
-"""What the transaction coordinator reads from the broker's settings."""
+"""The transaction coordinator's settings."""
 
 from dataclasses import dataclass
 

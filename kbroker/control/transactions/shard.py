@@ -53,7 +53,7 @@ class TransactionShard:
         self._init.check(request)
 
     def needs_producer_id(self, transactional_id: str) -> bool:
-        """Whether InitProducerId, an EndTxn of transactions v2 or a time-out will want a fresh producer id."""
+        """Whether InitProducerId, an EndTxn of transactions v2 or a time-out will need a new producer id."""
         known = self.table.get(transactional_id)
         return known is None or known.epoch_exhausted
 
@@ -82,7 +82,7 @@ class TransactionShard:
         producer_epoch: int,
         partitions: frozenset[TopicPartition],
     ) -> dict[TopicPartition, ErrorCode]:
-        """What each partition's append may do; a read, answered at once."""
+        """The verification result of each partition; a read, answered at once."""
         return self._adds.verify(transactional_id, producer_id, producer_epoch, partitions)
 
     def end(self, request: EndTxnRequest, client_version: int, fresh_id: int | None, now_ms: int) -> Outcome:

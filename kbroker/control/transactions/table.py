@@ -32,7 +32,7 @@ class TransactionTable:
         return self._known.get(transactional_id)
 
     def put(self, metadata: TransactionMetadata) -> None:
-        """What a record says."""
+        """Apply a record."""
         self._known[metadata.transactional_id] = metadata
         self.on_change(metadata.transactional_id)
 

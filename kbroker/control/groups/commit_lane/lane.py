@@ -104,7 +104,7 @@ class CommitLane:
         self._batches: Words = np.zeros((COMMITS, CommitBatch.WORDS), np.int64)
         self._entries: Words = np.zeros((ENTRIES, CommitEntry.WORDS), np.int64)
         self._answers: NDArray[np.uint8] = np.zeros(ANSWER_BYTES, np.uint8)
-        # each answer again, behind the head of a message and up to a multiple of 8
+        # each answer again, after the head of a message and up to a multiple of 8
         self._ready: NDArray[np.uint8] = np.zeros(ANSWER_BYTES + COMMITS * 32, np.uint8)
         self._plain: NDArray[np.uint8] = np.zeros(PLAIN_BYTES, np.uint8)
         self._records: NDArray[np.uint8] = np.zeros(RECORD_BYTES, np.uint8)
@@ -163,13 +163,13 @@ class CommitLane:
         )
 
     def _peer(self, client: ClientRequest) -> bytes:
-        """Whose passes are whose alone: everybody's, when it matters who asks."""
+        """The peer that a pass is bound to: with an authorizer each client's own, else none."""
         return b"" if self._broker.authorizer is None else pack_peer(peer_of(client))
 
     def learn_heartbeat(
         self, client: ClientRequest, request: HeartbeatRequest, answer: HeartbeatResponse
     ) -> None:
-        """A heartbeat has been answered by the machine, with no other operation of its group under way."""
+        """The machine has answered a heartbeat, with no other operation of its group pending."""
         entitled = self._shard.heartbeats_alike(request, answer)
         if entitled is not None:
             peer = self._peer(client)
@@ -181,7 +181,7 @@ class CommitLane:
         request: ConsumerGroupHeartbeatRequest,
         answer: ConsumerGroupHeartbeatResponse,
     ) -> None:
-        """As `learn_heartbeat`. A member's client id and host are the group's to know, so it is this client's alone."""
+        """As `learn_heartbeat`. The group stores a member's client id and host, so the pass is this client's alone."""
         entitled = self._shard.consumer_heartbeats_alike(request, answer)
         if entitled is not None:
             asked = client_id_bytes(client.client_id) + NO_TAGS + client.body
@@ -204,7 +204,7 @@ class CommitLane:
         self._passes.enter_heartbeat(group_id, kind, asked, entitled, frame[8:], peer)
 
     def _look_at_topics(self) -> None:
-        """Topics that are new, gone or of another size may change any verdict, and so may features."""
+        """Forget all passes when topics or features have changed: either may change any decision."""
         catalogue = self._broker.catalogue
         version = catalogue.version, self._broker.features_epoch
         if self._version == version:
@@ -224,14 +224,14 @@ class CommitLane:
         self._passes.forget(key)
 
     def forget_all(self) -> None:
-        """As `forget`, for all groups."""
+        """Another operation on all groups begins."""
         self._broker.cached_answers.groups_changed()
         self._passes.forget_all()
 
     # --- commits --------------------------------------------------------------------------------------
 
     def take(self, link: AsyncLink, block: bytearray) -> None:
-        """Take what may pass of a block; that has no call any more."""
+        """Serve the requests of a block that the fast path can decide; they need no further call."""
         self._look_at_topics()
         if not self._passes.count:
             return

@@ -24,16 +24,16 @@ MOST_ANSWER_BYTES: Final = 64
 
 
 class Entitled(NamedTuple):
-    """Who may commit, as the shard says. timer: of the member's session, empty when a commit prolongs none."""
+    """The shard's permission to commit. timer: of the member's session, empty when a commit extends none."""
 
     timer: str
     timeout_ms: int
 
 
 class CommitPasses:
-    """words, address: the context of the lane's kernels. put_off(timer, due_ms): prolongs a session.
+    """words, address: the context of the lane's kernels. put_off(timer, due_ms): extends a session.
 
-    A commit puts off its member's session only when somebody might look at the timer: before timers fire
+    A commit extends its member's session only when the timer may be looked at: before timers fire
     (`settle_touched`), and before another operation of the group.
     """
 
@@ -64,8 +64,8 @@ class CommitPasses:
     def enter(
         self, group_id: str, version: int, body: bytes, partition: int, entitled: Entitled, peer: bytes = b""
     ) -> None:
-        """From now on requests of this version that begin as `body` does (of this peer, if one is given) may commit to
-        the group's offsets."""
+        """Allow requests of this version that begin as `body` does (of this peer, if given) to commit offsets of the
+        group."""
         length = prefix_bytes(version, np.frombuffer(body, np.uint8).ctypes.data, len(body))
         if length >= 0:
             self._enter(
@@ -75,11 +75,11 @@ class CommitPasses:
     def enter_heartbeat(
         self, group_id: str, kind: int, asked: bytes, entitled: Entitled, answer: bytes, peer: bytes = b""
     ) -> None:
-        """From now on this heartbeat (of this peer, if one is given) has this answer; it begins behind the correlation
-        id."""
+        """Answer this heartbeat (of this peer, if given) with this answer from now on; `answer` begins after the
+        correlation id."""
         if len(answer) > MOST_ANSWER_BYTES:
             return
-        if (kind, asked) in self._numbers:  # somebody else's: it came to the machine
+        if (kind, asked) in self._numbers:  # another client's: the request came to the machine
             self.forget(group_id)
         self._enter(group_id, kind, asked, entitled, 0, answer, peer)
 
@@ -135,7 +135,7 @@ class CommitPasses:
         return number
 
     def _make_room(self) -> bool:
-        """Make the index anew, without dead passes; grow when most are alive."""
+        """Rebuild the index without dead passes; grow when most are alive."""
         self.settle_touched()
         count = len(self._table)
         if 2 * self.count >= count:

@@ -255,7 +255,7 @@ def _protocols(member: ConsumerMember) -> tuple[tuple[str, bytes], ...]:
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """What the first protocol subscribes to. Malformed metadata fails as it does in Kafka."""
+    """The subscription of the first protocol. Malformed metadata fails as in Kafka."""
     try:
         return parse_subscription(request.protocols[0].metadata)
     except ProtocolError as error:

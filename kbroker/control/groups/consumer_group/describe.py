@@ -49,7 +49,7 @@ def _member(table: GroupTable, group: ConsumerGroup, member: ConsumerMember) -> 
 
 
 def _held(member: ConsumerMember) -> Partitions:
-    """What it may read, and what it has not given up yet."""
+    """The member's assigned partitions, and those pending revocation."""
     held = {topic_id: set(each) for topic_id, each in member.assigned.items()}
     for topic_id, each in member.pending_revocation.items():
         held.setdefault(topic_id, set()).update(each)

@@ -151,7 +151,7 @@ def static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> Con
 def check_epoch(
     group: ConsumerGroup, member: ConsumerMember, epoch: int, owned: Iterable[RequestTopicPartitions] | None
 ) -> None:
-    """The member's own epoch, 0 to join anew, or the one before if the answer that raised it may have been lost.
+    """The member's own epoch, 0 to join again, or the previous epoch if the answer with the new one may be lost.
 
     Raises FENCED_MEMBER_EPOCH.
     """

@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must look like before a group is asked (GroupCoordinatorService)."""
+"""Validation of a ConsumerGroupHeartbeat without its group (GroupCoordinatorService)."""
 
 from collections.abc import Collection
 

@@ -27,7 +27,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClassicMetadata:
-    """What is kept of a member that still speaks the classic protocol."""
+    """Metadata of a member that still uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: Protocols

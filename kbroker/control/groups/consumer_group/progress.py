@@ -89,6 +89,6 @@ class Progress:
         return moved
 
     def watch_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        """After a restart: the time to give up partitions starts anew."""
+        """After a restart: restart the timers for the revocation of partitions."""
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             self.timers.revocation(group_id, member, member.rebalance_timeout_ms)

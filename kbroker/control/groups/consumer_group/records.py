@@ -35,7 +35,7 @@ from kbroker.protocol.schema import Struct
 
 
 def member_metadata(group_id: str, member: ConsumerMember) -> Record:
-    """Who the member is and what it subscribes to."""
+    """The member's metadata and subscription."""
     classic = None
     if member.classic is not None:
         protocols = [ClassicProtocol(name, metadata) for name, metadata in member.classic.protocols]
@@ -60,7 +60,7 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def target_assignment(group_id: str, member_id: str, partitions: Partitions) -> Record:
-    """What a member shall have."""
+    """A member's target assignment."""
     topics = [target.TopicPartition(topic_id, sorted(each)) for topic_id, each in partitions.items()]
     return record(
         target.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id),
@@ -77,7 +77,7 @@ def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 
 
 def current_assignment(group_id: str, member: ConsumerMember) -> Record:
-    """What a member has, and how far it is."""
+    """A member's current assignment, epoch and state."""
     return record(
         current.ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id),
         current.ConsumerGroupCurrentMemberAssignmentValue(

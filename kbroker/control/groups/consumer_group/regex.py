@@ -25,7 +25,7 @@ MIN_REFRESH_INTERVAL_MS = 10_000
 
 
 class RegexChange(Enum):
-    """What a heartbeat changed of the member's expression. RESOLVED: its topics are known already."""
+    """The change of the member's expression by a heartbeat. RESOLVED: its topics are known already."""
 
     NONE = 0
     UPDATED = 1

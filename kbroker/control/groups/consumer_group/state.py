@@ -82,14 +82,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember, Partitions]):
         return self._owner_epochs.get(topic_id, {}).get(partition, -1)
 
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """What the member, or the one before it under its instance id, shall have."""
+        """The target assignment of the member, or of the static member that it replaces."""
         found = self.target.get(member.member_id)
         if found is None and member.instance_id is not None:
             found = self.target.get(self.static_members.get(member.instance_id, ""))
         return found if found is not None else {}
 
     def waits_for_unreleased(self, member: ConsumerMember) -> bool:
-        """Whether what the member still lacks is held by others."""
+        """Whether other members still own partitions of the member's target."""
         if member.state is not MemberState.UNRELEASED_PARTITIONS:
             return False
         return any(

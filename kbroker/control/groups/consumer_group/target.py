@@ -21,7 +21,7 @@ ASSIGNORS: Mapping[str, Assignor] = {"uniform": assign_uniformly, "range": assig
 
 
 class Target(NamedTuple):
-    """What one member shall have, and the epoch of the assignment."""
+    """The target assignment of one member, and its epoch."""
 
     epoch: int
     partitions: Partitions
@@ -38,7 +38,7 @@ def _configured(table: GroupTable) -> tuple[str, ...]:
 
 
 def preferred_assignor(table: GroupTable, members: Mapping[str, ConsumerMember]) -> str:
-    """What most members ask for, else the broker's first."""
+    """The assignor that most members prefer, else the broker's first."""
     votes: dict[str, int] = {}
     for member in members.values():
         if member.server_assignor is not None:
@@ -54,7 +54,7 @@ def update_target(
     now_ms: int,
     out: list[Record],
 ) -> Target:
-    """The member's target; computed anew when the group's epoch is ahead of it and the last one is old enough.
+    """The member's target; computed again when the group's epoch is ahead and the last assignment is old enough.
 
     member: as it will be after the records in `out`; a static member before it loses its place to it.
     """

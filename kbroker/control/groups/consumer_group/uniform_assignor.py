@@ -22,7 +22,7 @@ def assign_uniformly(members: Sequence[Subscriber], counts: Counts) -> dict[str,
 
 
 def _kept(members: Sequence[Subscriber], counts: Counts) -> tuple[_Assignment, list[_Partition]]:
-    """What members have and may keep, and what nobody has."""
+    """The partitions that members keep, and the unassigned partitions."""
     free = {(topic_id, partition): None for topic_id, count in counts.items() for partition in range(count)}
     kept: _Assignment = {}
     for member in members:

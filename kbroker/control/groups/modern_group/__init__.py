@@ -1,4 +1,5 @@
-"""What consumer, share and streams groups have in common: Kafka's modern groups, whose broker assigns.
+"""Shared by consumer, share and streams groups: Kafka's modern groups, with assignment by the broker.
 
-Their members send one heartbeat API, the group's state is records alone, and epochs say who is how far.
+Their members use one heartbeat API, the group's state consists of records alone, and epochs show
+each member's progress.
 """

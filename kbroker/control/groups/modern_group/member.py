@@ -1,4 +1,4 @@
-"""What the members of modern groups have in common."""
+"""The base of members of modern groups."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
@@ -24,5 +24,5 @@ class ModernMember:
     client_host: str = ""
 
     def same_metadata(self, other: Self) -> bool:
-        """Whether what the member metadata record holds is the same."""
+        """Whether both have the same fields of the member metadata record."""
         return all(getattr(self, name) == getattr(other, name) for name in self.METADATA)

@@ -14,7 +14,7 @@ NO_PARTITIONS: Final[EpochPartitions] = MappingProxyType({})
 
 
 class TopicPartitionsLike(Protocol):
-    """What records carry."""
+    """Topic and partitions as in records."""
 
     topic_id: bytes
     partitions: list[int]

@@ -1,4 +1,4 @@
-"""What replaying the records of every modern group has in common."""
+"""The replay of records of every modern group."""
 
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -73,7 +73,7 @@ class ModernReplay(Generic[G]):
             group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
 
     def target(self, key: MemberKey, assigned: object) -> None:
-        """What a member shall have; None by a tombstone."""
+        """A member's target assignment; None for a tombstone."""
         group = self.find(key, assigned)
         if group is None:
             return

@@ -12,7 +12,7 @@ NEW_PROTOCOL_FROM: Final = 9
 
 M = TypeVar("M", bound=ModernMember)
 A = TypeVar("A")
-"""What a member is assigned."""
+"""The type of a member's assignment."""
 
 
 class ModernGroup(Group, Generic[M, A]):

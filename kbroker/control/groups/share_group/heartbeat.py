@@ -230,7 +230,7 @@ class ShareHeartbeat:
         return Outcome(out)
 
     def loaded(self, group: ShareGroup) -> None:
-        """After a restart sessions start anew."""
+        """After a restart: restart all session timers."""
         for member_id in group.members:
             self._timers.session(group.group_id, member_id)
         if group.initializing:
@@ -238,7 +238,7 @@ class ShareHeartbeat:
 
 
 def _lacks_shared(group: ShareGroup) -> bool:
-    """Whether partitions have become shared that nobody has been given yet."""
+    """Whether there are shared partitions that are not assigned yet."""
     topics = group.topics_with(group.members.values())
     assigned = group.assigned()
     return any(

@@ -1,7 +1,8 @@
 """The simple assignor of share groups: every partition to a member at least, members evenly loaded.
 
 Unlike in a consumer group a partition may go to several members: with more members than partitions each member gets
-one, with more partitions than members each partition gets one member. What fits is kept (Kafka's SimpleAssignor).
+one, with more partitions than members each partition gets one member. Existing assignments
+are kept if they fit (Kafka's SimpleAssignor).
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -34,7 +35,7 @@ def _give_each_partition(
     current: Mapping[str, Partitions],
     assignment: dict[str, list[Partition]],
 ) -> None:
-    """Every partition to the least loaded subscriber; one that had it goes before its equals."""
+    """Each partition goes to the least loaded subscriber; among equals its previous owner is preferred."""
     for topic_id, index in partitions:
         readers = [member_id for member_id in ordered if topic_id in members[member_id]]
         if readers:

@@ -1,4 +1,4 @@
-"""A topology beside the topics that exist: how many tasks it makes, and which internal topics are missing.
+"""A topology configured for the existing topics: its number of tasks, and the missing internal topics.
 
 Kafka's InternalTopicManager with RepartitionTopics, CopartitionedTopicsEnforcer and ChangelogTopics.
 """
@@ -54,7 +54,7 @@ class ConfiguredTopology:
 
 
 def configure(topology: Topology, metadata_hash: int, view: TopicView) -> ConfiguredTopology:
-    """Raises STREAMS_INVALID_TOPOLOGY for one that can never run."""
+    """Raises STREAMS_INVALID_TOPOLOGY for a topology that can never run."""
     try:
         _check_sources(topology, view)
         counts = _partition_counts(topology, view)

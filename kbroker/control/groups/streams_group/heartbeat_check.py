@@ -1,4 +1,4 @@
-"""What a StreamsGroupHeartbeat must say, in Kafka's words."""
+"""Validation of a StreamsGroupHeartbeat, with Kafka's error texts."""
 
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
@@ -56,7 +56,7 @@ def _check_join(request: StreamsGroupHeartbeatRequest) -> None:
 
 
 def _refuse_unsupported(request: StreamsGroupHeartbeatRequest) -> None:
-    """What the protocol has and Kafka 4.3 does not do."""
+    """Refuse features that are in the protocol but not in Kafka 4.3."""
     if request.instance_id is not None:
         raise _invalid("Static membership is not yet supported.")
     if request.task_offsets is not None:

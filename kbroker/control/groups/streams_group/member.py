@@ -1,4 +1,4 @@
-"""A member of a streams group: who it is, and how far its tasks have come."""
+"""A member of a streams group: its metadata and its tasks."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -23,7 +23,7 @@ class MemberState(IntEnum):
 
 
 class Endpoint(NamedTuple):
-    """Where an application answers interactive queries."""
+    """The endpoint of an application for interactive queries."""
 
     host: str
     port: int

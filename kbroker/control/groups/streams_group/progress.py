@@ -26,14 +26,14 @@ NOTHING = TaskSet()
 
 
 class Target(NamedTuple):
-    """What one member shall have, and the epoch of the assignment."""
+    """The target assignment of one member, and its epoch."""
 
     epoch: int
     tasks: TaskSet
 
 
 def updated_topology(group: StreamsGroup, asked: message.Topology | None, out: list[Record]) -> Topology:
-    """The group's topology; its first member brings it. Raises INVALID_REQUEST for another one."""
+    """The group's topology; its first member brings it. Raises INVALID_REQUEST for a different one."""
     known = group.topology
     if asked is None:
         if known is None:
@@ -51,7 +51,7 @@ def updated_topology(group: StreamsGroup, asked: message.Topology | None, out: l
 
 
 def updated_configuration(table: GroupTable, group: StreamsGroup, topology: Topology) -> ConfiguredTopology:
-    """The topology beside today's topics; looked at anew when topics have changed since."""
+    """The topology configured for the existing topics; configured again when topics have changed."""
     version = table.topics.version
     known = group.configured
     if known is not None and known.topology == topology and group.topics_seen == version:
@@ -64,7 +64,7 @@ def updated_configuration(table: GroupTable, group: StreamsGroup, topology: Topo
 
 
 def assignment_configs(table: GroupTable, group_id: str) -> dict[str, str]:
-    """What the assignor is set to; a change makes a new assignment."""
+    """The assignor's configs; a change triggers a new assignment."""
     standbys = table.overrides.number(
         group_id, "streams.num.standby.replicas", table.settings.streams_num_standby_replicas
     )
@@ -153,7 +153,7 @@ def reconciled(
 def statuses(
     group: StreamsGroup, member: StreamsMember, configured: ConfiguredTopology, delayed: str | None
 ) -> list[message.Status]:
-    """What the application should know besides its tasks, in Kafka's order."""
+    """The status list for the application, in Kafka's order."""
     found = []
     epoch = configured.topology.epoch
     if member.topology_epoch < epoch:

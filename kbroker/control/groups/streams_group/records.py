@@ -46,7 +46,7 @@ def topology(group_id: str, value: Topology) -> Record:
 
 
 def member_metadata(group_id: str, member: StreamsMember) -> Record:
-    """Who the member is."""
+    """The member's metadata."""
     value = StreamsGroupMemberMetadataValue(
         member.instance_id,
         member.rack_id,
@@ -62,7 +62,7 @@ def member_metadata(group_id: str, member: StreamsMember) -> Record:
 
 
 def target_assignment(group_id: str, member_id: str, tasks: TaskSet) -> Record:
-    """What a member shall have."""
+    """A member's target assignment."""
 
     def ids(each: Tasks) -> list[target.TaskIds]:
         return [target.TaskIds(key, sorted(partitions)) for key, partitions in sorted(each.items())]
@@ -83,7 +83,7 @@ def target_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Record:
 
 
 def current_assignment(group_id: str, member: StreamsMember) -> Record:
-    """What a member has, and how far it is."""
+    """A member's current assignment, epoch and state."""
     tasks, pending = member.tasks, member.pending_revocation
     return record(
         current.StreamsGroupCurrentMemberAssignmentKey(group_id, member.member_id),

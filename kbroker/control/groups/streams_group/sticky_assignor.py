@@ -1,7 +1,7 @@
 """The sticky task assignor: tasks stay where their state is, as far as the load stays even (Kafka's "sticky").
 
-Active tasks go to the member that had them, else to one that held a standby, else to the process with the least
-load for its members. A standby never lies in the process that has the active task or another standby of it.
+Active tasks go to their previous owner, else to a member with a standby, else to the process with the least load
+per member. A standby is never in the process that has the active task or another standby of it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +12,7 @@ from kbroker.control.groups.streams_group.tasks import TaskId, Tasks, TaskSet
 
 @dataclass(frozen=True, slots=True)
 class AssignedMember:
-    """What the assignor knows of a member: its process and its target so far."""
+    """A member in the assignor: its process and its target so far."""
 
     member_id: str
     process_id: str
@@ -153,7 +153,7 @@ class _Assignment:
             self._give(process, process.least_loaded(), task, active=False)
 
     def _idlest(self, candidates: Iterable[str], quota: int, task: TaskId) -> str | None:
-        """Of former holders, the one with the least to do that is below the quota and free of the task."""
+        """The least loaded previous owner that is below the quota and does not have the task."""
         free = [
             each
             for each in candidates

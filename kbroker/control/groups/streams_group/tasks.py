@@ -23,14 +23,14 @@ class TaskId(NamedTuple):
 
 
 class TaskIdsLike(Protocol):
-    """What messages and records carry of one subtopology."""
+    """The tasks of one subtopology in messages and records."""
 
     subtopology_id: str
     partitions: list[int]
 
 
 class TaskRolesLike(Protocol):
-    """What messages and records carry of one member."""
+    """The tasks of one member in messages and records."""
 
     @property
     def active_tasks(self) -> Iterable[TaskIdsLike] | None: ...
@@ -56,7 +56,7 @@ class InRoles:
 
 @dataclass(frozen=True, slots=True)
 class TaskSet(InRoles):
-    """What a member shall have, or says that it has."""
+    """A member's target tasks, or the tasks that it reports."""
 
     active: Tasks = field(default_factory=lambda: NO_TASKS)
     standby: Tasks = field(default_factory=lambda: NO_TASKS)
@@ -64,13 +64,13 @@ class TaskSet(InRoles):
 
     @classmethod
     def of(cls, ids: TaskRolesLike) -> "TaskSet":
-        """As a message or record has them; null lists are empty."""
+        """From a message or record; null lists are empty."""
         return cls(tasks_of(ids.active_tasks), tasks_of(ids.standby_tasks), tasks_of(ids.warmup_tasks))
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedTasks(InRoles):
-    """What a member has, or must give up; active tasks know the epoch they came with (KIP-1251)."""
+    """A member's current tasks, or its tasks pending revocation; active tasks have an assignment epoch (KIP-1251)."""
 
     active: EpochTasks = field(default_factory=lambda: NO_EPOCH_TASKS)
     standby: Tasks = field(default_factory=lambda: NO_TASKS)
@@ -84,7 +84,7 @@ class OwnedTasks(InRoles):
         )
 
     def meets(self, claimed: TaskSet) -> bool:
-        """Whether one of these tasks is among the claimed ones, in the same role."""
+        """Whether any of these tasks is claimed in the same role."""
         return (
             any(not each.isdisjoint(self.active.get(key, ())) for key, each in claimed.active.items())
             or any(not each.isdisjoint(self.standby.get(key, ())) for key, each in claimed.standby.items())

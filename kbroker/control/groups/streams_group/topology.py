@@ -55,7 +55,7 @@ class Topology:
         return frozenset(found)
 
     def subtopology_reading(self, topic: str) -> Subtopology | None:
-        """The one that has the topic among its inputs."""
+        """The subtopology that has the topic as an input."""
         return next((each for each in self.subtopologies.values() if topic in each.inputs), None)
 
 
@@ -135,7 +135,7 @@ def _stored_topic(topic: InternalTopic) -> record.TopicInfo:
 
 
 def to_description(topology: Topology, partitions: Mapping[str, int]) -> described.Topology:
-    """As StreamsGroupDescribe shows it; partitions has the counts decided for internal topics, where they are."""
+    """The topology for StreamsGroupDescribe; partitions: decided partition counts of internal topics."""
 
     def shown(topic: InternalTopic) -> described.TopicInfo:
         configs = [described.KeyValue(key, value) for key, value in topic.configs]
