@@ -11,12 +11,10 @@ import re
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.net.security.key_source import SCHEMES, read_keys
 from kbroker.net.security.sasl_exchange import Refused
 
 if TYPE_CHECKING:  # imported where a listener offers this mechanism
@@ -26,10 +24,7 @@ log = logging.getLogger(__name__)
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """None that a public key could be a secret of, and no unsigned tokens."""
-FILE: Final = "file:///"
-SCHEMES: Final = ("https://", FILE)
 MOST_TOKEN_BYTES: Final = 1 << 16
-FETCH_S: Final = 10.0
 NEW_KEYS_S: Final = 10.0
 """Between looks for a key that is not there."""
 BAD_TOKEN: Final = '{"status":"invalid_token"}'
@@ -111,10 +106,9 @@ class TokenChecks:
     def _fetched(self) -> "dict[object, PyJWK]":
         import jwt
 
-        if self._url.startswith(FILE):
-            data = json.loads(Path(url2pathname(urlsplit(self._url).path)).read_bytes())
-        else:
-            data = jwt.PyJWKClient(self._url, timeout=FETCH_S).fetch_data()
+        data = json.loads(read_keys(self._url))
+        if not isinstance(data, dict):
+            raise ValueError("no set of keys")
         return {key.key_id: key for key in jwt.PyJWKSet.from_dict(data).keys}
 
 

@@ -1,0 +1,65 @@
+"""The keys of an issuer as bytes, by https or from a file: bounded in time and size, and from nowhere else."""
+
+import time
+import urllib.request
+from http.client import HTTPMessage
+from pathlib import Path
+from typing import IO, Final
+from urllib.parse import urljoin, urlsplit
+from urllib.request import url2pathname
+
+FILE: Final = "file:///"
+SCHEMES: Final = ("https://", FILE)
+FETCH_S: Final = 10.0
+"""For each wait of the socket, and for the whole answer."""
+MOST_KEY_BYTES: Final = 1 << 20
+PIECE: Final = 1 << 16
+
+
+class Elsewhere(OSError):
+    """The issuer sends us to another host or scheme."""
+
+
+class SameHost(urllib.request.HTTPRedirectHandler):
+    """Follows redirects within the host, port and scheme that the administrator named, and no others."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """Raises Elsewhere."""
+        old, new = urlsplit(req.full_url), urlsplit(urljoin(req.full_url, newurl))
+        if (old.scheme, old.netloc) != (new.scheme, new.netloc):
+            raise Elsewhere(f"redirected to {new.scheme}://{new.netloc}, which is refused")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def read_keys(url: str) -> bytes:
+    """What lies at the address. Raises OSError, or ValueError for an answer that is too long."""
+    if url.startswith(FILE):
+        with Path(url2pathname(urlsplit(url).path)).open("rb") as file:
+            return _bounded(file)
+    if not url.startswith(SCHEMES):
+        raise ValueError(f"an address of {' or '.join(SCHEMES)} is needed")
+    with urllib.request.build_opener(SameHost).open(url, timeout=FETCH_S) as answer:
+        return _bounded(answer)
+
+
+def _bounded(source: IO[bytes]) -> bytes:
+    """All of it, if that is little and comes soon."""
+    found, end_s = bytearray(), time.monotonic() + FETCH_S
+    read = getattr(
+        source, "read1", source.read
+    )  # one read of the socket: a slow answer cannot hide in a long one
+    while piece := read(PIECE):
+        found += piece
+        if len(found) > MOST_KEY_BYTES:
+            raise ValueError(f"more than {MOST_KEY_BYTES} bytes")
+        if time.monotonic() > end_s:
+            raise TimeoutError(f"the answer takes more than {FETCH_S:g} s")
+    return bytes(found)
