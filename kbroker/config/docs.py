@@ -69,6 +69,11 @@ def _lines() -> Iterator[str]:
     yield "\n## Group settings\n"
     yield from _layered(GROUP.values(), GROUP_SYNONYM)
     yield "\n## Client metrics settings\n"
+    yield (
+        "Kept, checked and described, and without effect: no client pushes metrics to kbroker. It answers as Apache "
+        "Kafka does without a plugin for client telemetry (KIP-714): GetTelemetrySubscriptions and PushTelemetry are "
+        "not advertised, so clients do not ask. A warning in the log says so when a subscription is set.\n"
+    )
     yield from _layered(CLIENT_METRICS.values(), {})
     yield "\n## Settings without effect\n"
     yield "Accepted and checked, so that the properties of a Kafka cluster load; said once at the start when set.\n"

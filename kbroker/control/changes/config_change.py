@@ -61,6 +61,11 @@ async def _alter(
     if validate_only or not difference:
         return
     await _apply(broker, {(kind, name): difference})
+    if kind == CLIENT_METRICS:
+        log.warning(
+            "the client metrics subscription %s is kept without effect: no client pushes metrics to kbroker",
+            name,
+        )
     if MIN_ISR in difference and (note := _min_isr_note(broker, kind, name)):
         log.warning("%s", note)
 

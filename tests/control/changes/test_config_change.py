@@ -97,3 +97,11 @@ def test_listeners_hear_of_what_has_changed(made: World) -> None:
     change(made, GROUP, "g", ("consumer.session.timeout.ms", Op.SET, "50000"))
     change(made, GROUP, "g", ("consumer.session.timeout.ms", Op.SET, "50000"))
     assert heard == [(GROUP, "g")]
+
+
+def test_a_client_metrics_subscription_is_kept_and_said_to_be_without_effect(
+    made: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    change(made, CLIENT_METRICS, "m", ("metrics", Op.SET, "*"))
+    assert made.broker.override(CLIENT_METRICS, "m") == {"metrics": "*"}
+    assert "the client metrics subscription m is kept without effect" in caplog.text
