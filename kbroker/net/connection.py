@@ -1,7 +1,7 @@
-"""One client connection on the Python side: who it is, what state it is in, what it still has to be sent.
+"""One client connection on the Python side: its client, its state, and the bytes that are still to be sent.
 
-The kernels' side of it is a row of the connection table; a connection that is idle or only produces never touches this
-object.
+The kernels keep their state of it in a row of the connection table. A connection that is idle or only
+produces never touches this object.
 """
 
 import os
@@ -22,7 +22,7 @@ GATHER = 64  # buffers of one writev
 
 
 class State(Enum):
-    """What the next bytes of a connection are."""
+    """Kind of the next bytes of a connection."""
 
     HANDSHAKE = "TLS handshake"
     AUTHENTICATING = "SASL exchange"
@@ -95,7 +95,7 @@ class Connection:
         self.api_key = -1  # of the request that Python is answering
         self.api_version = self.request_bytes = 0
         self.began_ns = self.queued_ns = self.waited_ns = 0  # of that request, see RequestCounts
-        self.peer_bytes: NDArray[np.uint8] | None = None  # what control is told of it, kept for the kernel
+        self.peer_bytes: NDArray[np.uint8] | None = None  # packed Peer for control, kept for the kernel
         self.end = ""  # why it was closed
         self.login: Login | None = None  # on SASL listeners
         self.grant: Grant | None = None  # what it may do; None: everything
@@ -112,11 +112,11 @@ class Connection:
 
     @property
     def principal(self) -> str:
-        """Who the client is, as Kafka writes it."""
+        """The client's identity, as Kafka writes it."""
         return f"User:{self.user}"
 
     def send(self, parts: Sequence[Part]) -> int:
-        """Send in order, behind what is unsent; returns bytes that left now. OSError when the peer has gone."""
+        """Send in order, after what is unsent; returns bytes that left now. OSError when the peer has gone."""
         if len(parts) == 1 and not self.unsent and isinstance(parts[0], bytes):
             return self._send_whole(parts[0])
         self.unsent += parts

@@ -1,6 +1,6 @@
 """The tables of a network process, made once at its start: what the kernels and the Python side share.
 
-Runs in: network. Owner: the process; nothing here is visible to another one.
+Runs in: network. Owner: the process; nothing here is visible to other processes.
 """
 
 import os
@@ -204,7 +204,7 @@ class Context:
 
     def give_back(self) -> bool:
         """Give back the memory of one of them; False when there is none left. Not all at once: it costs 0.25 ms of
-        kernel time for each MiB, which whoever waits for an answer would wait for."""
+        kernel time for each MiB, and clients that wait for an answer would wait that much longer."""
         unused = min(self._unused, int(self.words[ContextRow.FREE_CHUNK_LOW]))
         free = self.free_chunks[:unused]
         touched = np.flatnonzero(self.chunks[free, Chunk.TOUCHED])

@@ -1,6 +1,6 @@
-"""Where a request goes that the kernel left to Python: answered here, by a local handler, or by control.
+"""Dispatch of requests that the kernel left to Python: a local handler answers them, or control does.
 
-Runs in: network. Owner: the process. Kafka's own rule for what it does not serve is to close the connection.
+Runs in: network. Owner: the process. A request that is not served closes the connection, as in Kafka.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""The turn of a network process: completions, answers, readable sockets, appends, wake-ups, in one compiled call."""
+"""One turn of a network process in one compiled call: completions, answers, readable sockets, appends,
+wake-ups.
+"""
 
 from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.ring import ring_ready, wake
@@ -162,7 +164,7 @@ def pump(cx: int) -> int:
 
 @kernel("void(int64, int64)")
 def resume(cx: int, connection: int) -> None:
-    """What kept the connection from reading or answering is gone: the next turn goes on with it."""
+    """Resume a connection that could not read or answer: the next turn continues with it."""
     mark_dirty(cx, connection)
     mark_stalled(cx, connection)
 

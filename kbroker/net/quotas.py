@@ -1,11 +1,13 @@
-"""Client quotas in a network process: which hold for a connection, what was used, and for how long it is held back.
+"""Client quotas in a network process: the quotas of a connection, what was used, and how long to throttle it.
 
-As in Kafka (KIP-13, KIP-124, KIP-219): the answer leaves at once and tells throttle_time_ms, and nothing more is read
-from the connection for this time. While no quota is set, all of this is one look at ``active``. While some are, a
-connection is served by the kernels alone from the moment its client is known to have none; it is looked at again with
-every request that Python serves, so a client that gives its requests different names had better not count on it.
+As in Kafka (KIP-13, KIP-124, KIP-219) the answer is sent at once with throttle_time_ms, and for this time
+nothing more is read from the connection. While no quota is set, the only cost is a test of ``active``. While
+quotas are set, the kernels serve a connection alone once its client is known to have none. The quotas are
+looked up again with every request that Python serves; a client that changes its client id between requests
+may not be noticed at once.
 
-The time of a request is what the network process or control spends on it, for Produce until the batch is written.
+The time of a request is what the network process or control spends on it; for Produce, until the batch is
+written.
 """
 
 import asyncio
@@ -80,7 +82,7 @@ class Quotas:
             self._mark(connection, self.active, self.active)
 
     def meet(self, connection: Connection, client_id: str | None) -> Limits:
-        """The quotas of a connection's client, who has just said its id."""
+        """The quotas of a connection's client, whose client id has just been read."""
         name = client_id or ""
         known = connection.met and connection.client_id == name
         connection.client_id = name

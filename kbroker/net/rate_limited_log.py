@@ -33,7 +33,7 @@ class RateLimitedLog:
 
 
 def bad_size(size: int, limit: int) -> str:
-    """What an impossible frame size means."""
+    """Explain an impossible frame size."""
     first = size & 0xFFFFFFFF
     text = f"request size {size} is not in 0..{limit}"
     if first >> 16 == 0x1603:

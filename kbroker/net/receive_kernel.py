@@ -1,8 +1,8 @@
-"""Receiving into the arena and cutting frames: the input side of a connection.
+"""Receives into the arena and cuts frames: the input side of a connection.
 
-Bytes land behind the bump pointer of the current chunk. What cannot be handled now (a partial frame, a request
-that must wait) stays where it is as the connection's *region*: [START, FILLED) in chunk CHUNK of its row, with room up
-to LIMIT.
+Bytes are received at the bump pointer of the current chunk. Bytes that cannot be handled now (a partial
+frame, a request that must wait) stay where they are as the connection's *region*: [START, FILLED) in chunk
+CHUNK of its row, with room up to LIMIT.
 """
 
 from kbroker.kernels.codes import ApiKey, Code
@@ -54,7 +54,7 @@ def _tell_frame(cx: int, kind: int, connection: int, frame: int, length: int, ch
 
 @inlined
 def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> int:
-    """Take one Produce frame (address and bytes behind its size)."""
+    """Take one Produce frame (address and bytes after its size field)."""
     row = connection_row(cx, connection)
     version = load_i16_be(frame + 2)
     end = frame + length
@@ -178,7 +178,7 @@ def _move_region(cx: int, row: int, size: int) -> bool:
     filled = get(row, Connection.FILLED)
     chunk_bytes = get(cx, Context.CHUNK_BYTES)
     if chunk == get(cx, Context.CURRENT) and get(row, Connection.LIMIT) == get(cx, Context.BUMP):
-        if start + size <= (chunk + 1) * chunk_bytes:  # nothing lies behind it yet: grow in place
+        if start + size <= (chunk + 1) * chunk_bytes:  # nothing follows it yet: grow in place
             put(cx, Context.BUMP, start + size)
             put(row, Connection.LIMIT, start + size)
             return True

@@ -1,4 +1,6 @@
-"""Metrics of a network process's Python side: requests it answered, connections, what it holds once a second."""
+"""Metrics of a network process's Python side: requests it answered, connections, and gauges that are set once
+a second.
+"""
 
 import time
 from collections.abc import Sequence
@@ -147,7 +149,7 @@ class RequestCounts:
         line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
 
     def fetches(self, delayed: int, watched: int, sessions: int, partitions: int, evictions: int) -> None:
-        """What the fetch side holds."""
+        """Gauges of the fetch side."""
         self._words[DELAYED] = delayed
         self._words[WATCHED] = watched
         self._words[SESSIONS] = sessions

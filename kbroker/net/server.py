@@ -1,4 +1,4 @@
-"""What a network process asks of whoever serves its requests."""
+"""The interface of the object that serves the requests of a network process."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from kbroker.net.connection import Connection, FileSource
 
 
 class Server(Protocol):
-    """Who serves what the pump leaves to Python."""
+    """Serves the requests that the pump leaves to Python."""
 
     def take(self, connection: Connection, frame: bytes) -> None:
         """Serve a request and end with ``reply`` or ``close``."""
@@ -24,4 +24,4 @@ class Server(Protocol):
         """A range has been read into the page cache."""
 
     def on_times(self, slot: int, timestamp: int) -> None:
-        """An offset by time was asked for, and what the slot's segments hold is not known."""
+        """An offset by time was requested, and the timestamps of the slot's segments are not known yet."""

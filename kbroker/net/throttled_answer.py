@@ -1,4 +1,4 @@
-"""The throttle time of an answer that was made without knowing it."""
+"""Sets the throttle time in an answer that was built without it."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from kbroker.protocol.schema import ProtocolError
 
 
 def throttle_time_ms(frame: bytes, api_key: int, version: int) -> int:
-    """What a whole answer tells."""
+    """The fields of a whole answer that are needed here."""
     _, answer = _open(frame, api_key, version)
     return int(getattr(answer, "throttle_time_ms", 0))
 

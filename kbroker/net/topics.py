@@ -1,6 +1,6 @@
-"""The network process's copy of the topics: for Python by name and id, for kernels as open-addressing tables.
+"""The network process's copy of the topics: by name and id for Python, in open-addressing tables for kernels.
 
-Runs in: network. Filled from control's Image messages alone; between two images it does not change.
+Runs in: network. Filled only from control's Image messages; between two images it does not change.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ class Topics:
     """Topics by name and by id. Lookups by kernels go through the tables that this class keeps.
 
     rows: numbers of the topics' rows in the kernels' table. on_row(number, name): is called for each new row; on_rows:
-    before that, when the table is another one.
+    called before that, when the table was replaced.
     """
 
     def __init__(self, context: Context) -> None:

@@ -1,7 +1,9 @@
-"""Requests of which a part has arrived: what they hold of the arena, and who gives way when it is short.
+"""Requests that have arrived in part: how much of the arena they hold, and which are closed when the arena is
+short.
 
-Runs in: network. Owner: the process's upkeep. Whoever holds most (a principal once it is logged in, an address before
-that) gives way first, its oldest request first, so a client that sends slowly from many connections stops nobody else.
+Runs in: network. Owner: the process's upkeep. The client that holds the most (a principal once it is logged
+in, before that an address) loses its oldest request first. So a client that sends slowly on many connections
+does not stop other clients.
 """
 
 from collections import deque

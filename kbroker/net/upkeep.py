@@ -1,4 +1,4 @@
-"""What a network process does once a second, and when it starts and stops.
+"""The upkeep of a network process: its work once a second, at start and at stop.
 
 Runs in: network. Owner: the process's main.
 """

@@ -1,4 +1,4 @@
-"""Main of a network process: loop, link to control, connections from the acceptor, orderly end."""
+"""Main of a network process: event loop, link to control, connections from the acceptor, clean shutdown."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ def main(
 
     local_handlers: by API key, ClientRequest -> framed answer or None to close; they must not block.
     served: the versions answered of every API; control gets what has no local handler (and is not Produce or Fetch).
-    image_listener: told each image of control before any request that comes after it.
+    image_listener: called with each image of control before any later request.
     """
     uvloop.run(_serve(context, local_handlers, served, image_listener))
 

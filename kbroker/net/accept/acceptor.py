@@ -1,7 +1,8 @@
-"""The acceptor: listening sockets, connection limits, and each connection's way to a network process.
+"""The acceptor: opens listening sockets, enforces connection limits, and passes each connection to a network
+process.
 
-Runs in: acceptor (the supervisor's own loop, which calls ``on_readable``). Single-threaded, no event loop of its own,
-blocks on nothing.
+Runs in: acceptor (the supervisor's own loop, which calls ``on_readable``). Single-threaded, without an event
+loop of its own; it never blocks.
 """
 
 import contextlib

@@ -1,6 +1,6 @@
-"""How many connections there may be: max.connections, per listener, per address, and new ones a second.
+"""Connection limits: max.connections, limits per listener and per address, and the rate of new connections.
 
-Kafka's ConnectionQuotas: above max.connections the listener stops accepting, above the limit of an address the new
+Kafka's ConnectionQuotas: at max.connections the listener stops accepting; at the limit of an address the new
 connection is closed. Runs in: acceptor. Pure but for the clock.
 """
 
@@ -70,7 +70,7 @@ class ConnectionLimits:
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """host:count pairs; a name stands for its addresses."""
+    """Parse host:count pairs. A host name is replaced by its addresses."""
     found: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         host, _, count = entry.rpartition(":")

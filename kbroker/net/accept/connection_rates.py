@@ -1,8 +1,7 @@
-"""connection_creation_rate: how many connections a second an address may open (KIP-612).
+"""connection_creation_rate: limits how many connections an address may open per second (KIP-612).
 
-Kafka's Rate over quota.window.num samples; a connection too many is held for a while, a window at
-most, and closed.
-Runs in: acceptor. Pure: the caller passes the time.
+Kafka's Rate over quota.window.num samples. A connection above the rate is held for a while, at most one
+window, and then closed. Runs in: acceptor. Pure: the caller passes the time.
 """
 
 from collections import Counter

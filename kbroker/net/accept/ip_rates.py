@@ -1,4 +1,5 @@
-"""Tells the acceptor the quotas of addresses; names are looked up here, where a slow answer holds up nobody.
+"""Sends the acceptor the connection rates of addresses. Host names are resolved here, where a slow DNS answer
+blocks nobody.
 
 Runs in: the first network process.
 """

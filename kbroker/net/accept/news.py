@@ -1,6 +1,7 @@
-"""State that the first network process tells the acceptor: the newest, again and again until the channel has room.
+"""State that the first network process sends to the acceptor. Only the newest state is sent; the send is
+retried while the channel is full.
 
-Runs in: the first network process, whose successor tells it again.
+Runs in: the first network process. After a restart its successor sends the state again.
 """
 
 import asyncio
@@ -13,9 +14,9 @@ State = TypeVar("State")
 
 
 class AcceptorNews(Generic[State]):
-    """Owner: who makes the state. tell: tells one state, see `until_sent`.
+    """Owner: the code that computes the state. tell: sends one state, see `until_sent`.
 
-    The first state is told whatever it is: a predecessor of this process may have told another one."""
+    The first state is always sent: a predecessor of this process may have sent a different one."""
 
     def __init__(self, tell: Callable[[State], Coroutine[Any, Any, None]]) -> None:
         self._told: State | None = None
@@ -23,7 +24,7 @@ class AcceptorNews(Generic[State]):
         self._task: asyncio.Task[None] | None = None
 
     def change(self, wanted: State) -> None:
-        """The state is this now; one that is still being told is out of date."""
+        """Send a new state. A send of an older state that is still under way is cancelled."""
         if wanted == self._told:
             return
         self._told = wanted
@@ -33,7 +34,7 @@ class AcceptorNews(Generic[State]):
 
 
 async def until_sent(send: Callable[[], bool]) -> None:
-    """send: False while the channel is full, EOFError when the acceptor has gone, and nobody is to be told."""
+    """Retry until sent. send: False while the channel is full; EOFError when the acceptor has gone: give up."""
     with suppress(EOFError):
         while not send():
             await asyncio.sleep(RETRY_SECONDS)

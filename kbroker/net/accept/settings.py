@@ -1,4 +1,4 @@
-"""Tells the acceptor the dynamic settings it keeps to: how many connections there may be.
+"""Sends the acceptor the dynamic settings that it needs: the connection limits.
 
 Runs in: the first network process.
 """

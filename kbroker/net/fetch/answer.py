@@ -1,4 +1,4 @@
-"""The answer to a Fetch, v4 to v18: small headers around file ranges, which are not read here."""
+"""The answer to a Fetch, v4 to v18: small headers, with file ranges between them that are not read here."""
 
 import struct
 from collections.abc import Iterable

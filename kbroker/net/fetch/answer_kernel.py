@@ -1,4 +1,6 @@
-"""The answer of a planned fetch: which partitions it holds, its bytes, and the file ranges between them."""
+"""Builds the answer of a planned fetch: selects its partitions, writes their headers, and notes the file
+ranges between them.
+"""
 
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import pread
@@ -123,7 +125,7 @@ def _write_topic(out: int, topic: int, version: int) -> int:
 
 @inlined
 def _write_partition(out: int, row: int, version: int, committed: int) -> int:
-    """Everything before the records. committed: 1 for read_committed, which is told that nothing was aborted."""
+    """Write all fields before the records. committed: 1 for read_committed: no transaction was aborted."""
     store_i32_be(out, get(row, Plan.INDEX))
     store_i16_be(out + 4, 0)
     store_i64_be(out + 6, get(row, Plan.HIGH_WATERMARK))

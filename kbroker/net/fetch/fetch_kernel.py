@@ -1,4 +1,4 @@
-"""Fetch in one compiled call: plan, answer, send; what is not common is left to Python untouched."""
+"""Fetch in one compiled call: plan, build the answer, send. Uncommon requests are left to Python unchanged."""
 
 from kbroker.ipc.layout import Counter
 from kbroker.kernels.jit import inlined, kernel
@@ -40,7 +40,7 @@ def _to_the_end(session: int, entry: int) -> None:
 
 @inlined
 def _commit(cx: int) -> None:
-    """Note in the session what was asked and what is told; count what leaves."""
+    """Note in the session what was requested and what is returned; count what is sent."""
     session = get(cx, Context.PLAN_SESSION)
     for number in range(get(cx, Context.PLAN_COUNT)):
         row = plan_row(cx, number)
@@ -66,7 +66,7 @@ def _commit(cx: int) -> None:
 
 @inlined
 def _weigh(cx: int) -> tuple[int, int, int, int]:
-    """Of the answer that is built: its bytes, those of records, those that go by sendfile, and its partitions."""
+    """Count the built answer: all bytes, bytes of records, bytes sent by sendfile, partitions."""
     answer = 0
     by_sendfile = 0
     for number in range(get(cx, Context.PART_COUNT)):

@@ -1,7 +1,8 @@
-"""Incremental fetch sessions (KIP-227, Kafka's FetchSession): what a consumer fetches, without saying it again.
+"""Incremental fetch sessions (KIP-227, Kafka's FetchSession): the partitions that a consumer fetches, so that
+it need not list them in each request.
 
-Runs in: network. Owner: the process; a session is only known to the process that made it, and a client that comes back
-through another one starts anew (FETCH_SESSION_ID_NOT_FOUND). No clock: times are passed in.
+Runs in: network. Owner: the process. Only the process that created a session knows it: a client that
+reconnects to another process starts a new one (FETCH_SESSION_ID_NOT_FOUND). No clock: times are passed in.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,7 +24,7 @@ Key = tuple[str | bytes, int]  # topic name or id, partition
 
 @dataclass(slots=True)
 class Wanted:
-    """One partition of a fetch: what was asked, and what the last answer of the session said."""
+    """One partition of a fetch: what was requested, and what the session's last answer returned."""
 
     topic: str
     topic_id: bytes
@@ -44,7 +45,7 @@ class Wanted:
         self.last_fetched_epoch = part.last_fetched_epoch
 
     def changed(self, error: int, high_watermark: int, log_start: int, length: int, diverging: bool) -> bool:
-        """Whether an incremental answer must hold this partition; notes what it is told."""
+        """Whether an incremental answer must hold this partition; notes what it reports."""
         news = length > 0 or error != 0 or diverging
         news |= high_watermark != self.reported_high_watermark or log_start != self.reported_log_start
         self.reported_high_watermark = -1 if error else high_watermark
@@ -53,7 +54,7 @@ class Wanted:
 
 
 MOST_PARTITIONS = 1 << 16
-"""Of a session: there is no room for one that names more."""
+"""Maximum number of partitions in one session; a session that names more is not created."""
 
 
 class Session:
@@ -156,7 +157,7 @@ class Sessions:
 
 
 def wanted_partitions(request: FetchRequest) -> Iterable[tuple[Key, Wanted, FetchPartition]]:
-    """What a request names, with its key in a session."""
+    """The partitions that a request names, each with its key in a session."""
     for topic in request.topics:
         name: str | bytes = topic.topic if topic.topic_id == ZERO_UUID else topic.topic_id
         for part in topic.partitions:

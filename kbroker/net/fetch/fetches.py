@@ -183,7 +183,7 @@ class Fetches:
         return readings
 
     def _answer(self, fetch: Fetch, readings: Selected) -> None:
-        """Select what the session has not been told, build, and send once all of it is in memory."""
+        """Select what the session has not returned yet, build the answer, send it once all bytes are in memory."""
         if self._quotas.active and self._held_back(fetch, readings):
             return
         seen = {id(wanted) for wanted, _ in paced(readings)}
@@ -214,7 +214,7 @@ class Fetches:
             )
 
     def _held_back(self, fetch: Fetch, readings: Selected) -> bool:
-        """Whether a quota is used up: the client is told so, and the session nothing."""
+        """Whether a quota is used up: the client gets a throttle time, and its session stays unchanged."""
         size = ANSWER_BYTES + sum(ANSWER_BYTES + reading.length for _, reading in readings if reading.length)
         throttle_ms = self._quotas.fetched(fetch.connection, size)
         if not throttle_ms:
@@ -249,7 +249,7 @@ class Fetches:
             if isinstance(part, FilePart) and part.length < self._sendfile_min:
                 try:
                     data = os.pread(part.source.fd, part.length, part.position)
-                except OSError as error:  # the next fetch has its log dir taken offline, and is told so
+                except OSError as error:  # the next fetch takes the log dir offline and gets the error
                     self._close(connection, f"a segment file cannot be read: {error}")
                     return
                 if len(data) < part.length:
@@ -342,7 +342,7 @@ class Fetches:
         )
 
     def finish_all(self) -> None:
-        """The broker stops: whoever waits is answered with what there is."""
+        """The broker stops: waiting fetches are answered with the bytes there are."""
         self.purgatory.expire(1 << 62)
 
 

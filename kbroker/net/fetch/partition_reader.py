@@ -1,4 +1,4 @@
-"""Reading one partition for a fetch: which bytes of which file, or which error.
+"""Reads one partition for a fetch: finds the bytes in a segment file, or the error.
 
 Runs in: network. Rules of Kafka's Partition.readRecords and LocalLog.read.
 """
@@ -31,7 +31,7 @@ READ_COMMITTED = 1
 
 @dataclass(slots=True)
 class Reading:
-    """What a fetch gives for one partition. place and range are None when there are no bytes."""
+    """Result of a fetch for one partition. place and range are None when there are no bytes."""
 
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
@@ -52,7 +52,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a read may return. left: bytes of the answer; min_one: a whole first batch, however large."""
+    """Limits of a read. left: bytes of the answer; min_one: a whole first batch, however large."""
 
     left: int
     min_one: bool
@@ -72,7 +72,7 @@ class PartitionReader:
         self._snapshot = np.zeros(Slot.WORDS, np.int64)
 
     def forget(self, slot: int) -> None:
-        """The slot is no longer any topic's, or another one's."""
+        """The slot no longer belongs to this partition."""
         found = self._readers.pop(slot, None)
         if found is not None:
             self._files.forget_folder(found[1].folder)
@@ -144,7 +144,7 @@ class PartitionReader:
         return -1 if reading.error is not ErrorCode.NONE else reading.length
 
     def still(self, reading: Reading) -> Reading:
-        """What a reading is worth after its bytes were waited for: nothing when its log dir has failed meanwhile."""
+        """The reading once its bytes have arrived; an error if its log dir has failed meanwhile."""
         if reading.length and self._slots[reading.slot, Slot.STATE] == SlotState.OFFLINE:
             return Reading(ErrorCode.KAFKA_STORAGE_ERROR, slot=reading.slot)
         return reading
@@ -220,7 +220,7 @@ class PartitionReader:
     def _upper(
         reader: LogReader, reading: Reading, place: Place, end: int, base: int, position: int, version: int
     ) -> int:
-        """An offset behind the last fetched batch: exact enough to find every aborted transaction in the range."""
+        """An offset after the last fetched batch: exact enough to find every aborted transaction in the range."""
         assert reading.range is not None
         last = reading.range.position + reading.range.length
         if place.segment_base == base and last >= position:

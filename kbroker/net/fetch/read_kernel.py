@@ -1,4 +1,4 @@
-"""From the plan of a fetch to file ranges: slots, positions, limits, residency."""
+"""Turns the plan of a fetch into file ranges: reads slots, finds positions, applies limits, checks residency."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,7 +1,8 @@
-"""The segments of the slots that are read, for the kernel: base offsets, open files, largest timestamps.
+"""Segments of the partitions that are read, as the kernels see them: base offsets, open files, largest
+timestamps.
 
-Runs in: network. Owner: the process. Filled by Python when a fetch or a question for a time came that the kernel could
-not place; a slot whose list of segments has changed comes again.
+Runs in: network. Owner: the process. Python fills a slot's rows when the kernel could not serve a fetch or a
+lookup by time, and again when the slot's list of segments has changed.
 """
 
 from collections import OrderedDict
@@ -89,7 +90,7 @@ class ReadTable:
 
     @property
     def full(self) -> bool:
-        """Whether a segment that is opened takes another one's place."""
+        """Whether opening one more segment evicts another."""
         return len(self._open) >= MOST_OPEN
 
     def forget(self, slot: int) -> None:
@@ -130,7 +131,7 @@ class ReadTable:
         return True
 
     def _clear(self) -> None:
-        """All rows are used, most of them by lists that have changed since: begin anew."""
+        """All rows are used, most of them by outdated lists: clear the table."""
         self.reads[:] = 0
         self.segments[:, Segment.LOG_FD] = -1
         self._leaving += [files.log for files in self._open.values()]

@@ -1,4 +1,4 @@
-"""A Fetch request, v4 to v18: read it into the plan, with the entries of its session."""
+"""Reads a Fetch request, v4 to v18, into the plan, together with the entries of its session."""
 
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import load_i8, load_i16_be, load_i32_be, load_i64, load_i64_be
@@ -109,7 +109,7 @@ def _read_partition(row: int, position: int, version: int) -> None:
 
 @inlined
 def _plan_topics(cx: int, position: int, end: int, version: int, in_session: bool) -> int:
-    """Plan what the request names; the position behind it, -1 when Python must see to it."""
+    """Plan what the request names; the position after it, -1 when Python must see to it."""
     compact = version >= FetchVersion.FLEXIBLE
     size = _partition_bytes(version)
     topics, position = read_length(position, end, compact, True)

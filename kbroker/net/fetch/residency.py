@@ -1,6 +1,7 @@
-"""Whether bytes of a file are in the page cache: cachestat(2), else preadv2 with RWF_NOWAIT, else assumed.
+"""Checks whether bytes of a file are in the page cache: cachestat(2), else preadv2 with RWF_NOWAIT, else
+assumed.
 
-Runs in: network. A fetch of cold bytes would block the event loop, so they are read ahead by an IO worker first.
+Runs in: network. A fetch of cold bytes would block the event loop, so an IO worker reads them ahead first.
 """
 
 import ctypes

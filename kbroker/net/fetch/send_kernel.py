@@ -1,8 +1,8 @@
-"""Sending the parts of a fetch answer: at once, by a sender, or when the socket is writable again.
+"""Sends the parts of a fetch answer: at once, by a sender thread, or when the socket is writable again.
 
-sendfile waits for the disk where a page is on its way to the page cache, and moving a megabyte takes as long as
-fifty small requests. So a sender (senders.py) sends answers with large file ranges: the connection is lent to it, with
-its answer in an outbox, and this thread goes on with everybody else's.
+sendfile waits for the disk when a page is still being read into the page cache, and moving a megabyte takes
+as long as fifty small requests. So answers with large file ranges go to a sender (senders.py): the connection
+is lent to it, with its answer in an outbox, and this thread continues with the other connections.
 """
 
 from kbroker.kernels.jit import inlined
@@ -25,7 +25,7 @@ from kbroker.net.rows.connection_kernel import (
 
 @inlined
 def _hand_over(cx: int, connection: int, first: int, end: int) -> None:
-    """Python sends what is left of the parts from ``first`` on. end: address behind the scratch's memory parts."""
+    """Python sends what is left of the parts from ``first`` on. end: address after the scratch's memory parts."""
     put(cx, Context.OUT_USED, end - get(cx, Context.OUT))
     for number in range(first, get(cx, Context.PART_COUNT)):
         part = get(cx, Context.PARTS) + number * Part.STRIDE
@@ -49,7 +49,7 @@ def _file_bytes(cx: int) -> int:
 
 @inlined
 def send_parts(cx: int, connection: int, end: int) -> None:
-    """Send every part, or have a sender do it; what is left is kept in an outbox or told to Python, in order."""
+    """Send every part, or have a sender do it. Unsent parts go to an outbox or to Python, in order."""
     row = connection_row(cx, connection)
     fd = get(row, Connection.FD)
     if _file_bytes(cx) >= get(cx, Context.APART_BYTES):

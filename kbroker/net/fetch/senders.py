@@ -21,7 +21,7 @@ THREADS = 3
 """Two that wait for their disks do not keep the readers of others; and fetches of 1 MiB over 8 connections on two cores
 move 6.2, 6.6, 7.6 and 7.6 GB/s with 1, 2, 3 and 4."""
 APART_BYTES = 256 << 10
-SLICE_US = 3000  # they work in bulk: whoever answers small requests goes first
+SLICE_US = 3000  # bulk work: the thread that answers small requests runs first
 
 
 class Senders:

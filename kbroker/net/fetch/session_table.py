@@ -1,6 +1,8 @@
-"""Fetch sessions as the kernel serves them: lent to it by Python, taken back when Python must see to one.
+"""Fetch sessions that the kernel serves: Python lends them to it, and takes one back when it must handle a
+request itself.
 
-Runs in: network. Owner: the process. While a session is lent, its row and entries are the truth, not the Session.
+Runs in: network. Owner: the process. While a session is lent, its row and entries are valid, not the Session
+object.
 """
 
 import random

@@ -1,6 +1,6 @@
-"""Fetches that the kernel serves as soon as there are enough bytes, or their time is up.
+"""Delayed fetches that the kernel answers as soon as there are enough bytes, or their time is up.
 
-Runs in: network. Owner: the process. The request is kept as it came; looking and answering is one kernel call each.
+Runs in: network. Owner: the process. The request is kept as it came; one kernel call checks and answers it.
 """
 
 import time
@@ -45,7 +45,7 @@ class WaitingFetch(DelayedOperation):
         return self._frame
 
     def look(self) -> int:
-        """Plan anew: WAITING, READY or TO_PYTHON."""
+        """Plan again: WAITING, READY or TO_PYTHON."""
         return plan_fetch(self._context.address, self.connection.row, self._address, len(self._frame))
 
     def can_complete(self) -> bool:

@@ -1,4 +1,6 @@
-"""The network process's link to control: hello, topic images, client requests; made anew when control restarts."""
+"""The network process's link to control: hello, topic images, client requests. A new link is opened when
+control restarts.
+"""
 
 import asyncio
 import logging
@@ -94,8 +96,8 @@ class ControlLink:
         return self._link is not None and not self._link.closed
 
     def request(self, request: ClientRequest, answered: Answered) -> None:
-        """Have control's framed answer told: a Reply whose value is None to close the connection, or None when control
-        goes away before it answers."""
+        """Send a request; `answered` gets control's framed answer: a Reply, whose value is None to close the
+        connection, or None when control goes away before it answers."""
         if self._link is None:
             answered(None)
         else:

@@ -1,6 +1,7 @@
-"""Requests that control serves, without Python: answered at once where one can be, else into a block for its link.
+"""Requests that control serves, without Python: answered at once from a cached answer, or added to the next
+block.
 
-Its answers, which come in blocks, too, are sent, and kept if they stand.
+Control's answers arrive in blocks, too. They are sent, and kept if they may be cached.
 """
 
 from kbroker.ipc.block_layout import MessageHead
@@ -128,7 +129,7 @@ def _send(cx: int, connection: int, address: int, size: int, position: int) -> N
 def answer_forwarded(cx: int, block: int, position: int, end: int) -> int:
     """Send the answers of a block from ``position`` on; where it stopped: before its end when events ran out.
 
-    block: address of its first byte. An answer whose connection has gone, or waits for another one, is dropped.
+    block: address of its first byte. An answer whose connection has gone, or no longer waits for it, is dropped.
     """
     scratch = get(cx, Context.SCRATCH)
     clock_gettime(1, scratch)
@@ -155,7 +156,7 @@ def answer_forwarded(cx: int, block: int, position: int, end: int) -> int:
                 _count(cx, row, size)
                 if (
                     get(row, Connection.FLAGS) & Flag.OUT_BLOCKED != 0
-                ):  # behind what still waits for the socket
+                ):  # after what still waits for the socket
                     tell(cx, EventKind.ANSWER_REST, connection, position + MessageHead.SIZE, size)
                 else:
                     _send(cx, connection, message + MessageHead.SIZE, size, position + MessageHead.SIZE)

@@ -1,7 +1,9 @@
-"""What control serves, past Python: the block of requests that leaves with each turn, and the blocks of answers.
+"""Requests that control serves, without Python: one block of requests is sent per turn, and blocks of answers
+come back.
 
-Runs in: network. Owner: the process. The kernel (`forward_kernel.py`) fills the block while `Context.FORWARDING` is
-set, which it is while there is a link to control and no quota holds; every other request goes through `dispatch.py`.
+Runs in: network. Owner: the process. The kernel (`forward_kernel.py`) fills the block while
+`Context.FORWARDING` is set: while there is a link to control and no quota is set. Every other request goes
+through `dispatch.py`.
 """
 
 import logging
@@ -29,7 +31,7 @@ NEVER: Final = frozenset(
     (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 )
 WATCHED: Final = frozenset((ApiKey.SHARE_FETCH,))
-"""Control is told of the end of a connection that has asked for one of these."""
+"""When a connection that has sent one of these closes, control is notified."""
 _SIZE: Final = struct.Struct("<I")
 
 
@@ -88,7 +90,7 @@ class Forwarding:
             self._forwarded[api, :3] = lowest, highest, first
 
     def know(self, connection: Connection) -> None:
-        """Who the client is may be settled: from then on its requests go on."""
+        """Called when the client may have been authenticated: from then on its requests are forwarded."""
         if connection.state is not State.READY:
             return
         accepted = connection.accepted
@@ -168,7 +170,7 @@ class Forwarding:
 
 
 def _table(words: NDArray[np.int64], first: int, most: int) -> list[NDArray[Any]]:
-    """An empty table of answers or parts (`answer_table_kernel.py`); the arrays behind it, which must live as long."""
+    """An empty table of answers or parts (`answer_table_kernel.py`); and its arrays, which must live as long."""
     rows: NDArray[np.int64] = np.zeros((most, Answer.WORDS), np.int64)
     index: NDArray[np.int64] = np.zeros(4 * most, np.int64)
     pool: NDArray[np.uint8] = np.zeros(AnswerTable.MAX_POOL_BYTES, np.uint8)

@@ -1,7 +1,7 @@
-"""Tables of answers, or of parts of them, by what was asked: rows, an index, and one pool of bytes.
+"""Tables of cached answers, or of parts of them, keyed by the request: rows, an index, and one pool of bytes.
 
-A row's key and content lie behind one another in the pool. Rows are not given back one by one: when rows or pool are
-full, all are forgotten at once.
+A row's key and content are adjacent in the pool. Rows are not freed one by one: when rows or pool are full,
+the whole table is cleared.
 """
 
 from kbroker.kernels.crc32c import crc32c_at

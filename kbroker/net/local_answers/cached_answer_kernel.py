@@ -1,8 +1,9 @@
-"""Cached answers: kept as they come from control, and given to whoever asks the same, without control or Python.
+"""Cached answers: kept as they come from control, and repeated for the same request without control or
+Python.
 
-The question is the API, its version, the bytes of the body and the answer_scope (by what listener and node the client
-came); what is left of a request is its correlation id, and the client's name, on which no answer depends while there
-are no quotas.
+The key is the API, its version, the bytes of the body and the answer_scope (the listener and node that the
+client came by). The rest of a request is its correlation id and the client id, and no answer depends on the
+client id while there are no quotas.
 """
 
 from kbroker.ipc.block_layout import MessageHead
@@ -82,7 +83,7 @@ def _stands(cx: int, terms: int) -> bool:
 
 @inlined
 def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
-    """Answer a request as one like it was answered, if that answer stands. body: address behind the header."""
+    """Answer with the cached answer to the same request, if it is valid. body: address after the header."""
     api = load_i16_be(frame)
     if get(get(cx, Context.FORWARDED) + api * ForwardedApi.STRIDE, ForwardedApi.STANDS) == 0:
         return False

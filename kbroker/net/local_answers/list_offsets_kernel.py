@@ -1,6 +1,7 @@
-"""ListOffsets answered where it arrives: ends of logs from the slots, times from segment files.
+"""ListOffsets answered in the network process: ends of logs from the slots, offsets by time from segment
+files.
 
-The latter is `offset_for_time_kernel.py`'s. Everything else of it is control's.
+Offsets by time are found by `offset_for_time_kernel.py`. Control answers all other requests.
 """
 
 import numpy as np
@@ -81,7 +82,7 @@ def _find(cx: int, slot: int, asked: int, version: int, committed: bool, later: 
         found[FOUND_EPOCH] = get(snap, Slot.START_EPOCH)
         return 1
     if get(snap, Slot.HIGH_WATERMARK) < get(snap, Slot.EPOCH_START):
-        return -1  # an end that is behind what was told: control refuses
+        return -1  # the end may be below one that was reported before: control refuses
     if asked == LATEST:
         found[FOUND_OFFSET] = limit
         found[FOUND_EPOCH] = get(snap, Slot.LEADER_EPOCH)
@@ -168,7 +169,7 @@ def _topic(
 
 @inlined
 def answer_offsets(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
-    """Answer a consumer's ListOffsets if all that it asks for can be told without an error; False: not from here."""
+    """Answer a consumer's ListOffsets if there is no error in any part of it; False: control answers."""
     version = load_i16_be(frame + 2)
     end = frame + length
     compact = version >= ListOffsetsVersion.FLEXIBLE
@@ -187,7 +188,7 @@ def answer_offsets(cx: int, connection: int, frame: int, length: int, body: int)
     if limit - start < HEAD_BYTES:
         return False
     out = write_answer_head(start + 8, compact, version >= ListOffsetsVersion.WITH_ISOLATION, topics)
-    seen = get(cx, Context.PLAN)  # the plan of a fetch is made anew for each one
+    seen = get(cx, Context.PLAN)  # free here: each fetch rewrites its plan
     codes = 0
     longer = False
     for number in range(topics):

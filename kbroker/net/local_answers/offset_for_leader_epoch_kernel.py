@@ -1,4 +1,6 @@
-"""OffsetForLeaderEpoch of the leaders' present epochs, out of the slots; of older ones control asks IO workers."""
+"""OffsetForLeaderEpoch for current leader epochs, answered from the slots; for older epochs control asks the
+IO workers.
+"""
 
 from kbroker.ipc.layout import Slot
 from kbroker.kernels.jit import inlined

@@ -1,8 +1,10 @@
-"""Offsets by time out of segment files, as `log/timestamps.py` finds them: what is in memory, and near an index entry.
+"""Offsets by time from segment files, found as in `log/timestamps.py`: only in cached bytes, close to an
+index entry.
 
-Of each segment the table of those that are read (`read_table.py`) has the largest timestamp; of the one in which the
-high watermark stands as far as somebody has walked, and the walk goes on from there. What the table does not have,
-Python is told, and has a thread look (`segment_times.py`); meanwhile control answers.
+The read table (`read_table.py`) holds the largest timestamp of each segment. For the segment with the high
+watermark it holds the largest timestamp up to where the last search ended, and the next search continues
+there. If the table lacks a segment, Python is notified and a thread looks it up (`segment_times.py`);
+meanwhile control answers.
 """
 
 import numpy as np
@@ -29,7 +31,7 @@ ANY_TIMESTAMP = (1 << 62) - 1
 
 # what became of a search; FOUND, too
 NOTHING = 1
-ELSEWHERE = 2  # not to be told from here
+ELSEWHERE = 2  # control answers
 
 # words of what was found
 FOUND_TIMESTAMP = 0

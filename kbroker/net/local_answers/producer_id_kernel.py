@@ -1,5 +1,6 @@
-"""InitProducerId of idempotent producers, answered with an id of the shared range; the others, and those that come when
-the range is used up, are control's."""
+"""InitProducerId of idempotent producers, answered with an id of the shared range. Control answers all other
+requests, and these when the range is used up.
+"""
 
 from kbroker.ipc.producer_id_kernel import NO_ID, take_id
 from kbroker.kernels.jit import inlined
@@ -22,7 +23,7 @@ NOBODY = -1
 
 @inlined
 def answer_producer_id(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
-    """Answer whoever asks for a first id without a transactional id; False: not from here."""
+    """Answer a request for a new id without a transactional id; False: control answers."""
     version = load_i16_be(frame + 2)
     end = frame + length
     compact = version >= ProducerIdVersion.FLEXIBLE

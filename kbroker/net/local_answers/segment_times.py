@@ -1,6 +1,7 @@
-"""The largest timestamps of segments, which a thread looks up: then the kernel finds offsets by time without asking.
+"""Looks up the largest timestamps of segments in a thread, so that the kernel can find offsets by time.
 
-Runs in: network, reading on one thread. Owner: the process (Fetches). Who asks meanwhile is answered by control.
+Runs in: network, reading on one thread. Owner: the process (Fetches). Control answers requests that come
+meanwhile.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ WHEN_FULL_S = 0.02  # between two looks when files of others must be closed for 
 
 
 class Sought(NamedTuple):
-    """What a look is for: a slot as it was when the question came, and the timestamp asked for."""
+    """A lookup: the slot as it was when the request came, and the timestamp requested."""
 
     slot: int
     generation: int
@@ -163,8 +164,8 @@ class SegmentTimes:
         return int(within[reached[0], 0]) if len(reached) else sought.end_base
 
     def _reader(self, sought: Sought) -> LogReader:
-        """One that knows the largest timestamps of this very list of segments: of another one it might take a file for
-        its predecessor, whose inode has been given to it."""
+        """A reader for exactly this list of segments. With a different list it might mistake a file for an older
+        one whose inode was reused."""
         key = sought.generation, sought.version
         found = self._readers.pop(sought.slot, None)
         if found is None or found[0] != key or found[1].folder != sought.folder:

@@ -1,4 +1,4 @@
-"""Requests that ask for partitions by topic, answered where they arrive: the steps that such answers have in common."""
+"""Steps that are common to all local answers to requests that name partitions by topic."""
 
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import store_u8

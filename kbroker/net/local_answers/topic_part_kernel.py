@@ -1,9 +1,10 @@
-"""Answers about topics, made of what control said of each of them in other combinations.
+"""Answers about a set of topics, composed of parts of earlier answers that named other sets of topics.
 
-An answer that stands comes with where its topics are in it (`ipc/standing.py`). The part of each is kept by what
-requests name it by, and what is around them by the options of the request, all that is behind its topics: the head.
-Parts belong to a head, so all that an answer depends on besides its topics is the same for all of them. One topic of
-which there is no part that stands makes the request control's: so are those that do not exist, or may be created.
+A cached answer comes with the positions of its topics (`ipc/cached_answers.py`). The part of each topic is
+kept under the name or id that requests use. The bytes around the topics are the head, kept under the options
+of the request: the bytes after its topics. Parts belong to a head, so everything else that an answer depends
+on is the same for all of them. If one topic has no valid part, the request goes to control; so do requests
+for topics that do not exist or may be created.
 """
 
 from kbroker.ipc.block_layout import MessageHead
@@ -20,7 +21,7 @@ from kbroker.net.rows import Answer, AnswerTable, Connection, Context, MetadataV
 from kbroker.net.rows.connection_kernel import connection_row
 
 MOST_PART_TOPICS = 1024
-MOST_STEPS = 4096  # of sorting: whoever asks for many has them sorted
+MOST_STEPS = 4096  # of sorting: clients that name many topics send them sorted
 ID_BYTES = 16
 FRAME_HEAD_BYTES = 8  # size and correlation id
 COUNT_BYTES = 5  # at most
@@ -40,7 +41,7 @@ def _has_ids(api: int, version: int) -> bool:
 
 @inlined
 def _named(position: int, end: int, compact: bool, with_ids: bool) -> tuple[int, int, int, int]:
-    """The next topic of a request: (address of its name or id, bytes, 1 for an id, position behind it); position -1:
+    """The next topic of a request: (address of its name or id, bytes, 1 for an id, position after it); position -1:
     neither one nor the other, or broken."""
     start = position
     by_id = 0
@@ -62,7 +63,7 @@ def _named(position: int, end: int, compact: bool, with_ids: bool) -> tuple[int,
 
 @inlined
 def _topics(body: int, end: int, compact: bool, with_ids: bool) -> tuple[int, int, int, int]:
-    """(topics of a request, position of the first, of what is behind the last, 1 when all are named by id); 0 topics:
+    """(topics of a request, position of the first, of what follows the last, 1 when all are named by id); 0 topics:
     it is not answered in parts."""
     count, first = read_length(body, end, compact, True)
     if first < 0 or count <= 0 or count > MOST_PART_TOPICS:
@@ -86,7 +87,7 @@ def _head_kind(api: int, version: int, answer_scope: int, by_id: int) -> int:
 
 @inlined
 def _precedes(row: int, other: int) -> bool:
-    """Whether a topic's name comes before another one's."""
+    """Whether the name of topic `row` sorts before that of `other`."""
     mine = get(row, Answer.BODY_BYTES)
     others = get(other, Answer.BODY_BYTES)
     order = memcmp(get(row, Answer.BODY), get(other, Answer.BODY), min(mine, others))
@@ -148,7 +149,7 @@ def _gather(
 
 @inlined
 def compose(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
-    """Answer a request from what is known of its topics; False: it is control's. body: address behind the header."""
+    """Answer a request from the parts of its topics; False: control answers. body: address after the header."""
     api = load_i16_be(frame)
     table = cx + 8 * Context.TOPIC_PARTS
     if (api != ApiKey.METADATA and api != ApiKey.DESCRIBE_TOPIC_PARTITIONS) or get(
@@ -196,7 +197,7 @@ def compose(cx: int, connection: int, frame: int, length: int, body: int) -> boo
 def _keep_head(
     table: int, kind: int, options: int, options_bytes: int, message: int, cut: int, stands: int
 ) -> int:
-    """Keep what is around the topics of an answer: its row, 0 when the table is full."""
+    """Keep the bytes around the topics of an answer: its row, 0 when the table is full."""
     size = load_i32(message + MessageHead.FRAME_BYTES)
     frame = message + MessageHead.SIZE
     before = get(cut, Cut.ARRAY) - FRAME_HEAD_BYTES
@@ -216,7 +217,7 @@ def _keep_head(
 
 @inlined
 def _keep_part(table: int, kind: int, part: int, content: int, stands: int) -> int:
-    """Keep what an answer says of one topic: its row, 0 when the table is full."""
+    """Keep the part of an answer about one topic: its row, 0 when the table is full."""
     size = get(part, CutPart.BYTES)
     row = row_for(table, kind, part + CutPart.STRIDE, get(part, CutPart.KEY_BYTES), size)
     if row == 0:

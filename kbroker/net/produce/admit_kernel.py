@@ -1,4 +1,4 @@
-"""A Produce request, v3 to v13, in the arena, which was scanned: check each batch, push append entries."""
+"""Admits a scanned Produce request, v3 to v13, in the arena: checks each batch and pushes append entries."""
 
 from kbroker.ipc.layout import AppendEntry, Counter, Operation, Slot
 from kbroker.ipc.ring import HEAD, ring_entry, ring_free

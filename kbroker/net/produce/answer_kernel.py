@@ -1,4 +1,4 @@
-"""The answer to a Produce request, v3 to v13, built from the request's frame and its result rows."""
+"""Builds the answer to a Produce request, v3 to v13, from the request's frame and its result rows."""
 
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.memory import copy, load_i32_be, store_i16_be, store_i32_be, store_i64_be, store_u8

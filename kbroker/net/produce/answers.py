@@ -1,4 +1,6 @@
-"""Answers to Produce that Python sends: those with texts, and those of clients that may have a quota."""
+"""Answers to Produce that Python sends: answers with error messages, and those of clients that may have a
+quota.
+"""
 
 from kbroker.net.connection import Connection
 from kbroker.net.context import Context

@@ -1,6 +1,7 @@
-"""Produce requests that need Python: batches with records to look at, entries for a full ring, answers with texts.
+"""Produce requests that need Python: batches whose records must be checked, entries for a full ring, answers
+with error messages.
 
-Runs in: network, threads of it for batches that take long. Owner: the process. While a batch is looked at, its
+Runs in: network; batches that take long, in threads. Owner: the process. While a batch is checked, its
 connection takes no further request, so that a later batch of the same producer cannot overtake it.
 """
 
@@ -231,7 +232,7 @@ class ProduceChecks:
 
 
 def damage_text(request: ProduceRequest) -> str | None:
-    """What Kafka says of the first batch it cannot step over, for which it refuses the whole request."""
+    """Kafka's error for the first batch that it cannot skip; it refuses the whole request for it."""
     for topic in request.topic_data:
         for part in topic.partition_data:
             data = bytes((part.records or b"")[: rb.HEADER_BYTES])

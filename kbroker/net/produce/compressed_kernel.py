@@ -1,7 +1,7 @@
-"""Records of small compressed batches, looked at where the uncompressed ones are.
+"""Checks the records of small compressed batches in the kernel, like those of uncompressed ones.
 
-Only a batch with which all is well is decided here. The others, and longer ones, are left to `record_checks`, which
-knows Kafka's errors.
+Only a batch without any error is accepted here. Batches with errors, and longer ones, are left to
+`record_checks`, which knows Kafka's errors.
 """
 
 from kbroker.kernels.codec_libraries import gzip_member, zstd_frame
@@ -19,13 +19,13 @@ SNAPPY = 2
 LZ4 = 3
 ZSTD = 4
 MOST_BYTES = 32 << 10  # compressed
-PLAIN_BYTES = 128 << 10  # decompressed: a fifth of a millisecond for whoever else waits
+PLAIN_BYTES = 128 << 10  # decompressed: delays other clients by a fifth of a millisecond
 GZIP_PLAIN_BYTES = 64 << 10  # takes as long
 
 
 @inlined
 def decompress(cx: int, source: int, size: int, codec: int) -> int:
-    """Bytes that the records at an address stand for, which go to Context.PLAIN; -1: too many, or not beyond doubt."""
+    """Decompress the records at an address to Context.PLAIN; their size, -1: too large, or Python must check."""
     plain = get(cx, Context.PLAIN)
     if size > MOST_BYTES:
         return -1

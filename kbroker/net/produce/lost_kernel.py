@@ -1,4 +1,4 @@
-"""Requests that an IO worker took with it when it died."""
+"""Answers the requests whose append entries an IO worker held when it died."""
 
 from kbroker.ipc.layout import Ring
 from kbroker.ipc.ring import ring_ready

@@ -1,7 +1,9 @@
-"""Produce requests with more partitions than the kernels' tables have rows for: refused, each partition by name.
+"""Produce requests with more partitions than the kernels' tables have rows: each partition is refused by
+name.
 
-Runs in: network. There are not so many partitions on one host (kbroker.max.partitions), so such a request names ones
-that do not exist, or the same ones again and again. Apache Kafka answers each by itself; so does this, in slices.
+Runs in: network. One host has fewer partitions (kbroker.max.partitions), so such a request names partitions
+that do not exist, or repeats some. Apache Kafka answers each partition by itself; so does this module, in
+slices.
 """
 
 from collections.abc import Callable

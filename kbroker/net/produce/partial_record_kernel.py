@@ -1,7 +1,8 @@
-"""Walk over the records of a batch as they come out of a decompressor, piece by piece.
+"""Walks over the records of a batch as they come out of a decompressor, piece by piece.
 
-Kafka: LogValidator over PartialDefaultRecord (keys and values are skipped, not kept) or DefaultRecord.readFrom. Nothing
-of a record is held between two pieces but a varint that a piece cuts, so a small batch of huge records takes no memory.
+Kafka: LogValidator over PartialDefaultRecord (keys and values are skipped, not kept) or
+DefaultRecord.readFrom. Between two pieces only a varint that is cut in two is kept, so a small batch of huge
+records takes no memory.
 """
 
 from kbroker.kernels.jit import inlined, kernel
@@ -11,7 +12,7 @@ from kbroker.net.rows import PartialRecord, RecordPhase
 
 # Words of a walk. Python sets those without a default before the first piece.
 
-# Phases: what is read next. Attributes are skipped behind the size.
+# Phases: what is read next. Attributes are skipped after the size.
 
 BROKEN = -1  # not the records that the header promises: INVALID_RECORD
 DAMAGED = -2  # what Kafka has no error of its own for: UNKNOWN_SERVER_ERROR

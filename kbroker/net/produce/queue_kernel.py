@@ -1,4 +1,6 @@
-"""The queue of produce requests of each connection: completions settle them, answers leave in order, once a turn."""
+"""The queue of produce requests of each connection: completions settle requests, and answers are sent in
+order, once a turn.
+"""
 
 from kbroker.ipc.layout import Completion
 from kbroker.ipc.ring import TAIL, ring_entry, ring_ready
@@ -149,7 +151,7 @@ def pop_head(cx: int, connection: int) -> None:
 
 @inlined
 def send_some(cx: int, connection: int, address: int, size: int) -> None:
-    """One send; what the socket does not take stays where it is, and Python is told."""
+    """One send; what the socket does not take stays where it is, and Python gets an event."""
     row = connection_row(cx, connection)
     sent = send_once(cx, connection, address, size)
     if 0 <= sent < size:
@@ -233,7 +235,7 @@ def settle_checked(cx: int, result: int, error: int, log_start: int) -> None:
 
 @kernel("int64(int64, int64)")
 def build_answer(cx: int, number: int) -> int:
-    """Build the answer of a complete request behind Context.OUT_USED, for Python to send; its bytes, 0 without room."""
+    """Build the answer of a complete request after Context.OUT_USED, for Python to send; its bytes, 0 without room."""
     room = get(cx, Context.OUT_BYTES) - get(cx, Context.OUT_USED)
     if get(get(cx, Context.REQUESTS) + number * Request.STRIDE, Request.BOUND) > room:
         return 0

@@ -1,4 +1,5 @@
-"""What the kernel leaves to Python about one produced batch: compression, records with errors of their own.
+"""Checks of one produced batch that the kernel leaves to Python: compression, and records with errors of
+their own.
 
 Rules and texts of Kafka's LogValidator. Runs in: network; pure.
 """
@@ -26,7 +27,7 @@ MAX_RECORDS = 1_000_000  # that are looked at for errors of their own
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the partition demands, from its slot. target: codec every batch must have, or ANY_CODEC; level: its own."""
+    """Rules of the partition, from its slot. target: codec every batch must have, or ANY_CODEC; level: its own."""
 
     partition: str
     compacted: bool
@@ -179,5 +180,5 @@ def _rewritten(batch: RecordBatch, found: Found, rules: Rules) -> Verdict:
 
 
 def _java_long(value: int) -> int:
-    """What Java's long arithmetic makes of a sum that does not fit."""
+    """A sum that wraps around, as Java's long does."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -1,6 +1,8 @@
-"""Walk over the records of an uncompressed batch: structure, timestamps, keys (Kafka's DefaultRecord.readFrom).
+"""Walks over the records of an uncompressed batch: structure, timestamps, keys (Kafka's
+DefaultRecord.readFrom).
 
-Kafka reads every record of a produced batch before it appends. Compressed ones: `partial_record_kernel`.
+Kafka reads every record of a produced batch before it appends. `partial_record_kernel` walks over compressed
+ones.
 """
 
 from kbroker.kernels.jit import inlined
@@ -17,7 +19,7 @@ WALK_REFUSED = 2  # a timestamp out of range or a missing key: the records have 
 
 @inlined
 def _skip_field(position: int, end: int) -> int:
-    """Position behind a varint length and its bytes (none when negative), -1 when they do not fit."""
+    """Position after a varint length and its bytes (none when negative), -1 when they do not fit."""
     size, position = read_varint(position, end)
     if position < 0 or size > end - position:
         return -1

@@ -1,7 +1,8 @@
-"""The records of a compressed batch as a stream: heads to judge, or the same bytes with offset deltas that count up.
+"""The records of a compressed batch as a stream: the head of each record, or the same bytes with consecutive
+offset deltas.
 
-Nothing larger than a piece is held, however large the records are. What a record's size announces is taken as it is:
-`record_walk` has looked at it before. Runs in: network; pure.
+Nothing larger than a piece is held, however large the records are. Record sizes are trusted: `record_walk`
+has checked them. Runs in: network; pure.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ HEAD_BYTES: Final = 40
 
 
 class Head(NamedTuple):
-    """What a record begins with. size: its bytes behind the size itself."""
+    """Head of a record. size: its bytes after the size field itself."""
 
     size: int
     timestamp_delta: int
@@ -61,7 +62,7 @@ class _Source:
 
 
 def heads(batch: RecordBatch) -> Iterator[Head]:
-    """Of every record in turn; ProtocolError when damaged."""
+    """Yield the head of every record; ProtocolError when damaged."""
     source = _Source(batch)
     for _ in range(batch.record_count):
         head, begun = _head(source)
@@ -84,7 +85,7 @@ def counted(batch: RecordBatch) -> Iterator[bytes | memoryview]:
 
 
 def _head(source: _Source) -> tuple[Head, int]:
-    """A record's head, read up to behind the offset delta; and how many bytes of the record that are."""
+    """A record's head, read up to and including the offset delta; and how many bytes of the record that are."""
     data = source.head()
     try:
         size, start = read_varint(data, 0)

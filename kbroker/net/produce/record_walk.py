@@ -1,4 +1,4 @@
-"""Every record of a produced batch, looked at as Kafka's LogValidator does, without keeping what was decompressed.
+"""Checks every record of a produced batch as Kafka's LogValidator does, without keeping decompressed bytes.
 
 Runs in: network; pure.
 """
@@ -21,7 +21,7 @@ LZ4_INDEPENDENT = 0x60
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What a walk asks of the records. oldest, newest: timestamps allowed, ms; ordered: offset deltas count up from 0;
+    """Requirements for the records. oldest, newest: timestamps allowed, ms; ordered: offset deltas count up from 0;
     sized: each record is as long as it says (Kafka does not look where it skips keys and values)."""
 
     oldest: int
@@ -47,7 +47,7 @@ class TooLong(Exception):
 
 
 def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool = False) -> Found:
-    """Look at every record. body: the batch behind its header, as it came. at_once: raises TooLong."""
+    """Look at every record. body: the batch after its header, as it came. at_once: raises TooLong."""
     words = np.zeros(PartialRecord.WORDS, np.int64)
     words[PartialRecord.LEFT] = batch.record_count
     words[PartialRecord.BASE_TIMESTAMP] = batch.base_timestamp
@@ -83,7 +83,7 @@ def walk(batch: RecordBatch, body: memoryview, demands: Demands, at_once: bool =
 
 
 def _take(words: np.ndarray, piece: bytes | memoryview) -> tuple[int, bytes]:
-    """What the kernel said of a piece, and the bytes that it left."""
+    """The kernel's result for a piece, and the bytes that it left."""
     data = np.frombuffer(piece, np.uint8)
     taken = pr.walk_piece(words.ctypes.data, data.ctypes.data, len(data))
     return taken, bytes(piece[taken:]) if 0 <= taken < len(data) else b""

@@ -1,7 +1,8 @@
-"""The structure of a Produce request, v3 to v13, in the arena: every length, before anything is done.
+"""Scans the structure of a Produce request, v3 to v13, in the arena: checks every length before anything is
+done.
 
-The scan changes nothing: a malformed request closes the connection, one that does not fit into the rings and tables
-now is left where it is and tried again.
+The scan changes nothing. A malformed request closes the connection; one that does not fit into the rings and
+tables now stays where it is and is tried again.
 """
 
 from kbroker.kernels.codes import Code
@@ -79,7 +80,7 @@ def scan(cx: int, position: int, end: int, version: int) -> int:
                 return MALFORMED
     if compact:
         position = skip_tags(position, end)
-    if position < 0:  # bytes behind the end are legal, some clients send them
+    if position < 0:  # bytes after the end are legal, some clients send them
         return MALFORMED
     refused = Code.CORRUPT_MESSAGE if corrupt else Code.NONE
     if transactional and transactional_id == 0:

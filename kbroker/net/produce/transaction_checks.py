@@ -1,8 +1,8 @@
-"""Transactional batches that would begin their producer's transaction on a partition: control is asked, then they are
-appended again (KIP-890).
+"""Transactional batches that would begin their producer's transaction on a partition: control verifies the
+transaction, then they are appended again (KIP-890).
 
-Runs in: network. Owner: the process. The IO worker answered them UNVERIFIED; the kernel holds their connection
-meanwhile, so that a later batch of the same producer cannot overtake them.
+Runs in: network. Owner: the process. The IO worker answered them UNVERIFIED. Meanwhile the kernel holds their
+connection, so that a later batch of the same producer cannot overtake them.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ Ask = Callable[[VerifyTransaction], Awaitable[tuple[Answer, ...]]]
 
 
 class Claim(NamedTuple):
-    """Who says that a transaction is open, and in which version of Produce."""
+    """The producer of a transactional batch, and the version of its Produce request."""
 
     transactional_id: str | None
     producer_id: int

@@ -1,4 +1,4 @@
-"""Whether a connection may do something: one byte a principal and topic, which Python has computed."""
+"""Authorization in kernels: one byte per principal and topic, which Python has computed."""
 
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import memcmp

@@ -1,4 +1,4 @@
-"""Cached answers (ipc/standing.py), as a network process keeps them: whole, and in parts by topic."""
+"""Tables of cached answers (ipc/cached_answers.py) in a network process: whole answers, and parts by topic."""
 
 from kbroker.kernels.row import Row, word
 
@@ -21,7 +21,7 @@ class AnswerTable(Row, writer="network"):
 
 
 class Answer(Row, writer="network", words=16):
-    """An answer that stands, or a part of one."""
+    """A cached answer, or a part of one."""
 
     MAX_BYTES = 1 << 16  # of a body and its answer; what is larger is made by control each time
 

@@ -1,8 +1,8 @@
-"""Chunks of the arena: small frames share one by a bump pointer, a large frame gets a run of its own.
+"""Chunks of the arena: small frames share a chunk by a bump pointer, a large frame gets a run of its own.
 
-A chunk is free again when nothing refers to it: the current chunk, bytes not yet handled, requests that wait for
-their appends, frames that Python has not copied. Free chunks are a stack, so those in the processor's cache are used
-again first.
+A chunk is free again when nothing refers to it: it is not the current chunk and holds no unhandled bytes, no
+requests that wait for their appends, and no frames that Python has not copied. Free chunks form a stack, so
+that those in the processor's cache are reused first.
 """
 
 from kbroker.kernels.jit import inlined, kernel
@@ -128,7 +128,7 @@ def is_short(cx: int, size: int) -> bool:
 
 @inlined
 def ensure_room(cx: int, size: int) -> bool:
-    """Make the current chunk have ``size`` bytes behind the bump pointer (size <= Context.CHUNK_BYTES)."""
+    """Make the current chunk have ``size`` bytes after the bump pointer (size <= Context.CHUNK_BYTES)."""
     chunk_bytes = get(cx, Context.CHUNK_BYTES)
     current = get(cx, Context.CURRENT)
     if current >= 0:

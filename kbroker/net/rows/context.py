@@ -1,6 +1,6 @@
 """The context of a network process: one row with the addresses of its tables and the state of its pump.
 
-Private to the process. A kernel that is given ``cx`` was given the address of this row.
+Private to the process. The ``cx`` of a kernel is the address of this row.
 """
 
 from kbroker.kernels.row import Row, Values, word
@@ -155,7 +155,7 @@ class Context(Row, writer="network"):
 
 
 class Outcome(Values):
-    """What became of a request."""
+    """Outcome of a request."""
 
     TO_PYTHON = 0
     WAITING = 1  # not enough bytes yet

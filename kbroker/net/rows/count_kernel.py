@@ -1,7 +1,7 @@
 """Metrics of requests, counted where they are answered: a few stores into this process's row of slots.
 
-Times come from the clock that the pump reads once a round, so that counting reads no clock of its own, and what is done
-in one round took the same time: such runs go into a histogram together.
+Times come from the clock that the pump reads once a round, so counting reads no clock. All requests of one
+round have the same time, so a run of them is added to a histogram in one step.
 """
 
 from kbroker.ipc.layout import Completion

@@ -1,14 +1,15 @@
 """Tables of the compiled fetch path, private to a network process.
 
-The kernel serves what is common: sessionless requests and incremental ones of a session it knows, on partitions without
-any error, with bytes that are there and in the page cache. Everything else goes to Python, before anything has changed.
+The kernel serves the common case: sessionless requests, and incremental ones of a session it knows, on
+partitions without any error, whose bytes exist and are in the page cache. Everything else goes to Python,
+before anything has changed.
 """
 
 from kbroker.kernels.row import Row, word
 
 
 class ReadEnd(Row, writer="network"):
-    """Where the last read of a partition ended."""
+    """End of the last read of a partition."""
 
     SLOT = word("number", "slot + 1; 0: nothing is known")
     OFFSET = word("offset", "the next one")

@@ -1,4 +1,4 @@
-"""Reading a partition's slot as one consistent group, and asking to be told when it advances."""
+"""Reads a partition's slot as one consistent group, and requests a wake-up when the slot advances."""
 
 import numpy as np
 from numpy.typing import NDArray

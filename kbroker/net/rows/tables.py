@@ -94,7 +94,7 @@ class Request(Row, writer="network"):
 
 
 class Result(Row, writer="network"):
-    """What became of one partition of a Produce request."""
+    """Result of one partition of a Produce request."""
 
     REQUEST = word("number", "its request")
     NEXT = word("number", "next result of the request, or of the free list")
@@ -162,7 +162,7 @@ class Partition(Row, writer="network"):
 
 
 class Event(Row, writer="network", words=8):
-    """What the pump leaves to Python."""
+    """Events that the pump leaves to Python."""
 
     KIND = word("value", "EventKind")
     CONNECTION = word("number", "of the connection")
@@ -216,7 +216,7 @@ class PartialRecord(Row, writer="network"):
 
 
 class RecordPhase(Values):
-    """What is read next of a record. Attributes are skipped behind the size."""
+    """Field of a record that is read next. Attributes are skipped after the size."""
 
     SIZE = 0
     TIMESTAMP = 1
@@ -229,7 +229,7 @@ class RecordPhase(Values):
 
 
 class Access(Row, writer="network"):
-    """What a connection may do, where there is an authorizer and it is no super user (net/security/access.py)."""
+    """Permissions of a connection, where there is an authorizer and it is no super user (net/security/access.py)."""
 
     GRANT = word("address", "row of Grant of its principal and host")
     ID = word("address", "the transactional id that was looked at last")
@@ -238,14 +238,14 @@ class Access(Row, writer="network"):
 
 
 class Grant(Row, writer="network"):
-    """What a principal may do from a host."""
+    """Permissions of a principal from a host."""
 
     TOPICS = word("address", "a byte of May for each row of Topic")
     PRODUCER_IDS = word("flag", "1: may write without a transactional id")
 
 
 class May(Values):
-    """What may be done with a topic."""
+    """Permissions on a topic."""
 
     WRITE = 1
     READ = 2

@@ -1,4 +1,4 @@
-"""Topic by name or id in the network process's table (open addressing, linear probing)."""
+"""Finds a topic by name or id in the network process's table (open addressing, linear probing)."""
 
 from kbroker.kernels.crc32c import crc32c_at
 from kbroker.kernels.jit import inlined

@@ -1,4 +1,4 @@
-"""Versions of requests in which what kernels read or write has changed."""
+"""Request versions at which the fields that kernels read or write changed."""
 
 from kbroker.kernels.row import Values
 

@@ -1,7 +1,8 @@
-"""What each connection may do, where the kernels look it up: a byte a topic for each principal and host.
+"""Permissions of connections, as the kernels look them up: one byte per topic for each principal and host.
 
-Control sends ACLs with its images; here the bytes are computed once for each principal (and host, where ACLs name it),
-and again when its ACLs or the topics change. Without an authorizer there is nothing of it: the row has ACCESS 0.
+Control sends ACLs with its images. The bytes are computed here once for each principal (and host, where ACLs
+name it), and again when its ACLs or the topics change. Without an authorizer the tables do not exist: the row
+has ACCESS 0.
 """
 
 from typing import Final, Protocol
@@ -58,7 +59,7 @@ class Access:
     # --- connections ----------------------------------------------------------------------------------
 
     def know(self, connection: Connection) -> None:
-        """Who the client is has been settled, or what its principal may do: from now on it holds."""
+        """The client's principal or its permissions have changed: apply them from now on."""
         self.forget(connection)
         authorizer = self._authorizer
         connection.answer_scope = 0

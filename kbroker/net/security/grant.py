@@ -1,4 +1,4 @@
-"""What one principal may do: the rows and bytes that kernels look it up in."""
+"""Permissions of one principal: the rows and bytes in which kernels look them up."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,7 +17,7 @@ Who = tuple[str, str]
 
 
 class Grant:
-    """What one principal may do from one host. answer_scope: number of those who get the same answers, -1 when there
+    """Permissions of one principal from one host. answer_scope: number of those who get the same answers, -1 when there
     are too many of them."""
 
     __slots__ = ("answer_scope", "bits", "users", "view", "who", "words")
@@ -39,7 +39,7 @@ class Grant:
         self.bits[row] = sum(bit for bit, operation in BITS if self.allows(operation, acls.TOPIC, name))
 
     def fill(self, rows: Mapping[str, int], capacity: int) -> None:
-        """Compute everything anew."""
+        """Compute everything again."""
         if len(self.bits) != capacity:
             self.bits = np.zeros(capacity, np.uint8)
             self.words[GrantRow.TOPICS] = self.bits.ctypes.data

@@ -1,8 +1,9 @@
-"""How often passwords may be guessed: by address, and by address and user. Pure: times are passed in.
+"""Limits of password guessing, by address, and by address and user. Pure: times are passed in.
 
-An attempt takes from a store of attempts that fills up slowly and is given back when it succeeds, so that who knows the
-password is held back only where many guess wrong beside him. When the store is empty an attempt waits for its turn,
-before its password is looked at: who gives up early learns nothing.
+Each attempt takes a token from a bucket that refills slowly; a successful attempt returns its token. So a
+user who knows the password is delayed only where many wrong guesses come from the same address. When the
+bucket is empty an attempt waits for its turn before its password is checked: a client that gives up early
+learns nothing.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where one connection's login stands."""
+"""The login state of one connection."""
 
 import asyncio
 from enum import Enum
@@ -7,7 +7,7 @@ from kbroker.net.security.sasl_exchange import Exchange
 
 
 class Expects(Enum):
-    """What the next frame of a connection that logs in may be."""
+    """Kind of frame that is expected next during a login."""
 
     VERSIONS_OR_HANDSHAKE = 1
     HANDSHAKE = 2
@@ -15,7 +15,7 @@ class Expects(Enum):
 
 
 class Login:
-    """Where a connection stands. Owner: Logins."""
+    """Login state of a connection. Owner: Logins."""
 
     __slots__ = (
         "again",

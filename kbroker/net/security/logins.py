@@ -1,9 +1,11 @@
-"""Logins on SASL listeners: what a connection may ask before it is authenticated, and again later (KIP-43, 152, 368).
+"""Logins on SASL listeners: the requests allowed before authentication, and re-authentication (KIP-43, 152,
+368).
 
-Kafka's SaslServerAuthenticator: ApiVersions at most once, SaslHandshake, then tokens, as SaslAuthenticate or (behind
-handshake v0) bare. What does not fit closes the connection; a wrong password is answered and then closes it, both a
-little later. With connections.max.reauth.ms a session ends, unless the client logs in again by the same mechanism and
-as the same user. Once logged in, the connection is like any other, and the kernels serve it.
+Kafka's SaslServerAuthenticator: ApiVersions at most once, SaslHandshake, then tokens, in SaslAuthenticate
+requests or (after handshake v0) bare. Any other request closes the connection. A wrong password is answered
+with an error and then closes the connection, both after a short delay. With connections.max.reauth.ms a
+session ends, unless the client logs in again with the same mechanism and user. After the login, the kernels
+serve the connection like any other.
 """
 
 import asyncio
@@ -65,7 +67,7 @@ class Logins:
         self._checks: dict[str, TokenChecks] = {}
 
     def change(self, settings: Mapping[str, str]) -> None:
-        """Dynamic broker settings are other ones."""
+        """Called when dynamic broker settings have changed."""
         if dict(settings) == {**self._config.cluster, **self._config.own}:
             return
         try:

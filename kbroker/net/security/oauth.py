@@ -1,7 +1,7 @@
-"""SASL OAUTHBEARER (RFC 7628, KIP-255, KIP-768): tokens of an issuer, checked with the keys that it publishes.
+"""SASL OAUTHBEARER (RFC 7628, KIP-255, KIP-768): checks tokens of an issuer with the keys that it publishes.
 
-PyJWT does the checking. Keys come from `sasl.oauthbearer.jwks.endpoint.url`, by https or from a file; they are fetched
-on a thread, since the loop of a network process waits for nobody.
+PyJWT does the checking. Keys come from `sasl.oauthbearer.jwks.endpoint.url`, by https or from a file. A
+thread fetches them, so that the loop of the network process never waits.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class BadToken(Exception):
 
 
 class TokenChecks:
-    """What one listener asks of tokens. Runs in: network. Owner: Logins."""
+    """One listener's requirements for tokens. Runs in: network. Owner: Logins."""
 
     def __init__(self, config: BrokerConfig, listener: str) -> None:
         def setting(name: str) -> Any:
@@ -157,7 +157,7 @@ class OAuthExchange:
         return b""
 
     def left_ms(self) -> int:
-        """Of the token's life."""
+        """Remaining lifetime of the token."""
         return max(1, int((self.ends_s - time.time()) * 1000))
 
 

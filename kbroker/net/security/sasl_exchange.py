@@ -1,4 +1,6 @@
-"""SASL mechanisms as a network process offers them: tokens in, tokens out, and in the end a user (KIP-12, KIP-84)."""
+"""SASL exchanges of a network process: tokens in, tokens out, and at the end an authenticated user (KIP-12,
+KIP-84).
+"""
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,7 +19,7 @@ SUPPORTED = (PLAIN, *MECHANISMS, OAUTHBEARER)
 
 
 class Refused(Exception):
-    """The login has failed. text: for the client; None when it is told nothing particular."""
+    """The login has failed. text: for the client; None for the general error message."""
 
     def __init__(self, text: str | None) -> None:
         super().__init__(text)

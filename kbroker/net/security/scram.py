@@ -1,6 +1,7 @@
-"""The server's side of SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), without channel binding, as in Kafka.
+"""The server's side of SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), without channel binding, as in
+Kafka.
 
-Pure but for the nonce. Neither the password nor what could stand for it is ever seen.
+Pure but for the nonce. The server never sees the password, nor anything that could be used in its place.
 """
 
 import base64
@@ -20,7 +21,7 @@ SALT_LENGTH = 26
 _SALT_CHARACTERS = string.digits + string.ascii_lowercase
 """Salts as Apache Kafka makes them."""
 _SECRET = secrets.token_bytes(32)
-"""Of this run of the broker: the parent imports this module before it forks."""
+"""Random in each run of the broker: the parent imports this module before it forks."""
 
 _SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
@@ -36,7 +37,7 @@ _FINAL = re.compile(
 
 
 class ScramError(Exception):
-    """The client is not let in. `told`: the text is for the client; otherwise it is told nothing particular."""
+    """The login is refused. `told`: the text is sent to the client; otherwise it gets the general message."""
 
     def __init__(self, text: str, told: bool = False) -> None:
         super().__init__(text)

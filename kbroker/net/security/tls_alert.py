@@ -1,7 +1,7 @@
-"""Refused TLS handshakes: the client is sent OpenSSL's alert, so that its log says why.
+"""TLS alerts for refused handshakes: the client is sent OpenSSL's alert, so that its log says why.
 
-An event loop's TLS drops what OpenSSL has left to say when a handshake fails. It is kept on the error here, and sent
-over another descriptor of the connection, which outlives the one that the loop closes.
+When a handshake fails, an event loop's TLS drops OpenSSL's last output. Here it is kept on the error, and
+sent over a second descriptor of the connection, which outlives the one that the loop closes.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Cipher suites by their names in RFCs and in Java, as OpenSSL calls them. Pure."""
+"""Translates cipher suite names of RFCs and Java into OpenSSL's. Pure."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,5 @@
-"""How a TLS listener shows itself and whom it trusts: Kafka's ssl.* settings as an OpenSSL context.
+"""OpenSSL contexts of TLS listeners, made from Kafka's ssl.* settings: own certificate and trusted
+certificates.
 
 Keys and certificates come from PEM or PKCS12 files, or as PEM text in the settings (`config/key_store.py`).
 """

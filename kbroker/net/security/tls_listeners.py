@@ -1,4 +1,4 @@
-"""The TLS side of a network process: contexts by listener, relays under way."""
+"""The TLS side of a network process: one context per listener, and the running relays."""
 
 import logging
 import socket
@@ -37,7 +37,7 @@ class TlsListeners:
         return {name: context_of(config, name) for name in names}
 
     def change(self, settings: Mapping[str, str]) -> None:
-        """Dynamic broker settings are other ones: new connections see new keys."""
+        """Called when dynamic broker settings have changed: new connections use the new keys."""
         if not self._contexts or dict(settings) == {**self._config.cluster, **self._config.own}:
             return
         try:
@@ -67,7 +67,7 @@ class TlsListeners:
             log.warning("TLS listeners go on with the key and trust stores they had: %s", error)
 
     def pair(self) -> tuple[int, socket.socket]:
-        """The ends of an inner connection: the descriptor that stands for the client, and the relay's."""
+        """The ends of an inner connection: the descriptor used as the client's socket, and the relay's."""
         ours, relays = socket.socketpair()
         relays.setblocking(False)
         return ours.detach(), relays

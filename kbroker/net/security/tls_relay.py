@@ -1,8 +1,10 @@
-"""TLS listeners: each connection gets an inner socket that carries the plain bytes, and everything else stays as it is.
+"""TLS relays: each TLS connection gets an inner socket that carries the plain bytes, so that the kernels work
+unchanged.
 
-The kernels receive from and send to the inner end, as to any client; a relay on the loop of the network process moves
-bytes between its other end and the client through OpenSSL. That costs copies that plain listeners do not have: no byte
-goes from a file to the client by sendfile alone. Bytes flow as fast as the slower side takes them.
+The kernels receive from and send to the inner end, as with any client. A relay on the loop of the network
+process moves bytes between its other end and the client through OpenSSL. This costs copies that plain
+listeners do not have: sendfile alone cannot send bytes of a file. Bytes flow as fast as the slower side takes
+them.
 """
 
 import asyncio
@@ -54,7 +56,7 @@ class RelayEnd(asyncio.Protocol):
             self.other.transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  why does not matter
-        """The end of one is the end of the other, behind what is still to be written."""
+        """When one side ends, end the other after its unwritten bytes."""
         self.transport = None
         self.ended.set()
         if self.other.transport is not None:
@@ -66,7 +68,8 @@ async def relay(
 ) -> None:
     """Shake hands with the client, then let bytes flow until both sides have ended.
 
-    authenticated: told of the handshake before the first byte; False ends the connection. Both sockets are taken over.
+    authenticated: called after the handshake, before the first byte; False ends the connection.
+    The relay takes over both sockets.
     """
     loop = asyncio.get_running_loop()
     client, broker = RelayEnd(), RelayEnd()
