@@ -1,1 +1,1 @@
-"""Writing logs: the IO worker and everything that only it may touch."""
+"""Writing logs: the IO worker, and all files that only it may write."""

@@ -1,4 +1,5 @@
-"""The IO worker's part of compaction: which logs are dirty, what of them may be cleaned, swapping in, the checkpoint.
+"""The IO worker's part of compaction: finds dirty logs and their cleanable ranges, swaps cleaned segments in,
+writes the checkpoint.
 
 Rules: Kafka's LogCleanerManager. The cleaner chooses among the logs of all workers and does the work.
 """
@@ -51,9 +52,9 @@ class CleanableRange:
 
 
 def cleanable_range(log: Partition, now: int) -> CleanableRange:
-    """What of a log can be cleaned now (LogCleanerManager.cleanableOffsets, LogToClean). Raises OSError.
+    """Range of a log that can be cleaned now (LogCleanerManager.cleanableOffsets, LogToClean). Raises OSError.
 
-    Nothing is cleaned at or behind the active segment, the last stable offset, a record that is younger than
+    Nothing is cleaned at or after the active segment, the last stable offset, a record that is younger than
     min.compaction.lag.ms, or a segment whose sync is still to come."""
     closed = log.closed_segments
     active = log.base_offsets[-1]

@@ -1,6 +1,6 @@
-"""A reader of cold data, as the IO worker sees it: which ranges it wants, and how far ahead of it to read.
+"""One reader of cold data in the IO worker: the ranges it requested, and how far ahead to read for it.
 
-Pure but for the file: a thread of the pool calls ``pull`` until it says that there is nothing left to do.
+Pure but for the file: a thread of the pool calls ``pull`` until there is nothing left to do.
 """
 
 import os

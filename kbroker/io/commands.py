@@ -1,4 +1,6 @@
-"""What control and the cleaner ask of an IO worker: one method for each message of ``kbroker.ipc.messages``."""
+"""Commands of control and the cleaner to an IO worker: one method for each message of
+``kbroker.ipc.messages``.
+"""
 
 import logging
 from collections.abc import Callable

@@ -1,9 +1,9 @@
-"""When an append may be answered: appends that wait for a flush, and the flushes they wait for.
+"""Durability of appends: appends that wait for a sync, and the syncs that they wait for.
 
-A held append is a delayed produce, a row that the kernels keep (delayed_produce_kernel.py): it completes when the
-slot's durable offset has passed it, and expires with REQUEST_TIMED_OUT after the request's timeout (the records stay
-in the log, as in Kafka). Plain syncs are begun and ended by kernels, too (group_commit_kernel.py); what is left to this
-module are the first sync of a log, those after a roll, by flush.ms, and failures.
+A held append is a delayed produce, a row that the kernels keep (delayed_produce_kernel.py). It completes when
+the slot's durable offset has passed it, and expires with REQUEST_TIMED_OUT after the request's timeout (the
+records stay in the log, as in Kafka). Kernels also begin and end plain syncs (group_commit_kernel.py). This
+module handles the rest: the first sync of a log, syncs after a roll, syncs by flush.ms, and failures.
 """
 
 import errno
@@ -37,7 +37,7 @@ EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")
 class Durability:
     """Held appends and group commits of one IO worker. Runs in: io. Not thread-safe (the commit threads are inside).
 
-    notify_again: told slots whose waiting client processes had no room for the news."""
+    notify_again: called with slots whose waiting client processes could not be notified, for lack of room."""
 
     def __init__(
         self, shared: Shared, drain: Drain, logs: Logs, notify_again: Callable[[int], None] = lambda _: None
@@ -53,7 +53,7 @@ class Durability:
         self._unanswered: list[tuple[HeldAppend, int]] = []
         self.synced_listeners: list[
             Callable[[int], None]
-        ] = []  # told slots whose closed segments are on disk
+        ] = []  # called with slots whose closed segments are on disk
         logs.offline_listeners.append(self.went_offline)
         logs.moved_listeners.append(self.moved)
 

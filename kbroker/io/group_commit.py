@@ -1,10 +1,10 @@
 """Group commit: one sync for all appends that wait on a log, in threads beside the drain.
 
-While a sync runs the drain goes on; whatever was appended meanwhile shares the next sync. That is what makes
-durable acks cheap: their number per second is the group's size over the time of a sync. Several logs are synced at
-the same time, because a journaling file system then answers all of them with one commit of its journal.
-Most syncs are plain, and the drain kernel asks for them itself (group_commit_kernel.py); here are the threads, and the
-other syncs.
+The drain continues during a sync; everything that is appended meanwhile shares the next sync. This makes
+durable acks cheap: their number per second is the size of a group divided by the time of a sync. Several logs
+are synced at the same time, because a journaling file system then serves all of them with one commit of its
+journal. Most syncs are plain, and the drain kernel requests them itself (group_commit_kernel.py); this module
+has the threads and the other syncs.
 """
 
 import errno
@@ -50,7 +50,7 @@ class GroupCommit:
     """Threads that run commits. Runs in: io. Owner: the IO worker, which alone calls it. Not thread-safe.
 
     A commit of the active segment alone goes by a pipe to compiled threads; one of closed segments, too, is whole
-    work for a Python thread. Results come by a pipe: whoever reads it gives those with a token of ``ask`` to
+    work for a Python thread. Results come by a pipe: its reader passes those with a token of ``ask`` to
     ``result``. A slot has at most one commit under way: the owner asks again when it has taken the result.
     """
 

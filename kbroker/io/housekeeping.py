@@ -1,6 +1,6 @@
-"""What an IO worker does by the clock: retention, flush.ms, checkpoints, deletions, producer expiry, healing.
+"""Periodic work of an IO worker: retention, flush.ms, checkpoints, deletions, producer expiry, healing.
 
-Runs in: io. Times of the loop are monotonic ms and passed in; records' ages are wall clock.
+Runs in: io. Times of the loop are monotonic ms and passed in; ages of records use the wall clock.
 """
 
 import logging

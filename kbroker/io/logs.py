@@ -1,4 +1,6 @@
-"""The logs of one IO worker: opened in threads, rolled, taken offline with their log dir, closed."""
+"""The logs of one IO worker: opens them in threads, rolls them, takes them offline with their log dir, closes
+them.
+"""
 
 import errno
 import logging

@@ -1,4 +1,4 @@
-"""Logs that are being opened: recalled from what the last stop left, or else loaded from their files in threads."""
+"""Opening of logs: from the state saved at the last clean shutdown, or else in threads from their files."""
 
 import time
 from collections import deque
@@ -90,7 +90,7 @@ class Openings:
         message, key = opening.message, opening.key
         began = time.monotonic_ns()
         try:
-            Path(message.log_dir).stat()  # one that is gone has failed: it is not made anew
+            Path(message.log_dir).stat()  # a missing log dir has failed: it is not created again
             points, starts, first_dirty = self._checkpoints.at_start(message.log_dir)
             if not message.new:  # the search reads the whole log dir
                 finish_future(message.log_dir, *key, message.topic_id)

@@ -1,4 +1,6 @@
-"""Cold ranges into the page cache, by threads of the IO worker, so that no network process waits for a disk."""
+"""Reads cold ranges into the page cache, in threads of the IO worker, so that no network process waits for a
+disk.
+"""
 
 import logging
 import os
@@ -16,7 +18,7 @@ log = logging.getLogger(__name__)
 
 THREADS = 4
 SLICE_US = 3000  # they copy megabytes and nobody waits for microseconds of theirs: appends go first
-REMEMBERED = 256  # ended streams: whoever goes on at the end of one is a sequential reader
+REMEMBERED = 256  # ended streams: a read that starts at the end of one is sequential
 
 
 class ReadAheadPool:

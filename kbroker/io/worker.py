@@ -1,7 +1,8 @@
-"""The IO worker process: owns the logs of its partitions and is the only one that writes them.
+"""The IO worker process: owns the logs of its partitions and is the only process that writes them.
 
-Loop: drain the rings while there is anything in them; otherwise look at control's messages, at results of threads
-(recovery, syncs, read-ahead) and at timers, announce sleep, look once more, and block in epoll.
+Loop: drain the rings while they hold entries. Otherwise handle control's messages, results of threads
+(recovery, syncs, read-ahead) and timers; then set the sleep flag, check the rings once more, and block in
+epoll.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""What happens to one append: refused, recognised as a retry, or given offsets. Part of the drain kernel.
+"""Decides each append: refused, recognised as a retry, or given offsets. Part of the drain kernel.
 
 Rules: Kafka's UnifiedLog.analyzeAndValidateProducerState, LogSegment.shouldRoll and ProducerAppendInfo.
 """
@@ -57,7 +57,7 @@ def must_roll(row: Words, position: int, next_offset: int, batch: int, length: i
 
 @inlined
 def last_end(producers: Table, known: int) -> int:
-    """A number that is another one after each end of a transaction of this producer's. known: its row, or -1."""
+    """A number that changes whenever one of this producer's transactions ends. known: its row, or -1."""
     return producers[known, Producer.TXN_FIRST_OFFSET] if known >= 0 else -1
 
 
@@ -85,11 +85,11 @@ def check_producer(producers: Table, batch: Words, transactional: bool) -> int:
             base = Producer.BATCHES + same * ProducerBatch.WORDS
             batch[Batch.BASE_OFFSET] = producers[known, base + ProducerBatch.BASE_OFFSET]
             batch[Batch.LAST_OFFSET] = producers[known, base + ProducerBatch.LAST_OFFSET]
-            # Kafka tells it for retries, whatever message.timestamp.type is
+            # Kafka returns it for retries, whatever message.timestamp.type is
             batch[Batch.APPEND_TIME] = producers[known, base + ProducerBatch.TIMESTAMP]
             return Sequence.DUPLICATE
         if epoch < producers[known, Producer.EPOCH]:
-            # as in Kafka it is the coordinator that tells a producer with a transaction so
+            # as in Kafka the coordinator returns this error to a transactional producer
             return Code.INVALID_PRODUCER_EPOCH if consent or not transactional else Completion.UNVERIFIED
         open_since = producers[known, Producer.TXN_FIRST_OFFSET]
         if open_since >= 0 and not transactional:

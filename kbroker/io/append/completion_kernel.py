@@ -1,6 +1,7 @@
-"""Answers of an IO worker: entries of the completion rings, and the wake-ups that go with them.
+"""Answers of an IO worker: writes entries to the completion rings, and wakes the processes that wait for
+them.
 
-Part of the drain kernel, and kernels of its own for what Python answers.
+Part of the drain kernel; Python calls some of its kernels for the answers that it completes itself.
 """
 # mypy: disable-error-code="no-untyped-call"
 

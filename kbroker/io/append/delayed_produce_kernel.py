@@ -1,8 +1,9 @@
-"""Delayed produces: written appends whose answer waits for the disk or for replicas (Kafka's DelayedProduce), as rows.
+"""Delayed produces as rows: written appends whose answer waits for the disk or for replicas (Kafka's
+DelayedProduce).
 
-A slot's rows form a list in the order of offsets, so what a sync has reached is at its front. In Python each of them
-cost 16 microseconds.
-Layout: ``purgatory/delayed_produce_layout.py``. Private memory of one IO worker.
+A slot's rows form a list in the order of offsets, so those that a sync has reached are at its front. As
+Python objects each of them cost 16 microseconds. Layout: ``purgatory/delayed_produce_layout.py``. Private
+memory of one IO worker.
 """
 # mypy: disable-error-code="no-untyped-call"
 

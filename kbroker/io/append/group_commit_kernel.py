@@ -1,8 +1,9 @@
-"""Plain syncs of group commit: asked for by the drain kernel, and what follows when one has ended, without Python.
+"""Plain syncs of group commit: requested by the drain kernel, and completed without Python when they have
+ended.
 
-A plain sync is one fdatasync of a slot's active .log. All slots that a drain has touched go to the threads in one
-write; each slot has one sync under way, and what is appended meanwhile shares the next.
-Tables: SyncRow and SyncJob.
+A plain sync is one fdatasync of a slot's active .log. All slots that a drain has appended to go to the
+threads in one write. Each slot has one sync under way; what is appended meanwhile shares the next. Tables:
+SyncRow and SyncJob.
 """
 
 import numpy as np
@@ -117,7 +118,7 @@ def take_synced(
     size = read(env[Environment.SYNC_RESULTS], scratch, SyncJob.STRIDE * SyncJob.MOST)
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
     count = 0
-    again = 0  # records of the scratch that are begun anew: never more than were read before
+    again = 0  # records of the scratch that start again: never more than were read before
     n = 0
     while (n + 1) * SyncJob.STRIDE <= size:
         record = scratch + n * SyncJob.STRIDE

@@ -59,8 +59,8 @@ class ProducerTable:
         return [_entry(self.rows[row]) for row in self._rows_of(slot)]
 
     def states(self, slot: int) -> tuple[ProducerState, ...]:
-        """What DescribeProducers tells of a partition, by producer id. From the second question on without a look at
-        every row, until a row comes or goes."""
+        """A partition's producers for DescribeProducers, by producer id. From the second call on, an index replaces
+        the scan of all rows, until a row is added or removed."""
         if self._by_slot is None and self._asked:
             keys = self.rows[:, Producer.KEY]
             live = np.flatnonzero(keys > 0)
@@ -112,7 +112,7 @@ class ProducerTable:
     ) -> int:
         """A marker of this epoch is in the log at `end`: first offset of the transaction that it ends, -1 for none.
 
-        The producer keeps its batches unless the epoch is a newer one, which starts its sequences anew."""
+        The producer keeps its batches unless the epoch is newer: then its sequences start again."""
         self.make_room(1)
         found = kernel.find(self.rows, slot, producer_id)
         if found < 0:
@@ -161,7 +161,7 @@ class ProducerTable:
 
 
 def _open_since(word: int) -> int:
-    """First offset of the open transaction, as everyone else is told it: -1 for none, however the last one ended."""
+    """First offset of the open transaction as it is reported: -1 for none, however the last one ended."""
     return max(word, -1)
 
 

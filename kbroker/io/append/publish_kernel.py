@@ -1,4 +1,6 @@
-"""What everybody may see of a slot, each change as one group under its sequence counter."""
+"""Publishes changes of a partition's slot to other processes, each change as one group under the slot's
+sequence counter.
+"""
 
 import numpy as np
 from numpy.typing import NDArray

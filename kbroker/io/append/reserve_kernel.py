@@ -1,8 +1,8 @@
-"""Reserving blocks ahead of the end of a log that grows fast. Part of the drain kernel; docs/adr/0019.
+"""Reserves blocks beyond the end of a log that grows fast. Part of the drain kernel; docs/adr/0019.
 
-A log is looked at each time it has grown by a stretch. If that took no longer than KEEP_MS the next chunk is reserved,
-without making the file longer; so what is reserved is bounded by what was appended lately, and a quiet log has nothing.
-Giving back is the business of `reservations.py`.
+A log is checked each time it has grown by a stretch. If that took no longer than KEEP_MS, the next chunk is
+reserved without making the file longer. So reserved blocks are bounded by what was appended lately, and a
+quiet log has none. `reservations.py` frees them.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Tables that the drain kernel works on, private memory of one IO worker.
+"""Tables of the drain kernel, in private memory of one IO worker.
 
-An AppendRow is the truth of an open partition for position, next offset and index state: Python fills it when a segment
-becomes active (open, recovery, roll, truncate) and reads it back for everything else.
+While a partition is open, its AppendRow alone holds its position, next offset and index state. Python fills
+the row when a segment becomes active (open, recovery, roll, truncate) and reads it back for everything else.
 """
 
 from kbroker.kernels.row import Row, Values, word
@@ -210,5 +210,5 @@ class Stop(Values):
     NONE = 0
     ROLL = 1  # STOP_SLOT needs a new segment; its batch is still in the ring
     PRODUCERS = 2  # the producer table has no room
-    MARKER = 3  # an entry would go behind a transaction marker: Python ends its transaction first
+    MARKER = 3  # an entry would follow a transaction marker: Python ends its transaction first
     FILES = 4  # the files of STOP_SLOT are not open; its batch is still in the ring

@@ -1,10 +1,10 @@
-"""What a thread of the group commit does: take a descriptor from a pipe, sync it, put the result into another pipe.
+"""Main loop of a group commit thread: take a descriptor from a pipe, sync it, write the result into another
+pipe.
 
-Compiled, so that such a thread needs the interpreter for nothing: eight of them that waited on a condition cost fifty
-futex calls a sync, and the drain waited for the interpreter lock meanwhile.
+Compiled, so that the thread never takes the interpreter lock: eight threads that waited on a condition cost
+fifty futex calls per sync, and meanwhile the drain waited for the lock.
 
-Records in both pipes are SyncJobs, which a pipe takes and gives as a whole: token, descriptor; and
-token, errno, nanoseconds.
+Both pipes carry SyncJobs, each written and read as a whole: token, descriptor; and token, errno, nanoseconds.
 """
 
 from kbroker.io.append.rows import SyncJob

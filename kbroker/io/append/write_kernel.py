@@ -1,4 +1,4 @@
-"""Writing a partition's accepted batches and their index entries. Part of the drain kernel.
+"""Writes a partition's accepted batches and their index entries. Part of the drain kernel.
 
 Rules: Kafka's LogSegment.append, OffsetIndex.append and TimeIndex.maybeAppend.
 """

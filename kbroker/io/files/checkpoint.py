@@ -1,6 +1,7 @@
 """Small text files that are replaced as a whole: offset and leader epoch checkpoints, partition.metadata.
 
-Formats are Kafka's (CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, PartitionMetadataFile), version 0.
+Formats are Kafka's (CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, PartitionMetadataFile),
+version 0.
 """
 
 import base64
@@ -25,7 +26,7 @@ class CorruptCheckpoint(Exception):
 def replace_file(path: str, data: bytes, sync: bool = True) -> None:
     """Write a file so that after a crash it is the old or the new one: tmp, fsync, rename, fsync of the folder.
 
-    sync=False only for what can be made anew: after a power cut such a file may be missing or empty. One that is not
+    sync=False only for what can be rebuilt: after a power cut such a file may be missing or empty. One that is not
     there yet is written in its place then, because a rename is what new partitions would wait for longest."""
     if not sync and _written_anew(path, data):
         return

@@ -1,7 +1,8 @@
-"""Writing side of .index and .timeindex: their last entries, whether they can be trusted, cutting, closing entries.
+"""Writes .index and .timeindex files: reads their last entries, checks and truncates them, adds closing
+entries.
 
-Entry formats and the rule of zero entries: see kbroker/kernels/search.py. Both are hints made from the .log and can
-always be rebuilt from it.
+For the entry formats and the rule of zero entries see kbroker/kernels/search.py. Both indexes only speed up
+searches and can always be rebuilt from the .log.
 """
 
 import os
@@ -28,7 +29,7 @@ class IndexEnds(NamedTuple):
 
 
 def read_ends(index_fd: int, time_index_fd: int, log_bytes: int) -> IndexEnds | None:
-    """Where the entries of both indexes end; None when one of them cannot be trusted: it points behind
+    """Where the entries of both indexes end; None when one of them cannot be trusted: it points beyond
     ``log_bytes``, its entries do not rise, or its length fits no entries."""
     if os.fstat(index_fd).st_size % OFFSET_ENTRY or os.fstat(time_index_fd).st_size % TIME_ENTRY:
         return None

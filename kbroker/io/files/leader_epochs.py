@@ -1,4 +1,6 @@
-"""Leader epochs of one partition and where each began: Kafka's LeaderEpochFileCache over its checkpoint."""
+"""The leader epochs of one partition and their start offsets: Kafka's LeaderEpochFileCache over its
+checkpoint.
+"""
 
 from bisect import bisect_left, bisect_right
 

@@ -1,4 +1,6 @@
-"""meta.properties of a log dir: which cluster and node it belongs to (Kafka's MetaProperties, version 1)."""
+"""meta.properties of a log dir: the cluster and the node that it belongs to (Kafka's MetaProperties, version
+1).
+"""
 
 import time
 import uuid
@@ -17,7 +19,7 @@ class MetaPropertiesError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Contents of the file. directory_id: random, tells one disk of a node from another (KIP-858)."""
+    """Contents of the file. directory_id: random id of this log dir (KIP-858)."""
 
     cluster_id: str
     node_id: int

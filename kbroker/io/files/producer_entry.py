@@ -1,4 +1,4 @@
-"""What a partition remembers of one producer: Kafka's ProducerStateEntry and BatchMetadata as values."""
+"""The state of one producer in a partition: Kafka's ProducerStateEntry and BatchMetadata as values."""
 
 from dataclasses import dataclass
 

@@ -5,7 +5,7 @@ epoch int16, last sequence int32, last offset int64, offset delta int32, timesta
 current transaction's first offset int64; big-endian.
 
 That holds only the last batch of a producer, but one with several requests in flight may repeat any of the last
-five. Behind Kafka's message follow, when some producer has more than one, the batches before the last: MAGIC, then
+five. When some producer has more than one batch, the earlier ones follow Kafka's message: MAGIC, then
 to the end of the file producer id int64, base sequence int32, last sequence int32, base offset int64, last offset
 int64, timestamp int64, a producer's oldest first. The CRC covers them; Apache Kafka reads its own fields and leaves
 the rest (ProducerStateManager.readSnapshot), and its snapshots have nothing there.
@@ -83,7 +83,7 @@ def read(folder: str, offset: int) -> list[ProducerEntry]:
 
 
 def strays(snapshots: list[int], segment_bases: Iterable[int]) -> list[int]:
-    """Snapshots to remove: those at no segment's base, but for the newest one behind the last segment's base
+    """Snapshots to remove: those at no segment's base, but for the newest one after the last segment's base
     (ProducerStateManager.removeStraySnapshots)."""
     bases = set(segment_bases)
     stray = [offset for offset in sorted(snapshots) if offset not in bases]

@@ -1,4 +1,4 @@
-"""One segment's files: created, opened for appending, finished, renamed for deletion."""
+"""The files of one segment: creates, opens for appending, finishes them, and renames them for deletion."""
 
 import ctypes
 import os

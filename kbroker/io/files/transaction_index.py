@@ -1,4 +1,6 @@
-"""Writing .txnindex files: one entry an aborted transaction, by rising last offset (Kafka's TransactionIndex)."""
+"""Writes .txnindex files: one entry per aborted transaction, by rising last offset (Kafka's
+TransactionIndex).
+"""
 
 import os
 from pathlib import Path
@@ -31,7 +33,7 @@ def read(folder: str, base_offset: int) -> list[AbortedTransaction]:
 
 
 def truncate(folder: str, base_offset: int, offset: int) -> None:
-    """Remove entries whose marker lies at or behind an offset, and a torn last one."""
+    """Remove entries whose marker is at or after an offset, and a torn last one."""
     path = files.path(folder, base_offset, files.TXN_INDEX)
     if Path(path).exists():
         kept = sum(entry.last_offset < offset for entry in read(folder, base_offset))
@@ -46,7 +48,7 @@ def reset(folder: str, base_offset: int) -> None:
 
 
 def is_sane(folder: str, base_offset: int) -> bool:
-    """Whether every entry ends at or behind the segment's base (TransactionIndex.sanityCheck), and the file is what it
+    """Whether every entry ends at or after the segment's base (TransactionIndex.sanityCheck), and the file is what it
     was when it was sealed. Raises CorruptLog, OSError."""
     path = files.path(folder, base_offset, files.TXN_INDEX)
     data = Path(path).read_bytes()

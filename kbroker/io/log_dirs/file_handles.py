@@ -1,8 +1,8 @@
-"""How many logs may hold their active segment's files open, and which of them rest.
+"""Limits how many logs keep their active segment's files open; the others rest with closed files.
 
-A log opens its files when something is appended to it, so a node with thousands of quiet partitions holds few. Above
-the limit the logs with the oldest appends rest; one with unsynced records is synced by a thread first, because an error
-of writing back a closed file is told to nobody.
+A log opens its files when something is appended to it, so a node with thousands of quiet partitions holds few
+open files. Above the limit, the logs with the oldest appends close theirs. A log with unsynced records is
+synced by a thread first, because nobody would see a write-back error of a closed file.
 """
 
 import resource
@@ -35,8 +35,8 @@ def process_limit() -> int:
 class FileHandles:
     """Runs in: io. Owner: the IO worker.
 
-    rows: of AppendRow; sync has slots synced by a thread; failed is told of the folder of a log whose sync
-    failed here.
+    rows: of AppendRow; sync has slots synced by a thread; failed is called with the folder of a log whose
+    sync failed here.
     """
 
     def __init__(

@@ -1,11 +1,12 @@
-"""Moving one open log to another log dir: its files are copied to a ``-future`` folder, in rounds.
+"""Moves one open log to another log dir: copies its files to a ``-future`` folder, in rounds.
 
-The log goes on meanwhile: each round compares the copy with the segments as they are now (sizes, inodes) and copies
-what differs, so rolls, retention, deletions and compaction need no care; after a truncation, as of a follower whose
-leader changes, what lay behind the cut is copied again. What the active segment lacks at the end is copied while
-appends are held off, at most LAST_BYTES of it.
+The log stays in use meanwhile. Each round compares the copy with the current segments (sizes, inodes) and
+copies what differs, so rolls, retention, deletions and compaction need no special handling. After a
+truncation, as of a follower whose leader changes, everything after the cut is copied again. The last bytes of
+the active segment, at most LAST_BYTES, are copied while appends are held off.
 
-The folder is what is known of a move when processes die: from the first answer to the end of the move there is one.
+The ``-future`` folder is the only state of a move that survives a crash: it exists from the first answer to
+the end of the move.
 """
 
 import os
@@ -106,7 +107,7 @@ class LogMove:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def leave(self) -> None:
-        """End the thread; the copy stays for whoever goes on with the move."""
+        """End the thread; the copy stays, so that the move can be resumed."""
         self._ended.set()
         self._thread.join()
 

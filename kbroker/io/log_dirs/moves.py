@@ -1,9 +1,10 @@
-"""The moves of one IO worker's logs to other log dirs, as control asks for them.
+"""Moves of one IO worker's logs to other log dirs, as control requests them.
 
-BeginMove starts the copying; when little is left, MoveCaughtUp goes to control again and again until SwitchMove comes,
-which holds appends off and completes the copy. Control then stores and announces the new log dir; FinishMove goes on
-there. A worker that dies in between finds the stored log dir in its OpenPartition call. When control dies, its
-successor's OpenPartition call says what was stored, and a move that is not decided goes on.
+BeginMove starts the copying. When little is left, MoveCaughtUp is sent to control repeatedly until SwitchMove
+comes, which holds appends off and completes the copy. Control then stores and announces the new log dir, and
+FinishMove switches the log to it. If the worker dies in between, its successor finds the stored log dir in
+its OpenPartition call. If control dies, its successor's OpenPartition call carries the stored log dir, and an
+undecided move continues.
 """
 
 import logging
@@ -100,7 +101,7 @@ class Moves:
         try:
             partition.pause()
             done = move.complete()
-            if done:  # it must not begin anew when everything dies before `finish`
+            if done:  # it must not start again if the broker dies before `finish`
                 self._logs.checkpoint_copy(body.slot, move.target)
                 crash_point("move: copy complete")
         except OSError as error:

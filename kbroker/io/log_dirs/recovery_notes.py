@@ -1,8 +1,8 @@
-"""Recovery points of logs whose closed segments have just been synced, written soon after: a start after a crash then
-checks what was not on disk, and not what was appended since the last checkpoint of all logs.
+"""Writes recovery points soon after closed segments were synced, before the next checkpoint of all logs. A
+start after a crash then scans only what was not on disk.
 
-A thread writes, because it waits for the disk. The points are read while the log dir's checkpoints are locked, so one
-that was taken back meanwhile (a log that was cut) does not come again.
+A thread writes, because it waits for the disk. It reads the points while the log dir's checkpoints are
+locked, so a point that was lowered meanwhile (by a truncation) is not written again.
 """
 
 import time
@@ -69,7 +69,7 @@ class RecoveryNotes:
         self._writing = self._executor.submit(_write, writable)
 
     def close(self) -> None:
-        """Finish what is under way; nothing is written behind this."""
+        """Finish what is under way; nothing is written after this."""
         if self._executor is not None:
             self._executor.shutdown(wait=True)
         if self._writing is not None:

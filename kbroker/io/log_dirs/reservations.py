@@ -1,4 +1,6 @@
-"""Blocks that logs have reserved behind their ends (`reserve_kernel.py`): who may, and when they are given back."""
+"""Blocks that logs have reserved beyond their ends (`reserve_kernel.py`): which logs may reserve, and when
+blocks are freed.
+"""
 
 import ctypes
 import logging
@@ -32,8 +34,8 @@ def pays(folder: str) -> bool:
 
 
 class Reservations:
-    """Runs in: io. Owner: Logs. rows: of AppendRow; most: kbroker.log.reserve.bytes; failed: told of a
-    slot whose file could not be cut."""
+    """Runs in: io. Owner: Logs. rows: of AppendRow; most: kbroker.log.reserve.bytes; failed: called
+    with a slot whose file could not be truncated."""
 
     def __init__(
         self,
@@ -84,7 +86,7 @@ class Reservations:
         try:
             return self._dirs[log_dir].space()[1] < LOW_ROOM
         except OSError:
-            return False  # whoever looks at the dirs will tell
+            return False  # the check of the log dirs will find the failure
 
     def _give_back(self, partition: Partition, most: int) -> None:
         try:

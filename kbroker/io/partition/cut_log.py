@@ -1,4 +1,4 @@
-"""An open log whose end goes back: what another leader never had is cut, and so is what a failed append left."""
+"""Truncation of an open log: removes records that another leader never had, and remains of a failed append."""
 
 import os
 from bisect import bisect_right
@@ -76,7 +76,7 @@ class CutLog(SyncedLog):
         return state
 
     def repair(self, now_ms: int) -> None:
-        """After a failed append: cut what it left behind the published end, forget the producers' state of it, and
+        """After a failed append: cut what it left after the published end, forget the producers' state of it, and
         let the drain kernel append again. Raises OSError when the files do not even take that."""
         fds, state = self._open_fds(), active_row.state_of(self.row)
         os.ftruncate(fds.log, state.position)
@@ -98,7 +98,7 @@ class CutLog(SyncedLog):
         self.row[AppendRow.FIRST_UNSTABLE] = replay.first_unstable_offset
 
     def restart_at(self, offset: int, now_ms: int) -> None:
-        """Remove everything and begin anew at an offset above the log's end (UnifiedLog.truncateFullyAndStartAt)."""
+        """Remove everything and start again at an offset above the log's end (UnifiedLog.truncateFullyAndStartAt)."""
         self.row[AppendRow.STATE] = 0
         bases = self.base_offsets
         self._unsynced.add(bases[-1], self._open_fds())

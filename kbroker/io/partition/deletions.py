@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 
 class Deletions:
-    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; files are removed by a thread of its own,
-    because a large one keeps whoever removes it for as long as its pages take to be freed: 10 ms for 100 MB and more.
+    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; a thread of its own removes files,
+    because removing a large one takes as long as freeing its pages: 10 ms and more for 100 MB.
 
     What is left here when the process ends is found again: files when their log is loaded (leftovers.py), folders by
     `sweep`."""

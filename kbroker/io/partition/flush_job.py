@@ -1,4 +1,4 @@
-"""One sync of a partition: begun by its worker, run in any thread, finished by the worker."""
+"""One sync of a partition: its worker begins it, any thread runs it, its worker finishes it."""
 
 import os
 from collections.abc import Sequence

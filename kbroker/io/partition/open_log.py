@@ -1,7 +1,7 @@
-"""The files, append row and slot of one log while it is open: opening, rolling, closing.
+"""The files, append row and slot of one open log: opening, rolling, closing.
 
-Appending itself is the drain kernel's. On top of this: a log that is synced (synced_log.py), cut (cut_log.py), one of
-several replicas (replica_log.py), and what is deleted, moved and asked (partition.py).
+The drain kernel does the appending. Subclasses add syncing (synced_log.py), truncation (cut_log.py),
+replication (replica_log.py), and deletion, moves and queries (partition.py).
 """
 
 import logging
@@ -253,7 +253,7 @@ class OpenLog:
 
     def _lead(self, leader_epoch: int, sync: bool = True) -> None:
         if leader_epoch >= 0:
-            # an epoch without records before it can be made anew: creating partitions waits for no disk
+            # an epoch without records before it can be rebuilt: creating partitions waits for no disk
             self.epochs.assign(leader_epoch, self.log_end, sync=sync and self.log_end > self.log_start)
             crash_point("leader change: epoch in the log dir")
         self.row[AppendRow.LEADER_EPOCH] = leader_epoch
@@ -261,8 +261,8 @@ class OpenLog:
     # --- segments ----------------------------------------------------------------------------------------
 
     def roll(self, now_ms: int) -> None:
-        """Close the active segment and begin a new one at the log's end. An empty active segment stays, its age
-        begins anew."""
+        """Close the active segment and begin a new one at the log's end. An empty active segment stays, and its
+        age starts again."""
         state = active_row.state_of(self.row)
         fds = self._open_fds()
         if state.position > 0:
@@ -304,8 +304,8 @@ class OpenLog:
         self._open_fds()
 
     def rest(self) -> None:
-        """Close the active segment's files until somebody needs them. What was not synced must not rest: an error of
-        writing it back would be told to nobody."""
+        """Close the active segment's files until somebody needs them. Unsynced data must not rest: nobody would
+        see an error of writing it back."""
         if self._fds is not None:
             self._fds.close()
             self._fds = None

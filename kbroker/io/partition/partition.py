@@ -1,4 +1,6 @@
-"""The log of one partition as its IO worker owns it: everything but the append itself, which is the drain kernel's."""
+"""The log of one partition as its IO worker owns it: everything but the append itself, which the drain kernel
+does.
+"""
 
 import logging
 import os
@@ -96,7 +98,7 @@ class Partition(ReplicaLog):
         self.row[AppendRow.LAST_ABORTED] = max(aborted.last_offset, int(self.row[AppendRow.LAST_ABORTED]))
 
     def transaction_ended(self, first_unstable: int) -> None:
-        """Publish the last stable offset behind the end of a transaction. first_unstable: where the earliest one that
+        """Publish the last stable offset after the end of a transaction. first_unstable: where the earliest one that
         is open began, -1 when there is none."""
         self.row[AppendRow.FIRST_UNSTABLE] = first_unstable
         self._publish()
@@ -158,7 +160,7 @@ class Partition(ReplicaLog):
         return len(gone)
 
     def give_back(self, most: int) -> None:
-        """Free the blocks that are reserved behind the log's end. most: as of `begin_reserving`. Raises OSError."""
+        """Free the blocks that are reserved after the log's end. most: as of `begin_reserving`. Raises OSError."""
         os.ftruncate(self._open_fds().log, int(self.row[AppendRow.POSITION]))
         active_row.begin_reserving(self.row, most)
 
@@ -232,7 +234,7 @@ class Partition(ReplicaLog):
         state, old = active_row.state_of(self.row), Path(self.folder)
         self._unsynced.drop()
         self.rest()
-        gone = self._put_away(old)  # before readers list the segments anew: who has not heard finds none
+        gone = self._put_away(old)  # before readers list the segments again: a late reader finds none
         self.folder = self.epochs.folder = folder
         self.epochs.write()  # roles may have changed since they were copied
         self.open_files()

@@ -1,4 +1,4 @@
-"""An open log as one of several replicas: leading, following, and a high watermark that is not its own end."""
+"""An open log as one of several replicas: leading, following, and a high watermark below the log end."""
 
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.partition.cut_log import CutLog

@@ -1,7 +1,8 @@
-"""Which of a log's oldest segments go: pure decisions (Kafka's UnifiedLog.deleteOldSegments), oldest first.
+"""Decides which of a log's oldest segments are deleted: pure functions (Kafka's
+UnifiedLog.deleteOldSegments), oldest first.
 
-Each function gives a number of segments from the oldest on. All segments of a log may be named; the active one is then
-rolled first. An empty active segment is never named.
+Each function returns a number of segments, counted from the oldest. That may be all segments of a log; the
+active one is then rolled first. An empty active segment is never included.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ class LogShape:
     high_watermark: int
 
     def allowed(self) -> int:
-        """How many may go at all: nothing at or behind the high watermark, no empty active segment."""
+        """How many may go at all: nothing at or after the high watermark, no empty active segment."""
         uppers = [*self.bases[1:], self.log_end]
         count = 0
         while count < len(uppers) and self.high_watermark >= uppers[count]:

@@ -1,11 +1,13 @@
-"""Putting a cleaned segment in the place of others so that a crash at any step leaves the old log or the new one.
+"""Replaces segments by a cleaned one, so that a crash at any step leaves the old log or the new one.
 
-1. every file from ``.cleaned`` to ``.swap``: from here on recovery (leftovers.py) finishes what a crash interrupts;
-2. the new .log over the old one of its base, between the removal of the old indexes and the arrival of the new ones;
-3. the other old segments to ``.deleted``, each .log first; 4. the .log's name with ``.swap``, a second link, goes.
+1. Every file is renamed from ``.cleaned`` to ``.swap``: from here on recovery (leftovers.py) finishes the swap.
+2. The new .log replaces the old one of its base, after the old indexes are removed and before the new ones come.
+3. The other old segments are renamed to ``.deleted``, each .log first.
+4. The second link of the .log, with ``.swap``, is removed.
 
-Kafka's LocalLog.replaceSegments marks all old files deleted before it renames new ones. Other processes list the folder
-here: at each moment every offset has to be in a segment of it, and an index never beside a .log that it is not of.
+Kafka's LocalLog.replaceSegments marks all old files deleted before it renames new ones. Here other processes
+list the folder: at each moment every offset must be in one of its segments, and no index may be beside a .log
+of a different segment.
 """
 
 import os

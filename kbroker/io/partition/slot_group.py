@@ -1,4 +1,4 @@
-"""What an open log says about itself in its partition slot: the IO worker's group of fields, under its sequence."""
+"""An open log's fields in its partition slot: the IO worker's group, written under its sequence."""
 
 import numpy as np
 from numpy.typing import NDArray

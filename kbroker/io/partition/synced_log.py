@@ -1,4 +1,6 @@
-"""An open log that is synced: what of it is on disk. That bounds what a crash costs; durable acks wait for it."""
+"""Syncing of an open log: tracks which of its records are on disk. This bounds the loss of a crash; durable
+acks wait for it.
+"""
 
 import os
 

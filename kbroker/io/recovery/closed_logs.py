@@ -1,9 +1,10 @@
-"""What an orderly stop tells the next start of each log, so that a start need not read the logs' files.
+"""State saved at a clean shutdown, so that logs open without being read.
 
-Each IO worker leaves one file in each log dir: a line of NAME, VERSION and the CRC-32C of the rest, then JSON, an array
-of ClosedLog. The supervisor takes these files away with the clean shutdown marker, so none outlives the start after it.
-They are hints: a log that is not in them, or whose folder or active segment is not exactly as it was left (times of
-change and lengths), is loaded from its files. Apache Kafka has nothing of the kind and leaves the files alone.
+Each IO worker writes one file in each log dir: a line of NAME, VERSION and the CRC-32C of the rest, then
+JSON, an array of ClosedLog. The supervisor removes these files together with the clean shutdown marker, so
+each serves one start only. They are hints: a log is loaded from its files if it is not listed, or if its
+folder or active segment is not exactly as it was left (modification times and lengths). Apache Kafka has no
+such file and ignores these.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""What an interrupted deletion or compaction left in a partition's folder, dealt with as Kafka's LogLoader does."""
+"""Finishes or removes what an interrupted deletion or compaction left in a partition's folder, as Kafka's
+LogLoader does.
+"""
 
 import os
 from collections.abc import Collection
@@ -19,7 +21,7 @@ def clear_leftovers(folder: str) -> list[str]:
     """Bring a folder to whole segments only; returns what was done, for the log.
 
     ``.deleted`` and ``.cleaned`` files go. ``.swap`` files are the complete result of a compaction: they replace
-    the segments whose offsets they cover; those at or behind a ``.cleaned`` file belong to an unfinished split or swap
+    the segments whose offsets they cover; those at or after a ``.cleaned`` file belong to an unfinished split or swap
     and go.
     Index files without a .log go. Raises OSError."""
     names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())

@@ -1,4 +1,4 @@
-"""What loading a log is asked for, and what it gives: the words between a worker and `recovery`."""
+"""Request and result of loading a log: the types that a worker and `recovery` exchange."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
-"""Producer state of a partition rebuilt from its newest snapshot and the batch headers behind it.
+"""Rebuilds the producer state of a partition from its newest snapshot and the batch headers after it.
 
-Kafka's ProducerStateManager.truncateAndReload and ProducerAppendInfo with origin REPLICATION: what is in the log has
-been accepted once, so nothing is checked again.
+Kafka's ProducerStateManager.truncateAndReload and ProducerAppendInfo with origin REPLICATION: batches in the
+log were accepted once, so nothing is checked again.
 """
 
 import logging
@@ -40,7 +40,7 @@ class ProducerReplay:
     """
 
     def __init__(self, folder: str, first_base: int, expired_before_ms: int) -> None:
-        """first_base: of the oldest segment; the log may start behind it."""
+        """first_base: of the oldest segment; the log may start after it."""
         self.folder = folder
         self.offset = first_base
         self._expired_before_ms = expired_before_ms
@@ -122,7 +122,7 @@ class ProducerReplay:
             raise CorruptLog(f"{path}: byte {scan.result.position}: {scan.result.fault}")
 
     def snapshot(self, offset: int) -> None:
-        """Write the state as the snapshot at an offset. Not synced: its CRC tells a torn one, which is left out."""
+        """Write the state as the snapshot at an offset. Not synced: its CRC reveals a torn one, which is ignored."""
         producer_snapshot.write(self.folder, offset, self.entries(), sync=False)
 
     def entries(self) -> list[ProducerEntry]:

@@ -1,4 +1,4 @@
-"""How far the recovery of a worker's logs has come: a line a second while there is something to wait for."""
+"""Progress of a worker's log recovery: one log line per second while logs are being recovered."""
 
 import logging
 import threading

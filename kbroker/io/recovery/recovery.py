@@ -1,4 +1,5 @@
-"""Loading a partition's log: by its files alone after a clean stop, by scanning what may be torn after any other.
+"""Loads a partition's log: from its files alone after a clean shutdown, otherwise by scanning the segments
+that may be torn.
 
 Kafka's LogLoader. Works on files only (no shared memory, no worker state), so logs load in parallel threads.
 """
@@ -124,7 +125,7 @@ class LogLoader:
                     on_disk[base] = status.st_blocks * 512
         self._segments = sorted(found, key=lambda segment: segment.base_offset)
         if found and on_disk[self._segments[-1].base_offset] > self._segments[-1].size + SLACK_BYTES:
-            active = self._segments[-1]  # a crash left blocks reserved behind its end
+            active = self._segments[-1]  # a crash left blocks reserved after its end
             os.truncate(files.path(self.folder, active.base_offset, files.LOG), active.size)
 
     # --- which segments are scanned ---------------------------------------------------------------------

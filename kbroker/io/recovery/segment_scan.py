@@ -1,4 +1,6 @@
-"""Scanning one segment: every batch checked, indexes rebuilt, rows forwarded; kernels do the work without the GIL."""
+"""Scans one segment: checks every batch, rebuilds indexes, passes on rows. Kernels do the work without the
+GIL.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -123,7 +125,7 @@ def rebuild_indexes(
     limit: int,
     on_rows: Callable[[Rows, int], None] | None = None,
 ) -> ActiveState:
-    """Run a scan that starts at byte 0 and write both indexes anew (LogSegment.recover). The .log is not cut.
+    """Run a scan that starts at byte 0 and rewrite both indexes (LogSegment.recover). The .log is not cut.
 
     on_rows is called with each chunk. The closing time index entry is left to `segment.finish`."""
     carry = np.array((0, -1, base, -1, 0, 0), np.int64)
@@ -158,7 +160,7 @@ def rebuild_indexes(
 
 
 def resume(fds: SegmentFds, base: int, log_bytes: int) -> ActiveState | None:
-    """Where appending goes on in a segment whose indexes and batches are believed: reads only what lies behind the
+    """Where appending goes on in a segment whose indexes and batches are believed: reads only what follows the
     last index entry. None when something does not fit, and the segment must be scanned."""
     ends = index.read_ends(fds.index, fds.time_index, log_bytes)
     if ends is None:

@@ -1,1 +1,1 @@
-"""Local replicas as an IO worker sees them: partitions that it leads, and partitions that it copies (docs/adr/0008)."""
+"""Local replicas in an IO worker: partitions that it leads, and partitions that it copies (docs/adr/0008)."""

@@ -1,4 +1,5 @@
-"""Where a follower's log and its leader's part ways, by their leader epochs (KIP-101, KIP-279). Pure.
+"""Finds the offset up to which a follower's log agrees with its leader's, by leader epochs (KIP-101,
+KIP-279). Pure.
 
 Source: Kafka's AbstractFetcherThread.getOffsetTruncationState.
 """

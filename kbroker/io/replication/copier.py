@@ -1,4 +1,6 @@
-"""Bytes from a leader's segment file into a follower's log, with everything that the copy kernel leaves to Python."""
+"""Copies bytes from a leader's segment file into a follower's log, and does what the copy kernel leaves to
+Python.
+"""
 
 import os
 import struct

@@ -1,6 +1,7 @@
-"""Appending a leader's batches to a follower's log, as they are. Neighbour of the drain kernel, same rows and rules.
+"""Appends a leader's batches unchanged to a follower's log, with the rows and rules of the drain kernel.
 
-Rules: Kafka's UnifiedLog.appendAsFollower; what a leader checks (idempotence, sizes, times) was checked by the leader.
+Rules: Kafka's UnifiedLog.appendAsFollower. The leader has checked what a leader checks (idempotence, sizes,
+times).
 """
 # mypy: disable-error-code="no-untyped-call"
 

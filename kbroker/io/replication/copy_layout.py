@@ -1,4 +1,4 @@
-"""What a call of the copy kernel gives back."""
+"""Result words of a call of the copy kernel."""
 
 from kbroker.kernels.row import Row, Values, word
 
@@ -22,5 +22,5 @@ class CopyStop(Values):
     ROLL = 1  # the next batch needs a new segment
     EPOCH = 2  # the next batch is of another leader epoch than AppendRow.BATCH_EPOCH
     PRODUCERS = 3  # the producer table is full
-    CORRUPT = 4  # the next batch is damaged, or not behind the log's end
+    CORRUPT = 4  # the next batch is damaged, or not after the log's end
     FULL = 5  # the batch array is full, or a marker was written: call again

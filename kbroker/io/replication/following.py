@@ -1,6 +1,7 @@
-"""Partitions that this IO worker copies: from the leader's segment files, as far as the leader's slot says.
+"""Partitions that this IO worker follows: copied from the leader's segment files, up to the end in the
+leader's slot.
 
-Rules: Kafka's ReplicaFetcherThread. Nothing is asked of the leader's process; it may be dead.
+Rules: Kafka's ReplicaFetcherThread. Nothing is requested from the leader's process; it may be dead.
 """
 
 import errno
@@ -176,7 +177,7 @@ class Following:
         self._list_pairs()
 
     def _leader(self, followed: Followed) -> list[int] | None:
-        """A consistent copy of the leader's slot; None until it leads with the epoch that we were told."""
+        """A consistent copy of the leader's slot; None until it leads with the epoch that control sent."""
         line = self._shared.slots[followed.body.leader_slot]
         for _ in range(TRIES):
             before = int(line[Slot.SEQUENCE])
@@ -193,7 +194,7 @@ class Following:
     def _agree(self, followed: Followed, partition: Partition, words: list[int]) -> None:
         """Cut what the leader does not have, then say that this log follows its epoch."""
         leader = LeaderEpochs.load(followed.body.leader_folder)
-        if not Path(followed.body.leader_folder).is_dir():  # it has moved: control tells where to
+        if not Path(followed.body.leader_folder).is_dir():  # it has moved: control sends the new folder
             raise FileNotFoundError(followed.body.leader_folder)
         end = agreed_end(
             partition.epochs, partition.log_end, leader, words[Slot.LOG_END], partition.high_watermark

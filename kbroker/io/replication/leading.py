@@ -1,4 +1,4 @@
-"""Partitions that this IO worker leads and that have replicas elsewhere: their high watermarks.
+"""Partitions that this IO worker leads and that have other replicas: advances their high watermarks.
 
 Rules: Kafka's Partition.maybeIncrementLeaderHW and checkEnoughReplicasReachOffset.
 """
@@ -92,7 +92,7 @@ class Leading:
             self._drain.rows[slot, AppendRow.TOO_FEW] = 0
 
     def appended(self, slots: Iterable[int]) -> None:
-        """The drain has appended: whoever copies is to look."""
+        """The drain has appended: wake the workers of the followers."""
         wake: set[int] = set()
         for slot in slots:
             led = self._led.get(slot)
@@ -128,7 +128,7 @@ class Leading:
         return min(own, int(least_end(self._shared.slots, led.in_sync, led.leader_epoch, word)))
 
     def _mark(self, slot: int, led: Led) -> int | None:
-        """A high watermark above the present one. Below min.insync.replicas it stands still (KIP-966)."""
+        """A high watermark above the present one. Below min.insync.replicas it does not advance (KIP-966)."""
         if self._drain.rows[slot, AppendRow.TOO_FEW]:
             return None
         least = self._least(slot, led)

@@ -1,4 +1,4 @@
-"""What an IO worker does for partitions with replicas: one face for its loop, over leading and following."""
+"""The IO worker's interface to replication: one object for its loop, over leading and following."""
 
 from kbroker.io.append.drain import Drain
 from kbroker.io.durability import Durability

@@ -1,6 +1,6 @@
-"""Which copies of an IO worker are held back because replication is throttled (KIP-73).
+"""Throttling of replication (KIP-73): decides which copies of an IO worker must wait.
 
-As in Kafka's ReplicationQuotaManager only replicas that are out of sync are held back, and only those that the topic's
+As in Kafka's ReplicationQuotaManager only replicas that are out of sync wait, and only those that the topic's
 leader. or follower.replication.throttled.replicas name; a rate holds for all replicas of a site together.
 """
 
