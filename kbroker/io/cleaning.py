@@ -52,7 +52,8 @@ class CleanableRange:
 
 
 def cleanable_range(log: Partition, now: int) -> CleanableRange:
-    """Range of a log that can be cleaned now (LogCleanerManager.cleanableOffsets, LogToClean). Raises OSError.
+    """Range of a log that can be cleaned now (LogCleanerManager.cleanableOffsets, LogToClean).
+    Raises OSError.
 
     Nothing is cleaned at or after the active segment, the last stable offset, a record that is younger than
     min.compaction.lag.ms, or a segment whose sync is still to come."""

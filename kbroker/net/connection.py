@@ -116,7 +116,7 @@ class Connection:
         return f"User:{self.user}"
 
     def send(self, parts: Sequence[Part]) -> int:
-        """Send in order, after what is unsent; returns bytes that left now. OSError when the peer has gone."""
+        """Send in order, after what is unsent; returns bytes that left now. OSError: the peer has gone."""
         if len(parts) == 1 and not self.unsent and isinstance(parts[0], bytes):
             return self._send_whole(parts[0])
         self.unsent += parts

@@ -64,8 +64,8 @@ def apply_config(row: Row, config: TopicConfig, created_ms: int, jitter_ms: int)
 
 
 def begin_reserving(row: Row, most: int) -> None:
-    """Nothing is reserved after the end, and a first stretch begins with the next append (`reserve_kernel`). most:
-    bytes of the largest chunk, 0 for no reserving in this segment."""
+    """Nothing is reserved after the end, and a first stretch begins with the next append (`reserve_kernel`).
+    most: bytes of the largest chunk, 0 for no reserving in this segment."""
     row[AppendRow.RESERVED] = row[AppendRow.RESERVED_MS] = 0
     row[AppendRow.RESERVE_MOST] = most
     row[AppendRow.RESERVE_AT] = row[AppendRow.POSITION] if most else AppendRow.NEVER

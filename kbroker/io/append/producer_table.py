@@ -59,8 +59,8 @@ class ProducerTable:
         return [_entry(self.rows[row]) for row in self._rows_of(slot)]
 
     def states(self, slot: int) -> tuple[ProducerState, ...]:
-        """A partition's producers for DescribeProducers, by producer id. From the second call on, an index replaces
-        the scan of all rows, until a row is added or removed."""
+        """A partition's producers for DescribeProducers, by producer id. From the second call on, an index
+        replaces the scan of all rows, until a row is added or removed."""
         if self._by_slot is None and self._asked:
             keys = self.rows[:, Producer.KEY]
             live = np.flatnonzero(keys > 0)

@@ -26,8 +26,9 @@ class CorruptCheckpoint(Exception):
 def replace_file(path: str, data: bytes, sync: bool = True) -> None:
     """Write a file so that after a crash it is the old or the new one: tmp, fsync, rename, fsync of the folder.
 
-    sync=False only for what can be rebuilt: after a power cut such a file may be missing or empty. One that is not
-    there yet is written in its place then, because a rename is what new partitions would wait for longest."""
+    sync=False only for what can be rebuilt: after a power cut such a file may be missing or empty. One that
+    is not there yet is written in its place then, because a rename is what new partitions would wait for
+    longest."""
     if not sync and _written_anew(path, data):
         return
     temporary = path + ".tmp"

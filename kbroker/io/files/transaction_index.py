@@ -48,8 +48,8 @@ def reset(folder: str, base_offset: int) -> None:
 
 
 def is_sane(folder: str, base_offset: int) -> bool:
-    """Whether every entry ends at or after the segment's base (TransactionIndex.sanityCheck), and the file is what it
-    was when it was sealed. Raises CorruptLog, OSError."""
+    """Whether every entry ends at or after the segment's base (TransactionIndex.sanityCheck), and the file is
+    what it was when it was sealed. Raises CorruptLog, OSError."""
     path = files.path(folder, base_offset, files.TXN_INDEX)
     data = Path(path).read_bytes()
     entries = parse_entries(data, path)

@@ -13,7 +13,7 @@ Offsets = dict[tuple[str, int], int]
 
 
 class OffsetCheckpoints:
-    """Runs in: io. Owner: Logs. dirs: its log dirs by path. failed: called with a log dir that cannot be written."""
+    """Runs in: io. Owner: Logs. dirs: its log dirs by path. failed: called with an unwritable log dir."""
 
     def __init__(self, dirs: Mapping[str, LogDir], failed: Callable[[str, OSError], None]) -> None:
         self._dirs = dirs

@@ -1,4 +1,4 @@
-"""Truncation of an open log: removes records that another leader never had, and remains of a failed append."""
+"""Truncation of an open log: removes records that another leader never had, and remains of failed appends."""
 
 import os
 from bisect import bisect_right
@@ -76,8 +76,8 @@ class CutLog(SyncedLog):
         return state
 
     def repair(self, now_ms: int) -> None:
-        """After a failed append: cut what it left after the published end, forget the producers' state of it, and
-        let the drain kernel append again. Raises OSError when the files do not even take that."""
+        """After a failed append: cut what it left after the published end, forget the producers' state of it,
+        and let the drain kernel append again. Raises OSError when the files do not even take that."""
         fds, state = self._open_fds(), active_row.state_of(self.row)
         os.ftruncate(fds.log, state.position)
         os.ftruncate(fds.index, state.index_bytes)
@@ -98,7 +98,8 @@ class CutLog(SyncedLog):
         self.row[AppendRow.FIRST_UNSTABLE] = replay.first_unstable_offset
 
     def restart_at(self, offset: int, now_ms: int) -> None:
-        """Remove everything and start again at an offset above the log's end (UnifiedLog.truncateFullyAndStartAt)."""
+        """Remove everything and start again at an offset above the log's end
+        (UnifiedLog.truncateFullyAndStartAt)."""
         self.row[AppendRow.STATE] = 0
         bases = self.base_offsets
         self._unsynced.add(bases[-1], self._open_fds())

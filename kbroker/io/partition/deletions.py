@@ -15,8 +15,8 @@ log = logging.getLogger(__name__)
 
 
 class Deletions:
-    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; a thread of its own removes files,
-    because removing a large one takes as long as freeing its pages: 10 ms and more for 100 MB.
+    """Paths by due time. Runs in: io. Owner: the IO worker. Not thread-safe; a thread of its own removes
+    files, because removing a large one takes as long as freeing its pages: 10 ms and more for 100 MB.
 
     What is left here when the process ends is found again: files when their log is loaded (leftovers.py), folders by
     `sweep`."""

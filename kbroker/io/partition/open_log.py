@@ -261,8 +261,8 @@ class OpenLog:
     # --- segments ----------------------------------------------------------------------------------------
 
     def roll(self, now_ms: int) -> None:
-        """Close the active segment and begin a new one at the log's end. An empty active segment stays, and its
-        age starts again."""
+        """Close the active segment and begin a new one at the log's end. An empty active segment stays, and
+        its age starts again."""
         state = active_row.state_of(self.row)
         fds = self._open_fds()
         if state.position > 0:
@@ -304,8 +304,8 @@ class OpenLog:
         self._open_fds()
 
     def rest(self) -> None:
-        """Close the active segment's files until somebody needs them. Unsynced data must not rest: nobody would
-        see an error of writing it back."""
+        """Close the active segment's files until somebody needs them. Unsynced data must not rest: nobody
+        would see an error of writing it back."""
         if self._fds is not None:
             self._fds.close()
             self._fds = None

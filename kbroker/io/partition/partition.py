@@ -98,8 +98,8 @@ class Partition(ReplicaLog):
         self.row[AppendRow.LAST_ABORTED] = max(aborted.last_offset, int(self.row[AppendRow.LAST_ABORTED]))
 
     def transaction_ended(self, first_unstable: int) -> None:
-        """Publish the last stable offset after the end of a transaction. first_unstable: where the earliest one that
-        is open began, -1 when there is none."""
+        """Publish the last stable offset after the end of a transaction. first_unstable: where the earliest
+        one that is open began, -1 when there is none."""
         self.row[AppendRow.FIRST_UNSTABLE] = first_unstable
         self._publish()
 
@@ -160,7 +160,8 @@ class Partition(ReplicaLog):
         return len(gone)
 
     def give_back(self, most: int) -> None:
-        """Free the blocks that are reserved after the log's end. most: as of `begin_reserving`. Raises OSError."""
+        """Free the blocks that are reserved after the log's end. most: as of `begin_reserving`. Raises
+        OSError."""
         os.ftruncate(self._open_fds().log, int(self.row[AppendRow.POSITION]))
         active_row.begin_reserving(self.row, most)
 

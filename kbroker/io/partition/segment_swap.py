@@ -1,7 +1,9 @@
 """Replaces segments by a cleaned one, so that a crash at any step leaves the old log or the new one.
 
-1. Every file is renamed from ``.cleaned`` to ``.swap``: from here on recovery (leftovers.py) finishes the swap.
-2. The new .log replaces the old one of its base, after the old indexes are removed and before the new ones come.
+1. Every file is renamed from ``.cleaned`` to ``.swap``: from here on recovery (leftovers.py) finishes the
+   swap.
+2. The new .log replaces the old one of its base, after the old indexes are removed and before the new ones
+   come.
 3. The other old segments are renamed to ``.deleted``, each .log first.
 4. The second link of the .log, with ``.swap``, is removed.
 

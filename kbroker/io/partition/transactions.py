@@ -10,7 +10,8 @@ from kbroker.log.aborted_transactions import AbortedTransaction
 def finish_transaction(partition: Partition, producers: ProducerTable, marker: Marker) -> None:
     """Close the producer's open transaction, note it when aborted, and let the last stable offset go on.
 
-    The producer keeps its sequences unless the marker carries a newer epoch: then they start again. Raises OSError.
+    The producer keeps its sequences unless the marker carries a newer epoch: then they start again. Raises
+    OSError.
     """
     slot, end = partition.slot, marker.append.last_offset
     first_offset = producers.end_transaction(

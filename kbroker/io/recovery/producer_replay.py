@@ -122,7 +122,8 @@ class ProducerReplay:
             raise CorruptLog(f"{path}: byte {scan.result.position}: {scan.result.fault}")
 
     def snapshot(self, offset: int) -> None:
-        """Write the state as the snapshot at an offset. Not synced: its CRC reveals a torn one, which is ignored."""
+        """Write the state as the snapshot at an offset. Not synced: its CRC reveals a torn one, which is
+        ignored."""
         producer_snapshot.write(self.folder, offset, self.entries(), sync=False)
 
     def entries(self) -> list[ProducerEntry]:

@@ -160,8 +160,8 @@ def rebuild_indexes(
 
 
 def resume(fds: SegmentFds, base: int, log_bytes: int) -> ActiveState | None:
-    """Where appending goes on in a segment whose indexes and batches are believed: reads only what follows the
-    last index entry. None when something does not fit, and the segment must be scanned."""
+    """Where appending goes on in a segment whose indexes and batches are believed: reads only what follows
+    the last index entry. None when something does not fit, and the segment must be scanned."""
     ends = index.read_ends(fds.index, fds.time_index, log_bytes)
     if ends is None:
         return None

@@ -34,7 +34,7 @@ class AcceptorNews(Generic[State]):
 
 
 async def until_sent(send: Callable[[], bool]) -> None:
-    """Retry until sent. send: False while the channel is full; EOFError when the acceptor has gone: give up."""
+    """Retry until sent. send: False while the channel is full; EOFError when the acceptor has gone."""
     with suppress(EOFError):
         while not send():
             await asyncio.sleep(RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""Fetch in one compiled call: plan, build the answer, send. Uncommon requests are left to Python unchanged."""
+"""Fetch in one compiled call: plan, build the answer, send. Uncommon requests go to Python unchanged."""
 
 from kbroker.ipc.layout import Counter
 from kbroker.kernels.jit import inlined, kernel

@@ -183,7 +183,7 @@ class Fetches:
         return readings
 
     def _answer(self, fetch: Fetch, readings: Selected) -> None:
-        """Select what the session has not returned yet, build the answer, send it once all bytes are in memory."""
+        """Select what the session has not returned yet, build, and send once all of it is in memory."""
         if self._quotas.active and self._held_back(fetch, readings):
             return
         seen = {id(wanted) for wanted, _ in paced(readings)}

@@ -87,8 +87,8 @@ def send_part(socket: int, file: int, start: int, length: int, more: int, scratc
 
 @inlined
 def _cork(socket: int, on: int, scratch: int) -> None:
-    """Hold back what fills no packet, or no longer: the end of a file and the few bytes after it leave together, and
-    the client is woken once. scratch: 8 bytes."""
+    """Hold back what fills no packet, or no longer: the end of a file and the few bytes after it leave
+    together, and the client is woken once. scratch: 8 bytes."""
     store_i64(scratch, on)
     setsockopt(socket, IPPROTO_TCP, TCP_CORK, scratch, 4)
 

@@ -220,7 +220,7 @@ class PartitionReader:
     def _upper(
         reader: LogReader, reading: Reading, place: Place, end: int, base: int, position: int, version: int
     ) -> int:
-        """An offset after the last fetched batch: exact enough to find every aborted transaction in the range."""
+        """An offset after the last fetched batch: exact enough to find its aborted transactions."""
         assert reading.range is not None
         last = reading.range.position + reading.range.length
         if place.segment_base == base and last >= position:

@@ -1,4 +1,4 @@
-"""Turns the plan of a fetch into file ranges: reads slots, finds positions, applies limits, checks residency."""
+"""Turns the plan of a fetch into file ranges: reads slots, finds positions, applies limits."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -25,7 +25,8 @@ from kbroker.net.rows.connection_kernel import (
 
 @inlined
 def _hand_over(cx: int, connection: int, first: int, end: int) -> None:
-    """Python sends what is left of the parts from ``first`` on. end: address after the scratch's memory parts."""
+    """Python sends what is left of the parts from ``first`` on. end: address after the scratch's memory
+    parts."""
     put(cx, Context.OUT_USED, end - get(cx, Context.OUT))
     for number in range(first, get(cx, Context.PART_COUNT)):
         part = get(cx, Context.PARTS) + number * Part.STRIDE

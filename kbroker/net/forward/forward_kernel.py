@@ -129,7 +129,8 @@ def _send(cx: int, connection: int, address: int, size: int, position: int) -> N
 def answer_forwarded(cx: int, block: int, position: int, end: int) -> int:
     """Send the answers of a block from ``position`` on; where it stopped: before its end when events ran out.
 
-    block: address of its first byte. An answer whose connection has gone, or no longer waits for it, is dropped.
+    block: address of its first byte. An answer whose connection has gone, or no longer waits for it, is
+    dropped.
     """
     scratch = get(cx, Context.SCRATCH)
     clock_gettime(1, scratch)

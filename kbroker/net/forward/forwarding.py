@@ -170,7 +170,8 @@ class Forwarding:
 
 
 def _table(words: NDArray[np.int64], first: int, most: int) -> list[NDArray[Any]]:
-    """An empty table of answers or parts (`answer_table_kernel.py`); and its arrays, which must live as long."""
+    """An empty table of answers or parts (`answer_table_kernel.py`); and its arrays, which must live as
+    long."""
     rows: NDArray[np.int64] = np.zeros((most, Answer.WORDS), np.int64)
     index: NDArray[np.int64] = np.zeros(4 * most, np.int64)
     pool: NDArray[np.uint8] = np.zeros(AnswerTable.MAX_POOL_BYTES, np.uint8)

@@ -164,8 +164,8 @@ class SegmentTimes:
         return int(within[reached[0], 0]) if len(reached) else sought.end_base
 
     def _reader(self, sought: Sought) -> LogReader:
-        """A reader for exactly this list of segments. With a different list it might mistake a file for an older
-        one whose inode was reused."""
+        """A reader for exactly this list of segments. With a different list it might mistake a file for an
+        older one whose inode was reused."""
         key = sought.generation, sought.version
         found = self._readers.pop(sought.slot, None)
         if found is None or found[0] != key or found[1].folder != sought.folder:

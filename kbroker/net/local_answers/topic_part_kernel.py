@@ -41,8 +41,8 @@ def _has_ids(api: int, version: int) -> bool:
 
 @inlined
 def _named(position: int, end: int, compact: bool, with_ids: bool) -> tuple[int, int, int, int]:
-    """The next topic of a request: (address of its name or id, bytes, 1 for an id, position after it); position -1:
-    neither one nor the other, or broken."""
+    """The next topic of a request: (address of its name or id, bytes, 1 for an id, position after it);
+    position -1: neither one nor the other, or broken."""
     start = position
     by_id = 0
     if with_ids:
@@ -63,8 +63,8 @@ def _named(position: int, end: int, compact: bool, with_ids: bool) -> tuple[int,
 
 @inlined
 def _topics(body: int, end: int, compact: bool, with_ids: bool) -> tuple[int, int, int, int]:
-    """(topics of a request, position of the first, of what follows the last, 1 when all are named by id); 0 topics:
-    it is not answered in parts."""
+    """(topics of a request, position of the first, of what follows the last, 1 when all are named by id); 0
+    topics: it is not answered in parts."""
     count, first = read_length(body, end, compact, True)
     if first < 0 or count <= 0 or count > MOST_PART_TOPICS:
         return 0, 0, 0, 0
@@ -149,7 +149,8 @@ def _gather(
 
 @inlined
 def compose(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
-    """Answer a request from the parts of its topics; False: control answers. body: address after the header."""
+    """Answer a request from the parts of its topics; False: control answers. body: address after the
+    header."""
     api = load_i16_be(frame)
     table = cx + 8 * Context.TOPIC_PARTS
     if (api != ApiKey.METADATA and api != ApiKey.DESCRIBE_TOPIC_PARTITIONS) or get(

@@ -25,7 +25,8 @@ GZIP_PLAIN_BYTES = 64 << 10  # takes as long
 
 @inlined
 def decompress(cx: int, source: int, size: int, codec: int) -> int:
-    """Decompress the records at an address to Context.PLAIN; their size, -1: too large, or Python must check."""
+    """Decompress the records at an address to Context.PLAIN; their size, -1: too large, or Python must
+    check."""
     plain = get(cx, Context.PLAIN)
     if size > MOST_BYTES:
         return -1

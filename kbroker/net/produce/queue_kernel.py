@@ -235,7 +235,8 @@ def settle_checked(cx: int, result: int, error: int, log_start: int) -> None:
 
 @kernel("int64(int64, int64)")
 def build_answer(cx: int, number: int) -> int:
-    """Build the answer of a complete request after Context.OUT_USED, for Python to send; its bytes, 0 without room."""
+    """Build the answer of a complete request after Context.OUT_USED, for Python to send; its bytes, 0 without
+    room."""
     room = get(cx, Context.OUT_BYTES) - get(cx, Context.OUT_USED)
     if get(get(cx, Context.REQUESTS) + number * Request.STRIDE, Request.BOUND) > room:
         return 0

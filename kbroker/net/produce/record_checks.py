@@ -27,7 +27,8 @@ MAX_RECORDS = 1_000_000  # that are looked at for errors of their own
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules of the partition, from its slot. target: codec every batch must have, or ANY_CODEC; level: its own."""
+    """Rules of the partition, from its slot. target: codec every batch must have, or ANY_CODEC; level: its
+    own."""
 
     partition: str
     compacted: bool

@@ -85,7 +85,8 @@ def counted(batch: RecordBatch) -> Iterator[bytes | memoryview]:
 
 
 def _head(source: _Source) -> tuple[Head, int]:
-    """A record's head, read up to and including the offset delta; and how many bytes of the record that are."""
+    """A record's head, read up to and including the offset delta; and how many bytes of the record that
+    are."""
     data = source.head()
     try:
         size, start = read_varint(data, 0)

@@ -21,8 +21,8 @@ LZ4_INDEPENDENT = 0x60
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """Requirements for the records. oldest, newest: timestamps allowed, ms; ordered: offset deltas count up from 0;
-    sized: each record is as long as it says (Kafka does not look where it skips keys and values)."""
+    """Requirements for the records. oldest, newest: timestamps allowed, ms; ordered: offset deltas count up
+    from 0; sized: each record is as long as it says (Kafka does not look where it skips keys and values)."""
 
     oldest: int
     newest: int

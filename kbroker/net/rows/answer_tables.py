@@ -1,4 +1,4 @@
-"""Tables of cached answers (ipc/cached_answers.py) in a network process: whole answers, and parts by topic."""
+"""Tables of cached answers (ipc/cached_answers.py) in a network process: whole, and in parts by topic."""
 
 from kbroker.kernels.row import Row, word
 

@@ -1,4 +1,4 @@
-"""One connection of a network process: access to its row, its epoll registration, its events, and one send."""
+"""One connection of a network process: its row, its epoll registration, its events, and one send."""
 
 import platform
 

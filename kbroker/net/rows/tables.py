@@ -229,7 +229,8 @@ class RecordPhase(Values):
 
 
 class Access(Row, writer="network"):
-    """Permissions of a connection, where there is an authorizer and it is no super user (net/security/access.py)."""
+    """Permissions of a connection, where there is an authorizer and it is no super user
+    (net/security/access.py)."""
 
     GRANT = word("address", "row of Grant of its principal and host")
     ID = word("address", "the transactional id that was looked at last")
