@@ -1,1 +1,1 @@
-"""What the processes share: memory layout, rings, wake-ups, messages and links."""
+"""Communication between the processes: shared memory and its layout, rings, wake-ups, messages and links."""

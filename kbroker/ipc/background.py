@@ -1,4 +1,4 @@
-"""Tasks that nobody waits for: kept from the garbage collector, and their failures told to the log."""
+"""Background tasks that nobody awaits: kept from the garbage collector, their failures logged."""
 
 import asyncio
 import logging

@@ -1,10 +1,11 @@
-"""Blocks: many requests of clients, or many answers to them, in one frame of a link, as kernels read them.
+"""Blocks: many requests of clients, or many answers to them, in one frame of a link, in a form that kernels
+read.
 
-A block is a row of messages, each a head, up to two byte strings, and zeros up to the next multiple of 8. A request
-carries its peer (who asks: packed once a connection, see `pack_peer`) and its frame without the size; an answer carries
-a status and its frame with the size, and if it may be cached its terms (`cached_answer_layout.py`). Kernels of both
-sides read and write the same bytes. Calls of requests that travel in blocks are negative: ``~(serial << CALL_ROW_BITS |
-connection row)`` of the network process.
+A block is a sequence of messages: each has a head, up to two byte strings, and zeros up to the next multiple
+of 8. A request carries its peer (the client, packed once per connection, see `pack_peer`) and its frame
+without the size. An answer carries a status and its frame with the size, and if it may be cached its terms
+(`cached_answer_layout.py`). Kernels of both sides read and write the same bytes. Calls of requests in blocks
+are negative: ``~(serial << CALL_ROW_BITS | connection row)`` of the network process.
 """
 
 import struct
@@ -34,7 +35,7 @@ PEERS: Final = 1 << 16
 
 
 class Peer(NamedTuple):
-    """What control is told of a connection with each of its requests; see ClientRequest."""
+    """The client that sent a request, as control gets it with each request; see ClientRequest."""
 
     connection_id: int
     listener: str
@@ -56,7 +57,7 @@ def whole(block: bytearray, of_requests: bool) -> bool:
 
 
 def pack_peer(peer: Peer) -> bytes:
-    """The bytes that stand for a peer in a request."""
+    """Encode a peer for its requests."""
     return msgspec.msgpack.encode(peer)
 
 
@@ -131,7 +132,7 @@ def answers(block: bytearray) -> Iterator[tuple[int, int, bytes]]:
 
 
 def client_request(peer: bytes, frame: bytes) -> ClientRequest:
-    """The request that a peer and a frame stand for. Raises ProtocolError for a header that cannot be read."""
+    """Decode the request of a peer and a frame. Raises ProtocolError for a header that cannot be read."""
     header, body = parse_request(frame)
     return whole_request(_peer(peer), header, frame[body:])
 

@@ -1,4 +1,4 @@
-"""Whether the lengths in a block fit into it: looked at once, when a block arrives, and before anybody reads it."""
+"""Checks that the lengths in a block fit into it: once, when the block arrives, before anybody reads it."""
 
 from kbroker.ipc.block_layout import MessageHead
 from kbroker.kernels.jit import kernel

@@ -1,14 +1,15 @@
-"""Cached answers: the words that say for how long, and what control appends to such an answer in a block.
+"""Layout of cached answers: the words that decide their validity, and the terms that control appends to them
+in a block.
 
-The words are shared; control alone writes them. An answer stands as long as its words have the values that they had
-when it was made (`standing.py`).
+The words are shared; control alone writes them. An answer is valid as long as its words have the values that
+they had when it was built (`cached_answers.py`).
 """
 
 from kbroker.kernels.row import Row, word
 
 
 class AnswerVersion(Row, writer="control", shared="network"):
-    """Words that say whether an answer from before still stands."""
+    """Words that show whether a cached answer is still valid."""
 
     TOPICS = word(
         "count", "grows with every change of topics, settings, quotas, credentials and places of logs"
@@ -23,7 +24,7 @@ class AnswerVersion(Row, writer="control", shared="network"):
 
 
 class Term(Row, writer="control; network in its copies", shared="network"):
-    """The terms of an answer that stands, behind its frame in a block, from the next multiple of 8 on."""
+    """The terms of a cached answer, after its frame in a block, from the next multiple of 8 on."""
 
     TOPICS = word("count", "value of Standing.TOPICS")
     WORD = word("number", "of a second word, Standing.TOPICS again when there is none")
@@ -34,7 +35,8 @@ class Term(Row, writer="control; network in its copies", shared="network"):
 
 
 class Cut(Row, writer="control", shared="network"):
-    """How an answer can be taken apart: behind the body, from the next multiple of 8 on, if there are parts."""
+    """How to split an answer into parts: after the body, from the next multiple of 8 on, if there are
+    parts."""
 
     ARRAY = word("bytes", "position of the array of topics in the answer's frame")
     FIRST = word("bytes", "position of the first topic")

@@ -1,8 +1,8 @@
-"""Cached answers: control says for how long an answer may be repeated to whoever sends the same request.
+"""Cached answers: control decides how long an answer may be repeated to clients that send the same request.
 
 Runs in: control, which alone writes the words; network processes read them in
-`net/local_answers/cached_answer_kernel.py`. A word is moved on before control answers whoever caused the change, so
-nobody who knows of a change gets an answer from before it.
+`net/local_answers/cached_answer_kernel.py`. Control increments a word before it answers the request that
+caused the change, so no client that knows of a change gets an older answer.
 """
 
 import struct
@@ -22,7 +22,8 @@ _PART: Final = struct.Struct(f"<{CutPart.WORDS}q")
 
 
 class Part(NamedTuple):
-    """What an answer says of one topic. key: its name or id, by which requests name it. size: bytes in the frame."""
+    """The part of an answer about one topic. key: its name or id, by which requests name it. size: bytes in
+    the frame."""
 
     key: bytes
     size: int
@@ -31,7 +32,7 @@ class Part(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """How an answer can be taken apart: others with the same options are made of the same parts, by topic.
+    """How to split an answer into parts by topic: other answers with the same options have the same parts.
 
     array, first: where the topics and the first of them are in the frame. room: most partitions of such an answer.
     codes: error codes outside of the parts.
@@ -53,7 +54,8 @@ class Cut(NamedTuple):
 
 
 class CachedAnswer(bytes):
-    """A whole framed answer with the terms on which it stands. codes: error codes in it, all of them NONE."""
+    """A whole framed answer with the terms under which it may be cached. codes: error codes in it, all of
+    them NONE."""
 
     codes: int
     terms: bytes
@@ -73,7 +75,8 @@ class AnswerVersions:
         return self.words.item(AnswerVersion.TOPICS)
 
     def topics_changed(self) -> None:
-        """Topics, settings, quotas, credentials or places of logs are other ones: no answer stands."""
+        """Topics, settings, quotas, credentials or places of logs have changed: invalidate all cached
+        answers."""
         self.words[AnswerVersion.TOPICS] += 1
 
     def group_changed(self, group_id: str) -> None:
@@ -85,14 +88,14 @@ class AnswerVersions:
         self.words[AnswerVersion.KEYED :] += 1
 
     def transaction_changed(self, transactional_id: str) -> None:
-        """The id's state is another one."""
+        """The id's state has changed."""
         self.words[AnswerVersion.TRANSACTIONS] += 1
         self.words[word_of(transactional_id)] += 1
 
     def answer(
         self, frame: bytes, body: bytes, codes: int, word: int = AnswerVersion.TOPICS, cut: Cut | None = None
     ) -> CachedAnswer:
-        """The answer that was made just now to a request with this body. word: of what else it tells."""
+        """The answer just built for a request with this body. word: of the other state that it depends on."""
         values = int(self.words[AnswerVersion.TOPICS]), word, int(self.words[word])
         found = CachedAnswer(frame)
         found.codes = codes

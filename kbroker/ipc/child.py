@@ -1,4 +1,4 @@
-"""What a child process is given when it is forked, and what it does before its role's main runs."""
+"""A child process after its fork: what it inherits, and its setup before its role's main runs."""
 
 import ctypes
 import faulthandler
@@ -66,7 +66,7 @@ class ChildContext:
 
     @property
     def title(self) -> str:
-        """Process title that tells the role."""
+        """Process title, with the role."""
         numbered = self.role in ("network", "io")
         return f"kbroker: {self.role} {self.index}" if numbered else f"kbroker: {self.role}"
 

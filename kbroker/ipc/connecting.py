@@ -1,9 +1,9 @@
-"""How the other processes reach control: by what they inherited, so that nobody else can.
+"""How processes connect to control: through inherited sockets, so that no other process can.
 
-The parent makes one pair of sockets before the first fork: the listener, on which control alone receives, and the
-connector, on which any other process sends control one end of a stream of its own by SCM_RIGHTS. No address leads
-there, neither a path nor an abstract name. The parent keeps both, so what was sent while control is away waits for the
-next control, and a restarted process inherits the connector like its predecessor.
+The parent makes one pair of sockets before the first fork. Control alone receives on the listener. Every
+other process uses the connector to send control one end of a new stream by SCM_RIGHTS. The sockets have
+neither a path nor an abstract name. The parent keeps both, so streams that were sent while control was away
+wait for the next control, and a restarted process inherits the same connector.
 """
 
 import array

@@ -1,9 +1,9 @@
-"""Named places where a test lets the whole broker die, as by kill -9, in the middle of what it does.
+"""Crash points: named places where a test kills the whole broker, as by kill -9, in the middle of its work.
 
-``KBROKER_CRASH_AT=<name>:<n>`` in the environment of `kbroker serve`: at the n-th time (from 1) that a process comes
-to that place, it kills the parent and itself; the kernel takes the other children along. Read once, when this module is
-imported. Without it a crash point is a call of an empty function, and none lies on the way of an append: those of
-appends are around the whole drain call, and only wrapped there when armed.
+``KBROKER_CRASH_AT=<name>:<n>`` in the environment of `kbroker serve`: when a process reaches that place for
+the n-th time (from 1), it kills the parent and itself; the kernel kills the other children. The variable is
+read once, when this module is imported. Without it a crash point is a call of an empty function. None is
+inside the append path: those of appends are around the whole drain call, and only wrapped there when armed.
 """
 
 import os

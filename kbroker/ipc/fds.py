@@ -1,9 +1,10 @@
-"""Client sockets from the acceptor to a network process by SCM_RIGHTS, and news of their end back.
+"""Passes client sockets from the acceptor to a network process by SCM_RIGHTS, and ids of closed connections
+back.
 
-One SOCK_SEQPACKET pair a network process. Acceptor -> network: one message a connection, ``Accepted`` with the
-descriptor. Network -> acceptor: the ids of closed connections, int64 each; ``RESTARTED`` first of all. Or, behind the
-id ``RATES``, connection_creation_rate by address as JSON; the first of several such messages has a flag. Or, behind
-``SETTINGS``, dynamic settings that the acceptor keeps to, as JSON.
+One SOCK_SEQPACKET pair per network process. Acceptor -> network: one message per connection, ``Accepted``
+with the descriptor. Network -> acceptor: first of all ``RESTARTED``, then the ids of closed connections,
+int64 each. After the id ``RATES`` follows connection_creation_rate by address as JSON; the first of several
+such messages has a flag. After ``SETTINGS`` follow the dynamic settings of the acceptor as JSON.
 """
 
 import array
@@ -101,7 +102,7 @@ class Rates:
 
 
 def send_rates(channel: socket.socket, rates: dict[str, float]) -> bool:
-    """Tell the acceptor all rates. False: the channel is full, all are to be told again. EOFError: it has gone."""
+    """Send the acceptor all rates. False: the channel is full, send all again. EOFError: it has gone."""
     every = list(rates.items())
     for start in range(0, max(1, len(every)), RATES_PER_MESSAGE):
         part = dict(every[start : start + RATES_PER_MESSAGE])

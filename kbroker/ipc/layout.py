@@ -131,7 +131,7 @@ class AppendEntry(Row, writer="client process", shared="io", words=8):
 
 
 class Operation(Values):
-    """What an entry of an append ring asks for."""
+    """Kind of an entry of an append ring."""
 
     APPEND = 1
     READ_AHEAD = 2
@@ -158,7 +158,7 @@ class Completion(Row, writer="io", shared="client process", words=8):
 
 
 class Counter(Row, writer="its process", shared="http"):
-    """What one process did with a slot; summed over processes by the http process."""
+    """Counters of one process for a slot; the http process sums them over processes."""
 
     BYTES_IN = word("bytes", "produced")
     RECORDS_IN = word("count", "produced records")

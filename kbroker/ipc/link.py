@@ -1,8 +1,10 @@
-"""Duplex message channels between processes over Unix sockets: calls, replies, one-way messages.
+"""Links: duplex message channels between processes over Unix sockets, with calls, replies and one-way
+messages.
 
-What travels is in `wire.py`. Call ids are the caller's; 0 means that no reply is wanted, and a negative one that the
-reply goes into a block. Two ends exist: ``AsyncLink`` for processes with an event loop (network, control) and
-``PolledLink`` for the IO worker's own loop. Bytes that are no message close the link.
+`wire.py` encodes the messages. The caller chooses the call ids; 0 means no reply, and a negative id means
+that the reply goes into a block. There are two implementations: ``AsyncLink`` for processes with an event
+loop (network, control) and ``PolledLink`` for the IO worker's own loop. Bytes that are no message close the
+link.
 """
 
 import asyncio
@@ -102,7 +104,8 @@ class AsyncLink(asyncio.Protocol):
             self._on_lost(self)
 
     def _write(self, call_id: int, body: Any, now: bool = False) -> None:
-        """What one turn of the loop has to say goes out in few pieces. now: the body may change meanwhile."""
+        """Send the messages of one turn of the loop in few writes. now: encode at once, the body may
+        change."""
         self._put(pack(call_id, body) if now or type(body) not in FREQUENT else (call_id, body))
 
     def _put(self, message: bytes | tuple[int, Any] | list[bytes]) -> None:
@@ -156,7 +159,7 @@ class AsyncLink(asyncio.Protocol):
             self._write(0, body)
 
     def ask(self, body: Any, answered: Answered) -> None:
-        """Send, and have the reply told; None at once when the link is down."""
+        """Send a call; `answered` gets the reply, or at once None when the link is down."""
         if self._transport is None:
             answered(None)
             return

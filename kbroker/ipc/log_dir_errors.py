@@ -1,8 +1,9 @@
-"""Which log dirs have failed in this run of the broker: one shared word each, 0 or the errno that took it offline.
+"""Failed log dirs of this run of the broker: one shared word each, 0 or the errno that took the log dir
+offline.
 
-Whoever meets the error writes the word (an IO worker, control, the supervisor at start); it never goes back to 0,
-so several writers cannot disagree. Everybody reads it: a log dir that failed for one is offline for all, as in
-Kafka, until the broker is started again.
+The process that meets the error writes the word (an IO worker, control, the supervisor at start). It never
+returns to 0, so several writers cannot disagree. Every process reads it: a log dir that failed for one is
+offline for all, as in Kafka, until the broker is restarted.
 """
 
 import errno

@@ -1,7 +1,7 @@
-"""Every message between processes, apart from ring entries: the contract of net, io and control.
+"""Every message between processes, apart from ring entries: the interface of net, io and control.
 
-Messages are typed structs, which travel as MessagePack between processes of one broker that were forked from one
-parent (`wire.py`); the types of their fields are checked where they arrive.
+Messages are typed structs, sent as MessagePack between processes of one broker that were forked from one
+parent (`wire.py`). The receiver checks the types of their fields.
 """
 
 from typing import Any, NamedTuple
@@ -86,7 +86,7 @@ class FindScramCredential(Struct, frozen=True, array_like=True, tag=True):
 
 
 class ScramCredential(NamedTuple):
-    """What is known of a password (RFC 5802): enough to check a proof of it, not enough to give one."""
+    """A stored SCRAM credential (RFC 5802): enough to check a proof of it, not enough to give one."""
 
     salt: bytes
     stored_key: bytes
@@ -142,9 +142,10 @@ class ClosedSegment(Struct, frozen=True, array_like=True):
 
 
 class CleaningJob(Struct, frozen=True, array_like=True):
-    """What to clean. segments: all closed ones up to `upper`, oldest first, the clean part included. first_dirty: end
-    of the clean part. upper: base of the first segment that must not be cleaned yet.
-    last_records: last data offset (-1: none) and epoch of each active producer, whose last batch must stay."""
+    """A cleaning job. segments: all closed ones up to `upper`, oldest first, the clean part included.
+    first_dirty: end of the clean part. upper: base of the first segment that must not be cleaned yet.
+    last_records: last data offset (-1: none) and epoch of each active producer, whose last batch must
+    stay."""
 
     slot: int
     generation: int

@@ -1,6 +1,8 @@
-"""Producer ids for idempotent producers: a range in shared memory, which network processes and control take from.
+"""Producer ids for idempotent producers: a range in shared memory, from which network processes and control
+take ids.
 
-Control alone sets the range, when the last one is used up (`control/metadata/producer_ids.py`); ids only grow.
+Control alone sets the range, when the last one is used up (`control/metadata/producer_ids.py`); ids only
+grow.
 """
 
 import numpy as np

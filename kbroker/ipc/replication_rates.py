@@ -1,7 +1,7 @@
-"""Throttles of replication (KIP-73) that all IO workers keep together: rates by site, and bytes that were copied.
+"""Replication throttles (KIP-73) that all IO workers share: rates by site, and counts of copied bytes.
 
-Control writes the rates; each IO worker adds up what it copies of throttled replicas in a row of its own, and reads
-everybody's. A rate is kept plus one, because untouched memory is 0: no limit.
+Control writes the rates. Each IO worker adds the bytes that it copies for throttled replicas to its own row,
+and reads the rows of all. A rate is stored plus one, because untouched memory is 0: no limit.
 """
 
 from kbroker.ipc.shared import Shared

@@ -1,7 +1,8 @@
-"""The time slice that a process asks the scheduler for.
+"""The scheduler time slice that a process requests.
 
-A network process and an IO worker run for microseconds and then sleep. With a short slice Linux (6.12 and later, EEVDF)
-lets them run as soon as they are woken, before those that compute for milliseconds; they get no more time than others.
+A network process and an IO worker run for microseconds and then sleep. With a short slice Linux (6.12 and
+later, EEVDF) lets them run as soon as they are woken, before processes that compute for milliseconds; they
+get no more time than others.
 """
 
 import ctypes

@@ -10,14 +10,14 @@ TABLE_ROWS: Final = SENSORS + WAYS
 
 
 class SensorCell(Row, writer="its process", shared="network and control"):
-    """What a client used in one window."""
+    """Usage of a client in one window."""
 
     WINDOW = word("number", "of the window")
     AMOUNT = word("amount", "used in it")
 
 
 class SensorRow(Row, writer="its process", shared="network and control", words=4):
-    """What one client used. SensorCells follow, one for each sample."""
+    """Usage of one client. SensorCells follow, one for each sample."""
 
     KEY_HIGH = word("bits", "of the key")
     KEY_LOW = word("bits", "of the key; 0 and 0: free")

@@ -1,6 +1,6 @@
-"""Rates of clients against their quotas, over all client processes: Kafka's Rate on samples in shared memory.
+"""Rates of clients for quotas, over all client processes: Kafka's Rate on samples in shared memory.
 
-Runs in: network and control, each with a table of its own, which it alone writes.
+Runs in: network and control, each of which writes a table of its own.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from kbroker.ipc.shared import Shared
 
 
 class Sensor(NamedTuple):
-    """What is measured for one quota. limit: of the sum of amounts, per second."""
+    """One measured quota. limit: of the sum of amounts, per second."""
 
     limit: float
     high: int

@@ -25,7 +25,7 @@ Words = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large the shared memory is. Untouched pages cost nothing, so maxima may be generous.
+    """Size of the shared memory. Untouched pages cost nothing, so maxima may be generous.
 
     clients: processes that own an arena and append (the network processes, then control).
     workers: IO workers. entries: of one ring, a power of two. arena_bytes: of one arena. log_dirs: entries of log.dirs.
@@ -65,14 +65,15 @@ class Shared:
     """All shared memory of one broker, and the eventfd of each process; both go with the last reference to it.
 
     slots[max_partitions, Slot.WORDS]; processes[clients + workers + 2, PROCESS_WORDS] (clients first, then
-    workers, then http, then the cleaner); append_ring(client, worker), completion_ring(client, worker): addresses;
-    counters[clients + workers][max_partitions, COUNTER_WORDS], and counter_bases[max_partitions, COUNTER_WORDS]: what a
-    slot's counters added up to when its partition got it (control writes it); metrics[clients + workers + 3,
-    ROW_WORDS]: the rows of `processes`, then the supervisor's; log_dir_errors[log_dirs]: see log_dir_errors.py;
-    store_copies[log_dirs]: see store_copy_states.py;
+    workers, then http, then the cleaner); append_ring(client, worker), completion_ring(client, worker):
+    addresses; counters[clients + workers][max_partitions, COUNTER_WORDS], and counter_bases[max_partitions,
+    COUNTER_WORDS]: what a slot's counters added up to when its partition got it (control writes it);
+    metrics[clients + workers + 3, ROW_WORDS]: the rows of `processes`, then the supervisor's;
+    log_dir_errors[log_dirs]: see log_dir_errors.py; store_copies[log_dirs]: see store_copy_states.py;
     replication_rates[sites, 2], replication_bytes[workers, sites, 2]: see replication_rates.py;
-    standing[AnswerVersion.WORDS]: see standing.py; producer_ids[ProducerIds.WORDS]: see producer_id_kernel.py;
-    in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about to be (control writes it).
+    standing[AnswerVersion.WORDS]: see cached_answers.py; producer_ids[ProducerIds.WORDS]: see
+    producer_id_kernel.py; in_sync[max_partitions]: whether a slot's replica is in the in-sync set, or about
+    to be (control writes it).
     """
 
     def __init__(self, sizes: Sizes) -> None:

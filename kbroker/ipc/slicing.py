@@ -1,4 +1,4 @@
-"""Long requests beside everybody else's: one of them at a time gets a slice a turn of the event loop."""
+"""Time slices for long requests: at each turn of the event loop, one of them runs for one slice."""
 
 import asyncio
 import gc
@@ -16,8 +16,8 @@ Spent = Callable[[int], None]
 class Slicing:
     """Runs in: control, network. Owner: the process's main.
 
-    Work that waits for something else than its next slice makes room for the next in line. The collector stands still
-    meanwhile: one look at the millions of objects of one request would stop everybody for as long as it takes.
+    Work that waits for something else than its next slice lets the next work run. The garbage collector is
+    off meanwhile: one pass over the millions of objects of one request would stop all clients for as long.
     """
 
     def __init__(self) -> None:
@@ -25,16 +25,16 @@ class Slicing:
         self._collector_off = 0
 
     async def run(self, function: Callable[[], Any], spent: Spent | None = None) -> Any:
-        """What the function returns; if that is awaitable, what it comes to, each step of it in slices.
+        """Run the function in slices; returns its result, and if that is awaitable, awaits it in slices, too.
 
-        spent: told the nanoseconds of each slice."""
+        spent: called with the nanoseconds of each slice."""
         found = await self.sliced(function, spent)
         if not isinstance(found, Awaitable):
             return found
         return await _Steps(self, found, spent)
 
     async def sliced(self, function: Callable[[], Any], spent: Spent | None) -> Any:
-        """What the function returns."""
+        """Run the function in slices and return its result."""
         async with self._lane:
             work = Work(function)
             work.gr_context = copy_context()

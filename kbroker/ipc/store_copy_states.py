@@ -1,4 +1,6 @@
-"""What the copy of the store in each log dir is worth: one shared word a log dir, written by control, read by http."""
+"""State of the copy of the store in each log dir: one shared word per log dir, written by control, read by
+http.
+"""
 
 import os
 from collections.abc import Collection, Sequence
@@ -6,7 +8,7 @@ from collections.abc import Collection, Sequence
 from kbroker.ipc.shared import Shared
 
 NONE, CURRENT, STALE = 0, 1, 2
-"""No copy is to be there; it has every change; it was left behind, and is made anew when its log dir can be used."""
+"""No copy belongs there; it has every change; it is outdated, and rebuilt when its log dir works again."""
 
 
 class StoreCopyStates:

@@ -1,8 +1,9 @@
-"""Messages of links as bytes: typed, with bounds, and never code.
+"""Encoding of the messages of links: typed, with size limits, and never code.
 
-A frame is a 4-byte little-endian length and MessagePack of a list of ``(call_id, message)``; a message is one of those
-in MESSAGES, named by its type. A Reply's value is decoded as what the call asks for (REPLIES). With the highest bit of
-its length set, a frame is a block of requests or answers (`block.py`). Whatever else arrives is `Malformed`.
+A frame is a 4-byte little-endian length and MessagePack of a list of ``(call_id, message)``. A message is one
+of those in MESSAGES, named by its type. A Reply's value is decoded as the result type of its call (REPLIES).
+A frame with the highest bit of its length set is a block of requests or answers (`block.py`). Everything else
+is `Malformed`.
 """
 
 import struct
