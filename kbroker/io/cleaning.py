@@ -148,7 +148,7 @@ class Cleaning:
             self._call_cleaner()
 
     def begin(self, body: BeginCleaning) -> CleaningJob | None:
-        """What the cleaner needs to know to clean a log."""
+        """The cleaning job of a log, for the cleaner."""
         log = self._log(body.slot, body.generation)
         span = cleanable_range(log, self._clock_ms())
         segments = tuple(

@@ -34,7 +34,7 @@ class ColdStream:
 
     @property
     def reach(self) -> int:
-        """Where it ends, or has ended: a reader that goes on about there is a sequential one."""
+        """End of the stream: a read that starts near it is sequential."""
         return self._target
 
     def join(self, request: ReadAhead) -> bool:

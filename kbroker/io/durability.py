@@ -132,7 +132,8 @@ class Durability:
             self._drain.wake()
 
     def _ended(self, token: int, error: int, nanoseconds: int) -> int:
-        """What the kernel leaves of a sync's end; the slot if it is to be synced again, else -1."""
+        """Handle the end of a sync that the kernel left to Python; the slot if it must be synced again, else
+        -1."""
         if error == SyncRow.NOT_TOLD:
             self._notify_again(-1 - token)
             return -1

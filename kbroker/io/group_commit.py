@@ -72,7 +72,7 @@ class GroupCommit:
 
     @property
     def jobs(self) -> int:
-        """Where the kernel puts plain syncs; -1 while no thread serves them."""
+        """Descriptor to which the kernel writes plain syncs; -1 while no thread serves them."""
         return self._jobs if self._threads else -1
 
     def ask(self, commits: Iterable[Commit]) -> None:
@@ -100,7 +100,7 @@ class GroupCommit:
             self._unsent.popleft()
 
     def result(self, token: int, error: int, nanoseconds: int) -> Committed:
-        """What a record of the pipe says of a commit."""
+        """The result of a commit, from a record of the pipe."""
         commit = self._under_way.pop(token)
         commit.job.close()
         self._send()

@@ -36,7 +36,8 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger(__name__)
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""What passes: a full disk, no more files, no more memory. Any other error of a write takes the log dir offline."""
+"""Errors that may pass: a full disk, no more files, no more memory. Any other error of a write takes the log
+dir offline."""
 ROOM_TO_HEAL = 32 << 20  # bytes; less would be full again at once
 RECOVERED_LOGS = bind("kbroker_recovered_logs_total")
 RECOVERY_SECONDS = bind("kbroker_recovery_seconds")
@@ -128,7 +129,7 @@ class Logs:
         self._openings.load(opening, trusted)
 
     def _trusted_end(self, message: OpenPartition) -> TrustedEnd | None:
-        """What a predecessor in this place published of the log, in this run of the broker."""
+        """The log end that a previous process of this worker published, in this run of the broker."""
         words = self._shared.slots[message.slot]
         served = words[Slot.STATE] in (SlotState.ONLINE, SlotState.RECOVERING)
         if self._first_start or not served or words[Slot.GENERATION] != message.generation:

@@ -52,7 +52,7 @@ class ReadAheadPool:
         self._executor.submit(self._read, stream)
 
     def take(self) -> list[ReadAhead]:
-        """What is done since the last call."""
+        """Results since the last call."""
         done = []
         while self._done:
             done.append(self._done.popleft())

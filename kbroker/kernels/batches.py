@@ -25,7 +25,7 @@ Rows = NDArray[np.int64]
 # words of `state`
 
 MIN_LENGTH = 14  # a record of format 0 without its offset and length: less is damage in every format
-CONTROL_PEEK = 128  # bytes behind the header that hold a control record
+CONTROL_PEEK = 128  # bytes after the header that hold a control record
 
 
 @inlined

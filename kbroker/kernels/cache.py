@@ -1,8 +1,9 @@
-"""Where compiled kernels are kept on disk: a folder that cannot go stale.
+"""The folder of compiled kernels on disk, which cannot go stale.
 
-numba's own cache looks only at the file of the outermost function, so an edited callee in another file would leave a
-stale kernel behind. The folder therefore carries a digest of every source that a kernel may depend on and of the numba
-version; a changed source starts a fresh folder. Imports no numba: it is asked before the first kernel loads.
+numba's own cache looks only at the file of the outermost function, so an edited callee in another file would
+leave a stale kernel in the cache. The folder therefore carries a digest of every source that a kernel may
+depend on and of the numba version; a changed source starts a fresh folder. Imports no numba: it is asked
+before the first kernel loads.
 """
 
 import hashlib

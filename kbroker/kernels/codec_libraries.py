@@ -42,9 +42,7 @@ ZSTD_MAGIC = 0xFD2FB528 - (1 << 32)  # as a signed word
 ZSTD_DESCRIPTOR = 4
 ZSTD_WINDOW = 5
 ZSTD_SINGLE_SEGMENT = 0x20
-ZSTD_MOST_WINDOW = (
-    17  # exponent above 10: 2^27 bytes, the most that zstd's readers take unless told otherwise
-)
+ZSTD_MOST_WINDOW = 17  # exponent above 10: 2^27 bytes, the most that zstd's readers take by default
 
 
 class CodecLibraries:

@@ -86,7 +86,7 @@ class Part(dispatcher.Dispatcher):
 
     targetdescr = cpu_target
     compiled: Callable[[], object] = staticmethod(lambda: None)
-    """Called at each part, for whoever shows progress."""
+    """Called after each part, to show progress."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function, {}, OPTIONS)

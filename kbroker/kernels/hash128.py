@@ -1,6 +1,6 @@
 """128-bit hash of short byte strings inside kernels: MurmurHash3_x64_128 (public domain, Austin Appleby), seeded.
 
-Not cryptographic: the seed is drawn anew in each process, so that nobody can prepare keys that collide.
+Not cryptographic: each process draws a new seed, so that nobody can prepare keys that collide.
 """
 # mypy: disable-error-code="no-untyped-call,no-untyped-def,no-any-return"
 

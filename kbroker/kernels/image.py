@@ -191,5 +191,5 @@ def use() -> bool:
 
 
 def in_use() -> Image | None:
-    """The image that this process has said to use."""
+    """The image that this process uses."""
     return _used[0] if _used else None

@@ -12,7 +12,7 @@ INDEPENDENT = 0x60  # flags: version 1, blocks that need none before them
 CONTENT_SIZE = 0x08
 CONTENT_CHECKSUM = 0x04
 STORED = 1 << 31  # bit of a block's size: it is not compressed
-SLACK_BYTES = 8  # that may be written behind the room given
+SLACK_BYTES = 8  # that may be written beyond the room given
 LEAST_MATCH = 4
 LAST_LITERALS = 5  # a block ends with so many literals at least
 BEFORE_MATCH = 8  # bytes of input, and of room for output, that a block has left where a match begins
@@ -75,7 +75,7 @@ def copy_match(at: int, offset: int, length: int) -> None:
 
 @inlined
 def _longer(length: int, position: int, end: int) -> tuple[int, int]:
-    """A length of 15 or more goes on in the bytes that follow: (length, position behind it), or (-1, ...)."""
+    """A length of 15 or more goes on in the bytes that follow: (length, position after it), or (-1, ...)."""
     while position < end:
         byte = load_u8(position)
         position += 1
@@ -87,7 +87,7 @@ def _longer(length: int, position: int, end: int) -> tuple[int, int]:
 
 @inlined
 def _block(position: int, end: int, out: int, room: int) -> int:
-    """Bytes that a compressed block stands for; -1: it does not fit, or is not beyond doubt."""
+    """Decompress a block; its size, -1: it does not fit, or it may be damaged."""
     at = out
     limit = out + room
     while position < end:
@@ -122,7 +122,8 @@ def _block(position: int, end: int, out: int, room: int) -> int:
 
 @inlined
 def _blocks(position: int, end: int, most: int, out: int, room: int) -> tuple[int, int]:
-    """All blocks of a frame: (bytes written, position behind the end mark), or (-1, ...). most: bytes of a block."""
+    """All blocks of a frame: (bytes written, position after the end mark), or (-1, ...). most: bytes of a
+    block."""
     at = out
     while end - position >= 4:
         size = _load_u32(position)
@@ -148,7 +149,7 @@ def _blocks(position: int, end: int, most: int, out: int, room: int) -> tuple[in
 
 @inlined
 def lz4_frame(source: int, length: int, out: int, room: int) -> int:
-    """Bytes that the one frame at an address stands for, written to `out`; -1: for a library to judge."""
+    """Decompress the one frame at an address to `out`; its size, -1: a library must check it."""
     if length < 7 or load_i32(source) != FRAME_MAGIC:
         return -1
     flags, sizes = load_u8(source + 4), load_u8(source + 5)

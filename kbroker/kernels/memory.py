@@ -1,7 +1,7 @@
 """Raw memory and atomics for kernels, addressed by plain 64-bit integers.
 
 Shared memory is mapped before the first fork, so an address means the same thing in every process.
-Atomics come from LLVM with named orderings, so they are right on x86-64 and on ARM alike.
+Atomics come from LLVM with named orderings, so they are right on both x86-64 and ARM.
 """
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,type-arg"
 

@@ -1,4 +1,4 @@
-"""Images of kernels that a wheel carries, for processors of a level of x86-64: whoever installs it compiles nothing.
+"""Kernel images in a wheel, one per level of x86-64, so that an installation compiles nothing.
 
 A file's name says all that it depends on, so one that does not fit is never opened: the sources, numba, llvmlite, the
 interpreter's minor version, and the level, all of whose features the processor must have.

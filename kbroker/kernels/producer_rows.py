@@ -14,7 +14,7 @@ class ProducerBatch(Row, writer="io"):
 
 
 class Producer(Row, writer="io", words=32):
-    """What a partition knows of a producer."""
+    """State of a producer in a partition."""
 
     MAX_BATCHES = 5
     # TXN_FIRST_OFFSET after a transaction: this minus its marker's offset. So the word changes with each end; -2 is

@@ -1,4 +1,4 @@
-"""What recovery makes of scanned batch rows: index entries and producer state.
+"""Rebuilds index entries and producer state from scanned batch rows, for recovery.
 
 Rows are those of ``batches.scan``. Index rules: LogSegment.recover (an entry for a batch before which more than
 index.interval.bytes have gone by since the last entry's batch); producer rules: ProducerAppendInfo for replicas.

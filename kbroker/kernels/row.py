@@ -71,7 +71,7 @@ class Constants(type):
 
 
 class RowType(Constants):
-    """Numbers the words of a row. words: how many it has, where some are left free behind the last."""
+    """Numbers the words of a row. words: how many it has, where some are left free after the last."""
 
     __words__: Mapping[str, Word]
     writer: str

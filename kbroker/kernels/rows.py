@@ -1,7 +1,8 @@
 """Words of int64 rows by address: tables that kernels share with each other and with Python, see the layouts.
 
-Free rows of a table are a list, linked by one of their words, which holds how far the next free row is from the row
-behind this one. So a table of zeros is a list of all its rows in order, and rows that were never used take no memory.
+Free rows of a table are a list, linked by one of their words, which holds how far the next free row is from
+the row after this one. So a table of zeros is a list of all its rows in order, and rows that were never used
+take no memory.
 """
 
 from kbroker.kernels.jit import inlined
@@ -22,7 +23,7 @@ def put(row: int, word: int, value: int) -> None:
 
 @inlined
 def next_free(row: int, link: int, number: int) -> int:
-    """Number of the free row behind a free row, -1 behind the last."""
+    """Number of the free row after a free row, -1 after the last."""
     return number + 1 + load_i64(row + 8 * link)
 
 

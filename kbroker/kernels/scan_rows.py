@@ -25,7 +25,7 @@ class ScannedBatch(Row, writer="who scans"):
 
 
 class ScanState(Row, writer="who scans"):
-    """Where a scan stands."""
+    """Progress of a scan."""
 
     NEXT_POSITION = word("bytes", "of the next batch")
     NEXT_OFFSET = word("offset", "lowest one that the next batch may have")
@@ -50,7 +50,7 @@ class ScanStop(Values):
 
 
 class FoundPlace(Row, writer="who searches"):
-    """Where a batch lies that `locate` found."""
+    """Position of a batch that `locate` found."""
 
     POSITION = word("bytes", "in the file")
     BASE_OFFSET = word("offset", "of the batch")

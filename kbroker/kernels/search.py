@@ -1,4 +1,4 @@
-"""Binary search of segment indexes and the header walk behind it, in one call without mapping a file.
+"""Binary search of segment indexes and the header walk after it, in one call without mapping a file.
 
 .index entries are (relative offset int32, position int32), .timeindex entries (timestamp int64, relative offset
 int32), big-endian, sorted. An index that its broker had preallocated and could not trim ends in zeros: a zero entry
@@ -30,7 +30,7 @@ INT64_MAX = (1 << 63) - 1
 
 @inlined
 def _key(entry: int, width: int, slot: int) -> int:
-    """Sort key of the entry at an address; a zero entry behind the first slot is past the end."""
+    """Sort key of the entry at an address; a zero entry after the first slot is past the end."""
     if width == OFFSET_ENTRY:
         key = load_i32_be(entry)
         return INT64_MAX if key == 0 and load_i32_be(entry + 4) == 0 else key
@@ -104,7 +104,8 @@ def find_time(fd: int, index_bytes: int, timestamp: int, out: Words) -> int:
 
 @inlined
 def _read_header(log_fd: int, buffer: int, position: int, start: int, filled: int) -> tuple[int, int, int]:
-    """Have the header of the batch at a position in the buffer, with as many behind it as there is room for.
+    """Read the header of the batch at a position into the buffer, with as many bytes after it as there is
+    room for.
 
     buffer: address of WALK_BYTES bytes, of which `filled` are those of the file from `start` on. Gives FOUND, NOT_HERE
     (the file ends before), DAMAGED or READ_FAILED; start; filled.

@@ -24,7 +24,7 @@ def _little(position: int, width: int) -> int:
 
 @inlined
 def _raw(position: int, end: int, out: int, room: int) -> int:
-    """Bytes that a raw block stands for, or -1."""
+    """Decompress a raw block; its size, or -1."""
     size, position = read_uvarint(position, end)
     if position < 0 or size > room:
         return -1
@@ -61,7 +61,8 @@ def _raw(position: int, end: int, out: int, room: int) -> int:
 
 @inlined
 def snappy(source: int, length: int, out: int, room: int) -> int:
-    """Bytes that the data at an address stands for, written to `out` (and SLACK_BYTES more); -1: for a library."""
+    """Decompress the data at an address to `out` (and up to SLACK_BYTES more); its size, -1: for a
+    library."""
     position = source
     end = source + length
     if length < XERIAL_HEADER_BYTES or load_i64_be(source) != XERIAL_MAGIC:

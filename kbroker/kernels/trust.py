@@ -1,6 +1,6 @@
-"""Which files and folders a process may take machine code from: those that nobody but their user or root can write.
+"""Trusted files and folders of machine code: those that only their user or root can write.
 
-Compiled kernels are loaded and run, so whoever can write them runs code as the broker's user.
+Compiled kernels are loaded and run, so a user who can write them can run code as the broker's user.
 """
 
 import os

@@ -70,7 +70,7 @@ def functions_of(kernel: Any) -> set[Any]:
 
 
 def length(functions: Iterable[Any]) -> int:
-    """How much there is to compile: the length of the byte code."""
+    """Work to compile it: the length of the byte code."""
     return sum(len(function.__code__.co_code) for function in functions)
 
 
@@ -86,7 +86,7 @@ class Progress:
         self.count = 0
 
     def take(self, messages: bytes) -> None:
-        """What workers said: a function was compiled (FUNCTION), or a kernel is done (its number)."""
+        """Messages of workers: a function was compiled (FUNCTION), or a kernel is done (its number)."""
         for message in messages:
             self.count += message != FUNCTION
             self._done += 1 if message == FUNCTION else self._kernels[message]
@@ -119,7 +119,7 @@ def compile_all(kernels: list[Any]) -> bool:
             _work(kernels, tasks, done)
     os.close(tasks)
     os.close(done)
-    os.write(task, bytes(range(len(kernels))))  # one byte a kernel: whoever reads it compiles it
+    os.write(task, bytes(range(len(kernels))))  # one byte per kernel: the worker that reads it compiles it
     os.close(task)
     _report(Progress(kernels, len(workers)), len(kernels), ready)
     return sum(os.waitpid(worker, 0)[1] for worker in workers) == 0
@@ -172,7 +172,7 @@ def write_image(target: Path) -> int:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Compile what no cache has and write the image; whoever comes meanwhile waits and finds it.
+    """Compile what no cache has and write the image; a process that starts meanwhile waits for it.
 
     arguments: `--image FILE` writes an image for a wheel instead."""
     if arguments:

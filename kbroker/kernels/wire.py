@@ -16,7 +16,7 @@ BAD = -1
 
 @inlined
 def read_uvarint(position: int, end: int) -> tuple[int, int]:
-    """Unsigned varint of up to 32 bits: (value, position behind it)."""
+    """Unsigned varint of up to 32 bits: (value, position after it)."""
     value = 0
     shift = 0
     while position < end and shift < 35:
@@ -31,7 +31,7 @@ def read_uvarint(position: int, end: int) -> tuple[int, int]:
 
 @inlined
 def read_varint(position: int, end: int) -> tuple[int, int]:
-    """Zigzag varint of up to 64 bits: (value, position behind it)."""
+    """Zigzag varint of up to 64 bits: (value, position after it)."""
     value = 0
     shift = 0
     while position < end and shift < 70:
@@ -61,7 +61,7 @@ def read_length(position: int, end: int, compact: bool, wide: bool) -> tuple[int
 
 @inlined
 def skip_tags(position: int, end: int) -> int:
-    """Position behind a tag section."""
+    """Position after a tag section."""
     count, position = read_uvarint(position, end)
     if position < 0 or count > end - position:
         return BAD
@@ -92,7 +92,7 @@ def skip_request_header(position: int, end: int, compact: bool) -> int:
 
 @inlined
 def write_uvarint(out: int, value: int) -> int:
-    """Write an unsigned varint; returns the address behind it."""
+    """Write an unsigned varint; returns the address after it."""
     while value > 0x7F:
         store_u8(out, (value & 0x7F) | 0x80)
         out += 1
@@ -124,7 +124,8 @@ def write_string(out: int, address: int, length: int, compact: bool) -> int:
 
 @inlined
 def write_answer_head(out: int, compact: bool, throttled: bool, topics: int) -> int:
-    """Write what is behind the correlation id of an answer that begins with topics: tags, throttle time, count."""
+    """Write what follows the correlation id of an answer that begins with topics: tags, throttle time,
+    count."""
     if compact:
         store_u8(out, 0)
         out += 1

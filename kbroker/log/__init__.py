@@ -1,1 +1,1 @@
-"""What a log directory looks like to readers: names, segments, look-up by offset and time. Writes nothing."""
+"""Reading of log directories: file names, segments, look-up by offset and time. Writes nothing."""

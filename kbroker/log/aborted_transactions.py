@@ -62,8 +62,8 @@ def aborted_transactions(
 ) -> list[AbortedTransaction]:
     """Transactions with records in [fetch_offset, upper_offset) that were aborted, by first offset.
 
-    upper_offset: behind the last offset of the fetched batches. The marker of a transaction may lie in any later
-    segment, so the search ends where the last stable offset has passed the range, or with the log.
+    upper_offset: after the last offset of the fetched batches. The marker of a transaction may lie in any
+    later segment, so the search ends where the last stable offset has passed the range, or with the log.
     version: SLOT_SEGMENTS_VERSION. Raises CorruptLog, OSError."""
     found: list[AbortedTransaction] = []
     bases = reader.base_offsets(version)

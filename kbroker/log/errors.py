@@ -1,4 +1,4 @@
-"""What goes wrong with a log on disk apart from OSError."""
+"""Errors of a log on disk, apart from OSError."""
 
 
 class CorruptLog(Exception):

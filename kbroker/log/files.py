@@ -12,7 +12,7 @@ TXN_INDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
 SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 
-DELETED = ".deleted"  # behind a file name: removed after file.delete.delay.ms
+DELETED = ".deleted"  # after a file name: removed after file.delete.delay.ms
 CLEANED = ".cleaned"  # being written by compaction
 SWAP = ".swap"  # complete result of compaction, about to replace segments
 
@@ -93,7 +93,7 @@ def parse_folder(name: str) -> PartitionFolder | None:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """One ``.log`` file of a folder. inode tells a file from its successor of the same name."""
+    """One ``.log`` file of a folder. inode: distinguishes a file from a later one of the same name."""
 
     base_offset: int
     inode: int

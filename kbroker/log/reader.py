@@ -17,7 +17,7 @@ from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFile, OpenFiles
 
 INT64_MAX = (1 << 63) - 1
-WHOLE_LOG = (1 << 62, 0)  # an end behind every segment
+WHOLE_LOG = (1 << 62, 0)  # an end after every segment
 
 
 class Place(NamedTuple):
@@ -48,12 +48,13 @@ class SegmentView(NamedTuple):
 
 
 class LogReader:
-    """Log of one partition for reading. Runs in: network, control, tools. Owner: whoever made it. Not thread-safe.
+    """Log of one partition for reading. Runs in: network, control, tools. Owner: its creator. Not
+    thread-safe.
 
     An end (end_base, end_position) is the first byte that must not be seen: the segment and position of the
     high watermark (SLOT_HW_BASE, SLOT_HW_POSITION) or the end of the log (SLOT_ACTIVE_BASE, SLOT_ACTIVE_END);
     WHOLE_LOG for a folder that no broker has open. version: SLOT_SEGMENTS_VERSION read in the same group;
-    the list of segments is read anew when it changes, or when a file turns out to be gone.
+    the list of segments is read again when it changes, or when a file turns out to be gone.
     """
 
     def __init__(self, folder: str, open_files: OpenFiles) -> None:
@@ -73,7 +74,7 @@ class LogReader:
         return self._bases
 
     def refresh(self, version: int = -1) -> None:
-        """List the segments anew and forget files that were replaced. Raises FileNotFoundError."""
+        """List the segments again and forget files that were replaced. Raises FileNotFoundError."""
         segments = files.list_segments(self.folder)
         kept = set(segments)
         for gone in self._segments:

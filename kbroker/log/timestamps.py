@@ -77,7 +77,7 @@ def _last_indexed(reader: LogReader, view: SegmentView) -> tuple[int, int] | Non
 def largest_in(reader: LogReader, view: SegmentView) -> tuple[int, int]:
     """(largest timestamp, last offset of its batch) of a segment; (-1, base offset) when it holds none.
 
-    A closed segment's last .timeindex entry is final; behind the last entry of the active one its batches are
+    A closed segment's last .timeindex entry is final; after the last entry of the active one its batches are
     walked, and when the time index is missing the whole segment is."""
     base = view.base_offset
     if not view.last and base in reader.max_timestamps:

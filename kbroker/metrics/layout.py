@@ -1,7 +1,7 @@
 """Slot numbers that kernels compile in: the front of each process's row of metric slots.
 
-They are the first rows of the catalogue, in its order (a test holds the two together); everything behind FRONT_WORDS
-is addressed by name through ``slots.bind``.
+They are the first rows of the catalogue, in its order (a test holds the two together); everything after
+FRONT_WORDS is addressed by name through ``slots.bind``.
 """
 
 # --- histogram: log buckets, 8 in each octave, and the sum in ns ------------------------------------------

@@ -1,4 +1,4 @@
-"""What the catalogue says of one metric."""
+"""One metric of the catalogue."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,7 +14,7 @@ class Kind(Enum):
 
 
 class Source(Enum):
-    """Where a metric's value comes from."""
+    """Source of a metric's value."""
 
     ROW = "each process's slots"
     PARTITION = "partition slots and counters"

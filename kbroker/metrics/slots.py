@@ -18,7 +18,7 @@ from kbroker.metrics.metric import Kind, Metric, Source
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a metric lives in a row: words [start, start + size); one series is `width` words."""
+    """Place of a metric in a row: words [start, start + size); one series is `width` words."""
 
     metric: Metric
     start: int
@@ -85,7 +85,7 @@ class Slots:
         observe_one(self.address + 8 * histogram, nanoseconds)
 
     def clear_gauges(self) -> None:
-        """What a process that is gone had measured is not so any more; counters stay."""
+        """Set the gauges of a process that has ended to 0; counters stay."""
         for place in PLACES.values():
             if place.metric.kind is Kind.GAUGE:
                 for number in range(place.start, place.start + place.size):

@@ -23,7 +23,7 @@ XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK_BYTES: Final = 32 * 1024
 PIECE_BYTES: Final = 1 << 20
 SNAPPY_MOST: Final = 22
-"""A byte of snappy stands for no more bytes than this."""
+"""A byte of snappy decompresses to no more bytes than this."""
 ZSTD_MOST_HEADER: Final = 18
 ZSTD_BLOCK_HEADER: Final = 3
 ZSTD_REPEATED_BYTE: Final = 1
@@ -32,7 +32,7 @@ ZSTD_CHECKSUM: Final = 4
 ZSTD_KEPT_WINDOW: Final = 8 << 20
 """Decompressors keep the window of their largest frame."""
 LZ4_MOST: Final = 255
-"""A byte of lz4 stands for no more bytes than this."""
+"""A byte of lz4 decompresses to no more bytes than this."""
 LZ4_FAST_LEVEL: Final = 9  # the default takes the fast compressor, not that of level 9 (Lz4BlockOutputStream)
 LZ4_FLAGS: Final = 4  # byte of a frame
 LZ4_CONTENT_SIZE: Final = 0x08

@@ -191,7 +191,7 @@ SHORT_TEXT = LONGEST_TEXT // 4
 class KafkaError(Exception):
     """One item of a request failed: its answer carries `code` and, where the API has the field, `message`.
 
-    own_words: what was said of this very failure; None when `message` only says what the code means. A text that no
+    own_words: a message about this failure; None when `message` is only the text of the code. A text that no
     answer can carry makes it an UNKNOWN_SERVER_ERROR without one, as in Apache Kafka.
     """
 

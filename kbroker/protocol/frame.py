@@ -76,7 +76,7 @@ def _skip_tags(frame: bytes | memoryview, pos: int) -> int:
 
 
 def client_id_bytes(client_id: str | None) -> bytes:
-    """A client id as it stands in a request header."""
+    """A client id as it is encoded in a request header."""
     text = b"" if client_id is None else client_id.encode()
     return _LENGTH.pack(-1 if client_id is None else len(text)) + text
 

@@ -1,4 +1,4 @@
-"""A message encoded in pieces: what is before one of its arrays, the elements of that, and what is behind it."""
+"""A message encoded in pieces: before one of its arrays, each element of the array, and after it."""
 
 import struct
 from typing import NamedTuple
@@ -20,14 +20,14 @@ class Pieces(NamedTuple):
 
 
 def encode_in_pieces(message: Struct, array: str, version: int) -> Pieces:
-    """All pieces together are what `encode` makes of the message. array: a field of structs that is not null."""
+    """All pieces together equal the result of `encode`. array: a field of structs that is not null."""
     before, behind = _encoders(type(message), array, version)
     head, length, tail = bytearray(), bytearray(), bytearray()
     before(head, message)
     behind(tail, message)
     elements = [encode(each, version) for each in getattr(message, array)]
     if message.SCHEMA.is_flexible(version):
-        del head[-1]  # tags are behind everything
+        del head[-1]  # tags come last
         write_uvarint(length, len(elements) + 1)
     else:
         length += struct.pack(">i", len(elements))

@@ -214,7 +214,8 @@ def build_control_batch(
 
 
 def read_marker(batch: RecordBatch) -> tuple[ControlType, int]:
-    """(type, coordinator epoch) of a control batch that is a transaction marker; ProtocolError for another one."""
+    """(type, coordinator epoch) of a control batch that is a transaction marker; ProtocolError for other
+    batches."""
     record = next(read_records(batch))
     if record.key is None or record.value is None:
         raise ProtocolError("a control record without key or value")

@@ -35,7 +35,7 @@ class Field(NamedTuple):
     """One field. `item` is the class of a struct.
 
     `wire` is a key of FIXED, "string", "bytes" (copied on decode), "records" (stays a slice of the input),
-    "struct", or one of these behind "[]".
+    "struct", or one of these after "[]".
     """
 
     name: str

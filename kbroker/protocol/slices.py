@@ -1,4 +1,4 @@
-"""Long work cut into slices: whoever runs it gets control back after each, and decides when it goes on.
+"""Long work cut into slices: its caller gets control back after each slice, and decides when the next runs.
 
 `Work` runs a plain function on a stack of its own (a greenlet). Loops over what a client sent go through `paced`, or
 call `breathe`: inside of a Work whose slice is over they stop right there until the next one; outside they cost
@@ -22,7 +22,7 @@ SHORT: Final = 64
 """Lists up to this length are freed at once."""
 
 _OWN_REFERENCES: Final = 3
-"""What sys.getrefcount says of an object that a list or a field holds, and the variable it is looked at by."""
+"""sys.getrefcount of an object that one list or field holds, and the variable under test."""
 
 
 _LIST_FIELDS: dict[type, tuple[str, ...]] = {}

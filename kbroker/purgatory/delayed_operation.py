@@ -1,4 +1,4 @@
-"""What waits in a purgatory: a condition, a time limit and what to do once (Kafka's DelayedOperation)."""
+"""An operation in a purgatory: a condition, a time limit and a completion (Kafka's DelayedOperation)."""
 
 from kbroker.purgatory.timing_wheel import TimerEntry
 

@@ -72,6 +72,6 @@ def begin_reserving(row: Row, most: int) -> None:
 
 
 def new_jitter(config: TopicConfig) -> int:
-    """What one segment rolls earlier by: random below segment.jitter.ms, so that logs do not roll together."""
+    """Jitter of one segment's roll, in ms: random below segment.jitter.ms, so that logs roll apart."""
     most = min(config.segment_jitter_ms, config.segment_ms)
     return random.randrange(most) if most > 0 else 0

@@ -46,7 +46,8 @@ def publish(slots: Table, slot: int, row: Words) -> bool:
 
 @inlined
 def publish_durable(slots: Table, row: Words, slot: int, sync: Words) -> None:
-    """What a sync has put on disk, as one group; with write.caching=false the high watermark moves with it."""
+    """Publish the durable offset after a sync, as one group; with write.caching=false the high watermark
+    moves with it."""
     words = slots[slot]
     sequence = words.ctypes.data + 8 * Slot.SEQUENCE
     store_release(sequence, load_i64(sequence) + 1)

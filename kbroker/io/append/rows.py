@@ -60,7 +60,7 @@ class AppendRow(Row, writer="io", words=40):
 
 
 class AppendState(Values):
-    """What appends to a partition get."""
+    """State of a partition for its appends."""
 
     CLOSED = 0  # NOT_LEADER_OR_FOLLOWER
     OPEN = 1
@@ -198,7 +198,7 @@ class Drained(Row, writer="io", words=16):
 
 
 class Wants(Values):
-    """What touched slots want from Python."""
+    """Work for Python on slots that a drain touched."""
 
     FLUSH = 1  # of a slot whose sync is more than one fdatasync
     REPLICAS = 2

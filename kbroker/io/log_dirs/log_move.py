@@ -92,7 +92,7 @@ class LogMove:
 
     @property
     def generation(self) -> int:
-        """Of the log's slot."""
+        """Generation of the log's slot."""
         return int(self.log.words[Slot.GENERATION])
 
     def look(self) -> None:
@@ -259,8 +259,7 @@ class LogMove:
 
 
 def _retire_remainder(log_dir: str, log: Partition) -> None:
-    """What an earlier move away from the log dir did not live to put out of the way has the name that the copy is to
-    have."""
+    """Rename what an interrupted earlier move left in the log dir: it has the name that the copy needs."""
     folder = Path(log_dir, files.folder_name(log.topic, log.partition))
     if folder.is_dir():
         unique = uuid.uuid4().hex

@@ -88,7 +88,7 @@ class Moves:
             move.leave()
 
     def progress(self, _: MovesUnderWay) -> tuple[MoveProgress, ...]:
-        """How far each move is."""
+        """Progress of each move."""
         return tuple(MoveProgress(slot, move.bytes, move.next_offset) for slot, move in self._moves.items())
 
     def switch(self, body: SwitchMove) -> bool:

@@ -97,7 +97,7 @@ def _write(by_dir: Sequence[tuple[LogDir, list[Partition]]]) -> tuple[Failures, 
 
 
 def _points(log_dir: str, partitions: Sequence[Partition]) -> dict[TopicPartition, int]:
-    """Of those that are open there still."""
+    """Recovery points of the partitions that are still open in the log dir."""
     return {
         (partition.topic, partition.partition): partition.recovery_point
         for partition in partitions

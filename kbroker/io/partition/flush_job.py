@@ -13,7 +13,8 @@ from kbroker.log import files
 
 @dataclass(slots=True)
 class FlushJob:
-    """What to sync so that all below next_offset is on disk. The job owns its descriptors; `run` closes them.
+    """The files to sync so that everything below next_offset is on disk. The job owns its descriptors; `run`
+    closes them.
 
     closed: base offset and open files of segments rolled since the last sync (their indexes and snapshot count,
     because recovery will not look at them again); active: descriptor of the active .log (its indexes are rebuilt),

@@ -59,7 +59,7 @@ class Partition(ReplicaLog):
 
     @property
     def checkpointed_log_start(self) -> int | None:
-        """What log-start-offset-checkpoint is to hold; None when the first segment's name says it."""
+        """Log start for log-start-offset-checkpoint; None when it is the first segment's base offset."""
         return None if self.log_start_is_in_file_name(self.log_start) else self.log_start
 
     def log_start_is_in_file_name(self, log_start: int) -> bool:

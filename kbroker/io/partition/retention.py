@@ -20,7 +20,8 @@ class LogShape:
     high_watermark: int
 
     def allowed(self) -> int:
-        """How many may go at all: nothing at or after the high watermark, no empty active segment."""
+        """Number of segments that may be deleted at all: nothing at or after the high watermark, no empty
+        active segment."""
         uppers = [*self.bases[1:], self.log_end]
         count = 0
         while count < len(uppers) and self.high_watermark >= uppers[count]:

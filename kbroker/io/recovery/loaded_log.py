@@ -10,7 +10,7 @@ from kbroker.io.files.segment import ActiveState, Segment
 
 
 class TrustedEnd(NamedTuple):
-    """Where a log ended when its last writer published it, in the same run of the machine: every byte before it is
+    """End of a log as its last writer published it, in the same run of the machine: every byte before it is
     whole (in the page cache, if not on disk). From SLOT_ACTIVE_BASE, SLOT_ACTIVE_END, SLOT_LOG_END, SLOT_LOG_START."""
 
     active_base: int
@@ -21,10 +21,11 @@ class TrustedEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What loading needs to know. index_interval: index.interval.bytes, index_limit: segment.index.bytes.
+    """Request to load a log. index_interval: index.interval.bytes, index_limit: segment.index.bytes.
 
-    clean: the last stop was orderly. recovery_point: everything below is on disk. log_start: checkpointed log start.
-    sync: have everything on disk before anybody sees it (write.caching=false). progress: called with scanned bytes.
+    clean: the last shutdown was clean. recovery_point: everything below is on disk. log_start: checkpointed
+    log start. sync: have everything on disk before anybody sees it (write.caching=false). progress: called
+    with scanned bytes.
     """
 
     folder: str

@@ -98,7 +98,7 @@ class Copier:
             raise CopyFailed(error) from error
 
     def _prepare(self, partition: Partition, stop: int, done: int) -> None:
-        """What the kernel stopped for."""
+        """Do what the kernel stopped for."""
         try:
             if stop == CopyStop.ROLL:
                 partition.roll(wall_clock_ms())

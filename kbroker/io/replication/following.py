@@ -277,7 +277,7 @@ class Following:
 
 
 def _own(step: Callable[..., object], *arguments: int) -> None:
-    """What is done to the own log: its errors are the own log dir's."""
+    """Run a step on the own log: its errors are errors of the own log dir."""
     try:
         step(*arguments)
     except OSError as error:

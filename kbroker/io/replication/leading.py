@@ -118,7 +118,7 @@ class Leading:
         return any(self._mark(slot, self._led[slot]) is not None for slot in self._unsettled)
 
     def _least(self, slot: int, led: Led) -> int:
-        """Where the in-sync replicas all are: log ends, or what is on disk when the topic waits for that."""
+        """Lowest offset of the in-sync replicas: log ends, or durable offsets when the topic requires it."""
         words = self._shared.slots[slot]
         durable = words[Slot.FLAGS] & SlotFlag.DURABLE
         word = Slot.DURABLE if durable else Slot.LOG_END

@@ -16,7 +16,7 @@ MOST_RATE = (1 << 63) - 1
 
 
 class Debt:
-    """How far ahead of a rate a growing total is: what time has not paid for yet. Nothing is saved up."""
+    """How far a growing total is ahead of a rate. Unused rate is not saved up."""
 
     def __init__(self) -> None:
         self._paid = -1.0
