@@ -13,7 +13,7 @@ ANSWER_S = 30.0
 
 
 class Caller:
-    """A link of its own, made when it is needed. Runs in: cleaner. Owner: one thread."""
+    """Its own link, opened on first use. Runs in: cleaner. Owner: one thread."""
 
     def __init__(self, connector: socket.socket, answer_s: float = ANSWER_S) -> None:
         self._connector = connector
@@ -53,7 +53,7 @@ class Caller:
         raise LinkClosed("no answer in time")
 
     def close(self) -> None:
-        """Give the link up; the next call makes another."""
+        """Close the link; the next call opens another."""
         if self._link is not None:
             self._link.close()
             self._link = None

@@ -1,4 +1,4 @@
-"""The files that a group of segments is cleaned into, each with ``.cleaned`` behind its name."""
+"""The files that a group of segments is cleaned into, with the suffix ``.cleaned``."""
 
 import ctypes
 import os
@@ -18,8 +18,8 @@ from kbroker.log.aborted_transactions import AbortedTransaction, seal
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 TIME_ENTRY = struct.Struct(">qi")
 WRITE_OUT_BYTES = 1 << 20
-"""Of the .log, handed to the disk at once: fsync of a whole segment holds its core for milliseconds, and a kernel
-without preemption lets nobody else have it until the call ends."""
+"""Bytes of the .log that are written to disk at a time: fsync of a whole segment keeps its core for milliseconds, and
+a kernel without preemption gives it to no other thread until the call ends."""
 SYNC_FILE_RANGE_WRITE = 2
 
 SYNC_FILE_RANGE = ctypes.CDLL(None).sync_file_range
@@ -30,7 +30,7 @@ Rows = NDArray[np.int64]
 
 
 class CleanedSegment:
-    """Runs in: cleaner. Owner: the cleaning of one group. Nobody else reads or writes the files before the swap."""
+    """Runs in: cleaner. Owner: the cleaning of one group. No other process uses the files before the swap."""
 
     def __init__(
         self, folder: str, base_offset: int, index_interval: int, index_limit: int, rows: int
@@ -74,11 +74,11 @@ class CleanedSegment:
 
     @property
     def inode(self) -> int:
-        """Of the .log file: by it the IO worker knows that it is this one."""
+        """The inode of the .log file, by which the IO worker identifies it."""
         return os.fstat(self._fds[0]).st_ino
 
     def finish(self, aborted: Iterable[AbortedTransaction], modified_ms: int) -> None:
-        """The last time index entry and the transaction index; everything on disk, the age of the segments replaced."""
+        """Write the last time index entry and the transaction index, sync all files, set the old segments' age."""
         largest = self.max_timestamp
         if largest > self._carry[IndexCarry.LAST_INDEXED_TIMESTAMP]:
             relative = int(self._carry[IndexCarry.MAX_TIMESTAMP_OFFSET]) - self.base_offset
@@ -98,7 +98,7 @@ class CleanedSegment:
             os.close(self._fds.pop())
 
     def remove(self) -> None:
-        """Close and remove what there is of the files."""
+        """Close and remove the files that exist."""
         self.close()
         for suffix in files.SEGMENT_SUFFIXES:
             with suppress(FileNotFoundError):

@@ -1,6 +1,6 @@
-"""One cleaning of one log: offset map of the dirty part, then every group of segments written anew and swapped in.
+"""One cleaning of one log: offset map of the dirty part, then every group of segments rewritten and swapped in.
 
-Kafka's Cleaner. Files are read and written here; which of them are the log is decided by its IO worker alone.
+Kafka's Cleaner. Files are read and written here; the log's IO worker alone decides which of them are the log.
 """
 
 import os
@@ -43,12 +43,12 @@ class LogChanged(Exception):
 
 
 class MapTooSmall(Exception):
-    """Not one batch of the dirty part fits into the offset map: cleaning would never get on."""
+    """Not one batch of the dirty part fits into the offset map: cleaning would make no progress."""
 
 
 @dataclass(slots=True)
 class Cleaned:
-    """What one cleaning did. end: everything below is clean now. map_bytes: read for the offset map."""
+    """The result of one cleaning. end: everything below is clean now. map_bytes: read for the offset map."""
 
     end: int = 0
     map_bytes: int = 0
@@ -126,7 +126,7 @@ class LogCleaner:
                 read += source.position - start
             if full:
                 break
-            offset_map.raise_latest(end - 1)  # what an earlier cleaning took away leaves a gap at the end
+            offset_map.raise_latest(end - 1)  # an earlier cleaning may have left a gap at the end
         return read
 
     def _position(self, job: CleaningJob, segment: ClosedSegment) -> int:
@@ -179,7 +179,7 @@ class LogCleaner:
     def _clean_group(
         self, job: CleaningJob, segments: Sequence[ClosedSegment], special: SpecialFilter, done: Cleaned
     ) -> None:
-        """Write one group anew and have it swapped in, unless it would be the same file again."""
+        """Rewrite one group and have it swapped in, unless the file would not change."""
         self._words[Retain.CHANGED] = 0
         config, last = job.config, segments[-1]
         cleaned = CleanedSegment(
@@ -267,7 +267,7 @@ class LogCleaner:
             words[Retain.POSITION] += size
 
     def _append(self, cleaned: CleanedSegment, batch: NDArray[np.uint8]) -> None:
-        """Add one batch to what is to be written."""
+        """Add one batch to the output."""
         words = self._words
         if words[Retain.ROWS] == ROWS or words[Retain.OUT] + len(batch) > len(self._out):
             self._flush(cleaned)

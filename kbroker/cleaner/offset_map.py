@@ -1,4 +1,4 @@
-"""The memory of one cleaner thread's offset map, and what is entered into it."""
+"""The offset map of one cleaner thread."""
 
 import mmap
 import os

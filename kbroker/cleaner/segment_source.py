@@ -39,7 +39,7 @@ class SegmentSource:
 
     @property
     def inode(self) -> int:
-        """Of the file that is read."""
+        """The inode of the file."""
         return os.fstat(self.fd).st_ino
 
     @property
@@ -48,7 +48,7 @@ class SegmentSource:
         return self.position >= self.size
 
     def fill(self) -> None:
-        """Read on behind what is there. Raises OSError, CorruptLog for a file that is shorter than it should be."""
+        """Read the next bytes into the buffer. Raises OSError, CorruptLog for a file that is too short."""
         want = min(len(self.buffer), self.size - self.position)
         began = self.filled
         while self.filled < want:
@@ -60,7 +60,7 @@ class SegmentSource:
         self._used(self.filled - began)
 
     def take(self, count: int, next_size: int) -> None:
-        """``count`` bytes are done with; the next batch has next_size bytes (0: not known yet).
+        """Drop ``count`` processed bytes; the next batch has next_size bytes (0: not known yet).
 
         Raises CorruptLog when the file ends within it."""
         left = self.size - self.position - count
@@ -79,5 +79,5 @@ class SegmentSource:
         return self.buffer.data[at : at + size]
 
     def damaged(self, at: int) -> CorruptLog:
-        """The error for a batch at a byte of the buffer that is not what was written."""
+        """The error for a corrupt batch at a byte of the buffer."""
         return CorruptLog(f"{self.path}: byte {self.position + at}: a damaged batch")

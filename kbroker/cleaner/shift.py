@@ -1,4 +1,4 @@
-"""What the threads of the cleaner share: settings, who cleans what, what cannot be cleaned, the throttle, metrics."""
+"""State shared by the cleaner's threads: settings, logs in progress, uncleanable logs, the throttle, metrics."""
 
 import logging
 import threading
@@ -52,15 +52,15 @@ class Shift:
         self._look.set()
 
     def back_off(self, least_s: float = 0.0) -> None:
-        """Nothing is to be cleaned: wait for log.cleaner.backoff.ms, or until an IO worker calls after least_s."""
+        """Nothing to clean: wait for log.cleaner.backoff.ms, or until an IO worker calls after least_s."""
         self.stop.wait(least_s)
         self._look.wait(max(0.0, self.config.get_int("log.cleaner.backoff.ms") / 1000 - least_s))
         if not self.stop.is_set():
             self._look.clear()
 
     def take_filthiest(self, logs: Iterable[tuple[int, CleanableLog]]) -> tuple[int, CleanableLog] | None:
-        """The dirtiest log that is due and that no other thread is at; give it back with `done`. logs: with the IO
-        worker of each."""
+        """The dirtiest log that is due and not in progress in another thread; return it with `done`. logs: with the
+        IO worker of each."""
         with self._lock:
             mine = [(worker, one) for worker, one in logs if (one.slot, one.generation) not in self._busy]
             mine = [pair for pair in mine if (pair[1].slot, pair[1].generation) not in self._uncleanable]
@@ -73,7 +73,7 @@ class Shift:
             return filthiest
 
     def done(self, one: CleanableLog, cleaned: Cleaned | None, nanoseconds: int) -> None:
-        """A thread is through with a log; cleaned: None when it did not get to an end."""
+        """A thread has finished a log; cleaned: None when the cleaning did not complete."""
         with self._lock:
             self._busy.discard((one.slot, one.generation))
             if cleaned is not None:

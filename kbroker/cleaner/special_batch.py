@@ -56,7 +56,7 @@ class SpecialFilter:
     last_records: Mapping[int, tuple[int, int]]
 
     def filter(self, data: memoryview) -> bytes | memoryview | None:
-        """What stays of a batch: itself, a smaller or an empty one, or None. Raises CorruptLog."""
+        """The rest of a batch: unchanged, smaller, empty, or None. Raises CorruptLog."""
         batch = parse_batch(data, 0)
         horizon = batch.base_timestamp if batch.attributes & b.ATTRIBUTE_DELETE_HORIZON else rk.NO_HORIZON
         now = int(self.words[Retain.NOW])
@@ -166,7 +166,7 @@ def _empty(batch: RecordBatch) -> bytes:
 
 
 def _seal(batch: RecordBatch, fields: tuple[int, int, int, int], count: int, packed: bytes) -> bytes:
-    """A batch with the identity of another. fields: attributes, last offset delta, base and largest timestamp."""
+    """A batch with the header of the original. fields:  attributes, last offset delta, base and largest timestamp."""
     producer = batch.producer_id, batch.producer_epoch, batch.base_sequence
     head = batch.base_offset, b.HEADER_BYTES - b.LENGTH_OVERHEAD + len(packed), batch.partition_leader_epoch
     out = bytearray(HEADER.pack(*head, b.MAGIC_V2, 0, *fields, *producer, count) + packed)

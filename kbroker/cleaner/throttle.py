@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Throttle:
-    """Runs in: cleaner, any thread. Owner: the process's main. What was used early is paid by waiting afterwards.
+    """Runs in: cleaner, any thread. Owner: the process's main. Bytes used early are paid for by waiting afterwards.
 
     clock_s, sleep: given by tests."""
 

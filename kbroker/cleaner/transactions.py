@@ -1,7 +1,7 @@
-"""What the cleaner knows of transactions while it goes through a log (Kafka's CleanedTransactionMetadata).
+"""The transactions of a log during its cleaning (Kafka's CleanedTransactionMetadata).
 
-A marker may go only when no record of its transaction is left; an entry of the transaction index is kept as long as
-its marker still stands for records.
+A marker may be removed only when no record of its transaction is left; an entry of the transaction index is kept as
+long as records of its transaction are left.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class CleanedTransactions:
         self.kept: list[AbortedTransaction] = []
 
     def is_aborted(self, producer_id: int, transactional: bool, last_offset: int) -> bool:
-        """A data batch is passed; whether its records belong to an aborted transaction."""
+        """Add a data batch; returns whether its records belong to an aborted transaction."""
         self._begin_up_to(last_offset)
         if not transactional:
             return False
@@ -35,7 +35,7 @@ class CleanedTransactions:
         return False
 
     def may_discard_marker(self, producer_id: int, type_: int | None, last_offset: int) -> bool:
-        """A control batch is passed; whether nothing of its transaction is left. type_: None for an emptied one."""
+        """Add a control batch; returns whether no record of its transaction is left. type_: None for an emptied one."""
         self._begin_up_to(last_offset)
         if type_ is None:
             return True

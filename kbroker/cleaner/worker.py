@@ -1,4 +1,4 @@
-"""The cleaner process: threads that clean the filthiest log, one after the other, at idle IO priority.
+"""The cleaner process: threads that each clean the filthiest log, again and again, at idle IO priority.
 
 Runs in: cleaner. It may be killed at any time: logs belong to the IO workers, unfinished files are removed later.
 """
@@ -46,7 +46,7 @@ MOST_MAP_BYTES = (1 << 31) - 1  # as Kafka
 
 
 class Stopped(Exception):
-    """The process is to end."""
+    """The process has been asked to end."""
 
 
 class CleanerThread(threading.Thread):
@@ -82,7 +82,7 @@ class CleanerThread(threading.Thread):
         """Whether a log was cleaned."""
         found: list[tuple[int, CleanableLog]] = []
         for worker in range(self._workers):
-            with suppress(KafkaError):  # it is away, its logs are not to be cleaned now
+            with suppress(KafkaError):  # the IO worker is away, so its logs cannot be cleaned now
                 found += [(worker, one) for one in self._caller.ask(worker, CleanableLogs())]
         taken = self._shift.take_filthiest(found)
         if taken is None:

@@ -1,1 +1,1 @@
-"""The parent process: it creates what is shared, starts the roles, restarts what dies, drains in order."""
+"""The parent process: creates shared memory, starts the child processes, restarts dead ones, stops them in order."""

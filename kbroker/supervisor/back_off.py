@@ -1,4 +1,4 @@
-"""How long to wait before a child that died is started again. Pure: times are passed in."""
+"""The delay before a dead child is restarted. Pure: times are passed in."""
 
 FIRST_MS = 20
 MOST_MS = 1000

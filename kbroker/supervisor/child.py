@@ -13,7 +13,7 @@ from kbroker.supervisor.roles import Main, Role
 log = logging.getLogger(__name__)
 
 SIGKILL = signal.SIGKILL
-HELD_BACK = (*PARENT_ONLY, STOP_SIGNAL)  # in a new child, until it says what they do
+HELD_BACK = (*PARENT_ONLY, STOP_SIGNAL)  # in a new child, until it installs its handlers
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class Child:
     """A place for one process of a role; the process in it changes when it is restarted.
 
     process: row in the shared process table. pid and pidfd: 0 and -1 while nothing runs.
-    stuck: the watchdog has given this process up.
+    stuck: the watchdog will end this process.
     """
 
     role: Role
@@ -65,7 +65,7 @@ class Child:
         self.stuck = False
 
     def reap(self) -> str:
-        """Collect the dead process; says how it ended."""
+        """Reap the dead process; returns how it ended."""
         _, status = os.waitpid(self.pid, 0)
         os.close(self.pidfd)
         self.exit_code = os.waitstatus_to_exitcode(status)

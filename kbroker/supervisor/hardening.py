@@ -1,4 +1,4 @@
-"""What the broker denies itself, before it opens or makes anything; its children inherit all of it."""
+"""Restrictions that the broker puts on itself before it opens or creates anything; its children inherit them."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""The listening socket of the http process: the parent's, so that it outlives a restart of that process."""
+"""The listening socket of the http process; the parent holds it, so it survives a restart of that process."""
 
 import errno
 import logging
@@ -12,8 +12,8 @@ log = logging.getLogger(__name__)
 
 
 def listen_or_elsewhere(address: str) -> socket.socket | None:
-    """As ``listen``, for an address that nobody has asked for: when its port is taken, as by another broker of this
-    host, any free one does."""
+    """As ``listen``, for a default address: when its port is taken, as by another broker of this host, a free port
+    is used."""
     try:
         return listen(address)
     except OSError as error:
@@ -49,14 +49,14 @@ def listen(address: str) -> socket.socket | None:
 
 
 def shown(listening: socket.socket) -> str:
-    """URL of the metrics, as a client on this host would say it."""
+    """URL of the metrics for a client on this host."""
     host, port = listening.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}/metrics" if ":" in host else f"http://{host}:{port}/metrics"
 
 
 def addresses(listening: socket.socket, config: BrokerConfig) -> str:
-    """What the broker says when it is ready: where its metrics are, and its console where that is served."""
+    """The log line's addresses when the broker is ready: the metrics, and the console if it is served."""
     metrics = shown(listening)
     if not config.get_bool("kbroker.console.enable"):
         return f"metrics={metrics}"

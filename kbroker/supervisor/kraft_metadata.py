@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 
 def write_kraft_metadata(node_id: int, dirs: LogDirs) -> int:
-    """What `kbroker export kraft` writes; the broker epoch for the clean shutdown markers, -1 when that failed.
+    """Write the files of `kbroker export kraft`; returns the broker epoch for clean shutdown markers, -1 on failure.
 
     The log dirs are still locked. A failure is logged: the stop goes on."""
     from kbroker.control.kraft.export import NEWEST, ExportError, export

@@ -1,4 +1,4 @@
-"""The log dirs of a broker as the parent holds them: locked, identified, marked after a clean stop.
+"""The log dirs of a broker in the parent: locked, identified, marked after a clean stop.
 
 Runs in: acceptor. Owner: the supervisor. The locks live as long as any process of the broker.
 """
@@ -20,8 +20,8 @@ class LogDirsUnusable(Exception):
 class LogDirs:
     """A log dir with an I/O error is left out, as in Kafka, while others remain.
 
-    online: absolute paths. directory_ids: of them. clean: those of them whose last stop was clean. closed_logs: what
-    that stop left of the logs there, for the IO workers' first start. cluster_id: of meta.properties, new in new log
+    online: absolute paths. directory_ids: of them. clean: those of them whose last stop was clean. closed_logs:
+    the logs' state saved by that stop, for the IO workers' first start. cluster_id: of meta.properties, new in new log
     dirs.
     """
 
@@ -56,14 +56,14 @@ class LogDirs:
             return False
 
     def forget_closed_logs(self) -> None:
-        """The IO workers have them."""
+        """Drop the saved state: the IO workers have it."""
         self.closed_logs = {}
         for folder in self._dirs:
             folder.closed_logs = []
 
     def release(self, clean: bool, failed: Collection[str] = (), broker_epoch: int = -1) -> None:
-        """Give the log dirs back; clean: every log was closed, so the next start need not check them, but for those in
-        log dirs that failed or were not checked. broker_epoch: as Apache Kafka knows this broker."""
+        """Unlock the log dirs; clean: every log was closed, so the next start need not check them, except those in log
+        dirs that failed or were not checked. broker_epoch: of this broker in Apache Kafka's metadata."""
         for folder in self._dirs:
             try:
                 if clean and folder.path not in failed:

@@ -15,10 +15,10 @@ Main = Callable[[ChildContext], None]
 class Role:
     """main: "module:function". count: processes of this role. stop_rank: lower is drained first.
 
-    late: no client waits for it, so it starts when the others are ready and imports for itself what nobody else
-    has; the mains of the others are imported in the parent before the first fork, so that children share pages.
+    late: no client waits for it, so it starts when the others are ready and imports the modules that only it
+    uses; the mains of the others are imported in the parent before the first fork, so that children share pages.
 
-    still_s: a process whose heartbeat has not moved for so long is restarted. owns_logs: when one is killed, logs are
+    still_s: a process without a heartbeat for this long is restarted. owns_logs: when one is killed, logs are
     not clean.
     """
 

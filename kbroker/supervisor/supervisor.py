@@ -1,4 +1,4 @@
-"""The parent process: shares memory, forks the roles, accepts connections, restarts what dies, drains in order.
+"""The parent process: creates shared memory, forks the roles, accepts connections, restarts the dead, drains in order.
 
 Runs in: acceptor, single-threaded and without a third-party loop, so that it may fork at any time. It reads
 no partition slot and no ring: no child's crash can reach it. Signal handlers only write to a wake-up socket.
@@ -79,7 +79,7 @@ class Supervisor:
         )
         self._http_listener = listen(self.config.get_optional_str(HTTP_LISTEN) or "")
         places = self._places()
-        gc.freeze()  # what was imported stays; a collection now would only touch every page of it
+        gc.freeze()  # imported modules stay; a collection would only touch all their pages
         gc.enable()
         self._start_all([child for child in places if not child.role.late])
         if not self._wait_until_ready():
@@ -106,7 +106,7 @@ class Supervisor:
     def _wake_on_signals(self) -> None:
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
-        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a child that died is an error of write, not our end
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # a write to a dead child is an error, not our end
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
         for number in SIGNALS:
             signal.signal(number, lambda *_: None)
@@ -161,7 +161,7 @@ class Supervisor:
         log.debug("%s started, pid %d", child.name, child.pid)
 
     def _private_fds(self, starting: Child) -> list[int]:
-        """What a child must not keep open: listening sockets (or the port would outlive us), our poll."""
+        """File descriptors that a child must not keep open: listening sockets (the port would outlive us), our poll."""
         ours = [handoff.fileno() for handoff, _ in self._handoffs]
         watched = [child.pidfd for child in self._children if child.running]
         wake = [self._wake_read.fileno(), self._wake_write.fileno(), self._poll.fileno()]
@@ -223,7 +223,7 @@ class Supervisor:
                 self._acceptor.on_readable(fd)
         self._acceptor.take_turn()
         now = monotonic_ms()
-        if self._stopping:  # who writes logs has much to do now and need not say so
+        if self._stopping:  # IO workers are busy now and need no heartbeat
             self._watchdog.look([child for child in self._children if not child.role.owns_logs], now)
         else:
             self._watchdog.look(self._children, now)
@@ -329,5 +329,5 @@ def exit_code_of(supervisor: Supervisor) -> int:
         log.error("cannot start: %s", error.strerror or error)
         return 1
     finally:
-        for number in PARENT_ONLY:  # the stop is done; nothing of it may be undone while the interpreter ends
+        for number in PARENT_ONLY:  # the stop is done; no signal may disturb the interpreter's end
             signal.signal(number, signal.SIG_IGN)

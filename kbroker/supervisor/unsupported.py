@@ -1,6 +1,6 @@
-"""Settings that would promise what this version does not do: the start is refused rather than the promise broken.
+"""Settings that this version does not support: the broker refuses to start with them.
 
-An authorizer that is not asked, or a SASL listener that lets everybody in, must never look like a working one.
+An authorizer without effect, or a SASL listener that lets everybody in, must never look like a working one.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Children that run but do not move: found by their heartbeats in shared memory, restarted with a stack in the log.
+"""Hung children: found by their heartbeats in shared memory, restarted with a stack in the log.
 
-Runs in: acceptor. Time counts by looks, each worth a second or two at most, so a host that was suspended or a parent
-that was stopped finds nobody guilty. A process that was stopped by a signal or waits for a disk is not stuck either.
+Runs in: acceptor. Time is counted in looks of a second or two at most, so no child is blamed when the host was
+suspended or the parent stopped. A process that was stopped by a signal or waits for a disk is not stuck either.
 """
 
 import logging
@@ -19,15 +19,15 @@ log = logging.getLogger(__name__)
 
 LOOK_MS = 1000
 MOST_OF_A_LOOK_MS = 2000
-"""What one look may count for: more is time in which nobody ran."""
+"""Maximum time that one look counts: in a longer pause no process ran."""
 STACK_MS = 500
-"""From the request for a stack to the end."""
+"""From the request for a stack to SIGKILL."""
 STOPPED, WAITS_FOR_DISK = "Tt", "D"
 
 
 @dataclass(slots=True)
 class Seen:
-    """What is known of one child: its last heartbeat, and how long it has been without another."""
+    """The last heartbeat of one child, and the time since then."""
 
     pid: int = 0
     beat: int = 0
@@ -54,12 +54,12 @@ class Watchdog:
         self._looked_ms = 0
 
     def next_look_ms(self) -> int:
-        """When to look again (monotonic)."""
+        """The time of the next look (monotonic)."""
         doomed = [seen.doomed_at_ms for seen in self._seen.values() if seen.doomed_at_ms]
         return min(doomed, default=self._looked_ms + LOOK_MS)
 
     def look(self, children: Iterable[Child], now_ms: int) -> None:
-        """Ask those that are stuck for their stacks; end those that were asked."""
+        """Request the stacks of hung children; end those with a request."""
         if now_ms < self.next_look_ms():
             return
         passed_ms = min(now_ms - self._looked_ms, MOST_OF_A_LOOK_MS) if self._looked_ms else 0
@@ -80,7 +80,7 @@ class Watchdog:
         line = self._processes[child.process]
         beat = int(line[ProcessLine.HEARTBEAT_NS])
         started = line[ProcessLine.READY] == line[ProcessLine.EPOCH]
-        if not started or not beat or beat != seen.beat:  # the cleaner has no heart
+        if not started or not beat or beat != seen.beat:  # the cleaner has no heartbeat
             seen.beat, seen.still_ms = beat, 0
             return
         state = self._state_of(child.pid)
