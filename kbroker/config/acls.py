@@ -1,4 +1,4 @@
-"""ACLs in Kafka's words: what one says, and which of them a filter selects (KIP-140, KIP-290)."""
+"""ACLs in Kafka's words: the fields of an ACL, and the ACLs that a filter selects (KIP-140, KIP-290)."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -71,7 +71,7 @@ IMPLYING: Final[Mapping[int, frozenset[int]]] = {
     DESCRIBE: frozenset((DESCRIBE, READ, WRITE, DELETE, ALTER)),
     DESCRIBE_CONFIGS: frozenset((DESCRIBE_CONFIGS, ALTER_CONFIGS)),
 }
-"""Operations whose permission, not whose denial, includes another one."""
+"""Operations whose permission, but not whose denial, includes another operation."""
 
 
 class Acl(NamedTuple):

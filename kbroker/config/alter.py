@@ -1,6 +1,7 @@
-"""What AlterConfigs and IncrementalAlterConfigs may change: new stored settings from the old ones and the operations.
+"""AlterConfigs and IncrementalAlterConfigs: computes the new stored settings from the old ones and the
+operations.
 
-Pure functions; whoever owns the stored settings keeps the result. Error codes and texts are those of Kafka's
+Pure functions; the owner of the stored settings keeps the result. Error codes and texts are those of Kafka's
 ConfigAdminManager (brokers) and ConfigurationControlManager (the rest).
 """
 
@@ -171,7 +172,7 @@ def _is_own(name: str, broker: BrokerConfig) -> bool:
 
 
 def _checked(alterations: Iterable[Alteration]) -> list[Alteration]:
-    """What Kafka checks before it looks at names and values. Raises AlterError."""
+    """Kafka's checks before those of names and values. Raises AlterError."""
     every = list(alterations)
     if len({alteration.name for alteration in every}) != len(every):
         raise AlterError(INVALID_REQUEST, "Error due to duplicate config keys")

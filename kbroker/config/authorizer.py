@@ -1,8 +1,9 @@
-"""Who may do what: the rules of Kafka's StandardAuthorizer, over any set of ACLs.
+"""Authorization: the rules of Kafka's StandardAuthorizer, over any set of ACLs.
 
-Super users may do everything. Of the ACLs that name a resource (by its name, by a prefix of it, or by ``*``) and the
-client (or everybody, ``User:*``), from its host (or any), one that denies decides, then one that allows. A resource
-that no ACL names at all is open to nobody, or with allow.everyone.if.no.acl.found to everybody.
+Super users may do everything. An ACL applies when it names the resource (by its name, by a prefix of it, or
+by ``*``) and the client (or everybody, ``User:*``) from its host (or any). If one of them denies, the request
+is denied; otherwise one must allow it. A resource without any ACL is open to nobody, or with
+allow.everyone.if.no.acl.found to everybody.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +16,7 @@ from kbroker.config.setting import ConfigError
 
 CLASS_SETTING: Final = "authorizer.class.name"
 SOME_RESOURCE: Final = "hardcode"
-"""A name that stands for any resource, as in Kafka's Authorizer.authorizeByResourceType."""
+"""The name of any resource, as in Kafka's Authorizer.authorizeByResourceType."""
 
 
 def super_users_of(text: str) -> frozenset[str]:
@@ -97,7 +98,7 @@ class Authorizer:
     # --- questions ------------------------------------------------------------------------------------
 
     def host_of(self, host: str) -> str:
-        """The host, if any ACL names it: clients from all others are treated alike."""
+        """The host, if any ACL names it; clients from all other hosts have the same permissions."""
         return host if host in self._hosts else ""
 
     def matching(self, wanted: AclFilter) -> Iterator[Acl]:

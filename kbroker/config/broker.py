@@ -81,7 +81,7 @@ def base_name(name: str) -> str:
 
 
 def synonyms(name: str) -> tuple[str, ...]:
-    """Names whose values stand for `name`, first the one that goes before (DynamicBrokerConfig)."""
+    """Names under which `name` may be set, in order of precedence (DynamicBrokerConfig)."""
     base = base_name(name)
     return (name, base) if base != name else _SYNONYMS.get(name, (name,))
 
@@ -231,7 +231,7 @@ class BrokerConfig:
 
     @property
     def advertised_listeners(self) -> tuple[endpoints.Endpoint, ...]:
-        """What clients are told. An empty host or port 0 stands for what the listener was bound to."""
+        """The addresses that clients get. An empty host or port 0 means the listener's bound one."""
         unset = self._values["advertised.listeners"] is None
         return self._endpoints("listeners" if unset else "advertised.listeners")
 
@@ -248,8 +248,8 @@ class BrokerConfig:
 
 
 def _with_node_id(static: Mapping[str, str]) -> dict[str, str]:
-    """node.id and broker.id stand for each other when only one is set (KafkaConfig.populateSynonyms); Kafka wants one
-    of them, we have a default."""
+    """When only one of node.id and broker.id is set, the other has the same value
+    (KafkaConfig.populateSynonyms); Kafka wants one of them, we have a default."""
     ours = str(BROKER["node.id"].default)
     node_id = static.get("node.id", static.get("broker.id", ours))
     return {"node.id": node_id, "broker.id": node_id, **static}

@@ -1,4 +1,4 @@
-"""The control group of this process: where it is, and how much of the cores' time it may use."""
+"""The control group of this process: its path, and its limit of CPU time."""
 
 from pathlib import Path
 

@@ -1,7 +1,8 @@
-"""Client quotas: whom they are for, which there are, and which one holds for a client (KIP-13, 546, 599, 612).
+"""Client quotas: their entities, their keys, and which quota applies to a client (KIP-13, 546, 599, 612).
 
-An entity names a user, a client id, both, or an address; None instead of a name is the default for all that have no
-quota of their own. Of the quotas of one key the most specific holds (Kafka's DefaultQuotaCallback). Pure.
+An entity names a user, a client id, both, or an address. None instead of a name is the default for all that
+have no quota of their own. Among the quotas of one key the most specific applies (Kafka's
+DefaultQuotaCallback). Pure.
 """
 
 import ipaddress

@@ -1,4 +1,4 @@
-"""What a row alone cannot check: contradictions (KafkaConfig.validateValues), and what to warn about."""
+"""Checks over several settings: contradictions (KafkaConfig.validateValues), and warnings."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""What DescribeConfigs answers: value, source and synonyms of every setting of a resource.
+"""The answer to DescribeConfigs: value, source and synonyms of every setting of a resource.
 
-Sources and the order of synonyms are those of Kafka's ConfigHelper: dynamic for this broker, dynamic for all, file,
-default; each over all names that stand for the setting. The API handler only copies fields.
+Sources and the order of synonyms are those of Kafka's ConfigHelper: dynamic for this broker, dynamic for all,
+file, default; each over all names of the setting. The API handler only copies fields.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -76,7 +76,7 @@ def describe_broker(config: BrokerConfig, keys: Keys = None) -> list[Entry]:
 
 
 def describe_all_brokers(config: BrokerConfig, keys: Keys = None) -> list[Entry]:
-    """What is set at run time for all brokers (resource name "")."""
+    """Settings that were changed at run time for all brokers (resource name "")."""
     entries = []
     for name in _wanted(config.cluster, keys):
         layer = (s for s in broker_synonyms(config, name) if s.source is Source.DYNAMIC_DEFAULT_BROKER)
@@ -116,7 +116,7 @@ def describe_client_metrics(overrides: Mapping[str, str], keys: Keys = None) -> 
 
 
 def broker_synonyms(config: BrokerConfig, name: str) -> tuple[Synonym, ...]:
-    """Where values for `name` come from, first the one in force; starts at `name` itself as Kafka does."""
+    """Sources of values for `name`, first the effective one; starts at `name` itself, as Kafka does."""
     names = synonyms(name)
     found: list[Synonym] = []
     for source, layer in (

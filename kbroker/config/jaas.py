@@ -1,4 +1,4 @@
-"""Login module lines (`sasl.jaas.config`): where Kafka's names put the users of SASL/PLAIN.
+"""Login module lines (`sasl.jaas.config`): the users of SASL/PLAIN, in Kafka's format.
 
 org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_bob="other";
 """

@@ -84,7 +84,7 @@ def trusted(text: Text) -> str:
 
 
 def stamps(text: Text) -> Iterator[tuple[str, int, int, int]]:
-    """What shows that a store's file is another one than before."""
+    """A fingerprint of a store's file, which changes with the file."""
     for name in FILES:
         if (location := text(name)) is not None:
             try:

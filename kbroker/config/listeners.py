@@ -11,7 +11,7 @@ _ENDPOINT = re.compile(r"(.*)://(?:\[([0-9a-zA-Z\-%._:]*)\]|([0-9a-zA-Z\-%._]*))
 
 
 class SecurityProtocol(IntEnum):
-    """How bytes travel and how clients prove who they are; the numbers are Kafka's ids."""
+    """Security protocol: encryption and authentication of a listener; the numbers are Kafka's ids."""
 
     PLAINTEXT = 0
     SSL = 1

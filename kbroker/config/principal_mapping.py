@@ -1,8 +1,8 @@
-"""ssl.principal.mapping.rules: what a client certificate's subject is called (KIP-371).
+"""ssl.principal.mapping.rules: maps the subject of a client certificate to a user name (KIP-371).
 
-``RULE:pattern/replacement/`` (then L or U for the case) applies when its pattern matches the whole subject; DEFAULT is
-the subject as it is. The first rule that applies counts. Patterns are the operator's own, in Java's words: groups are
-``$1`` in a replacement.
+``RULE:pattern/replacement/`` (then L or U for the case) applies when its pattern matches the whole subject;
+DEFAULT keeps the subject as it is. The first rule that applies is used. Patterns are written by the operator,
+in Java's syntax: groups are ``$1`` in a replacement.
 """
 
 import re
@@ -58,5 +58,5 @@ def rules_of(text: str) -> tuple[Rule, ...]:
 
 
 def name_of(rules: tuple[Rule, ...], subject: str) -> str | None:
-    """What a subject is called; None when no rule applies."""
+    """User name of a subject; None when no rule applies."""
     return next((name for rule in rules if (name := rule.apply(subject)) is not None), None)

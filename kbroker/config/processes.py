@@ -1,4 +1,4 @@
-"""How many processes a host gets when the settings do not say (Kafka's 3 and 8 are threads)."""
+"""Default number of processes of a host (Kafka's defaults 3 and 8 are threads)."""
 
 import math
 import os

@@ -1,8 +1,8 @@
 """Values that settings only refer to: `${file:PATH:KEY}`, `${directory:PATH:FILE}`, `${env:NAME}` (KIP-297, KIP-421).
 
-As in Apache Kafka: `config.providers` names the providers, `config.providers.NAME.class` says which one each is, and
-`config.providers.NAME.param.*` what it may read. Other than there, a reference to what is not there refuses the start
-instead of standing for itself: it would be taken for a password.
+As in Apache Kafka: `config.providers` names the providers, `config.providers.NAME.class` says which one each
+is, and `config.providers.NAME.param.*` what it may read. Unlike there, a reference to a missing value refuses
+the start instead of being kept as text, which would be used as a password.
 """
 
 import os

@@ -23,7 +23,7 @@ class Site:
 
 
 def port_key(listener: str, site: int) -> str:
-    """How the bound port of a listener is called: by its name alone for the first site."""
+    """Name of the bound port of a listener: the listener's name alone for the first site."""
     return f"{listener}@{site}" if site else listener
 
 
