@@ -1,4 +1,4 @@
-"""What is said about one knob: its value now, what is proposed, why, how to apply and how to undo it."""
+"""A finding about one knob: current value, proposed value, reason, and how to apply and undo it."""
 
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -15,7 +15,7 @@ class Severity(Enum):
 
 
 class Means(Enum):
-    """What a remedy changes, and so who carries it out."""
+    """The part of the host that a remedy changes, and so who applies it."""
 
     SYSCTL = "sysctl"  # target: name, as in sysctl -w
     SYSFS = "sysfs"  # target: path below /sys
@@ -29,7 +29,7 @@ class Means(Enum):
 class Remedy:
     """One change. target: see Means. new, old: values as they are written; old "" when there was none.
 
-    old_target: what `old` is written to when that is another than target (a ratio that bytes stand in for).
+    old_target: where `old` is written when it is not `target` (bytes that replace a ratio).
     """
 
     means: Means
@@ -45,7 +45,7 @@ class Remedy:
 
     @property
     def undo(self) -> str:
-        """What takes it back; empty when nothing can be said."""
+        """The command that undoes it; empty when there is none."""
         if self.means is Means.HAND:
             return ""
         if not self.old:

@@ -55,7 +55,7 @@ def gather(sources: Sources, given: Mapping[str, object]) -> tuple[Situation, tu
 
 
 def coefficients_of(file: Path | None) -> Coefficients:
-    """Of the file named, of host.json when it is there, else guesses. Raises WrongFile."""
+    """Coefficients of the named file, of host.json when it exists, else guesses. Raises WrongFile."""
     if file is None:
         return Coefficients.load(DEFAULT_FILE) if DEFAULT_FILE.exists() else Coefficients()
     return Coefficients.load(file)
@@ -64,8 +64,8 @@ def coefficients_of(file: Path | None) -> Coefficients:
 def workload_of(
     given: Mapping[str, object], config: BrokerConfig, live: Live | None, dirs: Sequence[str], now_s: float
 ) -> tuple[Workload, dict[str, str]]:
-    """What is given goes before what the broker shows, that before what lies in the log dirs, that before defaults.
-    And who said it, by field; fields that nobody spoke of are not there."""
+    """The workload: given values first, then the broker's metrics, then the log dirs, then defaults.
+    And the source of each field; fields without a source are left out."""
     known = {name: value for name, value in given.items() if value is not None}
     found: dict[str, object] = {
         "retention_s": config.log_retention_ms / 1000 if config.log_retention_ms >= 0 else float("inf"),
@@ -86,7 +86,7 @@ def workload_of(
 
 
 def _seen(live: Live, now_s: float) -> dict[str, object]:
-    """What a broker's page tells of its work: means since its start."""
+    """The workload that a broker's metrics page reports: means since its start."""
     starts = live.values("kbroker_process_start_time_seconds").values()
     seen: dict[str, object] = {}
     if (age := now_s - min(starts, default=now_s)) > 1:

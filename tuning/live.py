@@ -1,4 +1,4 @@
-"""A running broker as its /metrics show it (docs/metrics.md)."""
+"""A running broker's /metrics (docs/metrics.md)."""
 
 import math
 import urllib.request
@@ -34,7 +34,7 @@ class Live:
         return {key: value for key, value in self.series.get(name, {}).items() if wanted <= set(key)}
 
     def label_values(self, name: str, label: str) -> set[str]:
-        """What a label says in the series of a name."""
+        """Values of a label in the series of a name."""
         return {dict(key).get(label, "") for key in self.series.get(name, {})}
 
     def quantile(self, name: str, share: float, **labels: str) -> float | None:

@@ -15,8 +15,8 @@ CACHED_FILES = 4096  # segment files and indexes that a network process keeps op
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """live: None without a running broker. assumed: fields of the workload that nobody spoke of; what
-    is said because of them would be said of a guess."""
+    """live: None without a running broker. assumed: fields of the workload without a source; findings
+    that depend on them would rest on a guess."""
 
     host: Host = field(default_factory=Host)
     workload: Workload = field(default_factory=Workload)

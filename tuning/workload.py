@@ -1,4 +1,4 @@
-"""What the node is to carry. The knobs, the sizing model and the proposals all read this one description."""
+"""The workload of the node. The knobs, the sizing model and the proposals all read this one description."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""Micro-benchmarks that end by themselves: what the sizing model takes for granted of a host."""
+"""Micro-benchmarks that end by themselves: they measure the assumptions of the sizing model about a host."""

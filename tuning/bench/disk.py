@@ -60,7 +60,7 @@ def append(fd: int, seconds: float, most_bytes: int, clock: Clock) -> tuple[int,
 
 
 def read_cold(fd: int, size: int, seconds: float, clock: Clock) -> float:
-    """Bytes/s of reading from the start what the page cache was told to forget."""
+    """Bytes/s of a read from the start, after the bytes were dropped from the page cache."""
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     buffer = bytearray(CHUNK)
     start = clock()
@@ -77,7 +77,7 @@ def read_cold(fd: int, size: int, seconds: float, clock: Clock) -> float:
 
 
 def sync_times(fd: int, seconds: float, clock: Clock) -> list[float]:
-    """Seconds of each fdatasync behind an append of 16 KiB."""
+    """Seconds of each fdatasync after an append of 16 KiB."""
     record = os.urandom(SMALL)
     times: list[float] = []
     start = now = clock()

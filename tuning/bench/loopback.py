@@ -1,5 +1,6 @@
-"""sendfile of cached bytes to a socket of this host, and what both sides cost: fetches to local clients, and the
-measure by which kbroker's CPU costs are carried over from the machine of docs/benchmarks.md."""
+"""sendfile of cached bytes to a socket of this host, and the cost of both sides: the cost of fetches by local
+clients, and the factor that converts kbroker's CPU costs from the machine of docs/benchmarks.md to this one.
+"""
 
 import os
 import resource
@@ -28,7 +29,7 @@ class LoopbackFigures:
 
 
 def measure_loopback(folder: Path, seconds: float, clock: Clock = time.perf_counter) -> LoopbackFigures:
-    """One connection for `seconds`: this thread receives, another one sends. Raises OSError."""
+    """One connection for `seconds`: this thread receives, a second one sends. Raises OSError."""
     sender_cpu: list[float] = []
     with _cached(folder) as file, _pair() as (outgoing, incoming):
         thread = threading.Thread(target=_send, args=(file.fileno(), outgoing, sender_cpu), daemon=True)

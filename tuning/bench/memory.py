@@ -1,4 +1,4 @@
-"""How fast memory is copied, and what a reading of the clock costs."""
+"""Speed of copying memory, and the cost of reading the clock."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""All of it in turn, within the seconds given."""
+"""Runs all micro-benchmarks in turn, within the seconds given."""
 
 import datetime
 import platform

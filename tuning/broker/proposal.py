@@ -1,4 +1,4 @@
-"""One setting that should be another on this host."""
+"""A proposed value of one broker setting for this host."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,8 @@ from tuning.finding import Finding, Means, Remedy, Severity
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """key: of the broker's settings. value: as it stands in a properties file. why: a sentence with the figures it
-    comes from; source: where those are from."""
+    """key: of the broker's settings. value: as written in a properties file. why: a sentence with the figures
+    it comes from; source: where those are from."""
 
     key: str
     value: str

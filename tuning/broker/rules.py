@@ -1,4 +1,4 @@
-"""What kbroker's settings should be on this host for this workload. A setting without a reason is left alone."""
+"""Rules that propose kbroker's settings for this host and workload. Every proposal has a reason."""
 
 import math
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What a running broker's /metrics say of its host. Totals are since its start."""
+"""Findings about the host from a running broker's /metrics. Totals are since its start."""
 
 import math
 from collections.abc import Callable

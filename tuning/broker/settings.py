@@ -1,4 +1,4 @@
-"""What is wrong with the settings as such, whatever the proposals say."""
+"""Faults of the settings themselves, independent of the proposals."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,6 @@
-"""What this kernel can do that kbroker makes use of. Tried where trying is harmless, else told by the version."""
+"""Kernel features that kbroker uses. They are tried where that is harmless, otherwise derived from the
+version.
+"""
 
 import ctypes
 import errno

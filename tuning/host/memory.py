@@ -1,4 +1,4 @@
-"""Memory of the host and what a cgroup leaves of it."""
+"""Memory of the host, and the limit of the cgroup."""
 
 import re
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Memory:
 
     @property
     def usable_bytes(self) -> int | None:
-        """What processes and page cache may take together."""
+        """Memory that processes and page cache may use together."""
         given = [each for each in (self.total_bytes, self.limit_bytes) if each]
         return min(given) if given else None
 

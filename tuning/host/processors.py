@@ -24,7 +24,7 @@ class Processors:
 
 
 def processors_of(roots: Roots, cores: int | None = None) -> Processors:
-    """Everything that can be read; `cores` stands for those of this process' affinity."""
+    """Everything that can be read; `cores`: those of this process' affinity."""
     devices = roots.sys / "devices" / "system"
     governors = {text(path) for path in devices.glob("cpu/cpu[0-9]*/cpufreq/scaling_governor")} - {None}
     nodes = len(list(devices.glob("node/node[0-9]*")))

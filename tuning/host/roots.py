@@ -1,4 +1,4 @@
-"""Where procfs and sysfs are. Tests give folders of their own."""
+"""Paths of procfs and sysfs. Tests use folders of their own."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""One row a knob: what it reads, what it wants of this host for this workload, and why."""
+"""One row per knob: what it reads, the value it proposes for this host and workload, and why."""

@@ -12,8 +12,8 @@ Subject = TypeVar("Subject")
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a knob thinks of its value. proposed: "" to leave it. because: of this host, added to the row's why.
-    remedy: "" for none; a proposal of a host-wide sysctl needs none, its row makes it."""
+    """A knob's judgement of its value. proposed: "" to leave it. because: of this host, added to the row's
+    why. remedy: "" for none; a proposal of a host-wide sysctl needs none, its row makes it."""
 
     severity: Severity
     proposed: str = ""
@@ -25,7 +25,7 @@ FINE = Want(Severity.OK)
 
 
 def unless(fine: str, want: Want) -> Callable[[Situation, object, str], Want]:
-    """What a knob thinks that has one good value, and wants the same of every host that has another."""
+    """Judgement of a knob with one good value: `want` for every host with a different value."""
     return lambda _, __, now: FINE if now == fine else want
 
 
@@ -34,7 +34,7 @@ class Knob(Generic[Subject]):
     """name: a sysctl's, or words. subjects: what it belongs to, each with a label ("" is the host itself).
 
     read: value as text, None when it cannot be seen here. want: given that text. why: what the value does, one
-    sentence. source: where that is said, or what measured it.
+    sentence. source: the document or the measurement that it comes from.
     """
 
     name: str

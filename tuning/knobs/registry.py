@@ -1,4 +1,4 @@
-"""Every knob of the host, by room. What the check looks at and docs/knobs.md lists."""
+"""Every knob of the host, by room: those that the check looks at and docs/knobs.md lists."""
 
 from typing import Any
 
@@ -23,5 +23,5 @@ KNOBS: dict[str, tuple[Knob[Any], ...]] = {
 
 
 def look(situation: Situation) -> list[Finding]:
-    """What all knobs say of this host."""
+    """Findings of all knobs on this host."""
     return [finding for knobs in KNOBS.values() for knob in knobs for finding in knob.look(situation)]

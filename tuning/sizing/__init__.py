@@ -1,1 +1,1 @@
-"""The sizing model: what a workload needs, what this host has, and what ends first."""
+"""The sizing model: demand of a workload, supply of this host, and the resource that ends first."""

@@ -31,7 +31,7 @@ class Answer:
 
 
 def answer(situation: Situation, supply: Supply) -> Answer:
-    """What the model says."""
+    """Result of the model."""
     all_needs = needs(situation, supply)
     coming, going = cpu_cores(situation)
     first, breaks_at = _first_to_end(situation, supply)

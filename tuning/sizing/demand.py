@@ -1,4 +1,4 @@
-"""What a workload needs of each resource. Pure: every coefficient comes in by the situation."""
+"""A workload's demand of each resource. Pure: every coefficient comes in by the situation."""
 
 import math
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def needs(situation: Situation, supply: Supply) -> list[Need]:
 
 
 def log_bytes(situation: Situation) -> float:
-    """What retention keeps, active segments, which it leaves alone, and indexes."""
+    """Bytes that retention keeps, active segments, which it never deletes, and indexes."""
     load = situation.workload
     active = load.partitions * load.copies * load.segment_bytes
     # active until it is full or has its age: active segments hold no more than was written in that time
@@ -166,7 +166,7 @@ def cores(situation: Situation, supply: Supply) -> Need:
 
 
 def descriptors(situation: Situation, supply: Supply) -> Need:
-    """Of the process that needs most."""
+    """Demand of the process that needs most."""
     needed, have = situation.files_needed, supply.files
     return Need(
         "descriptors",

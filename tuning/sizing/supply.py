@@ -1,4 +1,4 @@
-"""What there is to be used up."""
+"""The host's supply of each resource."""
 
 import math
 from collections.abc import Iterable
