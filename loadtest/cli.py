@@ -138,7 +138,8 @@ def overhead(
     target: Target = "",
     record_bytes: RecordBytes = "256",
 ) -> None:
-    """What the histories cost: one producer and one consumer flat out, with and without them, in turn."""
+    """Measure the cost of histories: one producer and one consumer at full speed, with and without, in
+    turn."""
     try:
         measure(seconds, pairs, target, parse_record_bytes(record_bytes))
     except (NoBroker, WrongSetting) as failure:

@@ -16,7 +16,7 @@ def boot_id() -> str:
 
 
 class Clock:
-    """`offset_ns`: epoch minus monotonic; from another boot it is taken anew."""
+    """`offset_ns`: epoch minus monotonic; after another boot it is measured again."""
 
     def __init__(self, offset_ns: int | None = None, boot: str = "") -> None:
         known = offset_ns is not None and boot == boot_id()

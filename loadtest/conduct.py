@@ -1,4 +1,6 @@
-"""What the conductor hands to Locust: the run's folder, by an environment variable; in it conduct.json."""
+"""Parameters that the conductor passes to Locust: the run's folder, by an environment variable; in it
+conduct.json.
+"""
 
 import json
 import os

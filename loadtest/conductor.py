@@ -1,4 +1,4 @@
-"""One run from its folder to its figures: topics, Locust, faults, drain. Whoever calls it has a broker."""
+"""One run from its folder to its figures: topics, Locust, faults, drain. The caller provides the broker."""
 
 import json
 import os

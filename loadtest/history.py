@@ -1,5 +1,5 @@
 """The histories of a load test: what was attempted, what was acknowledged, what was seen. The contract with
-whoever judges a run; docs/histories.md has the same in prose.
+the judge of a run; docs/histories.md has the same in prose.
 
 A run is a folder:
 
@@ -31,7 +31,7 @@ ROLL_ROWS = 1_000_000
 
 
 class SendStatus(IntEnum):
-    """What the client was told about a record."""
+    """Outcome of a record, as the client knows it."""
 
     ACKED = 0  # the broker acknowledged it: partition, offset and timestamp are the broker's
     FAILED = 1  # surely not in the log: refused, or purged from the client's queue before it was sent

@@ -1,4 +1,4 @@
-"""What Locust loads: the users of the run that LOADTEST_RUN names."""
+"""The file that Locust loads: the users of the run that LOADTEST_RUN names."""
 
 from loadtest.users import user_classes
 

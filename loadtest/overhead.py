@@ -1,8 +1,9 @@
-"""What the histories cost: two producers, then two consumers, flat out in turn, one of each with and one without them.
+"""Cost of the histories: two producers, then two consumers, at full speed in turn, one of each with histories
+and one without.
 
-Both live through the whole measurement; whoever has no turn is stopped (SIGSTOP). So turns can be short and many, and
-what else the machine does meets both alike. Two figures each: throughput, and the CPU time per record of the client
-(all its threads).
+Both live through the whole measurement; the one that has no turn is stopped (SIGSTOP). So turns can be short
+and many, and other work of the machine affects both equally. Two figures each: throughput, and the CPU time
+per record of the client (all its threads).
 """
 
 import os

@@ -16,7 +16,7 @@ import numpy as np
 
 RING_BYTES = 32 << 20
 WORD = struct.Struct("<qq")  # where a block begins, how many bytes it has
-WORDS = 4096  # at the front of the memory: what the receiver tells
+WORDS = 4096  # at the front of the memory: state of the receiver
 WAIT_S = 0.001
 
 
@@ -51,7 +51,7 @@ class Ring:
 
 
 class Sender:
-    """Owner: whoever sends; used by one thread. Raises BrokenPipeError when the receiver is gone."""
+    """Owner: the sender; used by one thread. Raises BrokenPipeError when the receiver is gone."""
 
     def __init__(self, ring: Ring, pipe: int) -> None:
         self._ring = ring
@@ -97,7 +97,7 @@ class Sender:
 
 
 class Receiver:
-    """Owner: whoever receives."""
+    """Owner: the receiver."""
 
     def __init__(self, ring: Ring, pipe: int) -> None:
         self._ring = ring

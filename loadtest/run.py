@@ -1,4 +1,4 @@
-"""What is known of a run besides its rows: run.json and clients/*.json, and how to read them back."""
+"""Facts of a run besides its rows: run.json and clients/*.json, and how to read them back."""
 
 import json
 from dataclasses import asdict, dataclass, field, fields

@@ -1,4 +1,4 @@
-"""What a load test is asked to do. Checked here, so that a wrong option is answered with one clear sentence."""
+"""Settings of a load test. Checked here, so that a wrong option is answered with one clear sentence."""
 
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -24,7 +24,7 @@ class Settings:
     shape: str = "steady"
     record_bytes: tuple[int, int] = (200, 400)  # smallest, largest; header included
     keys: int = 1000
-    skew: float = 0.99  # Zipf's exponent; 0: all keys alike
+    skew: float = 0.99  # Zipf's exponent; 0: all keys equally often
     partitions: int = 6
     compression: str = "lz4"
     linger_ms: float = 5.0

@@ -1,4 +1,4 @@
-"""How many records a second are wanted at a moment: the shapes of a load, and the open schedule that follows one."""
+"""Shapes of a load: the wanted records per second at each moment, and the open schedule of a shape."""
 
 import math
 from collections import deque

@@ -74,7 +74,7 @@ class PlayerUser(User):
         )
 
     def lifetime_s(self) -> float:
-        """After so long the player leaves and another one comes."""
+        """Time after which the player leaves and a new one starts."""
         return float("inf")
 
     @task

@@ -19,7 +19,7 @@ Columns = dict[str, Any]  # name -> array or list of values, or one value for al
 
 
 class NotWritten(RuntimeError):
-    """The history's process is gone; what it had to say stands in the client's log."""
+    """The history's process has ended; its messages are in the client's log."""
 
 
 class HistoryWriter:

@@ -1,4 +1,4 @@
-"""What a judgement took: CPU and memory of this process, the JVM and Spark's Python workers."""
+"""Cost of a judgement: CPU and memory of this process, the JVM and Spark's Python workers."""
 
 from dataclasses import dataclass
 from pathlib import Path

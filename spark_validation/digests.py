@@ -39,7 +39,8 @@ def send_digests(evidence: Evidence) -> DataFrame:
 
 
 def log_digests(evidence: Evidence) -> DataFrame:
-    """BUCKET and of the log: count and hash of records that sends tell of, of those visible to read_committed, of all.
+    """BUCKET and of the log: count and hash of records that are in sends, of those visible to read_committed,
+    of all.
 
     first, last, offsets: of the bucket, markers among them.
     """

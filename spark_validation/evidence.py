@@ -1,4 +1,4 @@
-"""What a judgement rests on: the histories of a run and the broker's log, as frames."""
+"""The evidence of a judgement: the histories of a run and the broker's log, as frames."""
 
 import tempfile
 from dataclasses import dataclass, field
@@ -140,7 +140,7 @@ class Evidence:
 
     @cached_property
     def silent_producers(self) -> list[int]:
-        """Producers that were told no offsets (acks=0)."""
+        """Producers that get no offsets (acks=0)."""
         return [p.producer for p in self.producer_clients if p.acks == "0"]
 
 

@@ -1,7 +1,8 @@
-"""What a verdict rests on: how many records each check had, and what is missing for a verdict at all.
+"""Grounds of a verdict: the number of records for each check, and what is missing for a verdict at all.
 
-No evidence is not innocence. A run that sent or read nothing, that did not end by itself, whose drains did not reach
-the end of a topic, or whose histories lost files cannot be called clean: `missing` says why, and the exit code is 2.
+No evidence is not innocence. A run that sent or read nothing, that did not end by itself, whose drains did
+not reach the end of a topic, or whose histories lost files cannot be called clean: `missing` gives the
+reason, and the exit code is 2.
 """
 
 from pyspark.sql import DataFrame

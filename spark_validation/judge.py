@@ -110,7 +110,7 @@ class Judge:
             )
 
     def judge_transactions(self) -> None:
-        """V11, V12 and V01 by what producers were told."""
+        """V11, V12 and V01 by the results that producers got."""
         evidence = self.evidence
         if any(p.transactional_id for p in evidence.producer_clients):
             with self.step("transactions"):

@@ -1,4 +1,4 @@
-"""From command line options to evidence, and the reasons why there is none."""
+"""Opens the evidence that command line options name, or gives the reasons why there is none."""
 
 import argparse
 import json
@@ -72,7 +72,8 @@ def open_evidence(options: argparse.Namespace, following: bool = False) -> Evide
 def landing_folder(spark: SparkSession, chosen: Path | None) -> tempfile.TemporaryDirectory[str] | None:
     """Where the log is put as Parquet until the judgement is over: a folder that driver and executors share.
 
-    On this machine Spark's own scratch; on a cluster only what is chosen, else every check reads the segments anew.
+    On this machine Spark's own scratch; on a cluster only what is chosen, else every check reads the segments
+    again.
     """
     if chosen is None and spark.sparkContext.master.startswith("local"):
         scratch = spark.sparkContext.getConf().get("spark.local.dir") or tempfile.gettempdir()

@@ -1,4 +1,4 @@
-"""What a judgement ends with: a result per anomaly, and the exit code."""
+"""The verdict of a judgement: a result per anomaly, and the exit code."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,9 +1,9 @@
 /* Loaded into the broker under test (LD_PRELOAD): shifts its clock, slows its disk. Compiled when a test begins.
  *
- * The control page is a file of int64 words, named by LOADTEST_PRELOAD and mapped by whoever injects the faults:
+ * The control page is a file of int64 words, named by LOADTEST_PRELOAD and mapped by the fault injector:
  *   0  clock_ns   added to the wall clock; the monotonic clock stays
  *   1  delay_us   before each read, write and sync of a regular file
- *   2  calls      how many calls were delayed (so that the one who asks sees that it works)
+ *   2  calls      how many calls were delayed (so that the injector sees that it works)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-"""Which fault when: decided by a seed alone, so that a run can be repeated."""
+"""The schedule of faults, decided by a seed alone, so that a run can be repeated."""
 
 import random
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""A group member that reads and commits until it is told to leave."""
+"""A group member that reads and commits until it is stopped."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What an exception of the client library holds."""
+"""Fields of an exception of the client library."""
 
 from confluent_kafka import KafkaError, KafkaException
 

@@ -1,8 +1,9 @@
 """Partition, offset and timestamp of thousands of messages at once.
 
-Asking each Message by its methods makes three Python objects a field; a timestamp alone takes 60 ns. The numbers stand
-in the objects as C wrote them, so they are read there. Where in the object is not assumed but found out: by looking for
-known numbers in messages made for that. Where they are not found exactly once, the methods are asked.
+Asking each Message by its methods makes three Python objects a field; a timestamp alone takes 60 ns. The
+objects hold the numbers as C wrote them, so they are read from there. Their positions are not assumed but
+found: by a search for known numbers in messages made for that. When a number is not found exactly once, the
+methods are used.
 """
 
 import ctypes
@@ -27,7 +28,7 @@ class Fields(NamedTuple):
 
 
 def fields(messages: Sequence[Message]) -> Fields:
-    """Of messages that were delivered (none of them an error); at least one."""
+    """Fields of delivered messages (none of them an error); at least one."""
     places = layout()
     return asked(messages) if places is None else read(messages, places)
 
@@ -52,7 +53,7 @@ def read(messages: Sequence[Message], places: tuple[int, int, int]) -> Fields:
 
 
 class _Memory:
-    """Words of 32 bits from an address on, as numpy is told of them."""
+    """Words of 32 bits from an address on, as an array interface for numpy."""
 
     def __init__(self, address: int, size: int) -> None:
         self.__array_interface__ = {
@@ -69,7 +70,8 @@ def _long(memory: npt.NDArray[np.int32], at: Numbers) -> Numbers:
 
 @cache
 def layout() -> tuple[int, int, int] | None:
-    """Where partition, offset and timestamp stand in a Message, in bytes from its address; None: it cannot be told."""
+    """Positions of partition, offset and timestamp in a Message, in bytes from its address; None: not
+    found."""
     made: Any = Message  # the type stubs do not know the constructor
     samples = [
         (

@@ -1,4 +1,6 @@
-"""Between a consumer and its history: what was delivered, checked and counted thousands at a time."""
+"""The step between a consumer and its history: delivered messages are checked and counted, thousands at a
+time.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +16,7 @@ from loadtest.players.fields import fields
 from loadtest.record import CHECKED_FROM, HEADER, HEADER_BYTES, MAGIC, VERSION, key_number
 from loadtest.writer import HistoryWriter
 
-NOTHING = bytes(HEADER_BYTES)  # stands for a value that is too short to be ours
+NOTHING = bytes(HEADER_BYTES)  # in place of a value that is too short to be ours
 
 
 class Inbox:

@@ -19,8 +19,8 @@ FLUSH_S = 45.0
 SETTLE_EVERY_S = 0.05
 SETTLE_AT = 5000
 MESSAGE_TIMEOUT_MS = 120_000
-# Of idempotent producers. For one that gives up a record librdkafka begins a new epoch and sends anew what is under
-# way, appended or not (KIP-360): no broker can tell the copies.
+# Of idempotent producers. For one that gives up a record librdkafka begins a new epoch and resends what
+# is under way, appended or not (KIP-360): no broker can recognise the copies.
 NEVER_MS = 0
 TRANSACTION_TIMEOUT_MS = 30_000
 
@@ -117,7 +117,7 @@ class ProducerLife:
         self.check()
 
     def check(self) -> None:
-        """Raises Fatal when the client library has said so."""
+        """Raises Fatal after a fatal error of the client library."""
         if self._fatal is not None:
             raise Fatal(self._fatal)
 

@@ -1,4 +1,4 @@
-"""Between a producer and its history: what is under way, and what delivery reports said.
+"""The step between a producer and its history: records under way, and their delivery reports.
 
 The callback of the client library only keeps the report; everything else is done for thousands at a time.
 """

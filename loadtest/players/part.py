@@ -1,4 +1,4 @@
-"""What a player is told, and the few things all players do."""
+"""The part of a player (its instructions), and the few things that all players do."""
 
 import json
 import os
@@ -86,7 +86,7 @@ class Player:
 
     @property
     def stopping(self) -> bool:
-        """The user said stop, or is gone."""
+        """The user has requested a stop, or is gone."""
         return self.page[Slot.STOP] != 0 or os.getppid() != self._parent
 
     def look_around(self) -> None:
@@ -115,7 +115,7 @@ class Player:
         return self._histories[-1]
 
     def new_number(self, role: str) -> int:
-        """A client id that nobody else in the run has: whoever creates the file first has it."""
+        """A client id that is unique in the run: the player that creates its file first owns it."""
         folder = self.folder / "clients"
         folder.mkdir(parents=True, exist_ok=True)
         number = 1 + sum(1 for _ in folder.glob(f"{role[0]}[0-9]*.id"))

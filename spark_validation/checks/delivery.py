@@ -1,4 +1,4 @@
-"""V03 diverged, V08 consumer order, V10 unread, V11 aborted read: what consumers were given against the log."""
+"""V03 diverged, V08 consumer order, V10 unread, V11 aborted read: deliveries to consumers against the log."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

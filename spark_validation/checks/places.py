@@ -100,7 +100,7 @@ def repeated(evidence: Evidence, identities: DataFrame) -> DataFrame:
 
 
 def duplicates(evidence: Evidence, again: DataFrame) -> DataFrame:
-    """V04: each place behind the first is a finding. Counted only without idempotence."""
+    """V04: each place after the first is a finding. Counted only without idempotence."""
     named = again.join(evidence.producers, "producer", "left")
     detail = F.concat(F.lit("first at "), F.to_json("first"))
     return findings(named, "V04", "at two offsets", detail, F.coalesce("idempotent", F.lit(True)))

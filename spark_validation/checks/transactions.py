@@ -1,4 +1,4 @@
-"""V11 aborted reads, V01 of committed transactions, V12 exactly once: by what producers were told."""
+"""V11 aborted reads, V01 of committed transactions, V12 exactly once: by the results that producers got."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -53,7 +53,8 @@ def premature_reads(evidence: Evidence) -> DataFrame:
 
 
 def broken_promises(evidence: Evidence) -> DataFrame:
-    """V01 and V11: the log's markers against what producers were told, and transactions that ended in part."""
+    """V01 and V11: the log's markers against the results that producers got, and transactions that ended in
+    part."""
     log = evidence.log.where(
         (F.col("state") != CONTROL) & (F.col("flags").bitwiseAND(TRANSACTIONAL_FLAG) != 0)
     )

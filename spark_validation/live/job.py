@@ -52,7 +52,7 @@ class LiveJob:
 
     @property
     def evidence(self) -> Evidence:
-        """Of now: which clients, intents and history files there are is looked up anew."""
+        """The current evidence: lists clients, intents and history files again."""
         fresh = replace(self._opened)
         fresh.run = self._opened.run
         return fresh
@@ -184,7 +184,7 @@ class LiveJob:
         suspects = evidence.spark.createDataFrame(buckets, "topic string, partition int, bucket bigint")
         placed = places.sent_and_found(evidence, suspects)
         strange = places.strangers(evidence, placed)
-        # the log runs ahead of the histories: what is announced and not yet told of is nobody's fault
+        # the log is ahead of the histories: an announced record without its row yet is no fault
         checks = [
             places.lost(evidence, placed),
             places.misplaced(placed),
@@ -226,7 +226,7 @@ class LiveJob:
 
 
 def live_page(evidence: Evidence, verdict: Verdict, totals: dict[str, int], ended: bool) -> str:
-    """A page that loads itself anew while the run lasts."""
+    """A page that reloads itself while the run lasts."""
     rows = [row for result in verdict.results.values() for row in result.convicting][:50]
     listed = "".join(f"<li><code>{escape(json.dumps(row))}</code></li>" for row in rows)
     counts = "".join(f"<tr><td>{escape(name)}</td><td>{count:,}</td></tr>" for name, count in totals.items())

@@ -1,7 +1,8 @@
-"""What a stream has added to the state, a line a micro-batch, so that a job that is started again goes on.
+"""Journal of a stream: a line for each micro-batch that was added to the state, so that a restarted job
+continues from there.
 
-Spark commits a micro-batch after it was handled; a job that dies in between is given it again under the same number,
-with the same rows. The line is written first, so that batch is known by then and counts once.
+Spark commits a micro-batch after it was handled. A job that dies in between gets it again under the same
+number, with the same rows. The line is written first, so the batch is then known and counts once.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""What the live judgement remembers: digests of buckets, merged micro-batch by micro-batch. Pure; time is passed in."""
+"""State of the live judgement: digests of buckets, merged micro-batch by micro-batch. Pure; time is passed
+in.
+"""
 
 from dataclasses import dataclass, field
 

@@ -38,7 +38,7 @@ def varint_size(value: int) -> int:
 
 @inlined
 def put_varint(at: int, value: int) -> int:
-    """Zigzag varint of a value that is not negative; returns the position behind it."""
+    """Zigzag varint of a value that is not negative; returns the position after it."""
     rest = value << 1
     while rest >= 0x80:
         store_u8(at, (rest & 0x7F) | 0x80)
@@ -52,7 +52,8 @@ def put_varint(at: int, value: int) -> int:
 def write_batches(
     plan: Words, count: int, run: int, value_size: int, keys: Words, out: NDArray[np.uint8]
 ) -> int:
-    """Write ``count`` batches of rows of WORDS one behind the other; returns the bytes. keys: of their records.
+    """Write ``count`` batches of rows of WORDS one after the other; returns the bytes. keys: of their
+    records.
 
     The producer id of a batch is PRODUCER + 1000, its base sequence FIRST_PARTITION_SEQ: idempotence, epoch 0.
     """

@@ -162,7 +162,7 @@ def records(
 def gather(
     found: Words, column: int, start: int, stop: int, ends: NDArray[np.int32], valid: Bytes, data: int
 ) -> int:
-    """Keys or values of records [start, stop) behind those before, as Arrow wants a binary column; returns nulls.
+    """Append keys or values of records [start, stop), as Arrow wants a binary column; returns nulls.
 
     column: KEY_AT or VALUE_AT; ends: ends[start] is where the bytes go on, further ones are filled in; valid: bitmap,
     zeros from start on; data: address of room for all bytes.
@@ -183,7 +183,7 @@ def gather(
 
 @kernel("void(int64[:, ::1], int64, int64, int64, int64[:, ::1])")
 def identities(found: Words, start: int, stop: int, run: int, out: Words) -> None:
-    """What records [start, stop) of a load test say of themselves; layout: loadtest/record.py.
+    """Decode the headers of load-test records [start, stop); layout: loadtest/record.py.
 
     run: 31 bits, -1 takes any. out: rows of IDENTITY_COLUMNS. A value that is not ours has producer, seq and
     partition_seq -1; INTACT is 1 when the checksum is right and the value is of this run.

@@ -1,8 +1,9 @@
 """The segment source's rows as a DataFrame, for half of what `format("kafka-segments")` costs in the JVM.
 
-Spark copies a row of a Python data source twice (out of Arrow, and into the row of a projection that it puts behind
-every source that gives rows), a row of `mapInArrow` once; and for a data source it asks two Python processes for schema
-and plan, each time. Rows and columns are the same. The files are listed here, on the driver, when the frame is made.
+Spark copies a row of a Python data source twice (out of Arrow, and into the row of a projection that it puts
+after every source that returns rows), a row of `mapInArrow` once; and for a data source it asks two Python
+processes for schema and plan, each time. Rows and columns are the same. The files are listed here, on the
+driver, when the frame is made.
 """
 
 from collections.abc import Iterable, Iterator

@@ -33,8 +33,8 @@ RISING = (
 def land(spark: SparkSession, folder: Path, options: dict[str, str], names: Iterable[str]) -> DataFrame:
     """The columns of the source's records, written below `folder` as a file a task and read from there.
 
-    options: of spark_validation.segments.source. Driver and executors must see `folder` under this path; whoever gives
-    it removes it. What is appended to the log afterwards is not seen.
+    options: of spark_validation.segments.source. Driver and executors must see `folder` under this path; the
+    caller removes it. Records that are appended to the log afterwards are not seen.
     """
     names = tuple(names)
     reader = SegmentReader(options, list(names))
@@ -46,7 +46,7 @@ def land(spark: SparkSession, folder: Path, options: dict[str, str], names: Iter
 
 
 class Writer:
-    """What a task does. Runs in: Spark's Python workers."""
+    """The work of a task. Runs in: Spark's Python workers."""
 
     def __init__(self, reader: SegmentReader, folder: str) -> None:
         self.reader = reader

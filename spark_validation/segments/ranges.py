@@ -1,4 +1,4 @@
-"""What of a data directory is read by which task: ranges of segment files that start and end between batches."""
+"""Division of a data directory among tasks: ranges of segment files that start and end between batches."""
 
 import itertools
 import os

@@ -15,7 +15,7 @@ WHOLE = 1 << 62
 
 
 def pieces_after(folder: str, start: Position) -> list[Piece]:
-    """What lies behind a position, as the files are now; their ends may cut a batch."""
+    """Files and bytes after a position, as they are now; their ends may cut a batch."""
     found = []
     for piece in pieces_of(folder, WHOLE):
         if piece.segment > start[0]:
@@ -26,7 +26,7 @@ def pieces_after(folder: str, start: Position) -> list[Piece]:
 
 
 def end_of(folder: str, start: Position) -> Position:
-    """The border behind the last whole batch."""
+    """The border after the last whole batch."""
     at = start
     for chunk in chunks(folder, tuple(pieces_after(folder, start)), False):
         last = chunk.rows[-1]

@@ -32,7 +32,7 @@ class Chunk(NamedTuple):
 
     @property
     def addresses(self) -> NDArray[np.int64]:
-        """Of each batch."""
+        """Address of each batch."""
         return self.rows[:, ScannedBatch.POSITION] - self.position + self.buffer.ctypes.data
 
 
@@ -86,7 +86,7 @@ def count_is_damage(buffer: NDArray[np.uint8], got: int) -> bool:
 
 
 def damage(rows: NDArray[np.int64], position: int, stop: int) -> NDArray[np.int64]:
-    """A row that stands for what is no batch."""
+    """A row for bytes that are no batch."""
     rows[0, :] = -1
     rows[0, ScannedBatch.POSITION] = position
     rows[0, ScannedBatch.SIZE] = 0
@@ -99,7 +99,7 @@ def damage(rows: NDArray[np.int64], position: int, stop: int) -> NDArray[np.int6
 def states(work: Range) -> list[NDArray[np.int8]]:
     """For each chunk that `chunks` gives for the range: VISIBLE, ABORTED, OPEN or CONTROL of every batch.
 
-    A transaction that is open at the range's end is followed into the pieces behind it.
+    A transaction that is open at the range's end is followed into the next pieces.
     """
     found: list[NDArray[np.int8]] = []
     open_batches: dict[int, list[tuple[int, int]]] = {}
