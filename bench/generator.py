@@ -1,4 +1,4 @@
-"""The load generator: compiles its C sources once, runs one command, gives what it printed."""
+"""The load generator: compiles its C sources once, runs one command, returns its output."""
 
 import hashlib
 import importlib.util

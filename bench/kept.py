@@ -1,5 +1,6 @@
-"""The raw samples behind docs/benchmarks.md, kept beside it: a later run, perhaps of another machine, takes the place
-of the scenarios that it has, and of no others."""
+"""The raw samples behind docs/benchmarks.md, kept beside it. A later run, perhaps on another machine,
+replaces the samples of its own scenarios only.
+"""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What a process tree costs, read from /proc: CPU seconds and proportional memory."""
+"""Cost of a process tree, read from /proc: CPU seconds and proportional memory."""
 
 import os
 import time
@@ -75,7 +75,8 @@ def cpu_seconds(pid: int, proc: Path = PROC) -> float:
 
 
 def finer(stat: Stat) -> float:
-    """What the process's own clock says beyond /proc, which counts 10 ms: seconds to add; 0 when it has ended."""
+    """CPU seconds of the process's own clock beyond those of /proc, which counts 10 ms; 0 when it has
+    ended."""
     try:
         return time.clock_gettime_ns(~stat.pid << 3 | PROCESS_CLOCK) / 1e9 - stat.own_ticks / TICKS_PER_SECOND
     except OSError:

@@ -44,7 +44,8 @@ def request_frame(api: ApiKey, request: Struct) -> bytes:
 
 
 class Member:
-    """One member. member_id and generation are those of the last rebalance; members: all, told to the leader."""
+    """One member. member_id and generation are those of the last rebalance; members: all of them, for the
+    leader only."""
 
     def __init__(self, port: int, group_id: str, session_ms: int = 30_000) -> None:
         self.group_id = group_id

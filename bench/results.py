@@ -13,7 +13,7 @@ BASELINE, SUBJECT = "kafka", "kbroker"
 
 @dataclass(frozen=True)
 class Sample:
-    """What one turn gave: figures by measure key, or why there are none."""
+    """Result of one turn: figures by measure key, or the reason why there are none."""
 
     round: int
     target: str
@@ -85,7 +85,7 @@ class Row:
     baseline: float | None
     subject: float | None
     ratio: float | None
-    """Of the medians."""
+    """Ratio of the medians."""
     spread: tuple[float, float] | None
     """Lowest and highest ratio of a round in which both have a figure."""
 

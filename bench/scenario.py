@@ -1,4 +1,4 @@
-"""What a scenario is: a name, its measures with their goals, and how a turn runs it."""
+"""A scenario: its name, its measures with their goals, and the function that runs a turn."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Size:
-    """How long and how much. Warm-up is never part of a figure."""
+    """Duration and amount of load. Warm-up is never part of a figure."""
 
     warm_seconds: float
     seconds: float
@@ -81,7 +81,7 @@ def latency(quantile: str, goal: float | None = None, what: str = "ack") -> Meas
 
 
 def client_cpu(unit: str = "µs") -> Measure:
-    """What the load generator itself costs, in the unit of the broker's CPU: it must stay below."""
+    """Cost of the load generator itself, in the unit of the broker's CPU: it must stay below."""
     return Measure("client_cpu", "load generator CPU", unit, "lower")
 
 

@@ -2,7 +2,7 @@
 
 GROUPS groups of MEMBERS members, a connection each: every member sends a heartbeat every three seconds, one of each
 group commits once a second; beside them a group of LARGE members rebalances every few seconds. Every answer is checked:
-a member that is told anything but "all is well" although it is alive fails the run.
+any error for a member that is alive fails the run.
 """
 
 import argparse
@@ -115,7 +115,7 @@ class Soak:
 
 
 def soak(name: str, port: int, pid: int, seconds: float, groups: int, large: int) -> str:
-    """Runs in a process of its own; the line that tells of it."""
+    """Runs in a process of its own; returns its result as a line."""
     run = Soak(port)
     before = cpu_seconds(pid)
     begin = time.monotonic()

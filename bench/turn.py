@@ -1,4 +1,4 @@
-"""One turn: one broker does the work of one scenario, and what it costs is read around the measured part."""
+"""One turn: one broker does the work of one scenario; the cost of the measured part is recorded."""
 
 import os
 import shutil

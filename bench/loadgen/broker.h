@@ -19,7 +19,7 @@ void make_nonblocking(int fd);
 /* Allows as many open files as the system permits; fails when that is below `wanted`. */
 void allow_files(int wanted);
 
-/* Sends a frame, waits for its answer. The reader starts behind the correlation id, which is checked;
+/* Sends a frame, waits for its answer. The reader starts after the correlation id, which is checked;
    its bytes live until the next call. 0 when the connection broke. */
 int call_nowait_for_errors(int fd, const struct writer *request, struct reader *answer);
 struct reader call(int fd, const struct writer *request);
@@ -41,7 +41,7 @@ size_t begin_produce(struct writer *w, int version, const struct topic *topic, i
 /* Gives the offset of the batch's first byte in w->data. */
 size_t put_produce_partition(struct writer *w, int version, int partition, const uint8_t *batch, size_t length);
 void end_produce(struct writer *w, int version, size_t start);
-/* Checks an answer (reader behind the correlation id): error 0, base offset at least last[partition] +
+/* Checks an answer (reader after the correlation id): error 0, base offset at least last[partition] +
    records. Stores the base offsets; returns the number of partitions acknowledged. */
 int check_produce(struct reader *r, int version, const struct topic *topic, int records, int64_t *last);
 
@@ -56,7 +56,7 @@ void put_fetch(struct writer *w, const struct topic *topic, const struct fetch_r
 struct fetch_answer {
     int32_t session_id;
     int64_t high_watermark;
-    uint32_t records_bytes; /* the reader stands at their first byte */
+    uint32_t records_bytes; /* the reader is at their first byte */
     int empty;              /* no partition in the answer: nothing new in the session */
 };
 /* Checks the errors and reads up to the records of the one partition. Not enough bytes: r->bad. */

@@ -1,6 +1,6 @@
-/* Closed loop of one request per connection, the same again and again; every answer is held against the one that
-   is expected, byte by byte. The file of --requests has a request frame for each connection, one after the other,
-   each behind its 4-byte size; --answer holds one answer frame in the same form, its correlation id that of all. */
+/* Closed loop of one request per connection, the same again and again; every answer is compared with the
+   expected one, byte by byte. The file of --requests has a request frame for each connection, one after the other,
+   each after its 4-byte size; --answer holds one answer frame in the same form, its correlation id that of all. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

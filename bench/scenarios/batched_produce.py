@@ -1,4 +1,4 @@
-"""Batched 100 B produce: what a log shipper does. librdkafka fills batches as fast as it can."""
+"""Batched 100 B produce, as a log shipper does it. librdkafka fills batches as fast as it can."""
 
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, rate
 from bench.turn import Turn

@@ -1,4 +1,4 @@
-"""Compaction of one log of updates: how fast and how dear, and what produce on other topics feels of it."""
+"""Compaction of one log of updates: its speed and cost, and its effect on produce to other topics."""
 
 import re
 import time

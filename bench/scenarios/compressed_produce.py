@@ -1,4 +1,4 @@
-"""One compressed record per request over raw sockets: what looking at its record costs the broker.
+"""One compressed record per request over raw sockets: the broker's cost of checking its record.
 
 A client that does not linger sends such batches. Both brokers look at each record before they append it.
 """

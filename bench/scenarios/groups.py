@@ -1,4 +1,6 @@
-"""What a group coordinator does all day: heartbeats and commits of many members, and a rebalance of a large group."""
+"""Daily work of a group coordinator: heartbeats and commits of many members, and a rebalance of a large
+group.
+"""
 
 import asyncio
 import time

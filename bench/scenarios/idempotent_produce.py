@@ -1,4 +1,4 @@
-"""1 KB records, idempotent, acks=all: what a careful application does."""
+"""1 KB records, idempotent, acks=all: the settings of a careful application."""
 
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_gb, megabytes
 from bench.turn import Turn

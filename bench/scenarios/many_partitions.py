@@ -1,7 +1,8 @@
-"""Ten thousand partitions on one node: what they cost to make and to hold, and what produce elsewhere feels of them.
+"""Ten thousand partitions on one node: the cost of creating and holding them, and their effect on other
+produce.
 
-The same load on the same eight partitions runs before and behind their creation: the pair tells what grows with
-their number.
+The same load on the same eight partitions runs before and after they are created: the difference is the cost
+that grows with their number.
 """
 
 import time

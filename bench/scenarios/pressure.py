@@ -1,4 +1,4 @@
-"""Under pressure: a modest client beside a greedy one, and many busy connections beside many more idle ones."""
+"""Under pressure: a small client beside a greedy one, and many busy connections beside more idle ones."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The small questions that clients ask between batches. Every answer is held against the first one."""
+"""Small requests that clients send between batches. Every answer is compared with the first one."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""One 100 B record per request over raw sockets: many small clients, the broker's cost per request laid bare."""
+"""One 100 B record per request over raw sockets, from many clients: the broker's bare cost per request."""
 
 from bench.scenario import Measures, Scenario, client_cpu, cpu_per_message, latency, rate
 from bench.turn import Turn

@@ -1,6 +1,7 @@
-"""kill -9 with many bytes that no sync vouches for, and a restart: until every partition answers, and what that costs.
+"""kill -9 with many unsynced bytes, and a restart: the time until every partition answers, and its cost.
 
-KBROKER_BENCH_RECOVERY_GB (10 in docs/durability.md's figures) sets how much; otherwise it is the size's.
+KBROKER_BENCH_RECOVERY_GB (10 in docs/durability.md's figures) sets the amount; otherwise it is that of the
+run's size.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Orderly stop and restart with 1,000 partitions that hold data."""
+"""Clean shutdown and restart with 1,000 partitions that hold data."""
 
 import time
 
