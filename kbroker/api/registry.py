@@ -255,7 +255,7 @@ def _encoded(
         try:
             frame = _framed(client, response)
         except ProtocolError as error:
-            log.warning("the answer to API %d can not be written: %s", client.api_key, error)
+            log.warning("the answer to API %d cannot be written: %s", client.api_key, error)
             response = module.refuse(request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR), client.api_version)
             frame = _framed(client, response)
         ErrorCounts.of(broker).count(client, response)

@@ -101,7 +101,7 @@ def expires_s(store: KeyStore) -> float:
     try:
         return x509.load_pem_x509_certificates(store.chain)[0].not_valid_after_utc.timestamp()
     except ValueError as error:
-        raise KeyStoreError(f"the certificate can not be read: {error}") from None
+        raise KeyStoreError(f"the certificate cannot be read: {error}") from None
 
 
 def _content(location: str) -> bytes:

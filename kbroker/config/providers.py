@@ -143,6 +143,6 @@ def _text(path: Path, allowed: tuple[Path, ...] | None) -> str:
             raise ConfigError(f"larger than {MOST_BYTES} bytes")
         return content.decode()
     except OSError as error:
-        raise ConfigError(error.strerror or "can not be read") from None
+        raise ConfigError(error.strerror or "cannot be read") from None
     except UnicodeDecodeError:
         raise ConfigError("not UTF-8") from None

@@ -48,7 +48,7 @@ def _check(text: str, groups: Sequence[Sequence[str]], every: Sequence[str]) -> 
     if not all(groups):
         raise refuse("a site without a log directory")
     if len(set(named)) != len(named):
-        raise refuse("a log directory can not be in two sites")
+        raise refuse("a log directory cannot be in two sites")
     if unknown := [path for path in named if path not in every]:
         raise refuse(f"not in log.dirs: {', '.join(unknown)}")
     if left := [path for path in every if path not in named]:
