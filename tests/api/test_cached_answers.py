@@ -94,7 +94,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("question", "change"), CHANGES)
-def test_an_answer_stands_until_what_it_tells_has_changed(
+def test_an_answer_is_cached_until_its_content_has_changed(
     made: World, question: tuple[ApiKey, int, Struct], change: tuple[ApiKey, int, Struct]
 ) -> None:
     before = asyncio.run(send(made.broker, *question))
@@ -107,7 +107,7 @@ def test_an_answer_stands_until_what_it_tells_has_changed(
     assert after.terms != before.terms
 
 
-def test_what_no_change_is_told_of_or_what_is_refused_does_not_stand(made: World) -> None:
+def test_answers_without_change_notices_and_refusals_are_not_cached(made: World) -> None:
     cluster = ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest()
     assert isinstance(asyncio.run(send(made.broker, *cluster)), CachedAnswer)
     for question in (configs(BROKER_LOGGER, "1"), configs(TOPIC, "absent")):

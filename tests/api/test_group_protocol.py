@@ -59,7 +59,7 @@ def test_a_protocol_whose_feature_is_off_is_refused(
         (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, DescribeShareGroupOffsetsRequest([Wanted("g")])),
     ],
 )
-def test_shares_are_neither_fetched_nor_told_while_their_feature_is_off(
+def test_share_groups_are_refused_while_their_feature_is_off(
     tmp_path: Path, api: ApiKey, version: int, request_: object
 ) -> None:
     with world(tmp_path) as made:

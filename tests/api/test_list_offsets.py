@@ -104,7 +104,7 @@ def test_consumers_end_at_the_high_watermark_others_at_the_log_end(made: World) 
         (Slot.NOT_LED, 11, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
-def test_an_end_that_may_be_behind_what_was_told_is_refused(
+def test_an_end_that_may_be_below_a_reported_one_is_refused(
     made: World, epoch_start: int, version: int, code: ErrorCode
 ) -> None:
     """Until a new leader's high watermark has reached the start of its epoch (KIP-207)."""
@@ -133,7 +133,7 @@ def test_deleted_records_are_not_found_by_time(made: World) -> None:
     assert offset(made, EARLIEST).offset == 2
 
 
-def test_epochs_older_and_newer_than_the_leaders_are_told_apart(made: World) -> None:
+def test_epochs_older_and_newer_than_the_leaders_get_different_errors(made: World) -> None:
     made.reboot()
     assert offset(made, LATEST, epoch=0).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert offset(made, LATEST, epoch=2).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH

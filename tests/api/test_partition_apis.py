@@ -85,7 +85,7 @@ def test_only_an_earlier_epoch_is_asked_of_the_worker(made: World) -> None:
     assert [call.leader_epoch for call in made.worker.calls if isinstance(call, m.EpochEndOffset)] == [7]
 
 
-def test_a_client_with_another_leader_epoch_is_told_so(made: World) -> None:
+def test_a_client_with_another_leader_epoch_gets_an_error(made: World) -> None:
     made.reboot()
     assert epoch_end(made, 0, 0)[0] == ErrorCode.FENCED_LEADER_EPOCH
     assert epoch_end(made, 9, 0)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH

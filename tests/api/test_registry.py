@@ -29,7 +29,7 @@ def test_no_key_is_registered_twice() -> None:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.API.name)
-def test_an_api_file_tells_key_and_versions_in_its_first_line(module) -> None:  # type: ignore[no-untyped-def]
+def test_an_api_file_has_key_and_versions_in_its_first_line(module) -> None:  # type: ignore[no-untyped-def]
     api = module.API
     assert f"(key {int(api.key)})" in module.__doc__.splitlines()[0]
     shown = (

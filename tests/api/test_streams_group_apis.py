@@ -19,7 +19,7 @@ from tests.control.fakes import world
 MISSING = "Internal topics are missing: bad, good"
 
 
-def test_internal_topics_are_made_with_their_configs_and_failures_are_told(tmp_path: Path) -> None:
+def test_internal_topics_are_created_with_configs_and_failures_are_reported(tmp_path: Path) -> None:
     response = StreamsGroupHeartbeatResponse(status=[Status(Code.MISSING_INTERNAL_TOPICS, MISSING)])
     topics = (
         InternalTopic("good", 3, -1, (("cleanup.policy", "compact"),)),

@@ -75,7 +75,7 @@ def test_a_topic_that_exists_is_not_made_again(made: World) -> None:
     assert made.broker.catalogue.topics["a"].topic_id == first.topic_id != ZERO_UUID
 
 
-def test_the_answer_tells_configs_partitions_and_replicas(made: World) -> None:
+def test_the_answer_has_configs_partitions_and_replicas(made: World) -> None:
     config = ct.CreatableTopicConfig("retention.ms", "5")
     answer = create(made, ct.CreatableTopic("a", 2, 1, configs=[config]))["a"]
     assert (answer.num_partitions, answer.replication_factor) == (2, 1)

@@ -75,7 +75,7 @@ def test_a_page_of_a_topic_is_not_the_whole(made: World) -> None:
     assert pages(made, 100, "a", "b") == [2, 3]
 
 
-def test_partitions_of_a_failed_log_dir_are_told_offline_at_once(made: World) -> None:
+def test_partitions_of_a_failed_log_dir_are_reported_offline_at_once(made: World) -> None:
     metadata(made, "a")
     part = made.broker.catalogue.topics["a"].partitions[0]
     made.broker.dir_errors.fail(part.log_dir, errno.EIO)

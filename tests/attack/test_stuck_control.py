@@ -41,7 +41,7 @@ def broker(broker_factory: BrokerFactory, tmp_path: Path) -> KBroker:
 
 
 @pytest.mark.slow
-def test_control_that_stands_still_is_restarted(broker: KBroker) -> None:
+def test_control_that_hangs_is_restarted(broker: KBroker) -> None:
     with hang(broker):
         began = time.monotonic()
         while "control 0 died" not in broker.logs():
@@ -59,7 +59,7 @@ def test_control_that_stands_still_is_restarted(broker: KBroker) -> None:
 
 
 @pytest.mark.slow
-def test_a_broker_whose_control_stands_still_stops_in_time_and_cleanly(broker: KBroker) -> None:
+def test_a_broker_whose_control_hangs_stops_in_time_and_cleanly(broker: KBroker) -> None:
     with hang(broker):
         began = time.monotonic()
         broker.stop(timeout_s=STOPPED_S)  # raises unless the exit code is 0

@@ -19,7 +19,7 @@ def idle(cli: Shell, topic: str, group: str) -> str:
     return group
 
 
-def test_an_idle_groups_lag_is_told_in_records_and_in_seconds(cli: Shell, topic: str, idle: str) -> None:
+def test_an_idle_groups_lag_is_shown_in_records_and_in_seconds(cli: Shell, topic: str, idle: str) -> None:
     (found,) = cli("groups", "describe", idle, "--json").json
     assert (found["state"], found["members"], found["lag"]) == ("Empty", [], 3)
     (row,) = [row for row in found["partitions"] if row["partition"] == 0]

@@ -125,7 +125,7 @@ def test_what_contradicts_the_log_is_found(
     assert said in shell("log", "dump", file, code=1).stderr
 
 
-def test_an_empty_index_is_said_to_be_empty(shell: Shell, folder: Path) -> None:
+def test_an_empty_index_is_reported_as_empty(shell: Shell, folder: Path) -> None:
     index = folder / f"{NAME}.index"
     index.write_bytes(bytes(800))
     assert shell("log", "dump", index).text == f"Dumping {index}\n{index} is empty.\n"

@@ -9,7 +9,7 @@ from kbroker.cli.failures import CommandFailed, broker_error, explain
 from kbroker.cli.output import print_table
 
 
-def test_numbers_stand_to_the_right_and_none_is_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_are_right_aligned_and_none_is_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("NAME", "LAG", "OK"), [("a", 5, True), ("longer-name", None, False), ("b", 1234, True)])
     assert capsys.readouterr().out.splitlines() == [
         "NAME          LAG  OK",

@@ -59,7 +59,7 @@ LATER = [one for one in admin_cases.CASES if one not in admin_cases.CREATE_TOPIC
     [(one, version) for one in LATER for version in range(one.versions[0], one.versions[1] + 1)],
     ids=lambda value: getattr(value, "name", f"v{value}"),
 )
-def test_answers_are_alike(peers: tuple[SocketPeer, SocketPeer], one: Any, version: int) -> None:
+def test_answers_are_the_same(peers: tuple[SocketPeer, SocketPeer], one: Any, version: int) -> None:
     assert not compare(one, version, *peers)
 
 
@@ -84,7 +84,7 @@ def test_features_are_kafkas(peers: tuple[SocketPeer, SocketPeer], version: int)
 
 
 @pytest.mark.parametrize("software", [("", "1"), ("a", ""), ("-a", "1"), ("a b", "1")])
-def test_malformed_software_names_are_refused_alike(
+def test_malformed_software_names_are_refused_the_same_way(
     peers: tuple[SocketPeer, SocketPeer], software: tuple[str, str]
 ) -> None:
     wanted, found = (peer.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest(*software)) for peer in peers)

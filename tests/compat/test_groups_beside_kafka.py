@@ -23,7 +23,7 @@ def peers(
 
 
 @pytest.mark.parametrize("name", GROUP_SCRIPTS)
-def test_answers_are_alike(peers: tuple[SocketPeer, SocketPeer], name: str) -> None:
+def test_answers_are_the_same(peers: tuple[SocketPeer, SocketPeer], name: str) -> None:
     said = []
     for peer in peers:
         talk = Talk(peer, name)

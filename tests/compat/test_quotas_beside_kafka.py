@@ -26,7 +26,7 @@ CASES = quota_cases.CASES + credential_cases.CASES
     [(one, version) for one in CASES for version in range(one.versions[0], one.versions[1] + 1)],
     ids=lambda value: getattr(value, "name", f"v{value}"),
 )
-def test_answers_are_alike(peers: tuple[SocketPeer, SocketPeer], one: Any, version: int) -> None:
+def test_answers_are_the_same(peers: tuple[SocketPeer, SocketPeer], one: Any, version: int) -> None:
     assert not compare(one, version, *peers)
 
 

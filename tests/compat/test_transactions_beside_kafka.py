@@ -33,7 +33,7 @@ def peers(
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_answers_are_alike(peers: tuple[SocketPeer, SocketPeer], name: str) -> None:
+def test_answers_are_the_same(peers: tuple[SocketPeer, SocketPeer], name: str) -> None:
     said = []
     for peer in peers:
         talk = TransactionTalk(peer, name)

@@ -77,21 +77,21 @@ def without(described: Comparable, names: set[str]) -> Comparable:
     return {name: entry for name, entry in described.items() if name not in names}
 
 
-def test_a_broker_is_described_alike(admin: ConfigAdmin, config: BrokerConfig) -> None:
+def test_a_broker_is_described_the_same_way(admin: ConfigAdmin, config: BrokerConfig) -> None:
     differs = set(OTHER_DEFAULT) | {"super.users", "allow.everyone.if.no.acl.found"}
     kafka = without(theirs(admin.describe(BROKER, "1")), differs)
     assert without(ours(describe_broker(config)), differs) == kafka
 
 
-def test_a_topic_is_described_alike(admin: ConfigAdmin, config: BrokerConfig) -> None:
+def test_a_topic_is_described_the_same_way(admin: ConfigAdmin, config: BrokerConfig) -> None:
     assert ours(describe_topic({}, config)) == theirs(admin.describe(TOPIC, TOPIC_NAME))
 
 
-def test_a_group_is_described_alike(admin: ConfigAdmin, config: BrokerConfig) -> None:
+def test_a_group_is_described_the_same_way(admin: ConfigAdmin, config: BrokerConfig) -> None:
     assert ours(describe_group({}, config)) == theirs(admin.describe(GROUP, "g"))
 
 
-def test_client_metrics_are_described_alike(admin: ConfigAdmin) -> None:
+def test_client_metrics_are_described_the_same_way(admin: ConfigAdmin) -> None:
     assert ours(describe_client_metrics({})) == theirs(admin.describe(CLIENT_METRICS, "m"))
 
 
@@ -199,7 +199,7 @@ CHANGES: list[tuple[int, str, Sequence[tuple[int, str, str | None]]]] = [
 
 
 @pytest.mark.parametrize(("resource", "name", "operations"), CHANGES, ids=str)
-def test_a_change_is_taken_or_refused_alike(
+def test_a_change_is_accepted_or_refused_the_same_way(
     admin: ConfigAdmin,
     config: BrokerConfig,
     resource: int,

@@ -25,7 +25,7 @@ def test_without_settings_everything_has_its_default() -> None:
     assert config.get_list("group.consumer.assignors") == ("uniform", "range")
 
 
-def test_node_id_and_broker_id_stand_for_each_other() -> None:
+def test_node_id_and_broker_id_are_synonyms() -> None:
     assert BrokerConfig({"broker.id": "7"}).node_id == 7
     assert BrokerConfig({"node.id": "7"}).get_int("broker.id") == 7
     assert BrokerConfig({}).get_int("broker.id") == BrokerConfig({}).node_id
@@ -107,7 +107,7 @@ def test_controllers_listeners_are_not_opened() -> None:
     assert [str(endpoint) for endpoint in config.advertised_listeners] == ["PLAINTEXT://h:9092"]
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as error:
         BrokerConfig.load({"num.partitions": "x", "log.segment.bytes": "5", "preallocate": "?"})
     assert str(error.value).splitlines() == [

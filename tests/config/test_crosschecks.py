@@ -101,7 +101,7 @@ from kbroker.config.setting import ConfigError
     ],
     ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
 )  # fmt: skip
-def test_a_contradiction_is_told(static: dict[str, str], text: str) -> None:
+def test_a_contradiction_is_reported(static: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError) as error:
         BrokerConfig(static)
     assert text in str(error.value)

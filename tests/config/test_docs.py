@@ -20,7 +20,7 @@ def test_every_public_setting_is_on_the_page() -> None:
             assert row.internal or f"`{name}`" in text
 
 
-def test_a_stale_page_is_told_and_written_anew(
+def test_a_stale_page_is_reported_and_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(docs, "PAGE", tmp_path / "docs" / "config.md")

@@ -25,7 +25,7 @@ def test_there_may_be_no_user() -> None:
         'org.apache.kafka.common.security.scram.ScramLoginModule required user_a="secret";',
     ],
 )
-def test_what_is_wrong_is_told_without_the_passwords(line: str) -> None:
+def test_errors_are_reported_without_the_passwords(line: str) -> None:
     with pytest.raises(ConfigError) as refused:
         plain_users(line)
     assert "secret" not in str(refused.value)

@@ -21,7 +21,7 @@ def test_a_map_grows_when_it_is_three_quarters_full() -> None:
     assert map_order([4, 3, 2, 1], lambda key: key, 1) == [1, 2, 3, 4]
 
 
-def test_quotas_are_told_as_kafka_tells_them() -> None:
+def test_quotas_are_listed_in_kafkas_order() -> None:
     """As a client's own suite wants them from Apache Kafka."""
     three = map_order(map_order(KEYS[:3], string_hash), string_hash, 1)
     assert three == ["consumer_byte_rate", "request_percentage", "producer_byte_rate"]

@@ -134,7 +134,7 @@ def prepare(broker: Broker, case: Case) -> tuple[TransactionTalk, Asked, dict[st
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_state_is_what_was_told(broker: Broker, case: Case) -> None:
+def test_state_matches_the_answers(broker: Broker, case: Case) -> None:
     twin, asked, twins_before = prepare(broker, case)
     assert asked.ask(twin) is not None
     twins_after = state(twin)

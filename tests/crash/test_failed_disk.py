@@ -144,7 +144,7 @@ def test_a_failing_disk_takes_its_log_dir_offline_and_no_other(scene: Scene) -> 
     assert not list((scene.disk.folder / "logs").glob("later-*"))
 
 
-def test_one_who_only_reads_is_told_at_once_and_the_log_dir_goes_offline(scene: Scene) -> None:
+def test_a_reader_gets_an_error_at_once_and_the_log_dir_goes_offline(scene: Scene) -> None:
     assert set(scene.produce(EVERY).values()) == {None}
     assert {scene.fetch(partition) for partition in EVERY} == {0}
     scene.disk.fail()

@@ -99,7 +99,7 @@ def test_a_frozen_follower_holds_acks_all(broker_factory: Callable[..., KBroker]
     broker.stop()
 
 
-def test_too_few_in_sync_replicas_are_told_and_service_comes_back(
+def test_too_few_in_sync_replicas_are_reported_and_service_comes_back(
     broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
     """min.insync.replicas=2 of 2: while the other worker is stopped, acks=all is refused once it is out of sync, acks=1

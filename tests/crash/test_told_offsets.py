@@ -66,7 +66,7 @@ class Asker(threading.Thread):
         self.join()
 
 
-def test_no_end_is_told_that_is_behind_what_was_acknowledged(
+def test_no_end_below_an_acknowledged_offset_is_reported(
     broker_factory: Callable[..., KBroker], tmp_path: Path
 ) -> None:
     broker, dirs = start_sites(broker_factory, tmp_path, 2)

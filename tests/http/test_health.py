@@ -47,7 +47,7 @@ def test_an_offline_partition_does_not_hide_the_others(scene: Scene) -> None:
     assert scene.health.not_ready() == []
 
 
-def test_a_loop_that_stands_still_is_not_alive(scene: Scene) -> None:
+def test_a_loop_that_hangs_is_not_alive(scene: Scene) -> None:
     beat = ProcessLine.HEARTBEAT_NS
     scene.shared.processes[CONTROL, beat] = int((scene.now - 5) * 1e9)
     scene.shared.processes[NETWORK, beat] = int((scene.now - 60) * 1e9)

@@ -19,7 +19,7 @@ def test_a_steady_rate_gives_what_is_left_over_the_rate() -> None:
     assert forecast.seconds() == pytest.approx((1e9 - 1e5 * 600) / 1e5)
 
 
-def test_nothing_is_said_before_a_minute_was_seen() -> None:
+def test_nothing_is_reported_before_a_minute_was_seen() -> None:
     assert filled(1e5, SHORTEST_S - 15).seconds() is None
     assert filled(1e5, SHORTEST_S).seconds() is not None
 

@@ -168,7 +168,7 @@ def test_append_that_needs_no_flush_is_answered_at_once(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.EIO])
-def test_a_sync_of_a_log_that_has_moved_is_done_again_whatever_it_said(
+def test_a_sync_of_a_log_that_has_moved_is_repeated_whatever_its_result(
     scene: Scene, number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its folder is gone with the move, which is no error at all; one of the disk is of the log dir that was left."""

@@ -111,7 +111,7 @@ def test_the_pool_answers_every_range_once(file: Path) -> None:
     assert sorted(done) == list(range(24))
 
 
-def test_a_file_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     told = threading.Semaphore(0)
     pool = ReadAheadPool(told.release)
     pool.ask(wanted(1, 0), tmp_path / "gone.log")

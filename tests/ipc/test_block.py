@@ -58,7 +58,7 @@ def test_an_answer_that_failed_says_so() -> None:
     assert found == [(-1, CLOSE, b""), (-2, FAILED, b"")]
 
 
-def test_a_request_is_what_the_network_process_would_have_said() -> None:
+def test_a_request_equals_that_of_the_network_process() -> None:
     frame = encode_request(ApiKey.HEARTBEAT, 4, 9, "client", HeartbeatRequest("g", 1, "m"))[4:]
     found = client_request(pack_peer(PEER), frame)
     assert found == ClientRequest(

@@ -38,7 +38,7 @@ def test_load_with_kills_and_resets_loses_nothing(tmp_path: Path) -> None:
     assert "idempotent" in requests
 
 
-def test_wrong_use_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_wrong_use_is_reported_in_one_sentence(tmp_path: Path) -> None:
     for words, text in (
         (["--shape", "zigzag"], "steady | ramp"),
         (["--faults", "earthquake"], "no fault earthquake"),

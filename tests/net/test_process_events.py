@@ -43,7 +43,7 @@ def test_a_failed_event_of_nobody_closes_nobody() -> None:
     process._serve_events(0, 1)
 
 
-def test_connections_that_end_after_the_acceptor_are_told_to_nobody_and_said_in_a_line() -> None:
+def test_connections_that_end_after_the_acceptor_are_logged_in_one_line() -> None:
     acceptor, handoff = fds.pair()
     rate_limited_log: list[str] = []
     process: Any = NetworkProcess.__new__(NetworkProcess)

@@ -73,7 +73,7 @@ def test_no_log_gives_no_rows(spark: SparkSession, tmp_path: Path) -> None:
         ({}, (), "needs the option path"),
     ],
 )
-def test_what_is_not_known_is_told(
+def test_unknown_options_are_refused(
     spark: SparkSession, options: dict[str, str], names: tuple[str, ...], error: str
 ) -> None:
     with pytest.raises(ValueError, match=error):

@@ -129,7 +129,7 @@ def test_a_whole_run_is_clean_and_says_what_it_rests_on(tmp_path: Path, spark: S
     assert weakest.basis == min(r.basis for r in verdict.results.values() if r.judged and r.basis is not None)
 
 
-def test_a_conviction_stands_whatever_is_missing() -> None:
+def test_a_conviction_holds_whatever_is_missing() -> None:
     verdict = Verdict()
     verdict.missing.append("a reason")
     verdict.add([{"anomaly": "V01", "kind": "gone", "convicts": True}])

@@ -69,7 +69,9 @@ def compare(broker: KBroker, segments: Path, folder: Path, *more: str) -> subpro
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=340)
 
 
-def test_all_ways_give_the_same_records_and_a_missing_one_is_told(broker: KBroker, tmp_path: Path) -> None:
+def test_all_ways_give_the_same_records_and_a_missing_one_is_reported(
+    broker: KBroker, tmp_path: Path
+) -> None:
     earlier = tmp_path / "earlier"
     shutil.copytree(broker.data_dir, earlier)
     all_there = compare(broker, broker.data_dir, tmp_path / "scratch")

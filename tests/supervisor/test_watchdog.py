@@ -58,7 +58,7 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_who_stands_still_shows_where_and_is_killed(scene: Scene) -> None:
+def test_a_process_that_hangs_shows_where_and_is_killed(scene: Scene) -> None:
     scene.pass_time(LIMIT_MS - LOOK_MS)
     assert scene.child.signals == []
     scene.pass_time(2 * LOOK_MS)

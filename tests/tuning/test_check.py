@@ -7,7 +7,7 @@ from tuning.finding import Severity
 from tuning.render import findings_text
 
 
-def test_a_fitting_host_is_told_that_nothing_is_to_be_gained(tmp_path: Path) -> None:
+def test_a_fitting_host_has_nothing_to_gain(tmp_path: Path) -> None:
     findings = check(situation(tmp_path))
     assert exit_code(findings) == 0
     assert "Nothing is to be gained" in findings_text(findings, everything=False)

@@ -18,7 +18,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def test_check_tells_findings_as_json_and_by_its_exit_code(tmp_path: Path) -> None:
+def test_check_reports_findings_as_json_and_by_its_exit_code(tmp_path: Path) -> None:
     result = run("check", "--dir", str(tmp_path), "--json", "--partitions", "7")
     told = json.loads(result.stdout)
     severities = {each["severity"] for each in told["findings"]}

@@ -129,7 +129,9 @@ class TestTopics:
     def test_an_unknown_topic_is_made_by_producing_to_it(self, bootstrap: str, fresh: NameFactory) -> None:
         assert produce(bootstrap, fresh("automatic"), b"v").offset() == 0
 
-    def test_who_only_looks_at_a_topic_is_told_the_truth(self, bootstrap: str, fresh: NameFactory) -> None:
+    def test_a_client_that_only_describes_a_topic_gets_correct_metadata(
+        self, bootstrap: str, fresh: NameFactory
+    ) -> None:
         """Even though the look creates it: that is how clients learn that a deletion took effect."""
         peer = SocketPeer(int(bootstrap.rpartition(":")[2]))
         request = MetadataRequest(
@@ -166,9 +168,7 @@ class TestTopics:
     def test_a_compacted_topic_wants_keys(self, bootstrap: str, topic: TopicFactory) -> None:
         assert refused(bootstrap, topic(cleanup_policy="compact"), b"v") == "INVALID_RECORD"
 
-    def test_keys_decide_the_partition_alike_for_all_clients(
-        self, bootstrap: str, topic: TopicFactory
-    ) -> None:
+    def test_keys_select_the_same_partition_in_all_clients(self, bootstrap: str, topic: TopicFactory) -> None:
         """Not the broker's doing: that what different clients write for a key meets in one partition."""
         name = topic(5)
         producer = kafka.KafkaProducer(bootstrap_servers=bootstrap)

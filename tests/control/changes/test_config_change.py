@@ -99,7 +99,7 @@ def test_listeners_hear_of_what_has_changed(made: World) -> None:
     assert heard == [(GROUP, "g")]
 
 
-def test_a_client_metrics_subscription_is_kept_and_said_to_be_without_effect(
+def test_a_client_metrics_subscription_is_kept_and_reported_as_without_effect(
     made: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     change(made, CLIENT_METRICS, "m", ("metrics", Op.SET, "*"))

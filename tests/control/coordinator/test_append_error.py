@@ -4,7 +4,7 @@ from kbroker.control.coordinator.append_error import coordinator_error
 from kbroker.protocol.errors import ErrorCode
 
 
-def test_append_errors_are_told_as_coordinators_tell_them() -> None:
+def test_append_errors_become_coordinator_errors() -> None:
     assert coordinator_error(ErrorCode.NOT_ENOUGH_REPLICAS) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert coordinator_error(ErrorCode.KAFKA_STORAGE_ERROR) is ErrorCode.NOT_COORDINATOR
     assert coordinator_error(ErrorCode.RECORD_LIST_TOO_LARGE) is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -80,7 +80,7 @@ def test_one_that_is_too_large_fails_alone(tmp_path: Path) -> None:
     check(tmp_path, test)
 
 
-def test_a_failed_batch_is_told_to_all_of_it_and_replayed_by_none(tmp_path: Path) -> None:
+def test_a_failed_batch_fails_all_its_writes_and_replays_none(tmp_path: Path) -> None:
     async def test(runtime: Runtime, machine: Machine, log: Log) -> None:
         log.error = ErrorCode.KAFKA_STORAGE_ERROR
         asked = [runtime.ask_beside(key, puts(b"k", b"v")) for key in ("g", "g", "g")]

@@ -9,7 +9,7 @@ from kbroker.protocol.messages.leave_group import MemberIdentity
 from tests.control.groups.coordinator import Coordinator, answer
 
 
-def test_a_dynamic_member_is_told_its_id_and_must_come_back_with_it() -> None:
+def test_a_dynamic_member_gets_its_id_and_must_come_back_with_it() -> None:
     kafka = Coordinator()
     response = kafka.join(client_id="me")
     assert response.error_code == ErrorCode.MEMBER_ID_REQUIRED
@@ -209,7 +209,7 @@ class TestStaticMembers:
         assert commit == ErrorCode.FENCED_INSTANCE_ID
 
     @pytest.mark.parametrize(("version", "skip", "members"), [(9, True, 1), (8, False, 0)])
-    def test_a_returning_leader_is_told_not_to_assign(self, version: int, skip: bool, members: int) -> None:
+    def test_a_returning_leader_is_asked_not_to_assign(self, version: int, skip: bool, members: int) -> None:
         kafka = Coordinator()
         (old,), _ = kafka.stable_group(0, ("i1",))
         response = kafka.join(instance="i1", version=version)

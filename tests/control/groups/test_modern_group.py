@@ -24,7 +24,7 @@ def test_a_full_group_takes_no_new_member_but_keeps_its_own() -> None:
     assert e.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_fenced_member_is_told_which_epoch_is_known() -> None:
+def test_a_fenced_member_gets_the_known_epoch() -> None:
     text = str(ShareGroup("g").fenced(3, 5).message)
     assert text.startswith("The share group member has a smaller member epoch (3) than the one known")
     assert "(5)" in text

@@ -70,7 +70,7 @@ def test_tags_of_a_later_version_are_passed_over() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_damage_is_told(data: bytes) -> None:
+def test_damage_is_reported(data: bytes) -> None:
     try:
         decode_offset(b"\0\4" + data)
     except ProtocolError:

@@ -130,7 +130,7 @@ class TestFetch:
         assert kafka.committed(group="none") == -1
         assert kafka.shard.fetch_offsets(OffsetFetchRequestGroup("none", topics=None), False).topics == []
 
-    def test_offsets_of_an_earlier_topic_of_the_name_are_not_told_by_id(self) -> None:
+    def test_offsets_of_an_earlier_topic_of_the_name_are_not_returned_by_id(self) -> None:
         kafka = Coordinator()
         kafka.commit(9, topic_id=b"1" * 16)
         assert kafka.committed(topic_id=b"1" * 16) == 9

@@ -165,7 +165,7 @@ def test_sessions_start_anew_after_a_restart() -> None:
     assert group_of(again).is_empty
 
 
-def test_another_topology_is_refused_and_an_older_one_told() -> None:
+def test_another_topology_is_refused_and_an_older_one_reported() -> None:
     kafka = application()
     newer = word_count()
     newer.epoch = 1
@@ -184,7 +184,7 @@ def test_another_topology_is_refused_and_an_older_one_told() -> None:
     assert caught.value.message == "Topology updates are not supported yet."
 
 
-def test_topics_that_do_not_fit_are_told() -> None:
+def test_topics_that_do_not_fit_are_reported() -> None:
     kafka = application()
     kafka.topics.put("counts", 3)
     one = Process(kafka, "one")
@@ -224,7 +224,7 @@ def test_a_repartition_topic_that_nobody_writes_is_an_invalid_topology() -> None
     assert caught.value.code == ErrorCode.STREAMS_INVALID_TOPOLOGY
 
 
-def test_a_shutdown_of_the_application_is_told_to_everybody_until_the_group_is_empty() -> None:
+def test_a_shutdown_of_the_application_reaches_all_members_until_the_group_is_empty() -> None:
     kafka = application()
     one, two = Process(kafka, "one"), Process(kafka, "two")
     settle(kafka, one, two)

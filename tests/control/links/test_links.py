@@ -104,7 +104,7 @@ def test_an_error_reply_is_raised_and_not_repeated() -> None:
     asyncio.run(test())
 
 
-def test_a_worker_is_asked_without_a_task_and_its_error_is_told() -> None:
+def test_a_worker_is_asked_without_a_task_and_its_error_is_returned() -> None:
     async def test() -> None:
         told: list[Any] = []
         links = Links()

@@ -77,7 +77,7 @@ def test_a_removed_topic_takes_its_configs_along(tmp_path: Path) -> None:
     assert (found.topics, found.configs) == ({"a": b"2" * 16}, {})
 
 
-def test_a_snapshot_stands_for_the_log_before_it(tmp_path: Path) -> None:
+def test_a_snapshot_replaces_the_log_before_it(tmp_path: Path) -> None:
     old = batch(kr.TopicRecord("a", ORDERS), kr.ConfigRecord(TOPIC, "a", "retention.ms", "1"))
     metadata_log(
         tmp_path, batch(kr.ConfigRecord(TOPIC, "a", "flush.ms", "2"), base_offset=9), snapshot=(9, old)

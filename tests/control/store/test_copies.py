@@ -180,7 +180,7 @@ def test_a_change_that_no_copy_takes_is_an_error_and_leaves_no_copy_behind(dirs:
     assert copies.log_dirs == tuple(dirs.all)
 
 
-def test_a_copy_that_took_what_it_said_it_had_not_is_left_behind(dirs: Dirs) -> None:
+def test_a_copy_that_has_a_write_it_reported_as_failed_is_stale(dirs: Dirs) -> None:
     copies = dirs.start()
 
     def half(store: Store) -> None:
@@ -257,7 +257,7 @@ def test_a_crash_while_a_copy_is_made_leaves_what_there_was(dirs: Dirs) -> None:
     assert [dirs.values(log_dir) for log_dir in dirs.all] == [{"a": "1"}] * 3
 
 
-def test_what_each_copy_is_worth_is_told(dirs: Dirs) -> None:
+def test_the_state_of_each_copy_is_reported(dirs: Dirs) -> None:
     """For the metric: which copies count, and which ones should."""
     copies = dirs.start()
     assert dirs.told == (dirs.all, dirs.all)

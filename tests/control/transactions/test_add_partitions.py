@@ -51,7 +51,7 @@ def test_next_transaction_begins_when_the_markers_of_the_last_are_written(commit
     assert (world.known().partitions, world.known().start_ms) == (frozenset((B1,)), START_MS + 10)
 
 
-def test_verification_tells_partitions_of_the_transaction_from_others() -> None:
+def test_verification_distinguishes_partitions_of_the_transaction() -> None:
     world = World()
     producer = ongoing(world)
     found = world.shard.verify_partitions(ID, *producer, frozenset((A0, B1)))

@@ -98,7 +98,7 @@ class TestBothVersions:
         assert world.run(world.shard.complete(order, world.now_ms)) is ErrorCode.NONE
         assert (len(world.log), world.state()) == (length + 2, "PrepareAbort")
 
-    def test_completion_that_could_not_be_stored_is_told_and_works_the_next_time(self) -> None:
+    def test_completion_that_could_not_be_stored_fails_and_works_the_next_time(self) -> None:
         world = World()
         world.end(ongoing(world))
         (order,) = world.orders

@@ -110,7 +110,7 @@ def test_without_a_producer_id_at_hand_the_client_tries_again() -> None:
         world.shard.init_producer_id(request, None, world.now_ms)
 
 
-def test_second_request_meanwhile_is_told_to_wait() -> None:
+def test_a_second_request_meanwhile_gets_concurrent_transactions() -> None:
     world = World()
     world.init()
     request = InitProducerIdRequest(ID, 60_000)

@@ -54,7 +54,7 @@ def test_filters_are_combined(world: World) -> None:
     assert listed(world, transactional_id_pattern="") == ["done", "open-1", "open-2"]
 
 
-def test_unknown_states_are_told_and_match_nothing(world: World) -> None:
+def test_unknown_states_are_reported_and_match_nothing(world: World) -> None:
     request = ListTransactionsRequest(state_filters=["Open", "Open"])
     response = world.shard.list_transactions(request, world.now_ms)
     assert (response.unknown_state_filters, response.transaction_states) == (["Open"], [])

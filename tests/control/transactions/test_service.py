@@ -272,7 +272,7 @@ class TestVerification:
         assert told(code, version)[0] == expected
 
 
-def test_what_is_told_of_ids_stands_until_one_changes(tmp_path: Path) -> None:
+def test_answers_about_ids_are_cached_until_one_changes(tmp_path: Path) -> None:
     async def test(scene: Scene) -> None:
         async def told() -> list[Any]:
             listed = ListTransactionsRequest([], [])
@@ -304,7 +304,7 @@ def test_what_is_told_of_ids_stands_until_one_changes(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
-def test_what_depends_on_the_time_or_is_an_error_does_not_stand(tmp_path: Path) -> None:
+def test_answers_that_depend_on_the_time_and_errors_are_not_cached(tmp_path: Path) -> None:
     async def test(scene: Scene) -> None:
         old = ListTransactionsRequest([], [], duration_filter=5)
         unknown = DescribeTransactionsRequest(["unknown"])

@@ -158,7 +158,7 @@ def test_open_and_aborted_records_are_shown_unless_they_are_not_asked_for(scene:
     assert texts(committed="true") == [binary]
 
 
-def test_groups_and_transactions_say_how_they_stand(scene: Scene) -> None:
+def test_groups_and_transactions_show_their_state(scene: Scene) -> None:
     group = scene.console.get("/api/groups/billing")
     assert (group["kind"], group["state"], group["lag"]) == ("classic", "Empty", RECORDS - 15)
     listed = scene.console.get("/api/groups", search="billing")["groups"]

@@ -185,7 +185,7 @@ def test_a_topic_is_created_and_deleted_after_a_confirmation(page: Page) -> None
     page.browser.wait("location.hash === '#/topics'")
 
 
-def test_what_the_broker_refuses_is_said_in_the_dialog(page: Page) -> None:
+def test_a_refusal_of_the_broker_is_shown_in_the_dialog(page: Page) -> None:
     page.show("topics")
     page.click("New topic")
     page.enter("dialog input[type=text]", "orders")

@@ -130,7 +130,7 @@ def test_the_next_expiry_is_the_shortest_timeout(case: DrainCase) -> None:
     assert case.drain.next_expiry_ms >= before + 60_000
 
 
-def test_an_in_sync_set_that_shrank_is_told(case: DrainCase) -> None:
+def test_an_in_sync_set_that_shrank_is_reported(case: DrainCase) -> None:
     case.words[Slot.FLAGS] = SlotFlag.REPLICATED
     case.drain.hold(held(1, case.slot, 0))
     case.row[AppendRow.TOO_FEW] = 1

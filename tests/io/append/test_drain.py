@@ -222,7 +222,7 @@ def test_flush_messages_holds_the_batch_that_reaches_it(case: DrainCase) -> None
     assert case.outcomes() == [(second, 0, 2)]
 
 
-def test_failed_write_is_told_and_nothing_moves(case: DrainCase) -> None:
+def test_a_failed_write_is_reported_and_nothing_moves(case: DrainCase) -> None:
     good = case.row[AppendRow.LOG_FD]
     case.row[AppendRow.LOG_FD] = os.open("/dev/full", os.O_WRONLY)
     token = case.push(batch())
@@ -249,7 +249,7 @@ def test_files_are_asked_for_and_the_batch_waits_in_its_ring(case: DrainCase) ->
     assert case.outcomes() == [(token, 0, 0)]
 
 
-def test_waiting_reader_is_told_once_that_the_slot_advanced(case: DrainCase) -> None:
+def test_a_waiting_reader_is_notified_once_that_the_slot_advanced(case: DrainCase) -> None:
     case.words[Slot.WAITERS] = 1 << 1
     case.push(batch())
     case.drain.run()

@@ -74,7 +74,7 @@ def test_the_states_of_a_partition_are_those_of_its_producers_in_order_of_their_
             assert table.entries(slot) == wanted
 
 
-def test_what_a_producer_has_done_since_it_was_listed_is_told() -> None:
+def test_a_listed_producers_later_appends_are_reported() -> None:
     table, draw = ProducerTable(), random.Random(1)
     for producer_id in (2, 1):
         table.put(0, entry(producer_id, draw))

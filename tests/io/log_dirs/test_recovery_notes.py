@@ -104,7 +104,7 @@ def test_the_point_of_a_closed_log_is_left_alone(scene: Scene) -> None:
     assert scene.dir.recovery_points() == {}
 
 
-def test_a_log_dir_that_can_not_be_written_is_told_of(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_dir_that_cannot_be_written_is_reported(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise OSError(5, "Input/output error")
 

@@ -120,7 +120,7 @@ def test_the_records_stay(scene: Scene) -> None:
     assert Path(path).stat().st_size == size
 
 
-def test_an_error_is_told(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_reported(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(fd: int, length: int) -> None:
         raise OSError(errno.EIO, "broken")
 

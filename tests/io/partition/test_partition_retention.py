@@ -111,7 +111,7 @@ def test_the_checkpointed_log_start_holds_after_a_restart(tmp_path: Path) -> Non
     assert offsets(log) == [3, 4]
 
 
-def test_the_slot_tells_the_leader_epoch_of_the_log_start(tmp_path: Path) -> None:
+def test_the_slot_has_the_leader_epoch_of_the_log_start(tmp_path: Path) -> None:
     """ListOffsets answers it with the earliest offset."""
     log = Log(tmp_path, topic_config(**small()))
     log.open(epoch=3)

@@ -60,5 +60,5 @@ def test_a_follower_does_not_tell_its_end(log: Log) -> None:
     assert is_behind(log)
 
 
-def test_a_single_replica_tells_its_end_at_once(log: Log) -> None:
+def test_a_single_replica_publishes_its_end_at_once(log: Log) -> None:
     assert not is_behind(log)

@@ -336,7 +336,7 @@ def test_a_published_log_start_is_newer_than_its_checkpoint(tmp_path: Path) -> N
     assert load(log, trusted_end=TrustedEnd(base, position, 8, log_start=3)).log_start == 3
 
 
-def test_a_new_folder_is_told_from_one_that_was_there(tmp_path: Path) -> None:
+def test_a_new_folder_is_distinguished_from_an_existing_one(tmp_path: Path) -> None:
     log = Log(tmp_path)
     assert log.partition.create_folder(b"\1" * 16)
     assert not log.partition.create_folder(b"\1" * 16)

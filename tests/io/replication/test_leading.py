@@ -134,7 +134,7 @@ def test_a_durable_topic_counts_what_is_on_disk() -> None:
     assert scene.high_watermark == 4
 
 
-def test_the_high_watermark_stands_still_below_min_insync_replicas() -> None:
+def test_the_high_watermark_does_not_advance_below_min_insync_replicas() -> None:
     """KIP-966."""
     scene = Scene()
     scene.begin(in_sync=(FIRST,), minimum=3)

@@ -88,7 +88,7 @@ def test_connections_go_to_the_least_loaded_process(scenes: list[Scene]) -> None
         socket.socket(fileno=fd).close()
 
 
-def test_listeners_are_told_apart(scenes: list[Scene]) -> None:
+def test_listeners_are_distinguished(scenes: list[Scene]) -> None:
     scene = Scene({
         "listeners": "A://127.0.0.1:0,B://127.0.0.1:0",
         "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",

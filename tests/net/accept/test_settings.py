@@ -6,7 +6,7 @@ from kbroker.ipc import fds
 from kbroker.net.accept.settings import AcceptorSettings
 
 
-def test_only_its_own_settings_and_only_changes_are_told() -> None:
+def test_only_its_own_settings_and_only_changes_are_sent() -> None:
     acceptor, process = fds.pair()
 
     async def story() -> None:

@@ -134,7 +134,7 @@ def test_a_client_that_leaves_while_it_waits_is_forgotten(node_factory: NodeFact
     assert sorted(node.closed_ids(2)) == [1, 2], "the writer's and ours"
 
 
-def test_a_session_tells_only_news(node_factory: NodeFactory) -> None:
+def test_a_session_returns_only_changes(node_factory: NodeFactory) -> None:
     node, _ = filled(node_factory, 3)
     link = node.connect()
     first = fetch(link, partitions={0: 0, 1: 0, 2: 0}, session=(0, 0))

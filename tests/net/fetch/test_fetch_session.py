@@ -80,7 +80,7 @@ def test_without_slots_there_are_no_sessions() -> None:
     assert Scene(0).create(1, 0) is None
 
 
-def test_only_news_are_told() -> None:
+def test_only_changes_are_returned() -> None:
     wanted = Wanted("t", bytes(16), 0, 0, 100, -1, -1)
     assert wanted.changed(0, 5, 0, 0, False)
     assert not wanted.changed(0, 5, 0, 0, False)

@@ -120,7 +120,7 @@ def test_an_answer_from_before_a_change_is_not_kept(node_factory: NodeFactory) -
     assert [said(link, asking(number), 4)[1] for number in (1, 2)] == [b"\0\0\0\1", b"\0\0\0\2"]
 
 
-def test_nothing_stands_while_a_log_dir_has_failed(node_factory: NodeFactory) -> None:
+def test_no_answer_is_cached_while_a_log_dir_has_failed(node_factory: NodeFactory) -> None:
     node = caching_node(node_factory, by_number)
     link = node.connect()
     assert [said(link, asking(number), 4)[1] for number in (1, 2)] == [b"\0\0\0\1"] * 2

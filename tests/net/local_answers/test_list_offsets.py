@@ -70,7 +70,7 @@ def told(link: socket.socket, version: int, asked: Asked, **how: int) -> dict[st
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_ends_are_told_in_the_order_of_the_request(node: NetNode, version: int) -> None:
+def test_ends_are_returned_in_the_order_of_the_request(node: NetNode, version: int) -> None:
     link = node.connect()
     epoch = EPOCH if version >= 4 else -1
     asked: Asked = {"u": [(0, -1, -1)], "t": [(2, epoch, -1), (0, -1, -1), (1, -1, -1)]}
@@ -86,7 +86,7 @@ def test_ends_are_told_in_the_order_of_the_request(node: NetNode, version: int) 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_beginnings_are_told_with_their_epoch(node: NetNode, version: int) -> None:
+def test_beginnings_are_returned_with_their_epoch(node: NetNode, version: int) -> None:
     link = node.connect()
     epochs = (-1, 0, 1) if version >= 4 else (-1, -1, -1)
     asked: Asked = {"t": [(0, -1, -2), (1, -1, -2), (2, -1, -4 if version >= 8 else -2)]}
@@ -141,7 +141,7 @@ def test_a_log_that_is_not_open_is_controls(node: NetNode, state: int) -> None:
 
 
 @pytest.mark.parametrize("epoch_start", [102, Slot.NOT_LED])
-def test_an_end_that_may_be_behind_what_was_told_is_controls(node: NetNode, epoch_start: int) -> None:
+def test_an_end_that_may_be_below_a_reported_one_goes_to_control(node: NetNode, epoch_start: int) -> None:
     """The high watermark of a new leader, or of a follower, as long as it has not reached the epoch's start."""
     link = node.connect()
     node.shared.slots[1, Slot.EPOCH_START] = epoch_start

@@ -92,7 +92,7 @@ def produce_cases() -> list[Case]:
     ]
 
 
-def test_produce_answers_are_alike(peers: tuple[SocketPeer, SocketPeer]) -> None:
+def test_produce_answers_are_the_same(peers: tuple[SocketPeer, SocketPeer]) -> None:
     kafka, kbroker = peers
     assert run(produce_cases(), kafka, kbroker) == {}
 
@@ -108,7 +108,7 @@ def compressed_cases() -> list[Case]:
     return found
 
 
-def test_compressed_records_are_looked_at_alike(peers: tuple[SocketPeer, SocketPeer]) -> None:
+def test_compressed_records_are_checked_the_same_way(peers: tuple[SocketPeer, SocketPeer]) -> None:
     kafka, kbroker = peers
     assert run(compressed_cases(), kafka, kbroker) == {}
 
@@ -161,7 +161,7 @@ def fetch_cases() -> list[Case]:
     ]
 
 
-def test_fetch_answers_are_alike(peers: tuple[SocketPeer, SocketPeer]) -> None:
+def test_fetch_answers_are_the_same(peers: tuple[SocketPeer, SocketPeer]) -> None:
     stamped = [(b"k", b"value", (), 1_700_000_000_000)] * 2
     for peer in peers:
         for _ in range(10):
@@ -172,7 +172,7 @@ def test_fetch_answers_are_alike(peers: tuple[SocketPeer, SocketPeer]) -> None:
     assert run(fetch_cases(), kafka, kbroker) == {}
 
 
-def test_an_incremental_session_tells_the_same_news(peers: tuple[SocketPeer, SocketPeer]) -> None:
+def test_an_incremental_session_returns_the_same_changes(peers: tuple[SocketPeer, SocketPeer]) -> None:
     from contextlib import closing
     from socket import create_connection
 

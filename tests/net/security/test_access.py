@@ -109,7 +109,7 @@ def test_a_super_user_is_asked_nothing(node_factory: NodeFactory) -> None:
     assert produce(link, batch(), topic="absent").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_hosts_that_acls_name_are_told_apart(node_factory: NodeFactory) -> None:
+def test_hosts_that_acls_name_are_distinguished(node_factory: NodeFactory) -> None:
     node = node_factory({"t": 1}, settings=AUTHORIZER)
     here, there = node.connect("10.0.0.1"), node.connect("10.0.0.2")
     change(node, allow(acls.WRITE)._replace(host="10.0.0.1"))

@@ -93,7 +93,7 @@ def trusting(folder: Path, name: str | None = None) -> ssl.SSLContext:
         ("late", "SSLV3_ALERT_CERTIFICATE_EXPIRED"),
     ],
 )
-def test_a_client_without_a_good_certificate_is_told_so(
+def test_a_client_without_a_good_certificate_gets_an_alert(
     folder: Path, name: str | None, expected: str
 ) -> None:
     assert reason(folder, trusting(folder, name), ssl_client_auth="required") == expected
@@ -116,7 +116,7 @@ def weak_cipher(context: ssl.SSLContext) -> None:
         (weak_cipher, "TLSv1.2,TLSv1.3", "SSLV3_ALERT_HANDSHAKE_FAILURE"),
     ],
 )
-def test_a_client_of_an_old_version_or_a_weak_cipher_is_told_so(
+def test_a_client_of_an_old_version_or_a_weak_cipher_gets_an_alert(
     folder: Path, change: Callable[[ssl.SSLContext], None], protocols: str, expected: str
 ) -> None:
     client = trusting(folder)

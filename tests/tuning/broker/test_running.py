@@ -54,7 +54,7 @@ def test_what_the_page_does_not_show_is_unseen(tmp_path: Path) -> None:
     assert {each.severity for each in found.values()} == {Severity.UNSEEN}
 
 
-def test_without_a_broker_nothing_is_said(tmp_path: Path) -> None:
+def test_without_a_broker_nothing_is_reported(tmp_path: Path) -> None:
     assert look(situation(tmp_path)) == []
 
 

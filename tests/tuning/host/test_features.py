@@ -21,7 +21,7 @@ def test_what_this_kernel_says_is_consistent(tmp_path: Path) -> None:
         assert found.release >= (6, 5)
 
 
-def test_a_folder_that_is_not_there_tells_nothing_of_reads(tmp_path: Path) -> None:
+def test_a_missing_folder_gives_no_facts_about_reads(tmp_path: Path) -> None:
     assert features_of(FakeRoots(tmp_path).roots, str(tmp_path / "no")).nowait_reads is None
 
 

@@ -42,7 +42,7 @@ def test_throttling_of_write_back_matters_when_acks_wait_for_the_disk(tmp_path: 
     assert ask(carrying(base, durable=True), "queue/wbt_lat_usec").proposed == "-1"
 
 
-def test_a_volatile_cache_is_told_to_who_waits_for_it(tmp_path: Path) -> None:
+def test_a_volatile_cache_is_reported_where_acks_wait_for_it(tmp_path: Path) -> None:
     base = on(situation(tmp_path), disks=(replace(DISK, write_cache="write back"),))
     assert ask(base, "queue/write_cache").severity is Severity.OK
     assert ask(carrying(base, durable=True), "queue/write_cache").severity is Severity.NOTE

@@ -39,7 +39,7 @@ def test_file_systems_are_judged_by_what_they_keep(tmp_path: Path, kind: str, se
         ("ro", "read-only", Severity.SERIOUS, "mount -o remount,rw /data"),
     ],
 )
-def test_options_that_lose_or_cost_are_told_with_the_way_back(
+def test_options_that_lose_or_cost_are_reported_with_the_way_back(
     tmp_path: Path, option: str, name: str, severity: Severity, apply: str
 ) -> None:
     assert asked(tmp_path, f": {name}").severity is Severity.OK
@@ -56,7 +56,7 @@ def test_little_space_is_advice_and_hardly_any_is_serious(tmp_path: Path) -> Non
     assert severities == [Severity.OK, Severity.ADVICE, Severity.SERIOUS]
 
 
-def test_active_segments_that_fill_the_disk_are_told_when_partitions_are_known(tmp_path: Path) -> None:
+def test_active_segments_that_fill_the_disk_are_reported_when_partitions_are_known(tmp_path: Path) -> None:
     found = ask(carrying(situation(tmp_path), partitions=5000), "free space")
     assert found.severity is Severity.ADVICE
     assert "log.segment.bytes" in (found.remedy.apply if found.remedy else "")

@@ -6,7 +6,7 @@ from tuning.knobs.knob import FINE, Knob, sysctl
 from tuning.knobs.registry import KNOBS, look
 
 
-def test_what_cannot_be_read_is_said_to_be_unseen(tmp_path: Path) -> None:
+def test_values_that_cannot_be_read_are_reported_as_unseen(tmp_path: Path) -> None:
     knob = Knob(
         "x",
         lambda _: (("a", 1), ("b", 2)),

@@ -40,7 +40,7 @@ def test_the_dirty_limit_is_judged_by_measured_seconds(
     assert found.remedy is None or found.remedy.undo == "sysctl -w vm.dirty_ratio=20"
 
 
-def test_without_a_measurement_the_dirty_limit_is_only_told(tmp_path: Path) -> None:
+def test_without_a_measurement_the_dirty_limit_is_only_reported(tmp_path: Path) -> None:
     found = ask(situation(tmp_path), "dirty limit (vm.dirty_bytes or vm.dirty_ratio)")
     assert (found.severity, found.remedy) == (Severity.NOTE, None)
     assert "tuning bench" in found.why
@@ -76,5 +76,5 @@ def test_a_cgroup_that_leaves_no_page_cache_is_serious(tmp_path: Path) -> None:
     assert ask(with_memory(base, limit_bytes=16 * GiB), "cgroup memory limit").severity is Severity.NOTE
 
 
-def test_a_lowered_number_of_mappings_is_told(tmp_path: Path) -> None:
+def test_a_lowered_number_of_mappings_is_reported(tmp_path: Path) -> None:
     assert ask(situation(tmp_path, vm__max_map_count="1000"), "vm.max_map_count").proposed == "65530"

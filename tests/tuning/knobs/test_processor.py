@@ -18,7 +18,7 @@ def test_a_governor_that_saves_power_is_advised_against(tmp_path: Path) -> None:
     assert asked(tmp_path, "scaling governor", governor=None).severity is Severity.UNSEEN
 
 
-def test_a_slow_clock_is_told_by_name_or_by_measurement(tmp_path: Path) -> None:
+def test_a_slow_clock_is_recognised_by_name_or_by_measurement(tmp_path: Path) -> None:
     assert asked(tmp_path, "clocksource", clocksource="hpet").proposed == "tsc"
     assert asked(tmp_path, "clocksource", clocksource="kvm-clock").severity is Severity.OK
     slow = replace(situation(tmp_path), coefficients=Coefficients("measured", clock_s=2e-6))
@@ -34,7 +34,7 @@ def test_nodes_are_a_note(tmp_path: Path) -> None:
     assert asked(tmp_path, "NUMA nodes", nodes=2).severity is Severity.NOTE
 
 
-def test_missing_abilities_of_the_kernel_are_told(tmp_path: Path) -> None:
+def test_missing_abilities_of_the_kernel_are_reported(tmp_path: Path) -> None:
     old = on(situation(tmp_path), features=Features((5, 15), False, True, None))
     assert ask(old, "cachestat").severity is Severity.ADVICE
     assert ask(old, "preadv2 RWF_NOWAIT").severity is Severity.OK

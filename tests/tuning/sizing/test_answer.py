@@ -24,7 +24,7 @@ def test_it_names_what_ends_first_and_the_rate_at_which_it_does(tmp_path: Path) 
     assert max(need.share or 0.0 for need in at) == pytest.approx(1.0)
 
 
-def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
+def test_a_workload_that_does_not_fit_is_reported(tmp_path: Path) -> None:
     found = answer(carrying(situation(tmp_path), write_rate=500e6, retention_s=30 * 86400.0), SUPPLY)
     assert not found.fits
     assert found.first.resource == "disk space"
@@ -39,7 +39,7 @@ def test_what_fails_at_rest_has_no_rate(tmp_path: Path) -> None:
     assert "does not even hold" in answer_text(found)
 
 
-def test_what_the_model_leaves_out_is_said(tmp_path: Path) -> None:
+def test_parts_that_the_model_leaves_out_are_reported(tmp_path: Path) -> None:
     base = carrying(situation(tmp_path), tls=True, durable=True, remote_clients=False)
     guessed = " ".join(answer(base, SUPPLY).notes)
     for word in ("careful guesses", "TLS is not in the model", "one to two syncs", "cores of their own"):

@@ -19,6 +19,6 @@ def test_disks_add_up(tmp_path: Path) -> None:
     assert supply_of(two).write_rate == 2 * supply_of(base).write_rate
 
 
-def test_what_is_given_stands_for_a_host_that_is_yet_to_be_bought(tmp_path: Path) -> None:
+def test_given_values_describe_a_host_that_is_yet_to_be_bought(tmp_path: Path) -> None:
     found = supply_of(situation(tmp_path), 4e12, 128e9, 3e9, 64)
     assert (found.disk_bytes, found.memory_bytes, found.network_rate, found.cores) == (4e12, 128e9, 3e9, 64)
