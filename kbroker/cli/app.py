@@ -25,7 +25,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     from kbroker.cli.output import say
 
     try:
-        app(args=words, prog_name="kbroker")
+        return int(app(args=words, prog_name="kbroker", standalone_mode=False) or ExitCode.OK)
     except SystemExit as end:
         return _code(end)
     except KeyboardInterrupt:
@@ -34,9 +34,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         failure = explain(error)
         if failure is None:
             raise
-        say(f"kbroker: {failure.message}")
+        if failure.message:
+            say(f"kbroker: {failure.message}")
         return failure.code
-    return ExitCode.OK
 
 
 def _code(end: SystemExit) -> int:

@@ -1,26 +1,12 @@
 """Reading and changing the settings of topics, brokers and groups (DescribeConfigs, IncrementalAlterConfigs)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
+from kbroker.cli import all_brokers
+from kbroker.cli.config_sources import DEFAULT_SOURCES, SOURCES
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import result_of
-
-SOURCES: Final = {
-    0: "unknown",
-    1: "topic",
-    2: "broker",
-    3: "all brokers",
-    4: "server.properties",
-    5: "default",
-    6: "logger",
-    7: "client metrics",
-    8: "group",
-}
-"""Where a value comes from, by the number on the wire (DescribeConfigs' ConfigSource)."""
-
-DEFAULT_SOURCES: Final = frozenset((0, 4, 5))
-"""Sources that nobody set at run time."""
 
 
 def _resource(entity: str, name: str, changes: Sequence[Any] = ()) -> Any:
@@ -33,7 +19,9 @@ def _resource(entity: str, name: str, changes: Sequence[Any] = ()) -> Any:
 def read_configs(broker: Connection, entity: str, name: str) -> list[dict[str, Any]]:
     """All settings of one entity by name, each with value, source, read_only, sensitive and synonyms.
 
-    Raises CommandFailed."""
+    The broker with the empty name is all brokers. Raises CommandFailed."""
+    if not name:
+        return all_brokers.read(broker)
     resource = _resource(entity, name)
     future = broker.admin().describe_configs([resource], request_timeout=broker.timeout_s)[resource]
     entries = result_of(future, f"{entity} {name}")
@@ -71,18 +59,16 @@ def change_configs(
     validate_only: bool = False,
 ) -> None:
     """Change some settings of one entity, leave the others; all or none. Raises CommandFailed."""
+    pairs = (sets, dict.fromkeys(deletes), appends or {}, subtracts or {})
+    operations = [(key, number, value) for number, each in enumerate(pairs) for key, value in each.items()]
+    if not name:
+        all_brokers.change(broker, operations, validate_only)
+        return
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry
 
-    operations = (
-        (AlterConfigOpType.SET, sets),
-        (AlterConfigOpType.DELETE, dict.fromkeys(deletes)),
-        (AlterConfigOpType.APPEND, appends or {}),
-        (AlterConfigOpType.SUBTRACT, subtracts or {}),
-    )
     changes = [
-        ConfigEntry(key, value, incremental_operation=operation)
-        for operation, pairs in operations
-        for key, value in pairs.items()
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType(number))
+        for key, number, value in operations
     ]
     resource = _resource(entity, name, changes)
     answers = broker.admin().incremental_alter_configs(

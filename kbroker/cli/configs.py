@@ -11,6 +11,7 @@ from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.cli.options import AsJson, DryRun, connected, examples
 from kbroker.cli.output import print_json, print_table, say
+from kbroker.cli.setting_names import known_names, suggestion
 
 app = typer.Typer(
     name="configs", no_args_is_help=True, help="Show and change settings of topics, brokers, groups."
@@ -27,8 +28,24 @@ class Entity(StrEnum):
 
 EntityType = Annotated[Entity, typer.Argument(help="What the settings belong to.", show_default=False)]
 EntityName = Annotated[
-    str, typer.Argument(metavar="NAME", help="Topic, broker id, or group.", show_default=False)
+    str | None, typer.Argument(metavar="NAME", help="Topic, broker id, or group.", show_default=False)
 ]
+AllBrokers = Annotated[bool, typer.Option("--default", help="Instead of NAME: what holds for all brokers.")]
+
+
+def _name(entity: Entity, name: str | None, default: bool) -> str:
+    """The entity's name as the protocol has it: that of all brokers is empty. Raises UsageFailed."""
+    if default and (name is not None or entity is not Entity.BROKER):
+        raise UsageFailed("--default stands for all brokers: `broker --default`, without a name")
+    if default:
+        return ""
+    if not name:
+        raise UsageFailed(
+            f"{entity.value}: give a name" + (", or --default" if entity is Entity.BROKER else "")
+        )
+    if entity is Entity.BROKER and not (name.isascii() and name.isdigit()):
+        raise UsageFailed(f"broker {name!r}: expected a broker id, a number")
+    return name
 
 
 @app.command(
@@ -42,7 +59,8 @@ EntityName = Annotated[
 def describe(
     broker: Connection,
     entity: EntityType,
-    name: EntityName,
+    name: EntityName = None,
+    default: AllBrokers = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Defaults too, not only what differs from them.")
     ] = False,
@@ -55,9 +73,13 @@ def describe(
     json: AsJson = False,
 ) -> None:
     """Show settings with their value and where it comes from."""
+    name = _name(entity, name, default)
     entries = read_configs(broker, entity.value, name)
-    if unknown := set(key or []) - {entry["name"] for entry in entries}:
-        raise CommandFailed(f"{entity.value} {name} has no setting {', '.join(sorted(unknown))}")
+    names = {entry["name"] for entry in entries}
+    if unknown := sorted(set(key or []) - names):
+        subject = f"{entity.value} {name}" if name else "all brokers together"
+        close = "".join(suggestion(each, names) for each in unknown)
+        raise CommandFailed(f"{subject}: no setting {', '.join(unknown)}{close}")
     if key:
         shown = [entry for entry in entries if entry["name"] in key]
     else:
@@ -83,6 +105,7 @@ def describe(
         "kbroker configs alter topic orders --set retention.ms=86400000 --delete segment.bytes",
         "kbroker configs alter topic orders --append cleanup.policy=compact",
         "kbroker configs alter broker 1 --set log.retention.ms=3600000",
+        "kbroker configs alter broker --default --set log.cleaner.threads=2",
         "kbroker configs alter group billing --set consumer.session.timeout.ms=60000",
     )
 )
@@ -90,7 +113,8 @@ def describe(
 def alter(
     broker: Connection,
     entity: EntityType,
-    name: EntityName,
+    name: EntityName = None,
+    default: AllBrokers = False,
     sets: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Give a value.")
     ] = None,
@@ -109,14 +133,20 @@ def alter(
     """Change settings; those not named stay as they are. All changes of one command happen or none."""
     if not (sets or delete or append or subtract):
         raise UsageFailed("nothing to alter: give --set, --delete, --append or --subtract")
+    name = _name(entity, name, default)
+    wanted = parse_pairs("--set", sets or [])
     change_configs(
         broker,
         entity.value,
         name,
-        sets=parse_pairs("--set", sets or []),
+        sets=wanted,
         deletes=delete or [],
         appends=parse_pairs("--append", append or []),
         subtracts=parse_pairs("--subtract", subtract or []),
         validate_only=validate_only,
     )
-    say(f"{entity.value} {name}: {'would be altered' if validate_only else 'altered'}")
+    if entity is Entity.BROKER:  # it keeps any name, as Kafka does, for plug-ins that Java brokers load
+        for key in sorted(set(wanted) - (names := known_names())):
+            say(f"{key} is no setting of kbroker{suggestion(key, names)}")
+    subject = f"{entity.value} {name}" if name else "all brokers"
+    say(f"{subject}: {'would be altered' if validate_only else 'altered'}")

@@ -68,7 +68,9 @@ Since = Annotated[str | None, typer.Option("--from", metavar="TIME", help=f"Star
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Stop before a time.")]
 UntilEnd = Annotated[
     bool,
-    typer.Option("--until-end", "-e", help="Stop at what is the end now, instead of waiting for more."),
+    typer.Option(
+        "--until-end", "-e", help="Stop at what is the end now; without a start: read all there is."
+    ),
 ]
 MaxMessages = Annotated[
     int | None, typer.Option("--max-messages", "-n", min=1, help="Stop after so many records.")
@@ -127,7 +129,9 @@ def consume(
 
     Without --group all partitions (or those of --partition) are read and nothing is committed."""
     now_ms = int(time.time() * 1000)
-    start = _start(offset, since, from_beginning, now_ms)
+    start = _start(
+        offset, since, from_beginning or _reads_what_is_there(until_end, offset, since, group), now_ms
+    )
     if group and (partition or offset or since):
         raise UsageFailed("a group goes on where it was: no --partition, --offset, --from with --group")
     printed = {"T": print_timestamp, "po": print_offset, "h": print_headers, "k": print_key}
@@ -182,6 +186,11 @@ def _stopped_by_signals(reader: Reader) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _reads_what_is_there(until_end: bool, offset: str | None, since: str | None, group: str | None) -> bool:
+    """Whether --until-end came without a start: from the end to the end would be nothing."""
+    return until_end and offset is None and since is None and group is None
 
 
 def _start(offset: str | None, since: str | None, from_beginning: bool, now_ms: int) -> Start:

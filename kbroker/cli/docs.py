@@ -28,7 +28,7 @@ against Apache Kafka too.
 - The result goes to stdout, remarks and errors go to stderr. `--json` prints JSON where a script would want it:
   one document, or one line for each record or item (`consume`, `log dump`).
 - Long work shows a progress bar on stderr when that is a terminal.
-- What deletes something asks first when stdin is a terminal; `--yes` answers.
+- What deletes something asks first when stdin is a terminal; elsewhere it wants `--yes`.
 - Times: `2026-01-31T12:00:00+01:00` (UTC without a zone), `2026-01-31`, milliseconds since 1970, `now`, or an age such
   as `90s`, `15m`, `2h`, `7d`.
 - Partitions: `orders` means all of a topic, `orders:0,3-5` some.

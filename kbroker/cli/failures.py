@@ -7,6 +7,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
+import typer
+
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.protocol.errors import ErrorCode
 
@@ -54,6 +56,10 @@ def broker_error(code: int, text: str | None = None, subject: str = "") -> Comma
         name, said = known.name, text or known.message
     except ValueError:
         name, said = f"error {code}", text or "not known here"
+    if code == ErrorCode.INVALID_CONFIG.value:
+        from kbroker.cli.setting_names import with_suggestion
+
+        said = with_suggestion(said)
     timed_out = code == ErrorCode.REQUEST_TIMED_OUT.value
     prefix = f"{subject}: " if subject else ""
     return CommandFailed(f"{prefix}{name}: {said}", ExitCode.UNREACHABLE if timed_out else ExitCode.FAILED)
@@ -63,13 +69,37 @@ def explain(error: BaseException, subject: str = "") -> CommandFailed | None:
     """The failure that an exception means to the user; None for one that is a bug."""
     if isinstance(error, CommandFailed):
         return error
+    if isinstance(error, typer.Abort):
+        return CommandFailed("stopped: nothing more was changed")
+    if (render := getattr(error, "format_message", None)) is not None:
+        return _explain_parser(error, render())
     if (library := sys.modules.get("confluent_kafka")) and isinstance(error, library.KafkaException):
         return _explain_librdkafka(library, error.args[0], subject)
     if (library := sys.modules.get("kafka.errors")) and isinstance(error, library.KafkaError):
         return _explain_kafka_python(library, error, subject)
     if isinstance(error, OSError) and error.filename is not None:
         return CommandFailed(f"{error.filename}: {error.strerror}")
+    if isinstance(error, ValueError | OverflowError | TypeError) and _was_refused_by_library(error):
+        return UsageFailed(f"{subject}: {error}" if subject else str(error))
     return None
+
+
+def _explain_parser(error: BaseException, message: str) -> CommandFailed:
+    """What the option parser found, in one line with the command whose help says more."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(message, file=sys.stderr)
+        return UsageFailed("")
+    line = " ".join(message.split()).removesuffix(".")
+    return UsageFailed(f"{line}; see `{context.command_path} --help`" if context else line)
+
+
+def _was_refused_by_library(error: BaseException) -> bool:
+    """Whether confluent-kafka refused an argument before it sent anything: its own frame is the last one."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and "confluent_kafka" in frame.tb_frame.f_globals.get("__name__", "")
 
 
 def _explain_librdkafka(library: ModuleType, error: object, subject: str) -> CommandFailed | None:

@@ -53,7 +53,10 @@ def dump(
 
     Every CRC is checked and both indexes are held against the log; what is wrong goes to stderr and the command
     ends with 1. Fields and their names are those of Kafka's DumpLogSegments."""
+    from kbroker.kernels import image
+
     files = list(_files(paths))
+    image.use()  # without one the kernels come from numba, whose import alone takes seconds
     problems = 0
     with progress("dump", sum(file.stat().st_size for file in files), "bytes") as advance:
         for file in files:

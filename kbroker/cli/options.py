@@ -10,6 +10,7 @@ import typer
 
 from kbroker.cli import client_properties
 from kbroker.cli.connection import DEFAULT_BOOTSTRAP, Connection
+from kbroker.cli.failures import UsageFailed
 
 P = ParamSpec("P")
 Command = Callable[..., None]
@@ -39,11 +40,16 @@ CommandConfig = Annotated[
 TimeoutS = Annotated[
     float,
     typer.Option(
-        "--timeout", min=0.1, metavar="SECONDS", help="How long to wait for an answer.", rich_help_panel=PANEL
+        "--timeout",
+        min=0.1,
+        max=3600,
+        metavar="SECONDS",
+        help="How long to wait for an answer.",
+        rich_help_panel=PANEL,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where stdin is no terminal.")]
 DryRun = Annotated[
     bool, typer.Option("--validate-only", help="Let the broker check the request, change nothing.")
 ]
@@ -89,8 +95,11 @@ def _escaped(line: str) -> str:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Asks on a terminal, unless --yes is given; a script without a terminal is not asked."""
+    """Asks on a terminal; elsewhere nobody can answer, and only --yes will do. Raises UsageFailed, typer.Abort."""
     import sys
 
-    if not yes and sys.stdin.isatty():
-        typer.confirm(question, abort=True, err=True)
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageFailed(f"{question} Give --yes: there is no terminal to ask on")
+    typer.confirm(question, abort=True, err=True)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, OffsetSpec
 
 Partition = tuple[str, int]
+MOST_PARTITIONS = 100_000
 _SCOPE = re.compile(r"(?P<topic>[^:]+)(?::(?P<partitions>\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*))?")
 
 
@@ -34,6 +35,8 @@ def parse_scope(text: str) -> tuple[str, list[int]]:
     numbers: list[int] = []
     for part in (match["partitions"] or "").split(","):
         first, _, last = part.partition("-")
+        if part and int(last or first) - int(first) > MOST_PARTITIONS:
+            raise UsageFailed(f"{text!r}: {part} are too many partitions")
         if part:
             numbers += range(int(first), int(last or first) + 1)
     return match["topic"], numbers

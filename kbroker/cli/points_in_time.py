@@ -12,6 +12,7 @@ _ISO = re.compile(
     re.IGNORECASE,
 )
 
+MOST_MS = 253_402_300_799_999  # the end of the year 9999
 TIME_HELP = (
     "2026-01-31T12:00:00[+01:00] (UTC without a zone), 2026-01-31, milliseconds since 1970, now, "
     "or an age as 90s, 15m, 2h, 7d."
@@ -34,6 +35,13 @@ def parse_duration_ms(text: str) -> int:
 def parse_time_ms(text: str, now_ms: int) -> int:
     """A point in time in ms since 1970: ISO 8601 (UTC when no zone is given, as Kafka's tools), epoch
     milliseconds, `now`, or an age before now as parse_duration_ms takes it. Raises UsageFailed."""
+    found = _parsed_ms(text, now_ms)
+    if not 0 <= found <= MOST_MS:
+        raise UsageFailed(f"{text!r} is no point in time between 1970 and 9999: expected {TIME_HELP}")
+    return found
+
+
+def _parsed_ms(text: str, now_ms: int) -> int:
     word = text.strip()
     if word == "now":
         return now_ms

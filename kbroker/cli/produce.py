@@ -12,12 +12,13 @@ import typer
 from kbroker.cli.client_properties import parse_pairs
 from kbroker.cli.connection import Connection
 from kbroker.cli.exit_codes import ExitCode
-from kbroker.cli.failures import CommandFailed, Unreachable, broker_error
+from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed, broker_error
 from kbroker.cli.options import connected, examples
 from kbroker.cli.output import say
 from kbroker.cli.progress import Advance, progress
 from kbroker.cli.record_format import unescape
 from kbroker.cli.record_lines import NewRecord, line_parser, parse_headers, parse_json, pieces
+from kbroker.cli.sizes import size as size_text
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -198,8 +199,12 @@ def _send_all(
 ) -> None:
     told = 0
     done = 0
-    for piece in pieces(source, cut):
-        sending.send(parse(piece))
+    for number, piece in enumerate(pieces(source, cut), 1):
+        try:
+            record = parse(piece)
+        except UsageFailed as error:
+            raise UsageFailed(f"line {number}: {error}") from error
+        sending.send(record)
         done += len(piece) + len(cut)
         if done - told > 1 << 20:
             advance(done - told)
@@ -214,10 +219,9 @@ def _send_all(
 def summary(count: int, size: int, seconds: float) -> str:
     """`12,345 records, 1.2 MB in 0.5 s (24,690 records/s, 2.4 MB/s)`."""
     seconds = max(seconds, 1e-6)
-    megabytes = size / 1e6
     return (
-        f"{count:,} record{'' if count == 1 else 's'}, {megabytes:.1f} MB in {seconds:.2f} s "
-        f"({count / seconds:,.0f} records/s, {megabytes / seconds:.1f} MB/s)"
+        f"{count:,} record{'' if count == 1 else 's'}, {size_text(size)} in {seconds:.2f} s "
+        f"({count / seconds:,.0f} records/s, {size_text(size / seconds)}/s)"
     )
 
 

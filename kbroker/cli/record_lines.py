@@ -85,16 +85,22 @@ def parse_json(line: bytes) -> NewRecord:
         raise UsageFailed(f"not a JSON document: {line[:80]!r}: {error}") from None
     if not isinstance(fields, dict):
         raise UsageFailed(f"not a JSON object: {line[:80]!r}")
-    headers = [
-        (str(header.get("name", "")), _bytes(header, "value")) for header in fields.get("headers") or []
-    ]
+    listed = fields.get("headers") or []
+    if not isinstance(listed, list) or not all(isinstance(header, dict) for header in listed):
+        raise UsageFailed('headers: expected a list of {"name": ..., "value": ...}')
+    headers = [(str(header.get("name", "")), _bytes(header, "value")) for header in listed]
     timestamp = fields.get("timestamp")
+    if timestamp is not None and (type(timestamp) is not int or not 0 <= timestamp < 1 << 63):
+        raise UsageFailed(f"timestamp: expected milliseconds since 1970, not {str(timestamp)[:80]!r}")
     return NewRecord(_bytes(fields, "key"), _bytes(fields, "value"), headers, timestamp=timestamp)
 
 
 def _bytes(fields: dict[str, Any], name: str) -> bytes | None:
     if (encoded := fields.get(f"{name}_base64")) is not None:
-        return b64decode(encoded)
+        try:
+            return b64decode(encoded, validate=True)
+        except (ValueError, TypeError):
+            raise UsageFailed(f"{name}_base64: not base64: {str(encoded)[:80]!r}") from None
     content = fields.get(name)
     if content is None or isinstance(content, str):
         return None if content is None else content.encode()

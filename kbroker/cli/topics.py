@@ -18,6 +18,8 @@ app = typer.Typer(
     name="topics", no_args_is_help=True, help="Create, list, describe, alter and delete topics."
 )
 TOPIC_SOURCE = 1  # DescribeConfigs: set for this topic
+MOST_PARTITION = (1 << 31) - 1
+MOST_OFFSET = (1 << 63) - 1
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 Configs = Annotated[
@@ -39,13 +41,23 @@ def create(
     partitions: Annotated[
         int | None,
         typer.Option(
-            "--partitions", "-p", min=1, help="How many.", show_default="the broker's num.partitions"
+            "--partitions",
+            "-p",
+            min=1,
+            max=100_000,
+            help="How many.",
+            show_default="the broker's num.partitions",
         ),
     ] = None,
     replication_factor: Annotated[
         int | None,
         typer.Option(
-            "--replication-factor", "-r", min=1, help="Copies of each.", show_default="the broker's default"
+            "--replication-factor",
+            "-r",
+            min=1,
+            max=32767,
+            help="Copies of each.",
+            show_default="the broker's default",
         ),
     ] = None,
     config: Configs = None,
@@ -191,7 +203,9 @@ def alter(
     topic: Annotated[str, typer.Argument(show_default=False)],
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", "-p", min=1, help="New number of partitions; it can only grow."),
+        typer.Option(
+            "--partitions", "-p", min=1, max=100_000, help="New number of partitions; it can only grow."
+        ),
     ] = None,
     config: Configs = None,
     delete_config: Annotated[
@@ -275,6 +289,8 @@ def delete_records(
         found = re.fullmatch(r"(.+):(\d+):(-1|\d+)", text)
         if not found:
             raise UsageFailed(f"{text!r}: expected TOPIC:PARTITION:OFFSET")
+        if int(found[2]) > MOST_PARTITION or int(found[3]) > MOST_OFFSET:
+            raise UsageFailed(f"{text!r}: the partition or the offset is too large")
         wanted.append(TopicPartition(found[1], int(found[2]), int(found[3])))
     confirm(f"Delete records before {', '.join(before)}?", yes)
     answers = broker.admin().delete_records(wanted, request_timeout=broker.timeout_s)

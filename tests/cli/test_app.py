@@ -39,6 +39,20 @@ def test_help_loads_no_client_library_and_no_kernel() -> None:
     assert "serve" in done.stdout
 
 
+def test_log_dump_takes_kernels_from_the_image_not_from_numba(tmp_path: Path) -> None:
+    if subprocess.run(
+        [sys.executable, "-c", "from kbroker.kernels import image; exit(not image.use())"]
+    ).returncode:
+        pytest.skip("no image of compiled kernels here")
+    (tmp_path / "00000000000000000000.log").touch()
+    program = (
+        "import sys; from kbroker.cli.app import run; "
+        f"code = run(['log', 'dump', {str(tmp_path)!r}]); print('numba' in sys.modules, code, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "False 0"
+
+
 @pytest.mark.parametrize("command", [one for one in commands() if one[:1] not in TOOLS], ids=" ".join)
 def test_every_command_teaches(shell: Shell, command: tuple[str, ...]) -> None:
     text = shell(*command, "--help").text

@@ -28,7 +28,6 @@ def test_from_the_beginning_to_the_end_gives_every_record(cli: Shell, filled: st
 
 
 def test_the_end_alone_is_reached_at_once(cli: Shell, filled: str) -> None:
-    assert cli("consume", filled, *END).stdout == b""
     assert cli("consume", filled, "--offset", "latest", *END).stdout == b""
 
 

@@ -1,0 +1,190 @@
+"""Wrong command lines: each ends with one line that says what is wrong, and with the right exit code."""
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.cli.setting_names import suggestion, with_suggestion
+from tests.cli.conftest import Result, Shell, Target
+
+NOBODY = ("-b", "127.0.0.1:1")
+
+# (command line, exit code, a part of the line); nothing is asked of a broker before these end
+WITHOUT_BROKER = [
+    ("frobnicate", 2, "No such command 'frobnicate'"),
+    ("topics frobnicate", 2, "see `kbroker topics --help`"),
+    ("topics list --frob", 2, "No such option: --frob"),
+    ("topics list [", 2, "is not a regular expression"),
+    ("topics list --timeout nan", 2, "--timeout"),
+    ("topics list --timeout inf", 2, "--timeout"),
+    ("topics list --timeout 0", 2, "--timeout"),
+    ("topics list --timeout soon", 2, "--timeout"),
+    ("topics list -b host:port", 2, "expected host:port"),
+    ("topics list -b ,", 2, "expected host:port"),
+    ("topics list --command-config /nonexistent", 2, "/nonexistent"),
+    ("topics list --command-config /", 2, "Is a directory"),
+    ("topics create", 2, "Missing argument"),
+    ("topics create t -p 0", 2, "--partitions"),
+    ("topics create t -p many", 2, "--partitions"),
+    ("topics create t -p 2147483648", 2, "--partitions"),
+    ("topics create t -r 99999", 2, "--replication-factor"),
+    ("topics create t -c retention.ms", 2, "expected key=value"),
+    ("topics alter t", 2, "nothing to alter"),
+    ("topics delete t", 2, "Give --yes"),
+    ("topics delete-records t", 2, "expected TOPIC:PARTITION:OFFSET"),
+    ("topics delete-records t:4294967296:1 --yes", 2, "too large"),
+    ("topics delete-records t:0:99999999999999999999 --yes", 2, "too large"),
+    ("topics delete-records t:0:5", 2, "Give --yes"),
+    ("configs describe broker", 2, "--default"),
+    ("configs describe topic --default", 2, "--default stands for all brokers"),
+    ("configs describe broker 1 --default", 2, "without a name"),
+    ("configs describe broker one", 2, "expected a broker id"),
+    ("configs describe planet mars", 2, "planet"),
+    ("configs alter topic t", 2, "nothing to alter"),
+    ("configs alter broker --default --set a", 2, "expected key=value"),
+    ("consume", 2, "Missing argument"),
+    ("consume t -o first", 2, "expected earliest, latest, a number"),
+    ("consume t -f %q", 2, "unknown field %q"),
+    ("consume t -f \\q", 2, "unknown escape"),
+    ("consume t -n 0", 2, "--max-messages"),
+    ("consume t -p -1", 2, "--partition"),
+    ("consume t --from yesterday-ish", 2, "no point in time"),
+    ("consume t --from 99999999999999999999", 2, "no point in time between 1970 and 9999"),
+    ("consume t --from 0001-01-01T00:00:00+23:00", 2, "no point in time"),
+    ("consume t --from 99999999999999999999d", 2, "no point in time"),
+    ("consume t --until junk", 2, "no point in time"),
+    ("consume t --json -f %s", 2, "only one of --json and --format"),
+    ("consume t --from-beginning -o 5", 2, "give only one"),
+    ("consume t --group g -p 1", 2, "a group goes on where it was"),
+    ("consume t -X fetch.wait.max.ms", 2, "expected key=value"),
+    ("consume t --isolation none", 2, "--isolation"),
+    ("produce", 2, "Missing argument"),
+    ("produce t -z brotli", 2, "--compression"),
+    ("produce t -H =v", 2, "expected name=value"),
+    ("groups describe", 2, "name groups or give --all"),
+    ("groups delete g", 2, "Give --yes"),
+    ("quotas set", 2, "Missing argument"),
+    ("acls add --principal User:a -o read", 2, "--topic"),
+    ("acls add --topic t -o fly", 2, "--operation"),
+    ("acls remove", 2, "--principal"),
+    ("users add x --password-file /nonexistent", 1, "/nonexistent: No such file"),
+    ("users add x --iterations 5", 2, "--iterations"),
+    ("log dump /nonexistent", 2, "no such file or folder"),
+    ("log dump /", 2, "no file of a log in this folder"),
+    ("status --url http://127.0.0.1:none/", 2, "--url"),
+    ("status --max-lag -1", 2, "--max-lag"),
+    ("offsets t --at junk", 2, "no point in time"),
+    ("topics list", 3, "cannot connect to 127.0.0.1:1"),
+]
+
+# those that the broker, or what is known of its topics, finds
+WITH_BROKER = [
+    ("topics create a/b", 1, "INVALID_TOPIC_EXCEPTION"),
+    ("topics create t1 -c retention.mss=5", 1, "did you mean retention.ms?"),
+    ("topics create t1 -c retention.ms=abc", 1, "Not a number"),
+    ("topics describe nosuch", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+    ("topics delete nosuch --yes", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+    ("configs alter topic nosuch --set retention.ms=1", 1, "nosuch"),
+    ("configs describe broker --default -k no.such", 1, "no setting no.such"),
+    ("configs alter broker --default --set log.cleaner.threads=x", 1, "Not a number"),
+    ("consume nosuch -e", 1, "UNKNOWN_TOPIC_OR_PARTITION"),
+    ("consume here -p 5 -e", 1, "no partition here-5"),
+    ("consume here -o 99999999999999999999999", 1, "has no offset"),
+    ("consume here -X foo=bar", 2, 'No such configuration property: "foo"'),
+    ("offsets here:0-99999999999", 2, "too many partitions"),
+    ("offsets here:7", 1, "has no partition 7"),
+    ("groups describe nosuch", 1, "GROUP_ID_NOT_FOUND"),
+    ("groups delete nosuch --yes", 1, "GROUP_ID_NOT_FOUND"),
+    ("transactions describe nosuch", 1, "TRANSACTIONAL_ID_NOT_FOUND"),
+]
+
+
+def says_in_one_line(done: Result, part: str) -> None:
+    assert "Traceback" not in done.stderr
+    assert not done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("kbroker: ")
+    assert part in line
+
+
+def test_there_are_sixty_of_them() -> None:
+    assert len(WITHOUT_BROKER) >= 60
+
+
+@pytest.mark.parametrize(("line", "code", "part"), WITHOUT_BROKER, ids=lambda value: str(value)[:50])
+def test_a_wrong_command_line_ends_with_one_line(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, line: str, code: int, part: str
+) -> None:
+    monkeypatch.setenv("KBROKER_BOOTSTRAP", NOBODY[1])
+    says_in_one_line(shell(*line.split(), code=code), part)
+
+
+@pytest.fixture(scope="module")
+def here(target: Target) -> None:
+    """A topic of one partition."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    admin = AdminClient({"bootstrap.servers": target.bootstrap})  # what it was asked for is lost with it
+    admin.create_topics([NewTopic("here", 1, 1)])["here"].result()
+
+
+@pytest.mark.compat
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("line", "code", "part"), WITH_BROKER, ids=lambda value: str(value)[:50])
+def test_what_the_broker_refuses_ends_with_one_line(cli: Shell, line: str, code: int, part: str) -> None:
+    says_in_one_line(cli(*line.split(), code=code), part)
+
+
+@pytest.mark.compat
+def test_a_wrong_line_of_input_is_named(cli: Shell, topic: str) -> None:
+    for wrong in (
+        b"{",
+        b"[]",
+        b'{"value": "b", "headers": [1]}',
+        b'{"value_base64": "*"}',
+        b'{"timestamp": "now"}',
+    ):
+        done = cli("produce", topic, "--json", "-q", stdin=b'{"value": "a"}\n' + wrong + b"\n", code=2)
+        says_in_one_line(done, "line 2: ")
+
+
+@pytest.mark.compat
+def test_to_the_end_without_a_start_means_from_the_beginning(cli: Shell, topic: str) -> None:
+    summary = cli("produce", topic, stdin=b"a\nb\n").stderr
+    assert summary.startswith("2 records, 2 B in ")
+    assert sorted(cli("consume", topic, "-e", "-q").lines) == ["a", "b"]
+    assert cli("consume", topic, "-e", "-q", "-o", "latest").lines == []
+
+
+@pytest.mark.compat
+def test_settings_of_all_brokers_are_set_shown_and_taken_back(cli: Shell) -> None:
+    cli("configs", "alter", "broker", "--default", "--set", "log.cleaner.threads=2")
+    shown = {
+        entry["name"]: entry for entry in cli("configs", "describe", "broker", "--default", "--json").json
+    }
+    assert (shown["log.cleaner.threads"]["value"], shown["log.cleaner.threads"]["source"]) == (
+        "2",
+        "all brokers",
+    )
+    cli("configs", "alter", "broker", "--default", "--delete", "log.cleaner.threads")
+    left = cli("configs", "describe", "broker", "--default", "--json").json
+    assert "log.cleaner.threads" not in {entry["name"] for entry in left}
+    remark = cli(
+        "configs", "alter", "broker", "--default", "--set", "log.cleaner.thread=2", "--validate-only"
+    ).stderr
+    assert "log.cleaner.thread is no setting of kbroker; did you mean log.cleaner.threads?" in remark
+
+
+def test_a_close_name_is_suggested_and_a_far_one_is_not() -> None:
+    assert with_suggestion("Unknown topic config name: retention.mss").endswith(
+        "; did you mean retention.ms?"
+    )
+    assert suggestion("x", {"retention.ms"}) == ""
+    assert with_suggestion("Invalid value abc") == "Invalid value abc"
+
+
+def test_nothing_was_written_by_a_wrong_file(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "ls.bin"
+    file.write_bytes(b"\x7fELF\xff\xfe")
+    says_in_one_line(shell("topics", "list", "--command-config", file, code=2), "not UTF-8")
+    says_in_one_line(shell("log", "dump", file, code=2), "not a file of a log directory")
