@@ -137,7 +137,8 @@ class Cleaning:
         return tuple(found)
 
     def configured(self, before: TopicConfig, now: TopicConfig) -> None:
-        """A log has other settings: what is due by them need not wait until log.cleaner.backoff.ms is over."""
+        """A log's settings have changed: cleaning that is due now need not wait for
+        log.cleaner.backoff.ms."""
         if now.compact and now != before:
             self._call_cleaner()
 

@@ -196,7 +196,8 @@ class Durability:
         self._drain.fail(slot, error)
 
     def moved(self, slot: int, left: str) -> None:
-        """The slot's log goes on in another log dir: a sync that is under way says nothing of it there."""
+        """The slot's log has moved to another log dir: the result of a sync under way does not count
+        there."""
         sync = self._drain.syncs[slot]
         if sync[SyncRow.STATE] != SyncState.IDLE:
             self._left.setdefault(slot, left)

@@ -357,7 +357,7 @@ class Logs:
             self._dir_failed(log_dir, error)
 
     def close_all(self) -> None:
-        """Orderly stop: sync and close every log, then write the checkpoints. Raises OSError."""
+        """Clean shutdown: sync and close every log, then write the checkpoints. Raises OSError."""
         self._openings.close()
         self.recovery_notes.close()
         self.take_opened()

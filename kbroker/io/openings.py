@@ -63,7 +63,7 @@ class Openings:
         self._notify()
 
     def recall(self, opening: Opening) -> bool:
-        """Whether the last stop of the broker left of the log what its opening takes; then it is finished."""
+        """Whether the log opens from the state saved at the last shutdown; then the opening is finished."""
         message, key = opening.message, opening.key
         closed = self._left.get(message.log_dir, {}).pop(key, None)
         if closed is None:
@@ -121,7 +121,7 @@ class Openings:
             yield opening
 
     def tell(self) -> str | None:
-        """A line about the progress of loading, when it is time for one."""
+        """Log the progress of loading, when it is due."""
         return self._progress.tell(time.monotonic_ns())
 
     def close(self) -> None:

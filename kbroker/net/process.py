@@ -140,7 +140,7 @@ class NetworkProcess:
             self._tell_closed()
 
     def _serve_events(self, first: int, end: int) -> None:
-        """A bug in the service of one client costs that client its connection, and nobody else anything."""
+        """A bug in the service of one client closes the connection of that client only."""
         for event in self.context.events[first:end, :5].tolist():
             try:
                 self._handlers[event[0]](*event[1:])
@@ -342,7 +342,7 @@ class NetworkProcess:
         self._go_on(row)
 
     def _go_on(self, row: int) -> None:
-        """What kept the connection from reading is gone."""
+        """Continue a connection that had to stop reading."""
         resume(self.context.address, row)
         self.ask_turn()
 

@@ -66,7 +66,7 @@ class Quotas:
     # --- which quotas hold --------------------------------------------------------------------------
 
     def change(self, table: QuotaTable, connections: Iterable[Connection]) -> None:
-        """There are other quotas now."""
+        """Called when quotas have changed."""
         self._table = table
         self._known.clear()
         self.active = table.has(
@@ -144,7 +144,7 @@ class Quotas:
         return float("inf") if limits.fetch is None else self._sensors.most(limits.fetch)
 
     def answered(self, connection: Connection, parts: Sequence[Part]) -> Sequence[Part]:
-        """Any other request is answered: the answer, which may tell a throttle time now."""
+        """Any other request is answered; returns the answer, perhaps with a throttle time."""
         key = connection.api_key
         if key == ApiKey.FETCH or not parts or not isinstance(parts[0], bytes):
             return parts
@@ -192,7 +192,7 @@ class Quotas:
         self._go_on(connection.row)
 
     def stop(self) -> None:
-        """The broker stops: who is held back stays so."""
+        """The broker stops: throttled connections stay throttled."""
         self._stopping = True
 
 

@@ -239,7 +239,7 @@ def handle_region(cx: int, connection: int) -> None:
 
 @inlined
 def _rest(cx: int, connection: int) -> None:
-    """Have epoll say nothing of a connection that has no room for what it would read."""
+    """Disarm epoll for a connection that has no room for what it would read."""
     row = connection_row(cx, connection)
     if get(row, Connection.FLAGS) & Flag.STALLED != 0:
         arm(cx, connection, get(row, Connection.ARMED) & Epoll.OUT)

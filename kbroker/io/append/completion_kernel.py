@@ -49,7 +49,7 @@ def push_completion(
 
 @inlined
 def notify(env: Words, clients: Table, slots: Table, slot: int, now_ns: int) -> int:
-    """Tell the processes whose waiter bit is set that a slot advanced; bits that found no room."""
+    """Notify the processes whose waiter bit is set that a slot advanced; returns bits that found no room."""
     waiters = slots[slot].ctypes.data + 8 * Slot.WAITERS
     if load_i64(waiters) == 0:
         return 0
@@ -78,7 +78,8 @@ def wake_clients(env: Words, clients: Table) -> None:
 
 @kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64)")
 def notify_slot(env: Words, clients: Table, slots: Table, slot: int) -> int:
-    """Tell waiting processes, from Python, that a slot advanced; bits that found no room (to try again)."""
+    """Notify waiting processes, from Python, that a slot advanced; returns bits without room (to try
+    again)."""
     fence()
     missed = notify(env, clients, slots, slot, clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK]))
     wake_clients(env, clients)

@@ -212,7 +212,7 @@ class Drain:
         completion_kernel.wake_all(self.env, self._clients)
 
     def notify(self, slot: int) -> int:
-        """Tell waiting network processes that a slot advanced; bits that found a full ring."""
+        """Notify waiting network processes that a slot advanced; returns bits that found a full ring."""
         return int(completion_kernel.notify_slot(self.env, self._clients, self.shared.slots, slot))
 
     # --- delayed produces and syncs: called by Durability ----------------------------------------------

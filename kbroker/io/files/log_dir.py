@@ -93,7 +93,7 @@ class LogDir:
         return True
 
     def write_clean_marker(self, broker_epoch: int = -1) -> None:
-        """Say that every log was closed clean; the last thing an orderly stop writes."""
+        """Record that every log was closed cleanly: the last write of a clean shutdown."""
         body = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         checkpoint.replace_file(self._marker, body.encode())
 

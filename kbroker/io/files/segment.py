@@ -86,8 +86,8 @@ def exists(folder: str, base_offset: int) -> bool:
 
 
 def finish(fds: SegmentFds, state: ActiveState) -> None:
-    """What a segment gets when it stops being active (LogSegment.onBecomeInactiveSegment): the last time index
-    entry, no preallocated space, indexes of their exact length."""
+    """Finish a segment that stops being active (LogSegment.onBecomeInactiveSegment): add the last time index
+    entry, free preallocated space, cut indexes to their exact length."""
     if state.max_timestamp > state.last_indexed_timestamp:
         relative = state.max_timestamp_offset - state.base_offset
         state.time_index_bytes = index.append_time(

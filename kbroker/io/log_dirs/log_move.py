@@ -96,7 +96,8 @@ class LogMove:
         return int(self.log.words[Slot.GENERATION])
 
     def look(self) -> None:
-        """Take down what the log is now. In the thread this may meet a roll half way; the next round sees it done."""
+        """Record the log's current segments. In the thread this may meet a roll half way; the next round sees
+        it done."""
         log = self.log
         closed = [Wanted(segment.base_offset, segment.size, True) for segment in log.closed_segments]
         self._plan = ([*closed, Wanted(log.base_offsets[-1], log.active_bytes, False)], log.log_end)

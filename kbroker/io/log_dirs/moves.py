@@ -126,8 +126,8 @@ class Moves:
         log.info("%s: moved here", partition.folder)
 
     def reopened(self, slot: int, log_dir: str) -> None:
-        """Control has restarted and says where a log lies: finish what its predecessor has decided, go on with what
-        not."""
+        """Control has restarted and sends a log's stored log dir: finish a decided move, continue an
+        undecided one."""
         move = self._moves.get(slot)
         if move is None or not move.switched:
             return
@@ -138,7 +138,7 @@ class Moves:
             move.go_on()
 
     def look(self, tell: Callable[[object], None]) -> None:
-        """Once a second: what control is to know."""
+        """Once a second: report moves that failed or caught up to control."""
         for slot, move in list(self._moves.items()):
             if move.error is not None:
                 self._failed(slot, move.error)

@@ -160,8 +160,8 @@ class OpenLog:
     def recall(
         self, closed: ClosedLog, topic_id: bytes, recovery_point: int, log_start: int, now_ms: int
     ) -> LoadedLog | None:
-        """In place of `create_folder` and `recover`: what the last stop left of the log, None when its files say
-        otherwise. recovery_point, log_start: of the checkpoints."""
+        """Replaces `create_folder` and `recover`: the state saved at the last shutdown, None when the files
+        do not match it. recovery_point, log_start: of the checkpoints."""
         self.topic_id = topic_id
         expired_before_ms = now_ms - self._producer_expiration_ms
         return closed_logs.load(closed, self.folder, topic_id, recovery_point, log_start, expired_before_ms)

@@ -259,8 +259,8 @@ class Partition(ReplicaLog):
     # --- the end -----------------------------------------------------------------------------------------
 
     def close(self, sync: bool = True) -> ClosedLog | None:
-        """Orderly close: all on disk, last index entry, producer snapshot; the slot is free afterwards. Returns what
-        spares the next start the reading of it, if that is possible.
+        """Clean close: all on disk, last index entry, producer snapshot; the slot is free afterwards. Returns
+        what spares the next start the reading of it, if that is possible.
 
         sync=False leaves the syncing to the caller, who syncs the file system once for many logs before it says
         that the stop was clean."""

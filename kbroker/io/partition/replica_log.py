@@ -8,12 +8,12 @@ from kbroker.log.reader import LogReader
 
 
 class ReplicaLog(CutLog):
-    """Runs in: io. Owner: the IO worker. What io/replication does to a log."""
+    """Runs in: io. Owner: the IO worker. Operations of io/replication on a log."""
 
     _reader: LogReader | None = None  # finds places below the log's end
 
     def _first_mark(self, end: int) -> int:
-        """Its end, unless other replicas have a say in it."""
+        """High watermark at opening: the log end, unless there are other replicas."""
         if not self.replicated:
             return end
         return self.log_start if self.known_mark is None else max(self.log_start, min(self.known_mark, end))

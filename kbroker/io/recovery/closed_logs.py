@@ -76,14 +76,14 @@ def describe(
 
 
 def write(log_dir: str, worker: int, logs: Iterable[ClosedLog]) -> None:
-    """Leave what one IO worker knows of a log dir. Raises OSError."""
+    """Write the file of one IO worker's logs in a log dir. Raises OSError."""
     body = json.dumps(list(logs), separators=(",", ":")).encode()
     head = b"%s %s %08x\n" % (NAME, VERSION, crc32c(body))
     replace_file(f"{log_dir}/{files.CLOSED_LOGS}{worker}", head + body)
 
 
 def take(log_dir: str) -> list[bytes]:
-    """Contents of what the IO workers of the last run left in a log dir; the files are gone then. Raises OSError."""
+    """Read and remove the files that the IO workers of the last run left in a log dir. Raises OSError."""
     contents = []
     with os.scandir(log_dir) as entries:
         paths = [Path(entry.path) for entry in entries if entry.name.startswith(files.CLOSED_LOGS)]

@@ -39,7 +39,7 @@ OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Acceptor:
-    """Owner: the supervisor. handoffs: the acceptor's ends of the pairs, one a network process."""
+    """Owner: the supervisor. handoffs: the acceptor's ends of the pairs, one per network process."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Acceptor:
         return ports
 
     def addresses(self) -> list[str]:
-        """host:port of each listener, as a client on this host would say it."""
+        """host:port of each listener, as a client on this host would write it."""
         found = []
         for endpoint, listening in zip(self._endpoints, self._listening, strict=True):
             host = endpoint.host or "localhost"

@@ -26,14 +26,14 @@ class ConnectionLimits:
         self.configure(config)
 
     def configure(self, config: BrokerConfig) -> None:
-        """Other limits from the next connection on; those that are open stay."""
+        """Set new limits, which apply from the next connection on; open connections stay."""
         self._config = config
         self._per_host = config.get_int("max.connections.per.ip")
         self._overrides = parse_overrides(config.get_str("max.connections.per.ip.overrides"))
         self._rate = config.get_int("max.connection.creation.rate")
 
     def may_accept(self, listener: str) -> bool:
-        """Whether the listener may take a connection now; a later call may say yes."""
+        """Whether the listener may take a connection now; a later call may return True."""
         if self._total >= self._config.get_int("max.connections"):
             return False
         limit = self._config.of_listener(listener, "max.connections")

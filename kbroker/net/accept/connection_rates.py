@@ -20,7 +20,7 @@ class ConnectionRates:
         self._opened: dict[str, Counter[int]] = {}  # address -> window -> connections
 
     def change(self, limits: Mapping[str, float], first: bool) -> None:
-        """More limits; first: those before are forgotten."""
+        """Add limits; first: forget the earlier ones."""
         if first:
             self._limits.clear()
         self._limits.update(limits)

@@ -21,7 +21,7 @@ class IpRates:
         self._news: AcceptorNews[dict[str, float]] = AcceptorNews(self._tell)
 
     def change(self, table: QuotaTable) -> None:
-        """There are other quotas now."""
+        """Called when quotas have changed."""
         wanted = {
             name or DEFAULT: values[CONNECTION_CREATION_RATE]
             for entity, values in table.quotas.items()

@@ -17,7 +17,7 @@ SYSTEM = -1  # leave the buffer to the operating system
 
 
 class SocketOptions:
-    """What the settings say of a connection's socket. Runs in: acceptor. Immutable.
+    """The socket options that the settings give. Runs in: acceptor. Immutable.
 
     A buffer setting that differs from Kafka's default holds for every client.
     """

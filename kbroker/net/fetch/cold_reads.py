@@ -56,7 +56,7 @@ class ColdReads:
         self._entry = np.zeros(AppendEntry.WORDS, np.int64)
 
     def of(self, readings: Sequence[Reading]) -> list[Reading]:
-        """Those whose bytes are not in memory."""
+        """The ranges whose bytes are not in memory."""
         return [
             reading
             for reading in readings

@@ -82,7 +82,8 @@ class Forwarding:
         words[ContextRow.DIR_COUNT] = len(shared.log_dir_errors)
 
     def serves(self, served: Mapping[int, tuple[int, int]], local: Iterable[int]) -> None:
-        """Which APIs may go on: those that are served, in these versions, and not here."""
+        """Set which APIs may be forwarded: those that control serves, in these versions, and no local handler
+        does."""
         for api, (lowest, highest) in served.items():
             if api in local or api in NEVER or api in WATCHED or not 0 <= api < ForwardedApi.APIS:
                 continue
@@ -115,7 +116,7 @@ class Forwarding:
             row[ConnectionRow.PEER] = 0
 
     def forget_answers(self) -> None:
-        """Nothing that was kept may be given any more."""
+        """Clear the cached answers."""
         for first, (_, index, _) in zip(
             (ContextRow.ANSWERS, ContextRow.TOPIC_PARTS), self._tables, strict=True
         ):
@@ -123,11 +124,11 @@ class Forwarding:
             index[:] = 0
 
     def allow(self, allowed: bool) -> None:
-        """Before each turn: whether requests may pass Python by now."""
+        """Before each turn: set whether requests may be forwarded without Python."""
         self._words[ContextRow.FORWARDING] = self.linked and allowed
 
     def flush(self) -> None:
-        """Behind each pump: what it took for control leaves."""
+        """After each pump: send the queued requests to control."""
         used = int(self._words[ContextRow.LINK_USED])
         if not used:
             return
@@ -137,7 +138,7 @@ class Forwarding:
     # --- answers --------------------------------------------------------------------------------------
 
     def take_answers(self, block: bytearray) -> None:
-        """Control has answered: everything is sent that its socket takes."""
+        """Control has answered: send each answer, as far as its socket takes it."""
         self._answers = block
         address = int(np.frombuffer(block, np.uint8).ctypes.data)
         position = 0
@@ -162,7 +163,7 @@ class Forwarding:
         self._close(self._connections[row], why)
 
     def lost(self) -> None:
-        """Control has gone: nobody will answer what it was asked."""
+        """Control has gone: its requests get no answer."""
         self.linked = False
         self._words[ContextRow.FORWARDING] = 0
         for row in np.flatnonzero(self._context.connections[:, ConnectionRow.CALL]).tolist():

@@ -90,7 +90,7 @@ def _walk_to(segment: int, end: int) -> bool:
 
 @inlined
 def _ask(cx: int, read: int, slot: int, timestamp: int) -> int:
-    """Tell Python that the times of a slot's segments are wanted, once."""
+    """Request the times of a slot's segments from Python, once."""
     if get(read, Read.ASKED) == 0 and events_left(cx) >= 64:
         put(read, Read.ASKED, 1)
         tell(cx, EventKind.TIMES, -1, slot, timestamp)
@@ -149,7 +149,7 @@ def segment_of_time(cx: int, slot: int, timestamp: int) -> int:
 
 @inlined
 def _record_head(position: int, end: int) -> tuple[int, int, int, int]:
-    """Of the record at an address: its timestamp's and its offset's delta, size, and what follows that; -1: broken."""
+    """Head of the record at an address: deltas of timestamp and offset, size, what follows it; -1: broken."""
     size, behind = read_varint(position, end)
     if behind < 0 or size < 1:
         return 0, 0, 0, -1

@@ -29,7 +29,7 @@ def observe_phase(metrics: int, api: int, phase: int, nanoseconds: int) -> None:
 
 @inlined
 def _observe_alike(cx: int, run: int, phase: int, nanoseconds: int) -> None:
-    """One time of a Produce request's phase, which most of its neighbours took as well."""
+    """One time of a Produce request's phase; neighbouring requests often have the same time."""
     if MEASURED:
         row = cx + 8 * (Context.RUNS + run * Run.WORDS)
         if get(row, Run.NS) != nanoseconds:

@@ -49,7 +49,7 @@ class Guesses:
         return wait
 
     def succeeded(self, host: str, user: str, now_ns: int) -> None:
-        """That was no guess: the attempt is given back, and the user's earlier ones with it."""
+        """The attempt succeeded: return its token, and those of the user's earlier attempts."""
         self._taken.pop((host, user), None)
         self._put((host, None), self._now((host, None), OF_ADDRESS, now_ns) - 1, now_ns)
 

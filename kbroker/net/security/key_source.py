@@ -40,7 +40,7 @@ class SameHost(urllib.request.HTTPRedirectHandler):
 
 
 def read_keys(url: str) -> bytes:
-    """What lies at the address. Raises OSError, or ValueError for an answer that is too long."""
+    """The content at the address. Raises OSError, or ValueError for an answer that is too long."""
     if url.startswith(FILE):
         with Path(url2pathname(urlsplit(url).path)).open("rb") as file:
             return _bounded(file)
@@ -51,7 +51,7 @@ def read_keys(url: str) -> bytes:
 
 
 def _bounded(source: IO[bytes]) -> bytes:
-    """All of it, if that is little and comes soon."""
+    """The whole body, if it is small and arrives in time."""
     found, end_s = bytearray(), time.monotonic() + FETCH_S
     read = getattr(
         source, "read1", source.read
