@@ -49,7 +49,7 @@ class Size:
     cached_bytes: int
     cold_bytes: int
     partitions: int
-    """Of the scenarios with many. Apache Kafka flushes several small files for each."""
+    """Number in the scenarios with many. Apache Kafka flushes several small files for each."""
     settle_seconds: float
     sync: bool
 

@@ -45,7 +45,7 @@ class Remedy:
 
     @property
     def undo(self) -> str:
-        """The command that undoes it; empty when there is none."""
+        """The text that undoes it; empty when there is none."""
         if self.means is Means.HAND:
             return ""
         if not self.old:

@@ -84,7 +84,7 @@ def trusted(text: Text) -> str:
 
 
 def stamps(text: Text) -> Iterator[tuple[str, int, int, int]]:
-    """A fingerprint of a store's file, which changes with the file."""
+    """Path, time, size and inode of each store's file: they change when the file is replaced."""
     for name in FILES:
         if (location := text(name)) is not None:
             try:

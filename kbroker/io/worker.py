@@ -314,7 +314,8 @@ class Worker:
     # --- stop --------------------------------------------------------------------------------------
 
     def _drain_and_close(self) -> None:
-        """Orderly stop: nothing new arrives (network and control have stopped), so empty the rings and close."""
+        """Clean shutdown: nothing new arrives (network and control have stopped), so empty the rings and
+        close."""
         while self._append():
             pass
         self.moves.close()

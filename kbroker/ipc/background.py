@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Background:
-    """Runs in: any process with an event loop. Owner: who starts the tasks. failed: what the log says of one."""
+    """Runs in: any process with an event loop. Owner: its creator. failed: log message of a failed task."""
 
     def __init__(self, log: logging.Logger, failed: str) -> None:
         self._log = log
@@ -21,7 +21,7 @@ class Background:
         task.add_done_callback(self._ended)
 
     async def wait(self, timeout_s: float) -> None:
-        """Until all that run now have ended, or the time has."""
+        """Wait until all tasks that run now have ended, or the time is over."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
 

@@ -357,4 +357,5 @@ class Settings(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Drain(Struct, frozen=True, array_like=True, tag=True):
-    """Orderly stop: finish what is in the rings, flush, write checkpoints and snapshots, then reply and exit."""
+    """Clean shutdown: finish what is in the rings, flush, write checkpoints and snapshots, then reply and
+    exit."""

@@ -42,14 +42,14 @@ class SwitchMove(Struct, frozen=True, array_like=True, tag=True):
 
 
 class FinishMove(Struct, frozen=True, array_like=True, tag=True):
-    """Everybody knows that the log lies in log_dir: go on there. Replied with nothing."""
+    """All processes know the new log_dir of the log: continue there. Replied with nothing."""
 
     slot: int
     log_dir: str
 
 
 class MoveCaughtUp(Struct, frozen=True, array_like=True, tag=True):
-    """The copy of a log in log_dir lacks little. Sent again and again until SwitchMove comes."""
+    """The copy of a log in log_dir lacks little. Sent repeatedly until SwitchMove comes."""
 
     slot: int
     generation: int

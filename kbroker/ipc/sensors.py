@@ -20,7 +20,7 @@ class Sensor(NamedTuple):
 
 
 def sensor_of(key: str, bound: Bound | None, unit: float = 1.0) -> Sensor | None:
-    """The sensor of a quota: all whom the bound names share it. unit: amounts that make one of the quota."""
+    """The sensor of a quota: all clients of its entity share it. unit: amounts that make one of the quota."""
     if bound is None:
         return None
     text = "\0".join((key, bound.user, bound.client_id)).encode()

@@ -68,7 +68,7 @@ def _slice(work: Work, spent: Spent | None) -> Any:
 
 
 class _Steps:
-    """A coroutine each of whose steps runs in slices; it waits for what it waits for as ever."""
+    """A coroutine each of whose steps runs in slices; its waits are unchanged."""
 
     def __init__(self, slicing: Slicing, work: Awaitable[Any], spent: Spent | None) -> None:
         self._slicing = slicing

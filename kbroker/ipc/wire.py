@@ -59,7 +59,7 @@ SENT: Final = (m.Hello, m.ConnectionClosed, m.AskWorker, mm.MoveCaughtUp, mm.Mov
 
 
 class _Reply(Struct, frozen=True, array_like=True, tag="Reply"):
-    """A reply as it arrives: who knows the call knows what its value is."""
+    """A reply as it arrives: the call decides the type of its value."""
 
     call_id: int
     value: Raw
@@ -84,7 +84,7 @@ _PLAIN: Final[tuple[Any, ...]] = (bytes, str, int)
 
 
 def _plain(value: Any) -> Any:
-    """Numbers that come out of shared memory are numpy's, and there are bytes and texts that carry more."""
+    """Convert numpy numbers from shared memory, and subclasses of bytes and str, to plain values."""
     if isinstance(value, np.generic):
         return value.item()
     for plain in _PLAIN:

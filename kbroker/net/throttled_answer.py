@@ -1,4 +1,4 @@
-"""Sets the throttle time in an answer that was built without it."""
+"""Reads and sets the throttle time of an answer that was built without knowing it."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from kbroker.protocol.schema import ProtocolError
 
 
 def throttle_time_ms(frame: bytes, api_key: int, version: int) -> int:
-    """The fields of a whole answer that are needed here."""
+    """Throttle time of a whole answer; 0 when its API has none."""
     _, answer = _open(frame, api_key, version)
     return int(getattr(answer, "throttle_time_ms", 0))
 

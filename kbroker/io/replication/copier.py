@@ -32,7 +32,7 @@ class CopyFailed(Exception):
 
 
 class DamagedBatch(Exception):
-    """The leader's file holds something else than the batch that is due."""
+    """The leader's file does not hold the expected batch."""
 
 
 class Copier:

@@ -52,7 +52,8 @@ class Leading:
         return len(self._led)
 
     def lead(self, body: Lead) -> bool:
-        """Begin to lead, or go on with another in-sync set; whether every member has what is below the high watermark.
+        """Begin to lead, or continue with a changed in-sync set; whether every member has what is below the
+        high watermark.
 
         Raises KafkaError (the log is not open), OSError."""
         partition = self._logs.require(body.slot)

@@ -34,7 +34,7 @@ ANONYMOUS = "ANONYMOUS"
 
 
 class TlsError(Exception):
-    """Settings of which no context can be made."""
+    """Settings from which no context can be built."""
 
 
 def context_of(config: BrokerConfig, listener: str) -> ssl.SSLContext:

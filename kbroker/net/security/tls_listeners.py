@@ -75,7 +75,8 @@ class TlsListeners:
     def start(
         self, connection: Connection, fd: int, inner: socket.socket, know: Callable[[Connection], None]
     ) -> None:
-        """Relay between a client's descriptor and the inner end. know: who the client is has been settled."""
+        """Relay between a client's descriptor and the inner end. know: called when the client is
+        authenticated."""
         outer = socket.socket(fileno=fd)
         self._look()
 
