@@ -1,4 +1,4 @@
-"""`kbroker acls`: who may do what, as kafka-acls has it."""
+"""`kbroker acls`: ACLs, as by kafka-acls."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -57,7 +57,7 @@ def _resources(topic: Names, group: Names, transactional_id: Names, cluster: boo
 
 
 def _or_any(given: Sequence[Any] | None, anything: Any) -> Sequence[Any]:
-    """What was given, else what stands for everything."""
+    """The given value, else the wildcard."""
     return given or [anything]
 
 

@@ -102,7 +102,7 @@ def log_dirs(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show the log directories: bytes of the logs, bytes of the disk and what is left of them."""
+    """Show the log directories: bytes of the logs, bytes of the disk and free bytes."""
     with broker.kafka_python_admin() as admin:
         answers = admin.describe_log_dirs(topic_partitions=topic or None)
     found = [_log_dir(answer["broker"], entry) for answer in answers for entry in answer["log_dirs"]]

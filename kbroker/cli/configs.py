@@ -19,7 +19,7 @@ app = typer.Typer(
 
 
 class Entity(StrEnum):
-    """What settings belong to."""
+    """Kinds of entities that have settings."""
 
     TOPIC = "topic"
     BROKER = "broker"
@@ -72,7 +72,7 @@ def describe(
     ] = False,
     json: AsJson = False,
 ) -> None:
-    """Show settings with their value and where it comes from."""
+    """Show settings with their value and its source."""
     name = _name(entity, name, default)
     entries = read_configs(broker, entity.value, name)
     names = {entry["name"] for entry in entries}

@@ -37,7 +37,7 @@ class Connection:
     def admin(self) -> "AdminClient":
         """confluent-kafka's admin client, one for all calls. Raises Unreachable.
 
-        It is kept here because what it was asked for is lost with it."""
+        It is kept here because its pending requests end with it."""
         if self._admin is None:
             from confluent_kafka.admin import AdminClient
 

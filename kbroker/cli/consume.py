@@ -33,14 +33,14 @@ EXAMPLES = examples(
 
 
 class Isolation(StrEnum):
-    """Whether records of open and aborted transactions are shown."""
+    """The isolation level: with or without records of open and aborted transactions."""
 
     READ_COMMITTED = "read_committed"
     READ_UNCOMMITTED = "read_uncommitted"
 
 
 class GroupProtocol(StrEnum):
-    """How the group's partitions are assigned."""
+    """The assignor of the group's partitions."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -155,7 +155,7 @@ def consume(
 
 
 def _print_all(reader: Reader, render: Part) -> tuple[int, int]:
-    """Writes every record; (records, bytes of keys and values). What is printed is what gets committed."""
+    """Writes every record; (records, bytes of keys and values). Printed records are committed."""
     out = sys.stdout.buffer
     count = size = 0
     try:
@@ -174,7 +174,7 @@ def _print_all(reader: Reader, render: Part) -> tuple[int, int]:
 
 @contextmanager
 def _stopped_by_signals(reader: Reader) -> Iterator[None]:
-    """Ctrl-C and SIGTERM are the ordinary way to stop: after the records in hand; a second one ends it at once."""
+    """Ctrl-C and SIGTERM are the ordinary way to stop: after the present records; a second signal ends it at once."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         reader.stop()

@@ -19,7 +19,7 @@ MANY = 1000
 
 @dataclass(frozen=True)
 class Start:
-    """Where to start: at a time (ms), or at an offset counted from the log's start, its end, or absolute."""
+    """The start: a time (ms), or an offset counted from the log's start, its end, or absolute."""
 
     offset: int = 0
     whence: str = "latest"
@@ -28,7 +28,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Bounds:
-    """When to stop; the first that comes true does. until_ms: before the first record of this time or later."""
+    """Stop conditions; the first that is true stops. until_ms: before the first record of this time or later."""
 
     until_end: bool = False
     until_ms: int | None = None
@@ -83,14 +83,14 @@ class Reader:
                 return
 
     def printed(self) -> None:
-        """The records given out so far may be committed."""
+        """Mark the records returned so far as ready for commit."""
         if self.group:
             for message in self._last.values():
                 self.consumer.store_offsets(message=message)
             self._last.clear()
 
     def stop(self) -> None:
-        """The iteration ends after the records it has given out."""
+        """End the iteration after the records already returned."""
         self._stopping = True
 
     def close(self) -> None:

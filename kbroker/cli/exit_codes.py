@@ -1,4 +1,4 @@
-"""What the exit code of any command says: the one table, from which `kbroker --help` and docs/cli.md are made."""
+"""Exit codes of all commands: the table from which `kbroker --help` and docs/cli.md are generated."""
 
 from enum import IntEnum
 

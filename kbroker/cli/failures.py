@@ -1,4 +1,4 @@
-"""What ends a command early, and how the errors of the client libraries become a sentence and an exit code.
+"""Failures of commands: errors of the client libraries as a sentence and an exit code.
 
 Neither client library is imported here: an error of theirs can only exist when they already are.
 """
@@ -50,7 +50,7 @@ class Unreachable(CommandFailed):
 
 
 def broker_error(code: int, text: str | None = None, subject: str = "") -> CommandFailed:
-    """The failure that an error code in an answer means; `text` is what the broker says about it."""
+    """The failure for an error code in an answer; `text`: the broker's message."""
     try:
         known = ErrorCode(code)
         name, said = known.name, text or known.message
@@ -66,7 +66,7 @@ def broker_error(code: int, text: str | None = None, subject: str = "") -> Comma
 
 
 def explain(error: BaseException, subject: str = "") -> CommandFailed | None:
-    """The failure that an exception means to the user; None for one that is a bug."""
+    """The failure for an exception; None for a bug."""
     if isinstance(error, CommandFailed):
         return error
     if isinstance(error, typer.Abort):
@@ -132,7 +132,7 @@ def _explain_kafka_python(library: ModuleType, error: BaseException, subject: st
 
 
 def result_of(future: Any, subject: str = "") -> Any:
-    """What a future of an admin client gives. Raises CommandFailed, which names the subject."""
+    """The result of an admin client's future. Raises CommandFailed, which names the subject."""
     try:
         return future.result()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""What is known of a consumer group: state, members, committed offsets, lag in records and in seconds."""
+"""Description of a consumer group: state, members, committed offsets, lag in records and in seconds."""
 
 import time
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _STATES = {
 
 @dataclass(frozen=True)
 class Member:
-    """One member as the coordinator knows it."""
+    """One member of the group."""
 
     member_id: str
     instance_id: str | None
@@ -53,7 +53,7 @@ class Group:
 
     @property
     def active(self) -> bool:
-        """Whether it has members, so that its offsets are not to be touched from outside."""
+        """Whether it has members, so that its offsets must not be changed from outside."""
         return self.state not in ("Empty", "Dead", "Unknown")
 
     def lag(self, partition: Partition) -> int | None:
@@ -75,7 +75,7 @@ def state_name(state: Any) -> str:
 
 
 def read_group(broker: Connection, admin: "AdminClient", group_id: str) -> Group:
-    """State, members and committed offsets. A group nobody knows has exists == False. Raises CommandFailed."""
+    """State, members and committed offsets. An unknown group has exists == False. Raises CommandFailed."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     described = admin.describe_consumer_groups([group_id], request_timeout=broker.timeout_s)
@@ -133,7 +133,7 @@ def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_secon
 def first_timestamps(broker: Connection, offsets: Mapping[Partition, int]) -> dict[Partition, int]:
     """Timestamp (ms) of the first record at or after an offset of each partition.
 
-    Partitions without one are left out: what follows may all be compacted away or transaction markers."""
+    Partitions without one are left out: later offsets may be compacted away or transaction markers."""
     from confluent_kafka import TopicPartition
 
     if not offsets:

@@ -280,7 +280,7 @@ app.command("reset-offsets", epilog=RESET_EXAMPLES)(reset_offsets)
 
 
 def _report(answers: dict[str, Any], done: str) -> None:
-    """Says what became of each item; the first error ends the command after all were reported."""
+    """Report the result of each item; the first error ends the command after all were reported."""
     failures = [broker_error(error.errno, None, item) for item, error in answers.items() if error.errno]
     for item, error in answers.items():
         if not error.errno:

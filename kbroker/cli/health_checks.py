@@ -1,4 +1,4 @@
-"""What `kbroker status` looks at: checks of a broker's metrics. Pure: the present is an argument."""
+"""The checks of `kbroker status` on a broker's metrics. Pure: the present is an argument."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ SHOWN_GROUPS = 3
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at. problems: what is wrong with it, each a phrase; none when all is well."""
+    """The result of one check. problems: a phrase each; none when all is well."""
 
     name: str
     detail: str
@@ -138,7 +138,7 @@ def _partitions(metrics: Metrics) -> Check:
 
 
 def _groups(metrics: Metrics, most_lag: int | None) -> Check:
-    """Lag is a problem only beyond a limit of the user's: what is much depends on the topic."""
+    """Lag is a problem only beyond a limit of the user's: a high lag depends on the topic."""
     lags: Counter[str] = Counter()
     for labels, value in _of(metrics, GROUP_LAG):
         lags[labels["group"]] += int(value)

@@ -1,4 +1,4 @@
-"""What the files beside a `.log` hold: indexes (checked against the log), snapshots, checkpoints. Reads only."""
+"""Contents of the files beside a `.log`: indexes (checked against the log), snapshots, checkpoints. Reads only."""
 
 import struct
 from collections.abc import Iterator

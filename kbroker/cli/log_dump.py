@@ -1,4 +1,4 @@
-"""`kbroker log dump`: what the files of a log directory hold, read directly; no broker is needed."""
+"""`kbroker log dump`: the contents of a log directory's files, read directly; no broker is needed."""
 
 import base64
 import json
@@ -148,7 +148,7 @@ def _plain(value: Any) -> str:
 
 
 def _line(item: Item, contents: bool) -> str:
-    """One line of text, `name: value` as Kafka's tool writes it; a record is behind a bar."""
+    """One line of text, `name: value` as Kafka's tool writes it; a record follows a bar."""
     if item["type"] == "empty":
         return f"{item['file']} is empty."
     if item["type"] == "preallocated":

@@ -1,4 +1,4 @@
-"""Where a group's offset moves to: the strategies of `groups reset-offsets`. Pure but for the file.
+"""The strategies of `groups reset-offsets` for a group's new offset. Pure but for the file.
 
 Semantics are those of Kafka's kafka-consumer-groups: targets outside the log are brought to its nearest end.
 """
@@ -20,7 +20,7 @@ class LogRange:
     latest: int
 
     def clip(self, offset: int) -> int:
-        """The nearest offset a group may stand at."""
+        """The nearest valid offset of a group."""
         return min(max(offset, self.earliest), self.latest)
 
 

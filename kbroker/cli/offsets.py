@@ -1,4 +1,4 @@
-"""`kbroker offsets`: where the logs of topics begin and end, and where a time is."""
+"""`kbroker offsets`: first and last offsets of topics' logs, and the offset of a time."""
 
 import time
 from typing import Annotated, Any
@@ -67,7 +67,7 @@ def offsets(
 
 
 def _held(number: int) -> int | None:
-    """An offset or a timestamp, None where the answer says that there is none."""
+    """An offset or a timestamp, None where the answer has none."""
     return number if number >= 0 else None
 
 

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for scripts on stdout; remarks on stderr."""
+"""Output of commands: tables for people, JSON for scripts on stdout; remarks on stderr."""
 
 import json
 import sys

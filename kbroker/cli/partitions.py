@@ -1,4 +1,4 @@
-"""Which partitions a command means, and where their logs begin and end (Metadata, ListOffsets)."""
+"""The partitions of a command, and the first and last offsets of their logs (Metadata, ListOffsets)."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _SCOPE = re.compile(r"(?P<topic>[^:]+)(?::(?P<partitions>\d+(?:-\d+)?(?:,\d+(?:-
 
 
 def partitions_of(admin: "AdminClient", topics: Iterable[str], timeout_s: float) -> list[Partition]:
-    """All partitions of these topics, in order. Raises CommandFailed for a topic that is not there."""
+    """All partitions of these topics, in order. Raises CommandFailed for a missing topic."""
     existing = admin.list_topics(timeout=timeout_s).topics  # asking for one by name may create it
     found: list[Partition] = []
     for name in topics:

@@ -32,7 +32,7 @@ EXAMPLES = examples(
 
 
 class Acks(StrEnum):
-    """Who must have a record before it counts as written."""
+    """Acknowledgements that a record needs before it counts as written."""
 
     NONE = "0"
     LEADER = "1"
@@ -50,7 +50,7 @@ class Compression(StrEnum):
 
 
 class Sending:
-    """One run of `produce`: what was sent and what failed. librdkafka reports only failures, to spare a call each."""
+    """One run of `produce`: sent and failed records. librdkafka reports only failures, to spare a call each."""
 
     def __init__(self, producer: "Producer", topic: str, partition: int | None) -> None:
         self.producer = producer
@@ -210,7 +210,7 @@ def _send_all(
             advance(done - told)
             told = done
         if sending.first_error is not None:
-            return  # nothing is gained by sending more: finish() says what was wrong
+            return  # more records would fail, too: finish() reports the error
         if flush_each:  # typed by a person who wants to see an error now
             sending.producer.flush(1)
     advance(done - told)

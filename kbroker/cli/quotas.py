@@ -1,4 +1,4 @@
-"""`kbroker quotas`: what clients may use, as kafka-configs has it for users, client ids and addresses."""
+"""`kbroker quotas`: quotas of users, client ids and addresses, as by kafka-configs."""
 
 from typing import Annotated, Any
 

@@ -118,7 +118,7 @@ def compile_format(text: str) -> Part:
 
 
 def to_json(record: Shown) -> bytes:
-    """One line of JSON; bytes that are not UTF-8 go as base64 under a name with _base64 behind."""
+    """One line of JSON; bytes that are not UTF-8 go as base64 under a name with the suffix _base64."""
     fields: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,

@@ -40,7 +40,7 @@ def pieces(source: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
 def line_parser(
     key_separator: bytes | None, headers_separator: bytes | None, null_marker: bytes | None, headers: Headers
 ) -> Parser:
-    """How a line becomes a record: `[name=value,... <headers separator>][key <key separator>]value`.
+    """The format of a line: `[name=value,... <headers separator>][key <key separator>]value`.
 
     A key or value equal to null_marker is null. The parser raises UsageFailed for a line that lacks a separator."""
 

@@ -46,7 +46,7 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Move:
-    """What happens to one partition. current: None when nothing was committed."""
+    """The change of one partition. current: None when nothing was committed."""
 
     group: str
     partition: Partition

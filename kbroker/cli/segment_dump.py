@@ -1,4 +1,4 @@
-"""What a `.log` file holds, batch by batch and record by record, as items to print. Reads, never writes."""
+"""Contents of a `.log` file, batch by batch and record by record, as items to print. Read-only."""
 
 import dataclasses
 import re

@@ -57,7 +57,7 @@ def serve(file: Path | None, overrides: list[str]) -> int:
     except OSError as error:
         log.error("no folder for the compiled kernels, XDG_CACHE_HOME may name another: %s", error)
         return EXIT_FAILED
-    gc.disable()  # until the supervisor has imported everything: there is no garbage in it, only a fifth of the time
+    gc.disable()  # during the supervisor's imports: they leave no garbage, and collections cost a fifth of the time
     use_kernels()
     from kbroker.supervisor.supervisor import Supervisor, exit_code_of
 
@@ -67,7 +67,7 @@ def serve(file: Path | None, overrides: list[str]) -> int:
 def use_kernels() -> None:
     """Have this process and its children run the compiled kernels, and compile them first where that was not done.
 
-    Without a place to keep them they are compiled by the imports that follow, at each start anew."""
+    Without a place to keep them the following imports compile them at each start."""
     if image.use():
         return
     log.info("the kernels are not compiled yet: this start takes half a minute or so, later ones do not")

@@ -1,4 +1,4 @@
-"""`kbroker status`: is all well with the broker, and what not, on one page."""
+"""`kbroker status`: the broker's problems on one page."""
 
 import time
 from http import HTTPStatus

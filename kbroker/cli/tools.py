@@ -1,4 +1,4 @@
-"""Programs that come in the same package and know the broker only from outside: tuner, load test, judge."""
+"""Programs of the same package that use the broker as clients: tuner, load test, judge."""
 
 import sys
 from importlib import import_module

@@ -18,19 +18,19 @@ ITERATIONS = 4096
 
 
 class Mechanism(StrEnum):
-    """How a password is proved."""
+    """SCRAM mechanisms."""
 
     SHA_256 = "SCRAM-SHA-256"
     SHA_512 = "SCRAM-SHA-512"
 
     @property
     def number(self) -> int:
-        """As in the protocol."""
+        """The mechanism's number in the protocol."""
         return 1 if self is Mechanism.SHA_256 else 2
 
     @property
     def hash_name(self) -> str:
-        """Of hashlib."""
+        """The hash's name in hashlib."""
         return "sha256" if self is Mechanism.SHA_256 else "sha512"
 
 

@@ -1,1 +1,1 @@
-"""The http process: /metrics, /healthz, /readyz. It reads what the others count and owns nothing."""
+"""The http process: /metrics, /healthz, /readyz. It reads the counters of the other processes and owns nothing."""

@@ -1,4 +1,4 @@
-"""Samples of the broker as a whole: what it is, its rings, its log dirs, whether it is ready."""
+"""Samples of the broker as a whole: identity, rings, log dirs, readiness."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from kbroker.ipc.store_copy_states import CURRENT, StoreCopyStates
 
 @dataclass(frozen=True, slots=True)
 class BrokerRows:
-    """Runs in: http. address: what kafka_broker_info shows, host and port of the first listener."""
+    """Runs in: http. address: host and port of the first listener, for kafka_broker_info."""
 
     context: ChildContext
     health: Health
@@ -23,7 +23,7 @@ class BrokerRows:
     certificates: Certificates
 
     def add(self, families: Families) -> None:
-        """Independent of topics and processes."""
+        """Samples without a topic or process label."""
         node = str(self.context.config.node_id)
         families.add("kbroker_info", (__version__, node, self.context.cluster_id), 1)
         families.add("kbroker_ready", (), int(not self.health.not_ready()))

@@ -1,4 +1,4 @@
-"""When the certificates of TLS listeners end."""
+"""Expiry of the certificates of TLS listeners."""
 
 import logging
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ class Certificates:
         self._known: dict[str, tuple[object, float | None]] = {}
 
     def expiries(self) -> Iterator[tuple[str, float]]:
-        """(listener, Unix time) of those whose store can be read."""
+        """(listener, Unix time) of each readable key store."""
         for listener, text in self._texts.items():
             stamped = list(stamps(text))
             known = self._known.get(listener)

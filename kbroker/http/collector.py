@@ -1,4 +1,4 @@
-"""Everything that one scrape gives, as a collector of prometheus-client."""
+"""The samples of one scrape, as a collector of prometheus-client."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ SCRAPE_SECONDS = bind("kbroker_scrape_seconds")
 
 
 class BrokerCollector:
-    """Runs in: http. One scrape at a time: they share what was read before."""
+    """Runs in: http. One scrape at a time: scrapes share earlier readings."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class BrokerCollector:
         return iter(families)
 
     def scraped(self, began_s: float) -> None:
-        """Count a scrape that is ready to be sent: its text has been made, too, and packed."""
+        """Count a scrape that is ready to be sent: rendered and compressed."""
         with self._lock:
             self._slots.words[SCRAPES] += 1
             self._slots.observe(SCRAPE_SECONDS, int((self._clock_s() - began_s) * 1e9))

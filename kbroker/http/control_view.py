@@ -51,7 +51,7 @@ class ControlView:
         threading.Thread(target=self._run, name="control-view", daemon=True).start()
 
     def groups(self) -> tuple[GroupSummary, ...]:
-        """All groups, at most a second old. What was last known while control is away."""
+        """All groups, at most a second old; the last known ones while control is away."""
         with self._groups_lock:
             if self._clock_s() - self._groups_at < GROUPS_AGE_S:
                 return self._groups

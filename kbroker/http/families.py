@@ -1,4 +1,4 @@
-"""One answer to a scrape in the making: a family for each row of the catalogue, and for each of Kafka's names."""
+"""The families of one scrape: one for each row of the catalogue, and for each of Kafka's names."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -76,7 +76,7 @@ class Families:
     def add_times_ms(
         self, name: str, labels: Mapping[str, str], recent: Sequence[int], total: Sequence[int]
     ) -> None:
-        """One of Kafka's histograms: quantiles of what was counted lately, in ms, and the count of all."""
+        """One of Kafka's histograms: quantiles of recent values, in ms, and the count of all."""
         family = self._families[name]
         if sum(recent[: ml.HISTOGRAM_BUCKETS]) == 0:
             recent = total

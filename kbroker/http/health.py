@@ -1,4 +1,4 @@
-"""Is the broker alive, and is it ready? Answers as lists of what is wrong."""
+"""Liveness and readiness of the broker, as lists of problems."""
 
 import os
 import time
@@ -32,7 +32,7 @@ class Health:
         self._parent = parent
 
     def not_alive(self) -> list[str]:
-        """What a restart of the broker might repair: a process that runs but whose loop stands still."""
+        """Problems that a restart of the broker might repair: a process that runs with a hung loop."""
         problems = []
         if self._parent() != self._acceptor:
             problems.append("the acceptor is gone")
@@ -45,7 +45,7 @@ class Health:
         return problems
 
     def not_ready(self) -> list[str]:
-        """Why clients cannot be served yet, or not completely."""
+        """Reasons why clients cannot be served yet, or not completely."""
         problems = self.not_alive()
         problems += [f"{name} is starting" for row, name in self._processes() if not self._started(row)]
         if not self._view.informed.is_set():

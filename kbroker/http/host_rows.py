@@ -56,7 +56,7 @@ class HostRows:
         self._forecasts: dict[str, TimeToFull] = {}
 
     def add(self, families: Families) -> None:
-        """What cannot be seen on this host (no PSI, no device) is left out."""
+        """Samples of the host; values that it does not have (no PSI, no device) are left out."""
         self._processes(families)
         for part in (self._dirs, self._devices, self._pressure, self._network, self._memory):
             try:

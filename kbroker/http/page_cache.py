@@ -1,4 +1,4 @@
-"""How much of the log files is in the page cache, by cachestat(2): a few files at each look, all of them in turn."""
+"""Share of the log files in the page cache, by cachestat(2): a few files at each look, all of them in turn."""
 
 import ctypes
 import errno
@@ -32,7 +32,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def cached_pages(fd: int) -> tuple[int, ...]:
-    """Pages of a whole file by state, in the order of STATES. OSError where the kernel cannot tell."""
+    """Pages of a whole file by state, in the order of STATES. OSError where the kernel lacks cachestat."""
     asked, told = _Range(0, 0), _Stat()
     if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(told), 0):
         number = ctypes.get_errno()
@@ -47,7 +47,7 @@ class _Look:
 
 
 class PageCache:
-    """What the last look at each partition found. Runs in: http; looked at by its sampling thread, read by scrapes."""
+    """The result of the last look at each partition. Runs in: http; filled by its sampling thread, read by scrapes."""
 
     def __init__(self) -> None:
         self._looks: dict[str, _Look] = {}
@@ -103,7 +103,7 @@ def _look_at(folder: str) -> _Look:
     for name in _log_files(folder):
         try:
             fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # retention was faster
+        except FileNotFoundError:  # deleted by retention meanwhile
             continue
         try:
             size += os.fstat(fd).st_size

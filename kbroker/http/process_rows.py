@@ -27,7 +27,7 @@ IDLE_WINDOW_S = 60.0
 HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"
 IDLE_READING = ("idle", "")
 AS_CONSUMER = "FetchConsumer"
-"""What Kafka calls the fetches of clients beside those of brokers; dashboards ask for either name."""
+"""Kafka's name for the fetches of clients, besides Fetch; dashboards use either name."""
 
 
 def process_names(shared: Shared) -> list[str]:
@@ -67,7 +67,7 @@ class ProcessRows:
             self._kafka_idle(families)
 
     def _apis(self) -> list[int]:
-        """API keys that were ever asked for: pages of the others are not touched."""
+        """API keys with a request so far: memory pages of the others are not touched."""
         span = layout.API_COUNT * layout.VERSION_COUNT
         words = self.shared.metrics[:, layout.REQUESTS : layout.REQUESTS + span].sum(axis=0)
         used: list[int] = np.flatnonzero(words.reshape(layout.API_COUNT, -1).sum(axis=1)).tolist()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Reading = Mapping[tuple[str, str], NDArray[np.int64]]
 STEPS = 6
-"""Readings kept in one window: so much does its length vary."""
+"""Readings kept in one window; its length varies by one of them."""
 
 
 class Recent:
@@ -29,7 +29,7 @@ class Recent:
         return self.remember_at(reading, window_s)[0]
 
     def remember_at(self, reading: Reading, window_s: float) -> tuple[Reading, float]:
-        """The same, and how many seconds ago that reading was taken (0 at first)."""
+        """As above, with the age of that reading in seconds (0 at first)."""
         now = self._clock_s()
         with self._lock:
             kept = self._readings

@@ -66,7 +66,7 @@ class MetricsServer(ThreadingHTTPServer):
             self.slots.leave(request)
 
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
-        """A client that goes away is no news."""
+        """A client that disconnects is not logged."""
         log.debug("connection of %s failed", client_address, exc_info=True)
 
 
@@ -80,18 +80,18 @@ class Handler(BaseHTTPRequestHandler):
     server: MetricsServer
 
     def parse_request(self) -> bool:
-        """A request has arrived: until it is answered the connection is at work."""
+        """A request has arrived: the connection is busy until it is answered."""
         whole = super().parse_request()
         self._probes_only = self.server.slots.work(self.connection, busy=True)
         return whole
 
     def handle_one_request(self) -> None:
-        """Then it is idle again."""
+        """The request is answered: the connection is idle."""
         super().handle_one_request()
         self.server.slots.work(self.connection, busy=False)
 
     def do_GET(self) -> None:
-        """/metrics, /healthz, /readyz; the rest is the console's, or a word of help at /."""
+        """/metrics, /healthz, /readyz; the rest is the console's, or a line of help at /."""
         path = self.path.partition("?")[0]
         if self._probes_only and path not in PROBES:
             self._turn_away()

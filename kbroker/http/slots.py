@@ -1,4 +1,4 @@
-"""Connections of the HTTP server: a bounded number, of which those that wait for their clients give way to new ones.
+"""Connections of the HTTP server: a bounded number, in which idle ones are closed for new ones.
 
 Neither idle connections nor slow readers keep anybody else out: when there is no room, a connection that is idle, or
 whose answer has been under way for long, is closed: one of the address that has most of them, and of those the oldest.
@@ -41,7 +41,7 @@ class Slots:
         self._slots: dict[socket.socket, Slot] = {}
 
     def take(self, connection: socket.socket, host: str) -> Slot | None:
-        """A slot for a new connection; None: it is to be turned away."""
+        """A slot for a new connection; None when it must be refused."""
         with self._lock:
             for probes_only, most in ((False, CONNECTIONS), (True, FOR_PROBES)):
                 others = [slot for slot in self._slots.values() if slot.probes_only is probes_only]
@@ -57,7 +57,7 @@ class Slots:
             self._slots.pop(connection, None)
 
     def work(self, connection: socket.socket, busy: bool) -> bool:
-        """Its request has arrived, or its answer has left. Whether it may only ask what probes ask."""
+        """Its request has arrived, or its answer has left. Whether it may only send probes."""
         with self._lock:
             slot = self._slots.get(connection)
             if slot is None:
@@ -67,7 +67,7 @@ class Slots:
             return slot.probes_only
 
     def at_work(self) -> int:
-        """How many connections are being answered."""
+        """The number of busy connections."""
         with self._lock:
             return sum(slot.busy for slot in self._slots.values())
 

@@ -1,4 +1,4 @@
-"""When a disk will be full if it goes on like in the last hour. Pure: times are passed in."""
+"""The time until a disk is full at the rate of the last hour. Pure: times are passed in."""
 
 import math
 from collections import deque
@@ -18,8 +18,8 @@ class TimeToFull:
         self._free_now = float("inf")
 
     def add(self, now_s: float, free_bytes: float) -> None:
-        """What is free now; now_s only grows. Much more free than before (something large was deleted, or the file
-        system has grown) is a new beginning: what came before says nothing of how it fills."""
+        """Add the free bytes; now_s only grows. Much more free than before (something large was deleted, or the file
+        system has grown) starts a new series: earlier samples do not show its rate."""
         samples = self._samples
         self._free_now = free_bytes
         if samples and free_bytes > samples[-1][1] + 0.05 * max(free_bytes, 1.0):

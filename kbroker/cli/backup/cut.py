@@ -1,4 +1,4 @@
-"""The point in time of a backup: high watermarks of all partitions that belong together, asked of the running broker.
+"""The point in time of a backup: high watermarks of all partitions that belong together, from the running broker.
 
 What a record depends on is below its partition's high watermark when the record is: committed offsets are asked before
 the records they count. A transaction's end is in `__transaction_state` before it is in any partition, and is complete

@@ -40,7 +40,7 @@ class Point(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its file's name without suffix; names sort by time."""
+        """The manifest's name without suffix; names sort by time."""
         return datetime.fromtimestamp(self.time_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S.%fZ")
 
     def objects(self) -> list[SegmentFile]:

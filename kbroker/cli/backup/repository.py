@@ -36,7 +36,7 @@ class Repository:
         self._lock = -1
 
     def lock(self) -> None:
-        """Make the folder and take it for this command until its process ends. Raises CommandFailed, OSError."""
+        """Create the folder and lock it until this process ends. Raises CommandFailed, OSError."""
         for path in (self.folder, self._points, self._objects):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -52,13 +52,13 @@ class Repository:
             self._known = {key: sha256 for key, _, sha256 in noted if key}
 
     def unlock(self) -> None:
-        """Give the folder back before the process ends."""
+        """Unlock the folder before the process ends."""
         os.close(self._lock)
 
     # --- objects ---------------------------------------------------------------------------------------
 
     def path(self, sha256: str) -> Path:
-        """Where an object is."""
+        """The path of an object."""
         return self._objects / sha256[:2] / sha256
 
     def known(self, key: str, size: int) -> str | None:
@@ -105,7 +105,7 @@ class Repository:
     # --- points ----------------------------------------------------------------------------------------
 
     def points(self) -> list[Point]:
-        """All of them, the oldest first. Raises CommandFailed for one that cannot be read."""
+        """All points, the oldest first. Raises CommandFailed for an unreadable one."""
         return [self._read(path) for path in sorted(self._points.glob("*.json"))]
 
     def _read(self, path: Path) -> Point:
@@ -115,7 +115,7 @@ class Repository:
             raise CommandFailed(f"{path}: {error}") from None
 
     def add(self, point: Point) -> Path:
-        """Write a point's manifest: from now on it is there."""
+        """Write a point's manifest, which makes the point valid."""
         _sync(self._objects)
         place = self._points / f"{point.name}.json"
         writing = place.with_suffix(_WRITING)
@@ -125,7 +125,7 @@ class Repository:
         return place
 
     def damaged(self, point: Point) -> Iterator[str]:
-        """What is missing or has another checksum, a line each."""
+        """Missing objects and wrong checksums, a line each."""
         for wanted in {one.sha256: one for one in point.objects()}.values():
             path = self.path(wanted.sha256)
             try:
@@ -137,7 +137,7 @@ class Repository:
                 yield f"{path}: {error.strerror}"
 
     def drop(self, points: list[Point]) -> int:
-        """Forget points and every object that no other one needs; how many objects went."""
+        """Delete points and every object that no other point needs; returns the number of deleted objects."""
         for point in points:
             (self._points / f"{point.name}.json").unlink()
         _sync(self._points)

@@ -105,7 +105,7 @@ def _partition(
 def _segments(
     repository: Repository, folder: str, end: int, advance: Callable[[int], None]
 ) -> list[SegmentFile]:
-    """Everything below `end`. Raises Changed, FileNotFoundError when the files have changed."""
+    """All segments below `end`. Raises Changed, FileNotFoundError when the files have changed."""
     open_files = OpenFiles()
     reader = LogReader(folder, open_files)
     listed = {one.base_offset: one.inode for one in files.list_segments(folder)}
@@ -141,7 +141,7 @@ def _segment(
 
 
 def _end(reader: LogReader, end: int) -> tuple[int, int]:
-    """Base offset of the segment that holds the last record below `end`, and the byte behind it; -1 without one."""
+    """Base offset of the segment that holds the last record below `end`, and the byte after it; -1 without one."""
     bases = [base for base in reader.base_offsets() if base < end]
     for start in [end - 1, *reversed(bases)]:  # further back only when compaction took the last records
         found = None

@@ -22,11 +22,11 @@ from kbroker.protocol.schema import ProtocolError, Struct
 CLIENT_ID = "kbroker-console"
 DEADLINE_S = 10.0
 MOST_BYTES = 64 << 20
-"""Of one answer; the largest that is asked for is far smaller."""
+"""Maximum size of an answer; the largest expected one is far smaller."""
 
 
 class LinkBroken(Exception):
-    """The connection ended or did not answer in time; another one may work."""
+    """The connection ended or timed out; a new one may work."""
 
 
 class LoginRefused(Exception):
@@ -60,7 +60,7 @@ class BrokerLink:
     def ask(
         self, api: ApiKey, request: Struct, version: int | None = None, deadline_s: float = DEADLINE_S
     ) -> Any:
-        """The answer. version: the newest that both know when None, else at most this one. Raises LinkBroken."""
+        """The answer. version: None for the newest that both know, else the maximum. Raises LinkBroken."""
         chosen = self._version(api, version)
         self._number += 1
         try:

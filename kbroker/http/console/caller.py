@@ -1,4 +1,4 @@
-"""Who asks the broker: anybody or a user, over a few connections that are kept."""
+"""Requests to the broker as an anonymous client or as a user, over a small pool of connections."""
 
 import ssl
 import threading
@@ -22,7 +22,7 @@ Address = Callable[[int], tuple[str, int]]
 
 
 class Caller:
-    """Runs in: http. Owner: the console (anybody) or a session (a user). Thread-safe.
+    """Runs in: http. Owner: the console (anonymous) or a session (a user). Thread-safe.
 
     address: of the chosen listener, by site number. turns: shared by all callers."""
 
@@ -46,7 +46,7 @@ class Caller:
 
     @property
     def user(self) -> str | None:
-        """Name of the user, None for anybody."""
+        """Name of the user, None for an anonymous client."""
         return None if self._login is None else self._login.user
 
     def ask(
@@ -83,7 +83,7 @@ class Caller:
             try:
                 answer = link.ask(api, request, version, deadline_s)
             except LinkBroken:
-                link.close()  # it may have been idle for too long: a new one decides
+                link.close()  # perhaps closed while idle: try a new one
             else:
                 self._keep(site, link)
                 return answer
@@ -161,4 +161,4 @@ READS = frozenset(
         ApiKey.DESCRIBE_PRODUCERS,
     }
 )
-"""May be asked again over a new connection when a kept one ended; everything else gets a new one at once."""
+"""Requests that may be repeated on a new connection when a pooled one has ended; others always get a new one."""

@@ -1,4 +1,4 @@
-"""Checks of a request's headers: whose page sent it. Pure."""
+"""Checks of a request's headers: the origin of the page that sent it. Pure."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ COOKIE = "kbroker_session"
 
 
 def host_of(text: str) -> str | None:
-    """The host of a Host header, without its port; None when it is none."""
+    """The host of a Host header, without its port; None for an invalid header."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         return host if bracket and (not rest or rest.startswith(":")) else None
@@ -25,7 +25,7 @@ def host_of(text: str) -> str | None:
 
 
 def is_this_host(text: str | None) -> bool:
-    """Whether a Host header names this host by a loopback name: a page of another name may have been rebound to it."""
+    """Whether a Host header names this host by a loopback name: DNS may rebind a page of another name to it."""
     host = host_of(text or "")
     if host is None:
         return False
@@ -38,7 +38,7 @@ def is_this_host(text: str | None) -> bool:
 
 
 def from_own_page(headers: Mapping[str, str]) -> bool:
-    """Whether a browser says that a page of this very origin made the request."""
+    """Whether the request comes from a page of the same origin, by the browser's headers."""
     origin, host = headers.get("Origin"), headers.get("Host")
     if origin is None or host is None:
         return False

@@ -1,4 +1,4 @@
-"""Which of the broker's listeners the console speaks to, and whether it asks for a login. Pure."""
+"""The choice of the broker's listener for the console, and whether the console requires a login. Pure."""
 
 import ipaddress
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class Access(Enum):
-    """Who gets in: anybody on this host, users of the broker, nobody."""
+    """Access to the console: open on this host, by login, closed."""
 
     OPEN = "open"
     LOGIN = "login"
@@ -28,7 +28,7 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """access; the listener that is spoken to (None when CLOSED); mechanism of logins; why it is closed."""
+    """access; the chosen listener (None when CLOSED); mechanism of logins; the reason why it is closed."""
 
     access: Access
     endpoint: Endpoint | None = None
@@ -41,7 +41,7 @@ class Door:
         return self.endpoint is not None and self.endpoint.protocol.tls
 
     def address(self, ports: Mapping[str, int], site: int = 0) -> tuple[str, int]:
-        """Where the listener is, seen from this host."""
+        """The listener's address for a client on this host."""
         assert self.endpoint is not None
         name = self.endpoint.listener
         port = ports.get(f"{name}@{site}" if site else name, self.endpoint.port + site)
@@ -49,7 +49,7 @@ class Door:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a bound address is reached from this host alone."""
+    """Whether a bound address is reachable from this host alone."""
     try:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
@@ -59,8 +59,8 @@ def is_loopback(host: str) -> bool:
 def choose(
     host: str, endpoints: Sequence[Endpoint], mechanisms: Sequence[str], client_certificates: bool
 ) -> Door:
-    """host: where the http process listens. On loopback anybody may do what the broker lets anybody do; elsewhere,
-    and where no listener takes clients without a login, the broker's SCRAM users log in."""
+    """host: where the http process listens. On loopback the console is open with the rights of an anonymous client;
+    elsewhere, and if every listener requires a login, the broker's SCRAM users log in."""
     ordered = sorted(endpoints, key=lambda endpoint: _ORDER.index(endpoint.protocol))
     if is_loopback(host):
         for endpoint in ordered:
@@ -78,7 +78,7 @@ def choose(
 
 
 def door_of(host: str, config: BrokerConfig) -> Door:
-    """The same with a broker's settings."""
+    """The choice for a broker's settings."""
     return choose(
         host,
         config.listeners,

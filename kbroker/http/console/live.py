@@ -1,4 +1,4 @@
-"""The overview, sampled once a second while somebody looks, and its history."""
+"""The overview, sampled once a second while it is watched, and its history."""
 
 import threading
 import time
@@ -17,11 +17,11 @@ from kbroker.http.host_rows import memory_bytes
 from kbroker.ipc.shared import Shared
 
 KEPT = 600
-"""Samples: ten minutes while somebody looks."""
+"""Samples in the history: ten minutes while it is watched."""
 WATCHED_S = 1.0
 UNWATCHED_S = 5.0
 LOOKED_S = 120.0
-"""So long after the last question somebody still looks."""
+"""The overview counts as watched for this long after the last request."""
 LAG_S = 5.0
 LATENCY_S = 10.0
 """Quantiles are those of this window: a second holds too few requests."""
@@ -71,14 +71,14 @@ class Live:
         self._wake.set()
 
     def looked(self) -> None:
-        """Somebody looks: samples come once a second for a while."""
+        """The overview is watched: sample once a second for a while."""
         slow = not self._is_watched()
         self._looked_at = self._clock_s()
         if slow:
             self._wake.set()
 
     def latest(self) -> dict[str, Any]:
-        """The last sample; the first is made at once."""
+        """The last sample; the first one is taken at once."""
         self.looked()
         with self.changed:
             if self._latest:
@@ -86,7 +86,7 @@ class Live:
         return self.take()
 
     def history(self) -> list[dict[str, Any]]:
-        """What the charts show, oldest first."""
+        """The samples for the charts, oldest first."""
         with self.changed:
             return list(self._history)
 
@@ -96,7 +96,7 @@ class Live:
         return rates
 
     def take(self) -> dict[str, Any]:
-        """One sample now."""
+        """Take a sample now."""
         reading = self._reader.read(self._view.directory)
         with self.changed:
             before = self._readings[-1] if self._readings else reading

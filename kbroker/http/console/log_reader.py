@@ -20,7 +20,7 @@ BY_NAME = 12
 """The last version of Fetch that names topics."""
 FETCH_BYTES = 1 << 20
 BATCH_BYTES = 32 << 20
-"""What one batch may take when it is decompressed."""
+"""Maximum size of a decompressed batch."""
 EARLIEST, LATEST = -2, -1
 
 
@@ -45,7 +45,7 @@ def offsets_at(
 
 @dataclass(slots=True)
 class Scan:
-    """Where a reading stands. next_offset: of the next fetch. scanned: bytes of batches that were looked at."""
+    """Position of a reading. next_offset: of the next fetch. scanned: bytes of batches that were read."""
 
     caller: Caller
     topic: str
@@ -56,7 +56,7 @@ class Scan:
     scanned: int = 0
 
     def records(self, wait_ms: int = 0) -> list[Record]:
-        """Those of one fetch, in order, from next_offset on; empty at the end of the log. Raises Refusal."""
+        """Records of one fetch, in order, from next_offset on; empty at the end of the log. Raises Refusal."""
         data = self._fetch(wait_ms)
         if not data.records:
             return []
@@ -105,7 +105,7 @@ class _Aborted:
         self._open: set[int] = set()
 
     def holds(self, batch: RecordBatch) -> bool:
-        """Whether a batch belongs to one."""
+        """Whether a batch belongs to an aborted transaction."""
         while self._coming and self._coming[-1][0] <= batch.last_offset:
             self._open.add(self._coming.pop()[1])
         return batch.is_transactional and batch.producer_id in self._open
@@ -117,12 +117,12 @@ class _Aborted:
 
 
 def matching(records: list[Record], matches: Callable[[Record], bool]) -> Iterator[Record]:
-    """Those that a filter lets pass."""
+    """The records that match a filter."""
     return (record for record in records if matches(record))
 
 
 def text_filter(key: str | None, value: str | None) -> Callable[[Record], bool]:
-    """Key and value (or a header's name or value) contain these texts, as bytes; upper and lower case are one."""
+    """Key and value (or a header's name or value) contain these texts, as bytes; case is ignored."""
     key_bytes = key.lower().encode() if key else b""
     value_bytes = value.lower().encode() if value else b""
 

@@ -112,7 +112,7 @@ def _stream(summary: str, parameters: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _others() -> dict[str, Any]:
-    """Paths that are no rows of the table: sessions and streams."""
+    """Paths that are not in the table: sessions and streams."""
     from kbroker.http.console.routes import TOPIC
     from kbroker.http.console.views.messages import FILTERS
 

@@ -1,4 +1,4 @@
-"""What the console reads once a second: counters of shared memory and of the host, as they stand."""
+"""The console's readings, one a second: counters of shared memory and of the host."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Why a request of the console's API is not answered with data: an HTTP status, a short code, one line of text."""
+"""Errors of the console's API: an HTTP status, a short code, one line of text."""
 
 from http import HTTPStatus
 
@@ -41,22 +41,22 @@ class Refusal(Exception):
 
 
 def bad_request(text: str) -> Refusal:
-    """The client asked for something that makes no sense."""
+    """The request is invalid."""
     return Refusal(HTTPStatus.BAD_REQUEST, "bad_request", text)
 
 
 def not_found(text: str) -> Refusal:
-    """What the path names is not there."""
+    """The named thing does not exist."""
     return Refusal(HTTPStatus.NOT_FOUND, "not_found", text)
 
 
 def unavailable(text: str) -> Refusal:
-    """The broker cannot be asked now."""
+    """The broker is unavailable now."""
     return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text)
 
 
 def check(code: int, about: str, message: str | None = None) -> None:
-    """Raise what an error code of the broker means; nothing for NONE."""
+    """Raise the Refusal for an error code of the broker; nothing for NONE."""
     if code == 0:
         return
     try:

@@ -21,12 +21,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def maybe(schema: Schema) -> Schema:
-    """Or null."""
+    """The schema, or null."""
     return {**schema, "type": [schema["type"], "null"]}
 
 
 def many(schema: Schema) -> Schema:
-    """A list of them."""
+    """A list of the schema."""
     return {"type": "array", "items": schema}
 
 
@@ -145,7 +145,7 @@ def from_query(parameters: Sequence[Parameter], given: Mapping[str, Sequence[str
 
 
 def from_body(parameters: Sequence[Parameter], given: Any) -> dict[str, Any]:
-    """The same of a JSON object."""
+    """Checked values of a JSON object, defaults for missing members. Raises Refusal."""
     if type(given) is not dict:
         raise bad_request("expected a JSON object")
     if unknown := sorted(set(given) - {parameter.name for parameter in parameters}):

@@ -11,12 +11,12 @@ MOST_ITERATIONS = 1_000_000
 
 
 class ScramFailed(Exception):
-    """The server's messages are not what SCRAM says, or it does not know the user's credential."""
+    """The server's messages violate SCRAM, or it does not have the user's credential."""
 
 
 class ScramClient:
-    """A user who can log in again and again. Kept is the salted password: it is good for this broker's credential
-    alone, and for no longer than that has the same salt."""
+    """A user who can log in repeatedly. Only the salted password is stored: it is valid for this broker's credential
+    alone, while its salt is unchanged."""
 
     def __init__(self, mechanism: str, user: str, password: str) -> None:
         self.mechanism = mechanism
@@ -41,7 +41,7 @@ class ScramClient:
         return self._salted
 
     def forget_password(self) -> None:
-        """After the first login."""
+        """Forget the password, after the first login."""
         self._password = None
 
 
@@ -83,7 +83,7 @@ class Exchange:
         return f"{unproved},p={base64.b64encode(proof).decode()}".encode()
 
     def verify(self, final: bytes) -> None:
-        """The server knows the credential. Raises ScramFailed."""
+        """Check that the server has the credential. Raises ScramFailed."""
         expected = b"v=" + base64.b64encode(self._signature)
         if not hmac.compare_digest(final.split(b",")[0], expected):
             raise ScramFailed("the server did not prove that it knows the user")

@@ -41,7 +41,7 @@ JSON = "application/json"
 
 @dataclass(slots=True)
 class Reply:
-    """What goes back; `events` instead of a body for a stream."""
+    """A reply; `events` instead of a body for a stream."""
 
     status: HTTPStatus = HTTPStatus.OK
     body: bytes = b""
@@ -50,7 +50,7 @@ class Reply:
 
 
 def json_reply(data: Any, status: HTTPStatus = HTTPStatus.OK) -> Reply:
-    """JSON, not to be kept by anybody."""
+    """A JSON reply that must not be cached."""
     body = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
     return Reply(status, body, {"Content-Type": JSON, "Cache-Control": "no-store"})
 
@@ -70,7 +70,7 @@ class Console:
 
     @property
     def access(self) -> Access:
-        """Who gets in."""
+        """Access to the console."""
         return self._setup.door.access
 
     def serves(self, path: str) -> bool:
@@ -96,7 +96,7 @@ class Console:
         return _packed(reply, headers)
 
     def stream(self, connection: socket.socket, events: Iterator[bytes]) -> None:
-        """Send a stream to its end and give its place back."""
+        """Send a stream to its end and free its place."""
         try:
             streams.send(connection, events)
         finally:

@@ -1,4 +1,4 @@
-"""Sessions of users who logged in, and how often somebody may try to."""
+"""Sessions of logged-in users, and the limit of failed logins."""
 
 import hmac
 import secrets
@@ -19,7 +19,7 @@ ADDRESSES = 1024
 
 
 class Session:
-    """One user's. token: of the cookie. csrf: what changes must send in a header."""
+    """A user's session. token: of the cookie. csrf: the token that changes must send in a header."""
 
     def __init__(self, caller: Caller, now_s: float) -> None:
         self.token = secrets.token_urlsafe(32)
@@ -37,7 +37,7 @@ class Sessions:
         self._lock = threading.Lock()
 
     def begin(self, caller: Caller) -> Session:
-        """A new one; the least lately used one gives way when there are too many."""
+        """Open a session; the least recently used one is closed when there are too many."""
         session = Session(caller, self._clock_s())
         with self._lock:
             ended = [self._sessions.popitem(last=False)[1]] if len(self._sessions) >= MOST else []
@@ -79,7 +79,7 @@ class Attempts:
         self._lock = threading.Lock()
 
     def allowed(self, address: str) -> bool:
-        """Whether this address may try now. Counts the try; `succeeded` takes it back."""
+        """Whether this address may try now. Counts the attempt as failed until `succeeded`."""
         now = self._clock_s()
         with self._lock:
             self._all = [at for at in self._all if now - at < PER_S]
@@ -94,7 +94,7 @@ class Attempts:
             return True
 
     def succeeded(self, address: str) -> None:
-        """The last try was none that failed."""
+        """The last attempt has not failed."""
         with self._lock:
             if self._failed.get(address):
                 self._failed[address].pop()

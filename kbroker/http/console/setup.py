@@ -1,4 +1,4 @@
-"""What the console works with, made once from what the http process was given."""
+"""The console's objects, created once from the context of the http process."""
 
 import ssl
 import threading
@@ -30,7 +30,7 @@ class Setup:
         self._tls = _own_listener() if self.door.tls else None
 
     def caller(self, login: tuple[str, str] | None) -> Caller:
-        """Anybody, or a user by name and password."""
+        """A caller: anonymous, or a user by name and password."""
         client = ScramClient(self.door.mechanism, *login) if login else None
         return Caller(
             lambda site: self.door.address(self._context.ports, site),
@@ -56,8 +56,8 @@ class Setup:
 
 
 def _own_listener() -> ssl.SSLContext:
-    """The console connects to the address that its own broker has bound: there is nobody else to mistake for it, and
-    the certificate is made out to the names that clients use."""
+    """The console connects to the address that its own broker has bound: no other server can be there, and
+    the certificate has the names that clients use."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -16,9 +16,9 @@ from kbroker.http.console.views.overview import shown
 
 MOST = 16
 SEND_S = 10.0
-"""A reader that takes nothing for so long is gone."""
+"""A client that reads nothing for this long is disconnected."""
 LONGEST_S = 3600.0
-"""A page connects again by itself; a session that has ended is not watched for ever."""
+"""Maximum age of a stream: the page reconnects, and an ended session is noticed."""
 KEEP_ALIVE_S = 15.0
 TAIL_S = 0.5
 
@@ -30,7 +30,7 @@ class Streams:
         self._room = threading.BoundedSemaphore(MOST)
 
     def enter(self) -> bool:
-        """Take a place; `leave` gives it back."""
+        """Take a place; `leave` frees it."""
         return self._room.acquire(blocking=False)
 
     def leave(self) -> None:
@@ -83,7 +83,7 @@ def tail(request: Request) -> Callable[[], Iterator[bytes]]:
 
 
 def send(connection: socket.socket, events: Iterator[bytes]) -> None:
-    """Until the client leaves, takes nothing any more, or has been there for long."""
+    """Send until the client leaves, stops reading, or has reached the maximum age."""
     ends = time.monotonic() + LONGEST_S
     connection.settimeout(SEND_S)
     for data in events:
@@ -94,6 +94,6 @@ def send(connection: socket.socket, events: Iterator[bytes]) -> None:
 
 
 def _is_gone(connection: socket.socket) -> bool:
-    """A client of a stream sends nothing: what can be read is its end."""
+    """A client of a stream sends nothing: a readable socket has ended."""
     readable, _, _ = select.select([connection], [], [], 0)
     return bool(readable)

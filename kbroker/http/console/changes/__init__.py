@@ -1,1 +1,1 @@
-"""What the API changes, where `kbroker.console.readonly` is false: the broker decides, as for any client."""
+"""Changes by the API, if `kbroker.console.readonly` is false: the broker authorizes them, as for any client."""

@@ -135,7 +135,7 @@ def _commit(request: Request, group: str, wanted: dict[Partition, int]) -> None:
 
 
 def delete(request: Request) -> dict[str, Any]:
-    """A group without members goes, with its committed offsets."""
+    """Delete a group without members, with its committed offsets."""
     group = request["group"]
     confirmed(request, group)
     answer = request.caller.ask(ApiKey.DELETE_GROUPS, DeleteGroupsRequest([group])).results[0]

@@ -46,7 +46,7 @@ CHANGED = fields(name=TEXT, validated_only=BOOL)
 
 
 def create(request: Request) -> dict[str, Any]:
-    """A new topic."""
+    """Create a topic."""
     settings = [CreatableTopicConfig(name, value) for name, value in request["settings"].items()]
     wanted = CreatableTopic(request["name"], request["partitions"], request["replicas"], configs=settings)
     asked = CreateTopicsRequest([wanted], TIMEOUT_MS, request["validate_only"])
@@ -61,7 +61,7 @@ def create(request: Request) -> dict[str, Any]:
 
 
 def grow(request: Request) -> dict[str, Any]:
-    """More partitions."""
+    """Add partitions to a topic."""
     name = request["topic"]
     wanted = CreatePartitionsTopic(name, request["partitions"], None)
     asked = CreatePartitionsRequest([wanted], TIMEOUT_MS, request["validate_only"])
@@ -71,7 +71,7 @@ def grow(request: Request) -> dict[str, Any]:
 
 
 def delete(request: Request) -> dict[str, Any]:
-    """A topic goes, with all its records."""
+    """Delete a topic, with all its records."""
     name = request["topic"]
     confirmed(request, name)
     asked = DeleteTopicsRequest([name], [DeleteTopicState(name)], TIMEOUT_MS)
@@ -81,12 +81,12 @@ def delete(request: Request) -> dict[str, Any]:
 
 
 def alter(request: Request) -> dict[str, Any]:
-    """Settings of a topic."""
+    """Alter settings of a topic."""
     return _alter(request, TOPIC_RESOURCE, request["topic"])
 
 
 def alter_broker(request: Request) -> dict[str, Any]:
-    """Dynamic settings of this broker."""
+    """Alter dynamic settings of this broker."""
     return _alter(request, BROKER_RESOURCE, str(request.config.node_id))
 
 

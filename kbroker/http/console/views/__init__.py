@@ -1,1 +1,1 @@
-"""What the API answers to GET: plain functions of a checked request, each a few questions to the broker."""
+"""The API's answers to GET: plain functions of a checked request, with a few requests to the broker each."""

@@ -1,4 +1,4 @@
-"""Clients: established connections by address, with what waits in their sockets; members of groups by client id."""
+"""Clients: established connections by address, with bytes waiting in their sockets; members of groups by client id."""
 
 import socket
 import struct

@@ -25,7 +25,7 @@ CONSUMER_PROTOCOL = "consumer"
 
 @dataclass(slots=True)
 class Described:
-    """state and assignor are empty where the group's coordinator does not say."""
+    """state and assignor are empty if the group's coordinator does not send them."""
 
     state: str = ""
     assignor: str = ""
@@ -100,7 +100,7 @@ def _streams_member(group: Any, member: Any) -> dict[str, Any]:
 
 
 def assignment_of(data: bytes) -> list[tuple[str, list[int]]]:
-    """ConsumerProtocolAssignment of a classic member; what is not one, which a client may have written, is empty."""
+    """ConsumerProtocolAssignment of a classic member; empty for invalid bytes, which a client may have written."""
     found: list[tuple[str, list[int]]] = []
     try:
         (count,) = struct.unpack_from(">i", data, 2)

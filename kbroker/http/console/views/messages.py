@@ -39,7 +39,7 @@ QUERY = (
 
 
 def leaders_of(request: Request) -> dict[int, int]:
-    """Leader's node of each partition that is asked for. Raises Refusal."""
+    """Leader's node of each requested partition. Raises Refusal."""
     found = metadata(request, request["topic"])[0]
     leaders = {each.partition_index: each.leader_id for each in found.partitions if each.leader_id >= 0}
     if (number := request["partition"]) is not None:
@@ -157,7 +157,7 @@ class Tail:
         ]
 
     def take(self) -> tuple[list[dict[str, Any]], int]:
-        """What has come since the last call, the newest BATCH of it, and how many were left out."""
+        """The newest BATCH records since the last call, and the number of older ones left out."""
         found: list[tuple[int, Record]] = []
         for scan in self._scans:
             try:

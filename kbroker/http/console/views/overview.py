@@ -1,4 +1,4 @@
-"""The overview, its history, and what this broker is."""
+"""The overview, its history, and the broker's identity."""
 
 from typing import Any
 

@@ -65,7 +65,7 @@ WORDS = {
 
 
 def metadata(request: Request, topic: str | None = None) -> list[Any]:
-    """Topics that the caller may see; the one that is named, or 404. Ordered by name."""
+    """Topics that the caller may see, ordered by name; the named one, or 404."""
     wanted = None if topic is None else [MetadataRequestTopic(name=topic)]
     asked = MetadataRequest(wanted, allow_auto_topic_creation=False)
     answer = request.caller.ask(ApiKey.METADATA, asked, version=12)
@@ -77,7 +77,7 @@ def metadata(request: Request, topic: str | None = None) -> list[Any]:
 
 
 def stored(shared: Shared, directory: Directory, name: str) -> dict[int, dict[str, int]]:
-    """What shared memory says of a topic's partitions, by index."""
+    """A topic's partitions in shared memory, by index."""
     for topic in directory.topics:
         if topic.name == name:
             return {
