@@ -25,6 +25,7 @@ class ColdStream:
 
     def __init__(self, file: Path, request: ReadAhead, window: int) -> None:
         self.file = file
+        self.slot = request.slot
         self.window = window
         self._lock = threading.Lock()
         self._wanted: deque[ReadAhead] = deque([request])

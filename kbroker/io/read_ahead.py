@@ -4,6 +4,7 @@ disk.
 
 import logging
 import os
+import resource
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 
 THREADS = 4
 SLICE_US = 3000  # they copy megabytes and nobody waits for microseconds of theirs: appends go first
+SECTOR = 512
 REMEMBERED = 256  # ended streams: a read that starts at the end of one is sequential
 
 
@@ -26,13 +28,15 @@ class ReadAheadPool:
 
     A reader that goes on where its last range ended gets a growing window read ahead of it, so that it waits for the
     disk once in many fetches. Runs in: io. Owner: the IO worker. ``notify`` is called from a thread when a range is
-    done; ``take`` gives the done ones to the worker, failed ones too (the reader will see the error itself).
+    done; ``take`` gives the done ones to the worker, failed ones too (the reader will see the error itself), and
+    ``take_from_disk`` what the disk had to give for them and for the windows.
     """
 
     def __init__(self, notify: Callable[[], None]) -> None:
         self._notify = notify
         self._done: deque[ReadAhead] = deque()
         self._failed: deque[tuple[int, OSError]] = deque()
+        self._from_disk: deque[tuple[int, int]] = deque()
         self._executor = ThreadPoolExecutor(THREADS, "read-ahead", ask_for_slice, (SLICE_US,))
         self._scratch = threading.local()
         self._streams: OrderedDict[Path, ColdStream] = OrderedDict()  # the last one of each file
@@ -65,6 +69,13 @@ class ReadAheadPool:
             failed.append(self._failed.popleft())
         return failed
 
+    def take_from_disk(self) -> list[tuple[int, int]]:
+        """(slot, bytes that the disk gave) since the last call."""
+        counts = []
+        while self._from_disk:
+            counts.append(self._from_disk.popleft())
+        return counts
+
     def close(self) -> None:
         """Drop what has not begun, and windows."""
         self._closing = True
@@ -74,7 +85,9 @@ class ReadAheadPool:
         try:
             fd = os.open(stream.file, os.O_RDONLY | os.O_CLOEXEC)
             try:
+                began = disk_bytes()
                 while not self._closing and (done := stream.pull(fd, self._buffer())) is not None:
+                    began = self._count(stream.slot, began)
                     self._finish(done)
             finally:
                 os.close(fd)
@@ -83,6 +96,14 @@ class ReadAheadPool:
             left = stream.abandon()
             self._failed.extend((request.slot, error) for request in left[:1])
             self._finish(left)
+
+    def _count(self, slot: int, began: int) -> int:
+        """Before the range is answered, so that a reader's bytes are counted when it has them."""
+        now = disk_bytes()
+        if now > began:
+            self._from_disk.append((slot, now - began))
+            self._notify()
+        return now
 
     def _finish(self, done: list[ReadAhead]) -> None:
         if done:
@@ -95,3 +116,8 @@ class ReadAheadPool:
         if buffer is None:
             buffer = self._scratch.buffer = memoryview(bytearray(PIECE_BYTES))
         return buffer
+
+
+def disk_bytes() -> int:
+    """What the calling thread has made the disk give, as in /proc/PID/io: the kernel's own read-ahead, too."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock * SECTOR

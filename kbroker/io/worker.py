@@ -29,7 +29,7 @@ from kbroker.io.replication.replicas import Replicas
 from kbroker.io.replication.throttle import Throttle
 from kbroker.ipc.child import ChildContext, on_stop
 from kbroker.ipc.crash_point import crash_point, is_armed
-from kbroker.ipc.layout import ProcessLine
+from kbroker.ipc.layout import Counter, ProcessLine
 from kbroker.ipc.link import TOGETHER, LinkClosed, PolledLink
 from kbroker.ipc.messages import Hello, Reply
 from kbroker.ipc.ring import Sleeper, mark_recovered
@@ -205,9 +205,11 @@ class Worker:
         self._reply(self.logs.take_opened())
         for slot, error in self.read_ahead.take_failed():
             self.logs.read_failed(slot, error)
+        for slot, count in self.read_ahead.take_from_disk():
+            self.metrics.words[READ_AHEAD_BYTES] += count
+            self.drain.counters[slot, Counter.COLD_BYTES_OUT] += count
         for request in self.read_ahead.take():
             self.metrics.words[READ_AHEADS] += 1
-            self.metrics.words[READ_AHEAD_BYTES] += request.length
             self.drain.complete_token(request.client, request.token, request.slot, 0)
         self.durability.answer_late()
         now = now_ms()

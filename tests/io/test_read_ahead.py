@@ -119,3 +119,40 @@ def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     pool.close()
     assert [each.token for each in pool.take()] == [1]
     assert [(slot, error.errno) for slot, error in pool.take_failed()] == [(3, 2)]
+
+
+def read_from_disk() -> int:
+    """Bytes that this process made the disk give, threads that are gone included."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes:"))
+
+
+def evict(file: Path) -> None:
+    fd = os.open(file, os.O_RDONLY)
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+
+
+def test_the_bytes_that_the_disk_gave_are_counted_and_no_others(file: Path) -> None:
+    """As the kernel counts them: of a sequential reader nearly all bytes are read ahead, before it asks for them."""
+    evict(file)
+    before, counted = read_from_disk(), 0
+    for once_more in (False, True):
+        told = threading.Semaphore(0)
+        pool = ReadAheadPool(told.release)
+        for token in range(12):
+            pool.ask(wanted(token, token * MIB), file)
+            while not pool.take():
+                assert told.acquire(timeout=10)
+        pool.close()
+        counts = pool.take_from_disk()
+        assert {slot for slot, _ in counts} <= {3}
+        if once_more:
+            assert sum(count for _, count in counts) == 0, "all of it was in memory"
+        counted += sum(count for _, count in counts)
+    given = read_from_disk() - before
+    if not given:
+        pytest.skip("this file system has no disk")
+    assert counted == given
+    assert counted == pytest.approx(12 * MIB, rel=0.1)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kbroker.ipc.layout import AppendEntry, Counter, Operation, ProcessLine, Slot
+from kbroker.ipc.layout import AppendEntry, Operation, ProcessLine, Slot
 from kbroker.ipc.ring import ring_push, wake_process
 from kbroker.ipc.shared import Shared
 from kbroker.net.fetch.partition_reader import Reading
@@ -50,7 +50,6 @@ class ColdReads:
         self._shared = shared
         self._client = client
         self._probe = probe
-        self._counters = shared.counters[client]
         self._waits: dict[int, Wait] = {}  # by token
         self._next_token = 0
         self._entry = np.zeros(AppendEntry.WORDS, np.int64)
@@ -91,7 +90,6 @@ class ColdReads:
         if not ring_push(ring, self._shared.sizes.ring_entries, entry):
             return False
         self._waits[number] = wait
-        self._counters[reading.slot, Counter.COLD_BYTES_OUT] += found.length
         wake_process(self._shared, self._shared.worker_process(worker))
         return True
 
