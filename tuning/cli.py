@@ -11,19 +11,21 @@ from kbroker.config.setting import ConfigError
 from tuning import render
 from tuning.bench.run import NoRoom
 from tuning.bench.run import run as run_bench
+from tuning.broker.rules import left_out
 from tuning.broker.rules import propose as proposals_of
 from tuning.check import check as all_findings
 from tuning.check import exit_code
 from tuning.coefficients import DEFAULT_FILE, WrongFile
 from tuning.gather import Sources, gather
+from tuning.given import amount_of, bounded, rate_of, workload_of_options
 from tuning.live import NoMetrics
-from tuning.quantity import WrongQuantity, parse_bytes, parse_rate, parse_seconds
+from tuning.quantity import WrongQuantity, parse_bytes
 from tuning.script import apply_script, undo_script
 from tuning.situation import Situation
 from tuning.sizing.answer import answer
 from tuning.sizing.supply import supply_of
 
-SERIOUS, WRONG_USE, NO_BROKER, FAILED = 1, 64, 69, 74
+SERIOUS, WRONG_USE, NO_BROKER, FAILED = 1, 2, 69, 74
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
@@ -38,15 +40,15 @@ File = Annotated[
 ]
 Rate = Annotated[str | None, typer.Option(help="Bytes a second written by producers, compressed: 200MB/s.")]
 Retention = Annotated[str | None, typer.Option(help="How long records are kept: 3d; forever.")]
-Partitions = Annotated[int | None, typer.Option(min=1, help="Partitions of all topics.")]
-Consumers = Annotated[int | None, typer.Option(min=0, help="Consumer groups that keep up.")]
-Lagging = Annotated[int | None, typer.Option(min=0, help="Groups that read what is no longer in memory.")]
+Partitions = Annotated[int | None, typer.Option(help="Partitions of all topics.")]
+Consumers = Annotated[int | None, typer.Option(help="Consumer groups that keep up.")]
+Lagging = Annotated[int | None, typer.Option(help="Groups that read what is no longer in memory.")]
 Lag = Annotated[str | None, typer.Option(help="How far live groups may lag: 60s.")]
-Copies = Annotated[int | None, typer.Option(min=1, help="Replicas on this host.")]
-Connections = Annotated[int | None, typer.Option(min=0, help="Client connections.")]
+Copies = Annotated[int | None, typer.Option(help="Replicas on this host.")]
+Connections = Annotated[int | None, typer.Option(help="Client connections.")]
 Batch = Annotated[str | None, typer.Option(help="Bytes of a produce request: 16KiB.")]
 Remote = Annotated[bool | None, typer.Option("--remote/--local", help="Whether clients are on other hosts.")]
-Rtt = Annotated[float | None, typer.Option(min=0, help="Round trip of remote clients in ms.")]
+Rtt = Annotated[float | None, typer.Option(help="Round trip of remote clients in ms.")]
 Durable = Annotated[bool | None, typer.Option("--durable/--cached", help="Acks wait for the disk.")]
 Tls = Annotated[bool | None, typer.Option("--tls/--plain", help="Listeners with TLS.")]
 Json = Annotated[bool, typer.Option("--json", help="For machines.")]
@@ -62,36 +64,11 @@ def situation_of(given: dict[str, object]) -> tuple[Situation, tuple[str, ...]]:
             str(given["metrics"]),
             given["coefficients"],  # type: ignore[arg-type]
         )
-        return gather(sources, _workload(given))
+        return gather(sources, workload_of_options(given))
     except NoMetrics as error:
         raise _end(NO_BROKER, error) from error
     except (ConfigError, WrongFile, WrongQuantity) as error:
         raise _end(WRONG_USE, error) from error
-
-
-def _workload(given: dict[str, object]) -> dict[str, object]:
-    """Fields of Workload; None for what was not given."""
-    rate, retention, lag, batch = (given[name] for name in ("rate", "retention", "lag", "batch"))
-    for_ever = str(retention).lower() in ("forever", "inf", "-1")
-    return {
-        "write_rate": None if rate is None else parse_rate(str(rate)),
-        "retention_s": None
-        if retention is None
-        else float("inf")
-        if for_ever
-        else parse_seconds(str(retention)),
-        "partitions": given["partitions"],
-        "groups": given["consumers"],
-        "lagging_groups": given["lagging"],
-        "lag_s": None if lag is None else parse_seconds(str(lag)),
-        "copies": given["copies"],
-        "connections": given["connections"],
-        "batch_bytes": None if batch is None else max(1, parse_bytes(str(batch))),
-        "remote_clients": given["remote"],
-        "rtt_ms": given["rtt"],
-        "durable": given["durable"],
-        "tls": given["tls"],
-    }
 
 
 def _end(code: int, error: object) -> typer.Exit:
@@ -135,7 +112,7 @@ def propose(
     if json_:
         _print_json([each.finding(situation.config).as_json() for each in proposals])
     else:
-        typer.echo(render.properties_text(proposals), nl=False)
+        typer.echo(render.properties_text(proposals, left_out(situation)), nl=False)
 
 
 @app.command()
@@ -162,17 +139,17 @@ def size(
     disk: Annotated[str | None, typer.Option(help="Instead of this host's: 4TB.")] = None,
     memory: Annotated[str | None, typer.Option(help="Instead of this host's: 64GiB.")] = None,
     nic: Annotated[str | None, typer.Option(help="Instead of this host's: 10Gbit/s.")] = None,
-    cores: Annotated[float | None, typer.Option(min=0.1, help="Instead of this host's.")] = None,
+    cores: Annotated[float | None, typer.Option(help="Instead of this host's.")] = None,
 ) -> None:  # fmt: skip
     """Whether a workload fits, what ends first and at which rate; exit code 1 when it does not fit."""
     situation, lines = situation_of(dict(locals()))
     try:
         supply = supply_of(
             situation,
-            parse_bytes(disk) if disk else None,
-            parse_bytes(memory) if memory else None,
-            parse_rate(nic) if nic else None,
-            cores,
+            amount_of("disk", disk),
+            amount_of("memory", memory),
+            rate_of("nic", nic),
+            bounded("cores", cores),
         )
     except WrongQuantity as error:
         raise _end(WRONG_USE, error) from error
@@ -189,11 +166,12 @@ def size(
 def bench(
     folder: Annotated[Path, typer.Option("--dir", help="A folder on the disk of the logs.")],
     out: Annotated[Path, typer.Option(help="Where the coefficients go.")] = DEFAULT_FILE,
-    seconds: Annotated[float, typer.Option(min=1, max=600, help="How long it takes, about.")] = 20,
+    seconds: Annotated[float, typer.Option(help="How long it takes, about.")] = 20,
     most_bytes: Annotated[str, typer.Option(help="Written at most; removed at the end.")] = "4GiB",
 ) -> None:
     """Measure disk, loopback and memory of this host for `size` and `check`. Stop other work first."""
     try:
+        bounded("seconds", seconds)
         measured = run_bench(
             folder, seconds, parse_bytes(most_bytes), lambda line: typer.echo(line, err=True)
         )

@@ -9,6 +9,7 @@ _BYTES = {"": 1, "b": 1} | {
     for ending, base in (("", 1000), ("b", 1000), ("i", 1024), ("ib", 1024))
 }
 _SECONDS = {"ms": 0.001, "": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+MOST = 1e18
 _STEPS = (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 _TIMES = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 
@@ -39,7 +40,10 @@ def _parse(text: str, units: dict[str, int] | dict[str, float], wanted: str) -> 
     match = _NUMBER.fullmatch(text)
     if match is None or match[2].lower() not in units:
         raise WrongQuantity(f"{text!r} is not {wanted}")
-    return float(match[1]) * units[match[2].lower()]
+    found = float(match[1]) * units[match[2].lower()]
+    if found > MOST:
+        raise WrongQuantity(f"{text!r} is too much to be {wanted}")
+    return found
 
 
 def show_bytes(value: float) -> str:

@@ -49,15 +49,17 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=MARGIN, subsequent_indent=MARGIN, break_on_hyphens=False)
 
 
-def properties_text(proposals: Sequence[Proposal]) -> str:
-    """Lines for a properties file, each below its reason."""
+def properties_text(proposals: Sequence[Proposal], left_out: Sequence[str] = ()) -> str:
+    """Lines for a properties file, each below its reason; then, as comments, what was left out and why."""
+    blocks = [f"{_comment(f'{each.why} [{each.source}]')}{each.key}={each.value}\n" for each in proposals]
     if not proposals:
-        return "# No setting has a reason to be another on this host for this workload.\n"
-    blocks = []
-    for proposal in proposals:
-        why = textwrap.wrap(f"{proposal.why} [{proposal.source}]", WIDTH, break_on_hyphens=False)
-        blocks.append("".join(f"# {line}\n" for line in why) + f"{proposal.key}={proposal.value}\n")
+        blocks.append("# No setting has a reason to be another on this host for this workload.\n")
+    blocks.extend(map(_comment, left_out))
     return "\n".join(blocks)
+
+
+def _comment(text: str) -> str:
+    return "".join(f"# {line}\n" for line in textwrap.wrap(text, WIDTH, break_on_hyphens=False))
 
 
 def answer_text(answer: Answer) -> str:
@@ -71,7 +73,15 @@ def _answer_lines(answer: Answer) -> Iterator[str]:
         yield f"{need.resource:<16} {share:>6}  needs {need.needed}; has {need.have}"
         yield from textwrap.wrap(need.how, WIDTH, initial_indent=" " * 25, subsequent_indent=" " * 25)
     yield ""
-    yield "It fits." if answer.fits else "It does not fit."
+    if not answer.fits:
+        yield "It does not fit."
+    elif answer.unknown:
+        yield f"What is known fits. Not known: {', '.join(answer.unknown)}."
+    else:
+        yield "It fits."
+    for need in answer.needs:
+        if need.endless:
+            yield f"Records are kept for ever: {need.resource} is {need.needed}. Set {need.change}."
     if answer.breaks_at is None:
         yield f"{answer.first.resource} does not even hold what does not depend on the rate."
     else:

@@ -30,6 +30,14 @@ class Situation:
         return not self.assumed & set(names)
 
     @property
+    def room_bytes(self) -> int | None:
+        """For logs: what is free below log.dirs and what the logs hold already; None where no disk can be seen."""
+        if not any(mount.total_bytes for mount in self.host.mounts):
+            return None
+        shown = self.live.total("kbroker_topic_log_bytes") if self.live is not None else 0.0
+        return sum(mount.free_bytes for mount in self.host.mounts) + max(int(shown), self.host.held_bytes)
+
+    @property
     def costs(self) -> BrokerCosts:
         """What kbroker takes of this host."""
         return BrokerCosts().on(self.coefficients)

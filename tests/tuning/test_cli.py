@@ -66,16 +66,48 @@ def test_script_prints_and_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("size", "--rate", "fast"), 64, "'fast' is not a rate"),
-        (("check", "--override", "num.io.threads=none"), 64, "num.io.threads"),
+        (("size", "--rate", "fast"), 2, "'fast' is not a rate"),
+        (("check", "--override", "num.io.threads=none"), 2, "num.io.threads"),
         (("check", "--metrics", "127.0.0.1:1"), 69, "127.0.0.1:1"),
-        (("check", "--coefficients", "none.json"), 64, "none.json"),
+        (("check", "--coefficients", "none.json"), 2, "none.json"),
         (("bench", "--dir", "none"), 74, "none"),
-        (("bench", "--dir", ".", "--most-bytes", "much"), 64, "'much' is not bytes"),
+        (("bench", "--dir", ".", "--seconds", "nan"), 2, "--seconds must be from 1 to 600"),
+        *(
+            (("size", "--dir", ".", f"--{option}", value), 2, f"--{option} must be")
+            for option, values in {
+                "rate": ("0", "0MB/s"), "disk": ("0", "0TB"), "memory": ("0",), "nic": ("0Gbit/s",), "batch": ("0",),
+                "cores": ("0", "-1", "nan", "inf"), "partitions": ("0", "-1", "99999999999"), "consumers": ("-1",),
+                "lagging": ("-1",), "copies": ("0", "-1"), "connections": ("-1",), "rtt": ("-1", "nan", "inf"),
+            }.items()
+            for value in values
+        ),
+        *(
+            (("size", "--dir", ".", f"--{option}", "9" * 400 + unit), 2, "is too much to be")
+            for option, unit in (("rate", "GB/s"), ("disk", "TB"), ("retention", "d"), ("lag", "s"))
+        ),
+        (("bench", "--dir", ".", "--most-bytes", "much"), 2, "'much' is not bytes"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_is_one_line_and_a_code(arguments: tuple[str, ...], code: int, text: str) -> None:
     result = run(*arguments)
     assert result.exit_code == code
     assert text in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_endless_retention_does_not_fit_and_says_when_the_disk_is_full(tmp_path: Path) -> None:
+    load = ("--rate", "1MB/s", "--retention", "forever", "--disk", "79GB", "--nic", "10Gbit/s")
+    result = run("size", "--dir", str(tmp_path), *load)
+    assert result.exit_code == 1
+    assert "It does not fit." in result.stdout
+    assert "full in 17.6 h" in result.stdout
+    assert json.loads(run("size", "--dir", str(tmp_path), *load, "--json").stdout)["fits"] is False
+
+
+def test_propose_asks_for_what_it_would_have_to_guess(tmp_path: Path) -> None:
+    guessed = run("propose", "--dir", str(tmp_path)).stdout
+    assert "Left out" in guessed
+    assert "--rate" in guessed
+    assert "--metrics" in guessed
+    said = ("--rate", "1kB/s", "--partitions", "1", "--consumers", "1", "--batch", "1kB", "--rtt", "0.1")
+    assert "Left out" not in run("propose", "--dir", str(tmp_path), *said).stdout

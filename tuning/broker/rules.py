@@ -3,8 +3,8 @@
 import math
 from collections.abc import Callable, Iterator
 
-from kbroker.config.broker import BROKER
 from tuning.broker.proposal import Proposal, differs
+from tuning.broker.space import reserving, retention, segments
 from tuning.finding import Severity
 from tuning.knobs.network import STORM, SYN_BACKLOG, window_needed
 from tuning.quantity import show_bytes, show_rate, show_seconds
@@ -14,9 +14,6 @@ Rule = Callable[[Situation], Iterator[Proposal]]
 MiB = 1 << 20
 KAFKAS_BUFFER = 102400
 LEAST_ARENA = 16 * MiB
-LEAST_SEGMENT = 64 * MiB
-STEADY = 20e6  # bytes/s from which on write-back is hardly ever idle
-ACTIVE_SHARE = 0.2  # of the disks that active segments may take
 FULL = 0.8
 BUSY = 0.5
 RECORDS_NEVER = 2**63 - 1
@@ -47,7 +44,7 @@ def processes(situation: Situation) -> Iterator[Proposal]:
         yield Proposal("num.network.threads", str(network), why, source, Severity.SERIOUS)
         yield Proposal("num.io.threads", str(max(1, min(8, int(usable // 4)))), why, source, Severity.SERIOUS)
         return
-    if not situation.knows("write_rate"):
+    if not situation.knows("write_rate", "groups", "batch_bytes"):
         return
     load, costs = situation.workload, situation.costs
     seconds = load.write_rate / 1e9 * costs.in_cpu + load.read_rate / 1e9 * costs.out_cpu
@@ -80,7 +77,7 @@ def arena(situation: Situation) -> Iterator[Proposal]:
 def partition_table(situation: Situation) -> Iterator[Proposal]:
     """Room for all replicas and a quarter more."""
     room = situation.config.get_int("kbroker.max.partitions")
-    if situation.replicas > room * FULL:
+    if situation.knows("partitions") and situation.replicas > room * FULL:
         wanted = -(-situation.replicas * 5 // 4 // 1000) * 1000
         why = f"{situation.replicas} replicas with the internal topics' leave little of {room} rows"
         yield Proposal("kbroker.max.partitions", str(wanted), why, "docs/config.md", Severity.SERIOUS)
@@ -104,8 +101,7 @@ def remote_buffers(situation: Situation) -> Iterator[Proposal]:
     """Kafka's 100 KiB bounds a remote connection to buffer / round trip."""
     load = situation.workload
     needed = window_needed(situation)
-    known = situation.knows("rtt_ms") or situation.host.network.speed is not None
-    if not load.remote_clients or not known or needed <= 2 * KAFKAS_BUFFER:
+    if not load.remote_clients or not situation.knows("rtt_ms") or needed <= 2 * KAFKAS_BUFFER:
         return
     most = show_rate(KAFKAS_BUFFER / (load.rtt_ms / 1000))
     for key in ("socket.send.buffer.bytes", "socket.receive.buffer.bytes"):
@@ -136,64 +132,6 @@ def backlog(situation: Situation) -> Iterator[Proposal]:
             f", and {drops:.0f} connections were dropped" if drops else ""
         )
         yield Proposal("socket.listen.backlog.size", str(wanted), why, "listen(2); net.core.somaxconn")
-
-
-def segments(situation: Situation) -> Iterator[Proposal]:
-    """Active segments stay, whatever retention says, so many partitions want small ones."""
-    size = situation.config.get_int("log.segment.bytes")
-    total = sum(mount.total_bytes for mount in situation.host.mounts)
-    few = situation.replicas * size <= total * ACTIVE_SHARE
-    if not total or few or not situation.knows("partitions"):
-        return
-    share = int(total * ACTIVE_SHARE) // situation.replicas
-    fitting = max(LEAST_SEGMENT, 1 << (max(share, 1).bit_length() - 1))
-    if fitting < size:
-        why = (
-            f"{situation.replicas} active segments of {show_bytes(size)} may take "
-            f"{show_bytes(situation.replicas * size)} of {show_bytes(total)}, and retention deletes closed ones only"
-        )
-        yield Proposal("log.segment.bytes", str(fitting), why, "docs/config.md, log.segment.bytes")
-
-
-def reserving(situation: Situation) -> Iterator[Proposal]:
-    """Blocks ahead of fast logs on ext4, in chunks: whole segments of quiet logs are room that nobody uses."""
-    config, key = situation.config, "kbroker.log.reserve.bytes"
-    on_ext4 = any(mount.kind == "ext4" for mount in situation.host.mounts)
-    if not on_ext4 or not situation.knows("write_rate"):
-        return
-    rate = situation.workload.disk_write_rate
-    if not config.get_int(key) and not config.get_bool("log.preallocate") and rate >= STEADY:
-        why = f"at {show_rate(rate)} appends wait while ext4's write-back allocates blocks: p99 15.9 instead of 4.6 ms"
-        yield Proposal(key, str(BROKER[key].default), why, f"{BENCH}; ADR 0019")
-    if config.get_bool("log.preallocate") and config.get_int(key):
-        why = f"{key} reserves blocks ahead of the logs that need them; this takes a whole segment for each of them"
-        yield Proposal("log.preallocate", "false", why, f"{BENCH}; ADR 0019")
-
-
-def retention(situation: Situation) -> Iterator[Proposal]:
-    """A bound by size where time alone would fill the disks: old records go instead of produce being refused."""
-    load, total = situation.workload, sum(mount.total_bytes for mount in situation.host.mounts)
-    bounded = situation.config.get_int("log.retention.bytes") != -1
-    if (
-        not total
-        or bounded
-        or load.retention_s == math.inf
-        or not situation.knows("write_rate", "partitions")
-    ):
-        return
-    needed = load.disk_write_rate * load.retention_s
-    if needed <= total * FULL:
-        return
-    room = int(total * FULL) // max(1, load.partitions * load.copies)
-    segment = min(situation.config.get_int("log.segment.bytes"), room // 2)
-    wanted = max(room - segment, LEAST_SEGMENT)
-    why = (
-        f"{show_rate(load.disk_write_rate)} for {show_seconds(load.retention_s)} are {show_bytes(needed)} of "
-        f"{show_bytes(total)}: without a bound produce is refused when the disk is full"
-    )
-    yield Proposal(
-        "log.retention.bytes", str(wanted), why, "arithmetic; docs/durability.md", Severity.SERIOUS
-    )
 
 
 def places(situation: Situation) -> Iterator[Proposal]:
@@ -228,3 +166,34 @@ RULES: tuple[Rule, ...] = (
     reserving,
     retention,
 )
+
+ASKED = {
+    "write_rate": "the rate (--rate 200MB/s)",
+    "partitions": "the partitions (--partitions 500)",
+    "groups": "the consumer groups (--consumers 3)",
+    "batch_bytes": "the size of produce requests (--batch 16KiB)",
+    "rtt_ms": "the round trip of remote clients (--rtt 0.5)",
+}
+"""What a rule may lack, and how to say it."""
+LACKING = {
+    "num.network.threads": ("write_rate", "groups", "batch_bytes"),
+    "kbroker.max.partitions": ("partitions",),
+    "log.segment.bytes": ("partitions",),
+    "log.retention.bytes": ("write_rate", "partitions"),
+    "kbroker.log.reserve.bytes": ("write_rate",),
+    "socket.send.buffer.bytes, socket.receive.buffer.bytes": ("rtt_ms",),
+}
+"""What has to be known, not assumed, for a setting to be proposed."""
+
+
+def left_out(situation: Situation) -> list[str]:
+    """A sentence for what nobody said: which settings were not looked at because of it, and how to say it."""
+    keys = [key for key, fields in LACKING.items() if not situation.knows(*fields)]
+    lacking = {name for key in keys for name in LACKING[key] if not situation.knows(name)}
+    if not keys:
+        return []
+    asked = ", ".join(text for name, text in ASKED.items() if name in lacking)
+    shown = (
+        "" if situation.live is not None else ", or measure them: --metrics host:port of the running broker"
+    )
+    return [f"Left out, since advice from guesses is none: {', '.join(keys)}. Say {asked}{shown}."]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tuning.host.disks import Disk, disks_of
 from tuning.host.features import Features, features_of
+from tuning.host.log_files import held_bytes
 from tuning.host.memory import Memory, memory_of
 from tuning.host.mounts import Mount, mounts_of
 from tuning.host.network import Network, network_of
@@ -16,7 +17,7 @@ from tuning.host.roots import Roots, as_number
 @dataclass(frozen=True, slots=True)
 class Host:
     """What knobs read. log_dirs: those of the broker, absolute. files_limit: hard limit of descriptors of a process
-    started here, or of the running broker."""
+    started here, or of the running broker. held_bytes: what the logs take on their disks."""
 
     roots: Roots = field(default_factory=Roots)
     log_dirs: tuple[str, ...] = ()
@@ -27,6 +28,7 @@ class Host:
     network: Network = field(default_factory=Network)
     features: Features = field(default_factory=Features)
     files_limit: int | None = None
+    held_bytes: int = 0
 
     def sysctl(self, name: str) -> str | None:
         """Value by dotted name; None where it cannot be read."""
@@ -52,6 +54,7 @@ def read_host(log_dirs: tuple[str, ...], roots: Roots | None = None, files_limit
         network_of(roots),
         features_of(roots, _writable(log_dirs, held)),
         files_limit if files_limit is not None else resource.getrlimit(resource.RLIMIT_NOFILE)[1],
+        held_bytes(log_dirs),
     )
 
 

@@ -40,7 +40,8 @@ def window_needed(situation: Situation) -> int:
 def _tcp_window(situation: Situation, now: str) -> tuple[Severity, str, str]:
     needed = window_needed(situation)
     least, middle, most = now.split()
-    if not situation.workload.remote_clients or int(most) >= needed:
+    known = situation.workload.remote_clients and situation.knows("rtt_ms")
+    if not known or int(most) >= needed:
         return Severity.OK, "", ""
     because = f"{show_bytes(needed)} are on their way at {situation.workload.rtt_ms:g} ms and full speed, twice over."
     return Severity.ADVICE, f"{least} {middle} {needed}", because

@@ -13,8 +13,9 @@ STEPS = 60
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """first: the resource that ends first. breaks_at: bytes/s written at which it does, None when even the fixed
-    parts do not fit. network_processes, io_workers: what the workload keeps busy. notes: what the model leaves out."""
+    """first: what ends first as the rate grows; what ends at any rate is endless among the needs. breaks_at: bytes/s
+    written at which it does, None when even the fixed parts do not fit. network_processes, io_workers: what the
+    workload keeps busy. notes: what the model leaves out."""
 
     needs: tuple[Need, ...]
     first: Need
@@ -29,16 +30,20 @@ class Answer:
         """Whether all that is known is enough."""
         return all((need.share or 0.0) <= 1 for need in self.needs)
 
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Resources of which nobody knows what there is."""
+        return tuple(need.resource for need in self.needs if need.share is None)
+
 
 def answer(situation: Situation, supply: Supply) -> Answer:
     """Result of the model."""
     all_needs = needs(situation, supply)
     coming, going = cpu_cores(situation)
     first, breaks_at = _first_to_end(situation, supply)
-    worst = max(all_needs, key=lambda need: need.share or 0.0)
     return Answer(
         tuple(all_needs),
-        worst if (worst.share or 0.0) > 1 else first,
+        first,
         breaks_at,
         cache_horizon_s(situation, supply),
         max(1, min(8, math.ceil((coming + going) / STEADY))),
@@ -52,7 +57,8 @@ def _first_to_end(situation: Situation, supply: Supply) -> tuple[Need, float | N
 
     def worst(factor: float) -> Need:
         load = replace(situation.workload, write_rate=situation.workload.write_rate * factor)
-        return max(needs(replace(situation, workload=load), supply), key=lambda need: need.share or 0.0)
+        grown = needs(replace(situation, workload=load), supply)
+        return max((need for need in grown if not need.endless), key=lambda need: need.share or 0.0)
 
     low, high = 0.0, MOST_FACTOR
     if (at_rest := worst(1e-9)).share is not None and (at_rest.share or 0.0) > 1:

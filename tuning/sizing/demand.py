@@ -17,7 +17,7 @@ GB = 1e9
 class Need:
     """One resource. share: of what may be used of it; above 1 it does not fit; None when the supply is unknown.
 
-    change: the cheapest thing that makes room.
+    change: the cheapest thing that makes room. endless: it grows with time, so it ends whatever the rate.
     """
 
     resource: str
@@ -26,6 +26,7 @@ class Need:
     share: float | None
     how: str
     change: str
+    endless: bool = False
 
 
 def needs(situation: Situation, supply: Supply) -> list[Need]:
@@ -41,29 +42,44 @@ def needs(situation: Situation, supply: Supply) -> list[Need]:
 
 
 def log_bytes(situation: Situation) -> float:
-    """Bytes that retention keeps, active segments, which it never deletes, and indexes."""
+    """Bytes that retention by time or by size keeps, active segments, which it never deletes, and indexes."""
     load = situation.workload
-    active = load.partitions * load.copies * load.segment_bytes
+    logs = load.partitions * load.copies
     # active until it is full or has its age: active segments hold no more than was written in that time
     rolled = load.disk_write_rate * situation.config.log_roll_ms / 1000
-    return (load.disk_write_rate * load.retention_s + min(active, rolled)) * (1 + INDEXES)
+    kept, most = load.disk_write_rate * load.retention_s, situation.config.get_int("log.retention.bytes")
+    if most >= 0:
+        kept = min(kept, float(logs * most))
+    return (kept + min(logs * load.segment_bytes, rolled)) * (1 + INDEXES)
 
 
 def disk_space(situation: Situation, supply: Supply) -> Need:
-    """Bytes on all disks."""
+    """Bytes on all disks. What is kept for ever fits on none."""
     needed, have = log_bytes(situation), supply.disk_bytes
     load = situation.workload
     endless = needed == math.inf
-    full = f"without bound: full in {show_seconds((have or 0) * FILLED / load.disk_write_rate)}"
+    full = (
+        "without bound" if have is None else f"full in {show_seconds(have * FILLED / load.disk_write_rate)}"
+    )
     return Need(
         "disk space",
         full if endless else show_bytes(needed),
         show_bytes(have) if have is not None else "unknown (--disk)",
-        None if have is None or endless else needed / (have * FILLED),
+        math.inf if endless else share_of(needed, have, FILLED),
         f"{show_rate(load.disk_write_rate)} for {show_seconds(load.retention_s)}, active segments, 0.5 % of indexes; "
         f"{FILLED:.0%} may be used",
-        "a shorter retention, smaller segments where partitions are many, compression, or another disk",
+        "a bound: log.retention.ms or log.retention.bytes"
+        if endless
+        else "a shorter retention, smaller segments where partitions are many, compression, or another disk",
+        endless,
     )
+
+
+def share_of(needed: float, have: float | None, usable: float) -> float | None:
+    """Of what may be used; inf of nothing at all, None of what nobody knows."""
+    if have is None:
+        return None
+    return needed / (have * usable) if have > 0 else math.inf
 
 
 def disk_time(situation: Situation, supply: Supply) -> Need:
@@ -104,7 +120,7 @@ def memory(situation: Situation, supply: Supply) -> Need:
         "memory",
         f"{show_bytes(processes)} of processes, {show_bytes(cache)} of page cache",
         show_bytes(have) if have is not None else "unknown (--memory)",
-        None if have is None else (processes + cache) / (have * 0.9),
+        share_of(processes + cache, have, 0.9),
         f"{show_rate(situation.workload.disk_write_rate)} for {show_seconds(situation.workload.lag_s)} of lag and "
         f"{WRITTEN_BACK_S:.0f} s; make bench (start, many_partitions, connections_5000)",
         "more memory, or consumers that lag less",
@@ -172,7 +188,7 @@ def descriptors(situation: Situation, supply: Supply) -> Need:
         "descriptors",
         str(needed),
         str(have) if have is not None else "unlimited",
-        needed / have if have else None,
+        share_of(needed, have, 1.0),
         "three a log that is appended to, one a connection, files that are read",
         "LimitNOFILE in the systemd unit",
     )

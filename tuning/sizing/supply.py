@@ -36,11 +36,9 @@ def supply_of(
     Of the disks counts what is free and what the logs of a running broker hold.
     """
     host, speeds = situation.host, situation.coefficients
-    held = situation.live.total("kbroker_topic_log_bytes") if situation.live is not None else 0.0
-    free = sum(mount.free_bytes for mount in host.mounts) + held
     disks = max(1, len(host.mounts))
     return Supply(
-        _first((disk_bytes, free or None)),
+        _first((disk_bytes, situation.room_bytes)),
         speeds.write_rate * disks,
         speeds.cold_read_rate * disks,
         _first((memory_bytes, host.memory.usable_bytes)),

@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,7 +7,7 @@ import pytest
 from kbroker.config.broker import BROKER, BrokerConfig
 from tests.tuning.fakes import MOUNT, GiB, carrying, on, situation
 from tuning.broker.proposal import Proposal
-from tuning.broker.rules import propose
+from tuning.broker.rules import left_out, propose
 from tuning.coefficients import LOOP_CPU, Coefficients
 from tuning.finding import Severity
 from tuning.host.network import Interface, Network
@@ -32,7 +33,23 @@ def test_nothing_is_proposed_because_of_a_workload_that_was_only_assumed(tmp_pat
     base = replace(situation(tmp_path), workload=Workload(write_rate=5e9, partitions=100_000 // 8))
     guessed = replace(base, assumed=frozenset({"write_rate", "partitions", "rtt_ms"}))
     assert {"log.retention.bytes", "log.segment.bytes"} <= proposed(base).keys()
-    assert proposed(guessed).keys() <= {"kbroker.max.partitions"}
+    assert proposed(guessed).keys() == set()
+
+
+def test_a_guessed_round_trip_asks_for_no_buffers(tmp_path: Path) -> None:
+    fast = on(situation(tmp_path), network=Network((Interface("eth0", 12.5e9),)))
+    far = replace(fast, workload=replace(fast.workload, rtt_ms=0.5))
+    assert "socket.send.buffer.bytes" in proposed(far)
+    assert not proposed(replace(far, assumed=frozenset({"rtt_ms"})))
+
+
+def test_what_is_left_out_is_asked_for(tmp_path: Path) -> None:
+    base = situation(tmp_path)
+    assert left_out(base) == []
+    (text,) = left_out(replace(base, assumed=frozenset({"write_rate"})))
+    assert "--rate" in text
+    assert "log.retention.bytes" in text
+    assert "log.segment.bytes" not in text
 
 
 def test_processes_that_are_set_keep_within_a_quota(tmp_path: Path) -> None:
@@ -123,7 +140,30 @@ def test_a_bound_by_size_keeps_the_disk_from_filling(tmp_path: Path) -> None:
     found = proposed(carrying(situation(tmp_path), write_rate=200e6, partitions=100, retention_s=7 * 86400.0))
     bound = found["log.retention.bytes"]
     assert bound.severity is Severity.SERIOUS
-    assert 100 * (int(bound.value) + (1 << 30)) <= MOUNT.total_bytes * 0.81
+    assert 100 * (int(bound.value) + (1 << 30)) <= MOUNT.free_bytes * 0.81
+
+
+def test_a_bound_counts_what_is_free_and_what_the_logs_hold(tmp_path: Path) -> None:
+    small = replace(MOUNT, total_bytes=int(256e9), free_bytes=int(79e9))
+    base = on(
+        carrying(situation(tmp_path), write_rate=1e6, partitions=10, retention_s=3 * 86400.0), mounts=(small,)
+    )
+    alone = int(proposed(base)["log.retention.bytes"].value)
+    assert 10 * alone < 79e9 * 0.8
+    held = on(base, held_bytes=int(20e9))
+    assert 10 * (int(proposed(held)["log.retention.bytes"].value) - alone) == pytest.approx(16e9, rel=0.01)
+
+
+def test_a_bound_says_what_it_cuts_and_why(tmp_path: Path) -> None:
+    small = replace(MOUNT, total_bytes=int(256e9), free_bytes=int(79e9))
+    base = carrying(situation(tmp_path), write_rate=100e6, partitions=10, retention_s=3 * 86400.0)
+    why = proposed(on(base, mounts=(small,)))["log.retention.bytes"].why
+    for words in ("earlier than the 3 d that are set: after 8.7", " min at 100 MB/s", "25.9 TB", "79 GB"):
+        assert words in why
+
+
+def test_what_is_to_be_kept_for_ever_is_not_cut(tmp_path: Path) -> None:
+    assert not proposed(carrying(situation(tmp_path), write_rate=1e6, partitions=10, retention_s=math.inf))
 
 
 def test_copies_lie_on_file_systems_of_their_own(tmp_path: Path) -> None:

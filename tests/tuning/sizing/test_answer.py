@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,3 +54,24 @@ def test_more_rate_keeps_more_processes_busy(tmp_path: Path) -> None:
     many = answer(carrying(situation(tmp_path), write_rate=2e9), SUPPLY)
     assert few.network_processes == 1
     assert 1 < many.network_processes <= 8
+
+
+def test_what_ends_by_connections_alone_is_not_said_of_the_disk(tmp_path: Path) -> None:
+    """A rate that is too much for the disk does not make the disk the one that holds no connections."""
+    busy = carrying(situation(tmp_path), write_rate=500e6, retention_s=30 * 86400.0, connections=20_000)
+    found = answer(busy, replace(SUPPLY, files=10_000))
+    assert (found.breaks_at, found.first.resource) == (None, "descriptors")
+    assert "descriptors does not even hold" in answer_text(found)
+
+
+def test_endless_retention_hides_no_other_end(tmp_path: Path) -> None:
+    found = answer(carrying(situation(tmp_path), write_rate=1e6, retention_s=math.inf), SUPPLY)
+    assert not found.fits
+    assert found.first.resource != "disk space"
+    assert "Records are kept for ever" in answer_text(found)
+
+
+def test_it_fits_only_where_everything_is_known(tmp_path: Path) -> None:
+    text = answer_text(answer(situation(tmp_path), replace(SUPPLY, network_rate=None)))
+    assert "What is known fits. Not known: network." in text
+    assert "It fits." not in text

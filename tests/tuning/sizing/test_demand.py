@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.config.broker import BrokerConfig
 from tests.tuning.fakes import GiB, carrying, situation
 from tuning.coefficients import LOOP_CPU, Coefficients
 from tuning.sizing import demand
@@ -33,8 +34,19 @@ def test_active_segments_hold_no_more_than_is_written_until_they_roll(tmp_path: 
 
 def test_endless_retention_says_when_the_disk_is_full(tmp_path: Path) -> None:
     need = demand.disk_space(carrying(situation(tmp_path), write_rate=1e6, retention_s=math.inf), SUPPLY)
-    assert need.share is None
+    assert (need.share, need.endless) == (math.inf, True)
     assert "full in 9.26 d" in need.needed
+
+
+def test_a_bound_by_size_ends_what_is_kept(tmp_path: Path) -> None:
+    base = carrying(situation(tmp_path), write_rate=1e6, retention_s=math.inf, partitions=10)
+    config = BrokerConfig({"log.dirs": "/data/logs", "log.retention.bytes": str(GiB)})
+    need = demand.disk_space(replace(base, config=config), SUPPLY)
+    assert need.share == pytest.approx(20 * GiB * 1.005 / 0.8e12)
+
+
+def test_nothing_fits_on_a_full_disk(tmp_path: Path) -> None:
+    assert demand.disk_space(situation(tmp_path), Supply(0.0)).share == math.inf
 
 
 def test_writes_and_cold_reads_share_the_disks_time(tmp_path: Path) -> None:

@@ -13,6 +13,12 @@ def test_this_hosts_is_what_is_free_and_what_the_logs_hold(tmp_path: Path) -> No
     assert (found.memory_bytes, found.cores, found.network_rate) == (64 * GiB, 16, None)
 
 
+def test_a_full_disk_is_no_unknown_one(tmp_path: Path) -> None:
+    full = on(situation(tmp_path), mounts=(replace(MOUNT, free_bytes=0),))
+    assert supply_of(full).disk_bytes == 0
+    assert supply_of(on(full, mounts=(replace(MOUNT, total_bytes=0, free_bytes=0),))).disk_bytes is None
+
+
 def test_disks_add_up(tmp_path: Path) -> None:
     base = situation(tmp_path)
     two = on(base, mounts=(MOUNT, replace(MOUNT, point="/other")))

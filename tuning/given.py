@@ -1,0 +1,79 @@
+"""Options as fields of a workload: parsed, and each number within its bounds."""
+
+import math
+from collections.abc import Mapping
+
+from tuning.quantity import WrongQuantity, parse_bytes, parse_rate, parse_seconds
+
+LEAST_RATE = 1.0
+MOST_COUNT = 10**9
+BOUNDS: dict[str, tuple[float, float]] = {
+    "partitions": (1, MOST_COUNT),
+    "consumers": (0, MOST_COUNT),
+    "lagging": (0, MOST_COUNT),
+    "copies": (1, 1000),
+    "connections": (0, MOST_COUNT),
+    "rtt": (0, 60_000),
+    "cores": (0.1, 100_000),
+    "seconds": (1, 600),
+}
+FOR_EVER = ("forever", "inf", "-1")
+
+
+def bounded(option: str, value: float | None) -> float | None:
+    """The same. Raises WrongQuantity for a number out of its bounds, which nan is."""
+    least, most = BOUNDS[option]
+    if value is not None and not least <= value <= most:
+        raise WrongQuantity(f"--{option} must be from {least:g} to {most:g}, not {value:g}")
+    return value
+
+
+def amount_of(option: str, text: str | None) -> int | None:
+    """Bytes, one at least. Raises WrongQuantity."""
+    return None if text is None else int(_some(option, parse_bytes(text)))
+
+
+def rate_of(option: str, text: str | None) -> float | None:
+    """Bytes a second, one at least. Raises WrongQuantity."""
+    return None if text is None else _some(option, parse_rate(text))
+
+
+def _some(option: str, value: float) -> float:
+    if value < LEAST_RATE:
+        raise WrongQuantity(f"--{option} must be more than nothing")
+    return value
+
+
+def retention_of(text: str | None) -> float | None:
+    """Seconds; inf keeps for ever. Raises WrongQuantity."""
+    if text is None:
+        return None
+    return math.inf if text.lower() in FOR_EVER else parse_seconds(text)
+
+
+def workload_of_options(given: Mapping[str, object]) -> dict[str, object]:
+    """Fields of Workload; None for what was not given. Raises WrongQuantity."""
+
+    def text(name: str) -> str | None:
+        value = given[name]
+        return None if value is None else str(value)
+
+    def number(name: str) -> float | None:
+        return bounded(name, given[name])  # type: ignore[arg-type]
+
+    lag = text("lag")
+    return {
+        "write_rate": rate_of("rate", text("rate")),
+        "retention_s": retention_of(text("retention")),
+        "partitions": number("partitions"),
+        "groups": number("consumers"),
+        "lagging_groups": number("lagging"),
+        "lag_s": None if lag is None else parse_seconds(lag),
+        "copies": number("copies"),
+        "connections": number("connections"),
+        "batch_bytes": amount_of("batch", text("batch")),
+        "remote_clients": given["remote"],
+        "rtt_ms": number("rtt"),
+        "durable": given["durable"],
+        "tls": given["tls"],
+    }
