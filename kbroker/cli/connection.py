@@ -1,19 +1,21 @@
 """The broker a command talks to, and the clients of the two libraries made for it."""
 
 import logging
+import re
 import socket
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbroker.cli.client_properties import to_kafka_python
-from kbroker.cli.failures import Unreachable, UsageFailed
+from kbroker.cli.failures import CommandFailed, Unreachable, UsageFailed
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+_REFUSAL = re.compile(r" \(after \d+ms in state [A-Z_]+.*\)$")
 CLIENT_ID = "kbroker-cli"
 
 
@@ -30,6 +32,8 @@ class Connection:
         self.timeout_s = timeout_s
         self.last_error = ""
         self._admin: AdminClient | None = None
+        self._proved = False
+        self._refused = ""
         self._log = logging.getLogger("kbroker.cli.librdkafka")
         self._log.addHandler(logging.NullHandler())
         self._log.propagate = False
@@ -78,17 +82,34 @@ class Connection:
     def reach(self) -> None:
         """Returns when one of the bootstrap addresses accepts a TCP connection.
 
-        The client libraries would try a dead address until their time is up. Raises Unreachable, UsageFailed."""
+        The client libraries would try a dead address until their time is up. Raises CommandFailed."""
         reasons = []
         deadline = time.monotonic() + self.timeout_s
         for address in self.bootstrap.split(","):
             host, port = _split(address.strip())
             try:
                 socket.create_connection((host, port), max(deadline - time.monotonic(), 0.1)).close()
+                self._prove(deadline)
                 return
             except OSError as error:
                 reasons.append(f"{address.strip()}: {error.strerror or error}")
         raise Unreachable(f"cannot connect to {'; '.join(reasons)}")
+
+    def _prove(self, deadline: float) -> None:
+        """Shows the broker who this is, once. The libraries would try a wrong password until the time is up.
+
+        Raises CommandFailed as soon as the broker refuses it."""
+        if self._proved or not self.settings.get("security.protocol", "").upper().startswith("SASL"):
+            return
+        from confluent_kafka.admin import AdminClient
+
+        admin: Any = AdminClient(self._librdkafka(), logger=self._log)
+        answer = admin.describe_cluster(request_timeout=self.timeout_s)
+        while not answer.done() and time.monotonic() < deadline:
+            admin.poll(0.02)
+            if self._refused:
+                raise CommandFailed(f"the broker refuses these credentials: {self._refused}")
+        self._proved = True
 
     def _librdkafka(self) -> dict[str, Any]:
         return {
@@ -100,6 +121,8 @@ class Connection:
 
     def _note_error(self, error: object) -> None:
         self.last_error = str(getattr(error, "str", lambda: error)())
+        if getattr(error, "name", str)() == "_AUTHENTICATION":
+            self._refused = _REFUSAL.sub("", self.last_error)
 
 
 def _split(address: str) -> tuple[str, int]:
