@@ -2,6 +2,7 @@
 
 import select
 import socket
+import threading
 import time
 from typing import Any
 
@@ -10,13 +11,17 @@ from kbroker.ipc.messages import AskWorker, Reply
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 ANSWER_S = 30.0
+STOPPING_S = 2.0
+"""How long an answer may take once the cleaner is to stop: a controller that hangs must not delay the stop."""
+LOOK_S = 0.5
 
 
 class Caller:
     """Its own link, opened on first use. Runs in: cleaner. Owner: one thread."""
 
-    def __init__(self, connector: socket.socket, answer_s: float = ANSWER_S) -> None:
+    def __init__(self, connector: socket.socket, stop: threading.Event, answer_s: float = ANSWER_S) -> None:
         self._connector = connector
+        self._stop = stop
         self._answer_s = answer_s
         self._link: PolledLink | None = None
         self._next_call = 1
@@ -44,9 +49,14 @@ class Caller:
         poll = select.poll()
         poll.register(link.fileno(), select.POLLIN)
         deadline = time.monotonic() + self._answer_s
+        stopping = False
         while (left := deadline - time.monotonic()) > 0:
-            if not poll.poll(left * 1000):
-                break
+            if self._stop.is_set() and not stopping:
+                stopping = True
+                deadline = min(deadline, time.monotonic() + STOPPING_S)
+                continue
+            if not poll.poll(min(left, LOOK_S) * 1000):
+                continue
             for _, body in link.receive():
                 if isinstance(body, Reply) and body.call_id == call_id:
                     return body

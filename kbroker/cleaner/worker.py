@@ -58,7 +58,7 @@ class CleanerThread(threading.Thread):
         self._workers = context.shared.sizes.workers
         self._shift = shift
         self._dir_errors = LogDirErrors(context.config.log_dirs, context.shared)
-        self._caller = Caller(context.ways.connector)
+        self._caller = Caller(context.ways.connector, shift.stop)
         self._cleaner: LogCleaner | None = None
         self._worker = 0  # of the log that is being cleaned
 
@@ -166,7 +166,7 @@ def main(context: ChildContext) -> None:
     on_stop(stop)
     lower_priority()
     context.shared.processes[context.process, ProcessLine.READY] = context.epoch
-    caller = Caller(context.ways.connector)
+    caller = Caller(context.ways.connector, shift.stop)
     threads: dict[int, CleanerThread] = {}
     while not shift.stop.is_set():
         with suppress(LinkClosed, KafkaError):

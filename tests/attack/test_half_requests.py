@@ -19,6 +19,7 @@ ARENA = {
 }
 ANNOUNCED = 2_000_000
 ATTACKERS = 80
+NAME_BYTES = 25_000
 
 
 def _attack(node: KBroker) -> list[socket.socket]:
@@ -38,25 +39,18 @@ def _port(node: KBroker) -> int:
 
 
 def _ask(node: KBroker, size: int) -> float:
-    """Seconds until a new client has the answer to ApiVersions, with so much more text in its head."""
+    """Seconds until a new client has an answer: to ApiVersions, or to Metadata with names of so many bytes."""
     request = bytearray(REQUEST)
     if size:
-        # v3 has a software name, of which Kafka checks the form: an error is an answer, too
-        body = struct.pack(">hhih", 18, 3, 1, -1) + b"\0" + _compact(b"x" * size) + _compact(b"1") + b"\0"
+        name = struct.pack(">h", NAME_BYTES) + b"x" * NAME_BYTES  # no valid one: an error is an answer, too
+        count = size // NAME_BYTES
+        body = struct.pack(">hhihi", 3, 1, 1, -1, count) + name * count
         request = bytearray(struct.pack(">i", len(body)) + body)
     began = time.monotonic()
     with socket.create_connection(("127.0.0.1", _port(node)), timeout=20) as link:
         link.sendall(request)
         assert len(link.recv(4)) == 4
     return time.monotonic() - began
-
-
-def _compact(text: bytes) -> bytes:
-    length, head = len(text) + 1, bytearray()
-    while length > 127:
-        head.append(length & 127 | 128)
-        length >>= 7
-    return bytes([*head, length]) + text
 
 
 def _drip(links: list[socket.socket]) -> int:

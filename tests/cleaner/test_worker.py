@@ -29,9 +29,9 @@ def test_a_disk_that_can_not_be_read_takes_its_log_dir_offline(
 ) -> None:
     shared = Shared(Sizes(1, 1, 8, 16, 1 << 16, log_dirs=2))
     job = SimpleNamespace(folder="/b/topic-0")
-    monkeypatch.setattr(worker, "Caller", lambda _: SimpleNamespace(ask=lambda *_: job))
+    monkeypatch.setattr(worker, "Caller", lambda *_: SimpleNamespace(ask=lambda *_: job))
     failed: list[CleanableLog] = []
-    shift = SimpleNamespace(failed=lambda one, for_good: failed.append(one))
+    shift = SimpleNamespace(failed=lambda one, for_good: failed.append(one), stop=None)
     context = SimpleNamespace(
         shared=shared, ways=SimpleNamespace(connector=None), config=SimpleNamespace(log_dirs=["/a", "/b"])
     )
