@@ -45,14 +45,14 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 OPENS_AT_ONCE = 64
-"""OpenPartition calls under way at a time, for one IO worker."""
+"""Maximum of pending OpenPartition calls to one IO worker."""
 
 
 class Broker:
-    """Runs in: control. Owner: the process's main. Everything of it is used from the event loop alone.
+    """Runs in: control. Owner: the process's main. It is used from the event loop alone.
 
     config: effective broker settings (file, then dynamic). overrides: dynamic configs by (resource type, name).
-    quotas: of clients. scram: credentials of users. authorizer: None when everybody may do everything.
+    quotas: of clients. scram: credentials of users. authorizer: None when every client may do everything.
     coordinators: by coordinator type (0 group, 1 transaction, 2 share), those that run.
     attachments: objects of upper rooms that live as long as this broker, by type.
     config_listeners: called with the resource (type, name) whose dynamic configs have changed.

@@ -104,8 +104,8 @@ def _load(store: Store, static: BrokerConfig) -> Stored:
 
 
 def _begin_epochs(broker: Broker, store: Store, step: int, kept_in: frozenset[str]) -> None:
-    """A new run has new leader epochs, by which clients find what an unclean stop cut off their logs. A single replica
-    that was closed cleanly is as its leader left it: its epoch goes on, and its start has nothing to write."""
+    """A new run has new leader epochs, by which clients detect truncation after an unclean stop. A single replica
+    that was closed cleanly is unchanged: it keeps its epoch, and its start has nothing to write."""
     store.advance_leader_epochs(step, kept_in)
     crash_point("leader change: epoch stored")
     for partition in broker.catalogue.partitions():
@@ -227,8 +227,8 @@ def _configs(broker: Broker, topic: Topic, kafka: KafkaMetadata | None) -> dict[
 
 
 def _resume_moves(broker: Broker, new_run: bool) -> None:
-    """Copies for other log dirs that are being made, or that the last run did not finish, go on. One of a log that is
-    no more has another name from now on: nobody takes it for a log's, nor removes it (LogManager.loadLog)."""
+    """Continue pending copies to other log dirs, also those of the last run. The copy of a deleted log is renamed, so
+    that it is neither used nor removed (LogManager.loadLog)."""
     for one in adoption.futures(broker.online_dirs):
         replica = _copied(broker, one)
         if replica is None and new_run:

@@ -326,7 +326,7 @@ class Control:
             self._all_opened.set()
 
     async def _close_orphans(self, link: AsyncLink, worker: int) -> None:
-        """Topics whose deletion a dead predecessor of control had begun."""
+        """Finish deletions of topics that a dead predecessor of control had begun."""
         mine = [one for one in self._broker.orphans if one.partition.worker == worker]
         if mine:
             await close_deleted(self._broker, mine, link)

@@ -134,7 +134,7 @@ class LogDirMoves:
         self._targets[_key(replica)] = log_dir
 
     def forget(self, replicas: Iterable[Replica]) -> dict[str, set[str]]:
-        """Logs are no more, and so are their moves: from which log dir to which ones."""
+        """End the moves of deleted logs; returns the target log dirs by source."""
         found: dict[str, set[str]] = {}
         for replica in replicas:
             if (target := self._targets.pop(_key(replica), None)) is not None:
@@ -219,7 +219,7 @@ class LogDirMoves:
         return None
 
     async def future_replicas(self) -> list[FutureReplica]:
-        """Copies under way."""
+        """Pending copies to other log dirs."""
         broker = self._broker
         if not self._targets:
             return []

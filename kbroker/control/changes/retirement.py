@@ -1,4 +1,4 @@
-"""Folders of deleted partitions that nobody has open: renamed as IO workers do it, so that they are removed later.
+"""Folders of deleted partitions that no process has open: renamed as by IO workers, to be removed later.
 
 Usually there is nothing to do, because the IO worker has renamed the folder when it closed the log. A worker or a
 control process that died in between leaves it behind, and a folder with a topic id would be adopted at the next start.
@@ -40,7 +40,7 @@ def retire_all(
 
 
 def put_aside(copy: adoption.FutureCopy, suffix: str) -> None:
-    """Rename the copy of a log that is no more: DELETE_FOLDER has it removed, STRAY_FOLDER is for people to look at."""
+    """Rename the copy of a deleted log: a DELETE_FOLDER is removed later, a STRAY_FOLDER is kept for inspection."""
     try:
         name = files.dated_folder_name(copy.topic, copy.index, uuid.uuid4().hex, suffix)
         os.rename(copy.folder, Path(copy.log_dir, name))  # noqa: PTH104 as short as it gets

@@ -133,7 +133,7 @@ async def _publish(broker: Broker, topics: list[Topic]) -> None:
 
 
 async def _undo(broker: Broker, topics: list[Topic]) -> None:
-    """Topics whose logs could not be opened: nobody has seen them."""
+    """Delete topics whose logs could not be opened: no client has seen them."""
     for topic in topics:
         broker.opening.pop(topic.name, None)
         broker.overrides.pop((TOPIC, topic.name), None)
@@ -163,7 +163,7 @@ def add_partitions(
     assignments: Sequence[Sequence[int]] = (),
     others: Iterable[Replica] = (),
 ) -> list[Partition]:
-    """Append `count` partitions to a topic that nobody knows yet: directories, slots, IO workers. KafkaError: no room.
+    """Append `count` partitions to a topic not visible yet: directories, slots, IO workers. KafkaError: no room.
 
     assignments: node ids for each partition, or empty. others: logs that are being made along with them and are
     not in the catalogue.

@@ -54,7 +54,7 @@ class CoordinatorTopic:
         return topic is not None and len(self.loaded) >= len(topic.partitions)
 
     def check_topic(self) -> None:
-        """Before somebody looked for a coordinator there is no topic, and so nothing that we coordinate.
+        """Check that the topic exists: it is created by the first FindCoordinator.
 
         Raises NOT_COORDINATOR.
         """

@@ -1,4 +1,4 @@
-"""Appends of operations that the loop has at hand together: one batch, one ring entry, one wake-up for all of them."""
+"""Appends of the operations of one loop turn: one batch, one ring entry, one wake-up for all of them."""
 
 import asyncio
 from collections.abc import Callable

@@ -139,4 +139,4 @@ class Transactions(Protocol):
     async def init_producer_id(
         self, client: ClientRequest, request: InitProducerIdRequest
     ) -> InitProducerIdResponse:
-        """Begin or go on with a transactional id. Raises KafkaError."""
+        """Begin or continue with a transactional id. Raises KafkaError."""

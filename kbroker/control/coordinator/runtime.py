@@ -34,16 +34,16 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Independent:
-    """Operations of one key that are under way and need not see each other's records. tail: ends with the last one."""
+    """Pending operations of one key that need not see each other's records. tail: ends with the last one."""
 
     tail: "asyncio.Future[None]"
     count: int = 0
 
 
 class Runtime(CoordinatorTopic):
-    """One coordinator at work. Runs in: control. Owner: the process's main. It is the Timers of its machine.
+    """One running coordinator. Runs in: control. Owner: the process's main. It is the Timers of its machine.
 
-    lane: decides operations past this runtime, or None.
+    lane: the fast path that decides operations before this runtime, or None.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Runtime(CoordinatorTopic):
             self._next_turn(key, group.tail)
 
     def _leave_lane(self, key: str) -> None:
-        """An operation that is decided here waits for what the lane has under way, as for the independent ones."""
+        """An operation that is decided here waits for the fast path's pending ones, as for the independent ones."""
         lane = self.lane
         if lane is None:
             return
@@ -274,7 +274,7 @@ class Runtime(CoordinatorTopic):
         self._timers.before_advance = action
 
     def start(self, key: str, operation: Operation) -> None:
-        """Run an operation whose response nobody waits for."""
+        """Run an operation without a waiter for its response."""
 
         async def run() -> None:
             try:
@@ -301,7 +301,7 @@ class Runtime(CoordinatorTopic):
         self._timers.schedule(name, interval_ms, again)
 
     def close(self) -> None:
-        """No timer and no operation goes on."""
+        """Cancel all timers and operations."""
         self._timers.close()
         for task in self._tasks:
             task.cancel()

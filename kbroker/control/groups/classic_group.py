@@ -102,7 +102,7 @@ class ClassicGroup(Group):
         self.state_timestamp = now_ms
 
     def next_generation(self, now_ms: int) -> None:
-        """Start a generation with those who are members now; the group is empty when nobody is."""
+        """Start a generation with the present members; without any the group is empty."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.refresh_subscribed_topics()
@@ -191,7 +191,7 @@ class ClassicGroup(Group):
         return self.leader_id == member_id
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has rejoined, else take the first who has. False: nobody has."""
+        """Keep the leader if it has rejoined, else elect the first rejoined member. False: there is none."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:

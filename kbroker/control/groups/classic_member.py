@@ -57,7 +57,7 @@ class ClassicMember:
 
     @property
     def heartbeat_satisfied(self) -> bool:
-        """Whether a member whose session ran out is still there: it waits for an answer of ours."""
+        """Whether a member with an expired session is still alive: it waits for an answer."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def protocol_names(self) -> set[str]:
@@ -71,7 +71,7 @@ class ClassicMember:
         raise KeyError(protocol_name)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The member's favourite among protocols that everybody supports."""
+        """The member's preferred protocol among those that all members support."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def matches(self, protocols: Protocols) -> bool:

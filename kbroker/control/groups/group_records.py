@@ -41,7 +41,7 @@ def group_metadata(group: ClassicGroup, assignment: Mapping[str, bytes]) -> Reco
 
 
 def empty_group_metadata(group: ClassicGroup) -> Record:
-    """A group that nobody has joined yet."""
+    """The record of a group without members yet."""
     value = GroupMetadataValue(
         protocol=None,
         leader=None,

@@ -1,4 +1,4 @@
-"""JoinGroup on classic groups: new and returning members, static and dynamic."""
+"""JoinGroup for classic groups: new and returning members, static and dynamic."""
 
 import logging
 import uuid

@@ -19,7 +19,7 @@ LAST_VERSION = 4
 
 
 class Commit:
-    """The last commit of one partition, as its record; parsed when somebody asks.
+    """The last commit of one partition, as its record; parsed on first use.
 
     row: of the lane, which may have replayed later records than this knows; -1 without one.
     """

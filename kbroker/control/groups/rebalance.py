@@ -44,7 +44,7 @@ class Rebalance:
     # --- the join phase
 
     def prepare_or_complete(self, group: ClassicGroup, reason: str, now_ms: int) -> Outcome:
-        """Start a rebalance if none runs, else end the join phase if everybody is there."""
+        """Start a rebalance if none runs, else end the join phase if all members have joined."""
         if group.can_rebalance:
             return self.prepare(group, reason, now_ms)
         return self.complete_if_all_joined(group, now_ms)
@@ -76,7 +76,7 @@ class Rebalance:
         return Outcome()
 
     def complete_join(self, group: ClassicGroup, now_ms: int) -> Outcome:
-        """End the join phase with those who have joined: drop the others, elect, answer everybody."""
+        """End the join phase with the joined members: remove the others, elect a leader, answer all."""
         timers = self._table.timers
         timers.cancel(join_timer(group.group_id))
         for member in group.not_yet_rejoined():

@@ -192,7 +192,7 @@ class GroupShard:
         return self._share.heartbeat(caller, request, now_ms)
 
     def share_partitions(self, group_id: str, wanted: Mapping[str, Set[int]]) -> Outcome:
-        """A share group shares these partitions from now on, whether or not somebody subscribes to them."""
+        """Make these partitions shared by a share group, with or without a subscription."""
         return self._share.share_partitions(group_id, wanted)
 
     def unshare_topics(self, group_id: str, topic_ids: Set[bytes]) -> Outcome:

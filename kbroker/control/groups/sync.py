@@ -1,4 +1,4 @@
-"""SyncGroup on classic groups: the leader hands in the assignment, everybody gets its part."""
+"""SyncGroup on classic groups: the leader sends the assignment, each member gets its part."""
 
 import logging
 

@@ -14,7 +14,7 @@ G = TypeVar("G", bound=Group)
 
 
 class GroupTable:
-    """Runs in: control. Owner: the GroupShard. The operations read and change it; nobody else does."""
+    """Runs in: control. Owner: the GroupShard. Only the operations read and change it."""
 
     __slots__ = ("completed_rebalances", "groups", "offsets", "overrides", "settings", "timers", "topics")
 

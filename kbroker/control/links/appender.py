@@ -37,7 +37,7 @@ Done = Callable[[KafkaError | None], None]
 
 @dataclass(slots=True)
 class Pending:
-    """A batch that an IO worker has been given. number: how many entries its ring had been given before."""
+    """A batch pushed to an IO worker. number: the count of entries pushed to its ring before."""
 
     settled: Settled
     space: Space
@@ -48,7 +48,7 @@ class Pending:
 class Appender:
     """Runs in: control. Owner: the process's main. One loop; nothing here blocks.
 
-    An append that an IO worker refuses because it does not have the partition (it restarts) is made again until its
+    An append that an IO worker refuses because it does not have the partition (it restarts) is retried until its
     timeout; a batch that a worker took before it died may thus be in the log twice, which replay tolerates.
     slot_listeners: called with each slot that has advanced since this process set its waiter bit.
     """
@@ -83,7 +83,7 @@ class Appender:
         return bool(ring_length(self._shared.append_ring(self._client, worker)))
 
     def stop(self) -> None:
-        """Stop listening; appends under way fail."""
+        """Stop listening; pending appends fail."""
         asyncio.get_running_loop().remove_reader(self._sleeper.event_fd)
         self._pending.clear()
         for future in self._futures:
@@ -179,7 +179,7 @@ class Appender:
         return True
 
     def _wake_soon(self, worker: int) -> None:
-        """Waking costs more than appending: once for all that the loop has at hand."""
+        """Wake the IO workers once per loop turn: a wake-up costs more than an append."""
         if not self._to_wake:
             asyncio.get_running_loop().call_soon(self._wake)
         self._to_wake.add(worker)

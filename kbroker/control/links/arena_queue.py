@@ -1,4 +1,4 @@
-"""Space in control's arena for batches under way: handed out in order, given back in any order. Pure."""
+"""Space in control's arena for pending batches: allocated in order, freed in any order. Pure."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ ALIGN = 64
 
 @dataclass(slots=True, eq=False)
 class Space:
-    """Bytes [start, end) of the arena; free again once it is given back and everything before it is, too."""
+    """Bytes [start, end) of the arena; reusable once it and everything before it are freed."""
 
     start: int
     end: int

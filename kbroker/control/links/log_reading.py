@@ -92,7 +92,7 @@ class LogReading:
                 log.exception("nobody took what was read")
 
     def _rested(self, findings: list[tuple[Told, Any]]) -> None:
-        """The thread has found nothing more to do; by now there may be something."""
+        """The thread's queue was empty; start it again if there are new jobs."""
         self._running = False
         if self._jobs:
             self._begin()

@@ -32,12 +32,12 @@ class ProducerIds:
         words[ProducerIdRow.END] = 0  # a predecessor's: logs that are adopted now may have ids of that range
 
     def at_hand(self) -> int | None:
-        """An id that nobody has had before; None when a block has to be allocated first, as `take` does."""
+        """A new id; None when a block has to be allocated first, as by `take`."""
         taken = take_producer_id(self._words)
         return None if taken == NO_ID else taken
 
     async def take(self) -> int:
-        """An id that nobody has had before. Raises KafkaError when the store fails."""
+        """A new id. Raises KafkaError when the store fails."""
         while (taken := self.at_hand()) is None:
             async with self._refilling:
                 if self._words[ProducerIdRow.NEXT] >= self._words[ProducerIdRow.END]:

@@ -175,7 +175,7 @@ def _assigned(spec: NewTopic, sites: Sites) -> list[Sequence[int]]:
 
 
 def check_replicas(replicas: Sequence[int], nodes: Collection[int], factor: int | None) -> None:
-    """A replica list may name each node once and nobody else. Raises INVALID_REPLICA_ASSIGNMENT."""
+    """A replica list may name each node once, and no unknown node. Raises INVALID_REPLICA_ASSIGNMENT."""
 
     def refuse(why: str) -> KafkaError:
         return KafkaError(

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 async def reassign(broker: Broker, topic: Topic, partition: Partition, nodes: Sequence[int] | None) -> None:
-    """Begin to move a partition's replicas to the nodes, the preferred leader first; None: give up what is under way.
+    """Begin to move a partition's replicas to the nodes, the preferred leader first; None: cancel the pending one.
 
     Raises INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS, KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION."""
     replication = replication_of(broker)
@@ -72,7 +72,7 @@ async def finish(broker: Broker, topic: Topic, partition: Partition) -> None:
 
 
 async def finish_all(broker: Broker) -> None:
-    """Look at every reassignment under way."""
+    """Look at every pending reassignment."""
     for partition in replication_of(broker).moving():
         if (topic := broker.catalogue.get(partition.topic)) is not None:
             await finish(broker, topic, partition)

@@ -196,7 +196,7 @@ class Replication:
         return changed
 
     def elect(self, partition: Partition, chosen: Replica) -> None:
-        """Make a replica the leader, with a new epoch; an unclean one is in sync with nobody."""
+        """Make a replica the leader, with a new epoch; after an unclean election it is alone in sync."""
         metrics = self._broker.metrics.words
         metrics[ELECTIONS] += 1
         if not chosen.in_sync:
@@ -276,7 +276,7 @@ class Replication:
                 continue
             if moved == MOST_BALANCED:
                 break
-            with suppress(KafkaError):  # it is not there, or somebody else was faster
+            with suppress(KafkaError):  # it is away, or another change was faster
                 await self.elect_on_demand(partition, unclean=False)
                 moved += 1
         if moved:
@@ -322,7 +322,7 @@ class Replication:
         self._told.pop((leader.slot, leader.generation), None)
 
     def moving(self) -> list[Partition]:
-        """Partitions with a reassignment under way."""
+        """Partitions with a pending reassignment."""
         return [p for p in self._broker.catalogue.partitions() if p.adding or p.removing]
 
     # --- telling -----------------------------------------------------------------------------------------
@@ -361,7 +361,7 @@ class Replication:
         task.add_done_callback(self._telling.discard)
 
     async def _tell(self, partition: Partition, replica: Replica) -> Any:
-        """The reply of the worker; None when there is nothing to tell, or nobody."""
+        """The reply of the worker; None when there is nothing to send, or no worker."""
         self._broker.shared.in_sync[replica.slot] = replica.in_sync or replica.joining
         minimum = self._broker.topic_config(partition.topic).min_insync_replicas
         role, key = role_of(partition, replica, minimum), (replica.slot, replica.generation)

@@ -111,7 +111,7 @@ class ShareService:
         return found
 
     def slot_advanced(self, slot: int) -> None:
-        """Records have come to a partition that somebody waits for."""
+        """New records are in a partition that a fetch waits for."""
         self._wake_ups.notify(slot)
 
     # --- requests
@@ -377,7 +377,7 @@ class ShareService:
         return max(0, end - start - done)
 
     def _topic_deleted(self, topic: Topic) -> None:
-        """Its states are of no use to anybody."""
+        """Delete the states of a deleted topic."""
         for key in self.shard.keys_of_topic(topic.topic_id):
             self.partitions.forget(key)
             self.partitions.delete_later(key)

@@ -244,7 +244,7 @@ class SharePartition:
         self._advance()
 
     def pass_over(self, first: int, last: int) -> None:
-        """Offsets that nobody is given: transaction markers, and records of aborted transactions."""
+        """Archive offsets that no member gets: transaction markers, and records of aborted transactions."""
         first = max(first, self.start_offset)
         if last > self.end_offset:
             if first > self.end_offset + 1:

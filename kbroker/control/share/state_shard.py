@@ -178,5 +178,5 @@ def _plain(each: Range) -> tuple[int, int, int, int]:
 
 
 def _without_lock(each: Range) -> Range:
-    """A lock is nobody's after a restart."""
+    """Release a lock after a restart."""
     return Range(each.first, each.last, DeliveryState(_plain(each)[2]), each.delivery_count)

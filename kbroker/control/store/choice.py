@@ -112,7 +112,7 @@ def _open_all(log_dirs: Sequence[str], cluster_id: str) -> tuple[dict[str, Store
 
 
 def write_copy(source: Path, log_dir: str) -> Store:
-    """Another copy of a store that nobody changes meanwhile, in place of what is there.
+    """Write another copy of a store, which must not change meanwhile, over the existing file.
 
     Runs in a thread of its own. The copy is whole on disk before it gets its name. Raises OSError, sqlite3.Error,
     StoreError."""

@@ -112,7 +112,7 @@ class StoreCopies:
                     await self._join(log_dir)
 
     def close(self) -> None:
-        """Finish what is under way, and close every copy."""
+        """Finish pending writes, and close every copy."""
         for copy in self._copies.values():
             copy.thread.shutdown(wait=True)
             copy.store.close()

@@ -376,7 +376,7 @@ class Store:
         return first
 
     def skip_producer_ids(self, first: int) -> None:
-        """Never hand out an id below this one: somebody else may have."""
+        """Never allocate an id below this one: it may be in use."""
         with self._transaction():
             self._put_meta("next_producer_id", max(first, int(self.meta("next_producer_id", "0"))))
 

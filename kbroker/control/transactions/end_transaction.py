@@ -109,7 +109,7 @@ class EndTransactions:
         now_ms: int,
         answer: Callable[[ErrorCode], object],
     ) -> Outcome:
-        """Abort an ongoing transaction so that its producer cannot go on: by timeout, or for a successor.
+        """Abort an ongoing transaction so that its producer cannot continue: by timeout, or for a successor.
 
         answer: makes the response from NONE or the error of the append.
         """

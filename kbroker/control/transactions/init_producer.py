@@ -1,4 +1,4 @@
-"""InitProducerId with a transactional id: a producer begins, goes on after an error, or fences its predecessor."""
+"""InitProducerId with a transactional id: a producer begins, continues after an error, or fences its predecessor."""
 
 from kbroker.control.coordinator.machine import Outcome
 from kbroker.control.transactions.end_transaction import EndTransactions
@@ -33,7 +33,7 @@ class InitProducer:
             raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
 
     def init(self, request: InitProducerIdRequest, fresh_id: int | None, now_ms: int) -> Outcome:
-        """Response: Deferred of an InitProducerIdResponse. fresh_id: a producer id to use up, if one is at hand.
+        """Response: Deferred of an InitProducerIdResponse. fresh_id: a producer id to use, if there is one.
 
         Raises KafkaError: CONCURRENT_TRANSACTIONS also when it has begun to abort the transaction of a predecessor.
         """

@@ -59,7 +59,7 @@ class MarkerWriter:
     ) -> None:
         """Append one marker. version: the producer's transaction version; from 2 on the epoch must be a new one.
 
-        Raises KafkaError, UNKNOWN_TOPIC_OR_PARTITION for a partition that is no more."""
+        Raises KafkaError, UNKNOWN_TOPIC_OR_PARTITION for a deleted partition."""
         await self.write_order(
             MarkerOrder(
                 "", producer_id, producer_epoch, coordinator_epoch, commit, frozenset((where,)), version
@@ -138,7 +138,7 @@ class Wait:
 
 
 class MarkerSender:
-    """Orders under way. Runs in: control. Owner: the TransactionService. It is the machine's Markers.
+    """Pending orders. Runs in: control. Owner: the TransactionService. It is the machine's Markers.
 
     written: called with partitions whose marker is in the log, while others are left; complete: called when all are,
     until it returns NONE. Only failures need a task.
@@ -250,7 +250,7 @@ class MarkerSender:
             self._end(under_way)
 
     def _is_settled(self, order: MarkerOrder, where: TopicPartition, error: KafkaError) -> bool:
-        """Whether there is nothing left to write: the partition is no more, or knows a newer epoch of the producer,
+        """Whether there is nothing left to write: the partition is deleted, or has a newer epoch of the producer,
         which only begins after the marker has been written."""
         if error.code in NEWER_KNOWN or error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             log.info("%s: no marker for %s-%d: %s", order.transactional_id, *where, error)

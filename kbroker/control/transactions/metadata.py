@@ -58,7 +58,7 @@ class TransactionMetadata:
         return is_epoch_exhausted(self.producer_epoch)
 
     def bumped(self, expected_epoch: int | None, timeout_ms: int, now_ms: int) -> "TransactionMetadata":
-        """A producer begins (no expected epoch) or goes on after an error. Raises PRODUCER_FENCED."""
+        """A producer begins (no expected epoch) or continues after an error. Raises PRODUCER_FENCED."""
         epoch, last = self.producer_epoch + 1, NO_PRODUCER_EPOCH
         if expected_epoch is not None:
             if self.producer_epoch == NO_PRODUCER_EPOCH or expected_epoch == self.producer_epoch:

@@ -1,4 +1,4 @@
-"""Offsets committed in a transaction: those under way, which the transaction's marker has to wait for."""
+"""Pending offset commits of transactions; the transaction's marker has to wait for them."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -35,12 +35,12 @@ class OffsetCommitsUnderWay:
 
     def are_settled(self, partition: int, producer_id: int) -> bool:
         """Whether a marker of the producer may go to a partition of the offsets topic: the group coordinator has loaded
-        it, and no commit is under way."""
+        it, and no commit is pending."""
         return self._is_loaded(partition) and producer_id not in self._under_way
 
     async def settled(self, partition: int, producer_id: int) -> None:
-        """Wait until the partition is loaded, and those that are under way then have ended; later ones are refused by
-        the transaction's state."""
+        """Wait until the partition is loaded and its commits pending then have ended; the transaction's state refuses
+        later ones."""
         while not self._is_loaded(partition):
             await asyncio.sleep(POLL_S)
         if pending := self._under_way.get(producer_id):

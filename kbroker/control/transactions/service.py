@@ -137,7 +137,7 @@ class TransactionService:
         client: ClientRequest,  # noqa: ARG002
         request: InitProducerIdRequest,
     ) -> InitProducerIdResponse:
-        """Begin or go on with a transactional id."""
+        """Begin or continue with a transactional id."""
         self.shard.check_init(request)
         transactional_id = request.transactional_id or ""
         self.runtime.check_topic()

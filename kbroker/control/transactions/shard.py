@@ -112,7 +112,7 @@ class TransactionShard:
         return self._ends.abort_timed_out(transactional_id, producer_id, fresh_id, now_ms)
 
     def expired(self, now_ms: int) -> list[str]:
-        """Ids that nobody has used for transactional.id.expiration.ms, for `expire`."""
+        """Ids unused for transactional.id.expiration.ms, for `expire`."""
         ids = (known.transactional_id for known in self.table.all())
         return [transactional_id for transactional_id in ids if self._is_expired(transactional_id, now_ms)]
 

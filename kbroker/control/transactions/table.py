@@ -1,4 +1,4 @@
-"""All transactional ids of this broker, and which of them have a change under way."""
+"""All transactional ids of this broker, and those with a pending change."""
 
 from collections.abc import Callable, Iterator
 

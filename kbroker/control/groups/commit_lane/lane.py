@@ -1,9 +1,9 @@
-"""The commit lane: OffsetCommit and heartbeats of members whose last one was in order, served by compiled code.
+"""The commit lane: the fast path for repeated OffsetCommits and heartbeats, served by compiled code.
 
-Runs in: control. Owner: the GroupService. What the shard has once decided holds as long as nothing else happens to the
-group, its topics and its offsets: the lane keeps that as a *pass* and answers the next commits by it. Every other
-operation of a group first has its passes forgotten and waits for the commits that are under way (`Runtime.lane`), so
-the machine sees one history. A commit is answered when its record is in the log, and from then on is the offset's row.
+Runs in: control. Owner: the GroupService. A decision of the shard is valid while the group, its topics and its
+offsets do not change otherwise: the lane caches it as a *pass* and answers the next commits from it. Every other
+operation of a group first drops the group's passes and waits for its pending commits (`Runtime.lane`), so the machine
+sees one history. A commit is answered when its record is in the log; it is then the offset's row.
 """
 
 import logging
@@ -125,7 +125,7 @@ class CommitLane:
     # --- what may pass --------------------------------------------------------------------------------
 
     def learn(self, client: ClientRequest, request: OffsetCommitRequest) -> None:
-        """A commit has been decided by the machine, with no other operation of its group under way.
+        """The machine has decided a commit, with no other operation of its group pending.
 
         From the second commit of an offset on there is one to replace, and the next request of its kind may pass.
         """

@@ -83,7 +83,7 @@ class OffsetRows:
         return True
 
     def drop(self, number: int) -> None:
-        """The offset is gone, or another record holds it: the lane knows it no more."""
+        """Drop the row of an offset that is deleted or has another record."""
         self._rows[number, Committed.LIVE] = 0
         self._dead.append(number)
 

@@ -1,4 +1,4 @@
-"""Which requests may commit without being looked at by the machine: the passes of the commit lane, and its groups.
+"""The passes of the commit lane (requests that may commit without the machine), and its groups.
 
 Runs in: control. Owner: the CommitLane.
 """

@@ -1,4 +1,4 @@
-"""The assignors of the broker: who shall read which partitions."""
+"""The broker's assignors of partitions to members."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

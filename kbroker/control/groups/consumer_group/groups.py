@@ -35,8 +35,8 @@ class ConsumerGroups:
     def heartbeats_alike(
         self, request: ConsumerGroupHeartbeatRequest, answer: ConsumerGroupHeartbeatResponse
     ) -> Entitled | None:
-        """Whether this heartbeat has this answer until the next other operation of its group: the member has what it
-        shall have, and nothing of the group waits for a time to come (an assignment, another look at expressions)."""
+        """Whether this answer may be cached until another operation of the group: the member has its target
+        assignment, and the group has no pending timer (an assignment, a refresh of regular expressions)."""
         group = self._table.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup) or answer.error_code or answer.assignment is not None:
             return None

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: join, go on, leave. One answer moves the group and the member one step on."""
+"""ConsumerGroupHeartbeat: join, continue, leave. Each answer moves the group and the member one step on."""
 
 import logging
 from collections.abc import Iterable

@@ -35,7 +35,7 @@ class ClassicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember(ModernMember):
-    """assigned: what it may read now. pending_revocation: what it must give up before it may go on."""
+    """assigned: partitions it may read now. pending_revocation: partitions it must revoke first."""
 
     METADATA: ClassVar[tuple[str, ...]] = (
         "instance_id",

@@ -1,4 +1,4 @@
-"""Share groups of KIP-932: who takes part and which partitions each member reads.
+"""Share groups (KIP-932): members and their partitions.
 
-How the records of a partition are shared out is kbroker/control/share.
+kbroker/control/share distributes the records of a partition.
 """

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat: join, go on, leave. There is nothing to revoke: partitions are shared."""
+"""ShareGroupHeartbeat: join, continue, leave. Nothing is revoked: partitions are shared."""
 
 from collections.abc import Mapping, Set
 from dataclasses import replace

@@ -46,7 +46,7 @@ class ShareGroup(ModernGroup[ShareMember, Partitions]):
         return {topic for member in members for topic in member.subscribed_topics}
 
     def assigned(self) -> dict[bytes, set[int]]:
-        """Partitions that somebody shall read, by topic id."""
+        """Assigned partitions of all members, by topic id."""
         found: dict[bytes, set[int]] = {}
         for partitions in self.target.values():
             for topic_id, each in partitions.items():

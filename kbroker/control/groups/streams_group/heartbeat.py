@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat: join, go on, leave. One answer moves the group and the member one step on."""
+"""StreamsGroupHeartbeat: join, continue, leave. Each answer moves the group and the member one step on."""
 
 from dataclasses import dataclass
 

@@ -31,7 +31,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StreamsMember(ModernMember):
-    """tasks: what it may work on now. pending_revocation: what it must give up before it may go on.
+    """tasks: tasks it may run now. pending_revocation: tasks it must revoke first.
 
     process_id: members of one process share it; the process is what standby tasks are spread over.
     """

@@ -109,7 +109,7 @@ class _Assignment:
             self._give(process, process.least_loaded(), task, active=True)
 
     def _take(self, tasks: list[TaskId]) -> list[TaskId]:
-        """Give tasks to members that had them, then to members with a standby; what nobody takes is left."""
+        """Give tasks to members that had them, then to members with a standby; the others are left."""
         rest = []
         for task in tasks:
             member_id = self.had_active.get(task)
@@ -176,7 +176,7 @@ class _Assignment:
 
 
 def assign_sticky(members: Iterable[AssignedMember], work: Work, standbys: int) -> dict[str, TaskSet]:
-    """Tasks of every member. Nothing when nobody is there."""
+    """Tasks of every member; empty without members."""
     known = list(members)
     return _Assignment(known, work, standbys).run() if known else {}
 
