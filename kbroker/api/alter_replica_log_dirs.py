@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs (key 34), v1-2: move this broker's replicas between its log directories (KIP-113).
 
-v2 flexible. The answer says that moves have begun; DescribeLogDirs shows them as future replicas until they are done. A
+v2 flexible. Answered when moves have begun; DescribeLogDirs shows them as future replicas until they are done. A
 move to the replica's present directory ends a move in progress. While a directory of the node is offline no move
 begins. The node that is asked moves its own replicas; a partition that has none there answers REPLICA_NOT_AVAILABLE.
 """

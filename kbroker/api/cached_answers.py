@@ -21,7 +21,7 @@ UNLIMITED: Final = 1 << 62
 def cached_answers(
     ctx: RequestContext, response: Answer, word: int = AnswerVersion.TOPICS
 ) -> CachedAnswer | Answer:
-    """The answer, encoded, if it may be repeated: it says the same to all clients of a listener until topics, settings
+    """The encoded answer if it is cacheable: it is the same for all clients of a listener until topics, settings
     or what the word stands for change. With an error it may not: the client will ask again for something to happen.
 
     word: of the group or the transactions that it describes.

@@ -85,7 +85,7 @@ def explain(error: BaseException, subject: str = "") -> CommandFailed | None:
 
 
 def _explain_parser(error: BaseException, message: str) -> CommandFailed:
-    """What the option parser found, in one line with the command whose help says more."""
+    """What the option parser found, in one line with the command for help."""
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         print(message, file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The control process: builds its state, serves links, runs coordinators, and says when it is ready.
+"""The control process: builds its state, serves links, runs coordinators, and reports when it is ready.
 
 Runs in: control. One uvloop; disks are touched on threads only (store, log reader) once the loop runs.
 """

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class LogDirsUnusable(Exception):
-    """The broker cannot start on these log dirs; the text says why."""
+    """The broker cannot start on these log dirs; the text has the reason."""
 
 
 class LogDirs:

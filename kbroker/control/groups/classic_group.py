@@ -151,7 +151,7 @@ class ClassicGroup(Group):
         session_timeout_ms: int,
         deferred: Deferred | None,
     ) -> None:
-        """A member has rejoined: take what it says now, and its waiting request."""
+        """A member has rejoined: take its new metadata, and its waiting request."""
         self._count(member, -1)
         member.protocols = protocols
         self._count(member, 1)

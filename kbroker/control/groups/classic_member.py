@@ -75,5 +75,5 @@ class ClassicMember:
         return next(name for name, _ in self.protocols if name in candidates)
 
     def matches(self, protocols: Protocols) -> bool:
-        """Whether a rejoining member says the same as before, in the same order."""
+        """Whether a rejoining member has the same protocols as before, in the same order."""
         return list(self.protocols) == list(protocols)

@@ -27,7 +27,7 @@ _STABLE = ClassicState.STABLE
 
 
 def refused(request: JoinGroupRequest, code: ErrorCode) -> Deferred:
-    """An answer that says no, under the member id of the request."""
+    """An error answer, with the member id of the request."""
     deferred = Deferred()
     deferred.complete(JoinGroupResponse(error_code=code, member_id=request.member_id))
     return deferred

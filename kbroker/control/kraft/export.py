@@ -45,7 +45,7 @@ _NOT_A_FEATURE_RECORD: Final = "kraft.version"
 
 
 class ExportError(Exception):
-    """These log dirs cannot be given to Apache Kafka as they are; the text says why."""
+    """These log dirs cannot be exported as they are; the text has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ def _messages(
 
 
 def _features(stored: Mapping[str, int], known: Mapping[str, int]) -> Iterator[Struct]:
-    """metadata.version comes first: it says how the rest is read."""
+    """metadata.version comes first: the format of the others depends on it."""
     for name in sorted(known, key=lambda name: (name != "metadata.version", name)):
         level = min(stored.get(name, FEATURES[name].default), known[name])
         if level > 0 and name != _NOT_A_FEATURE_RECORD:

@@ -20,9 +20,9 @@ V3: Final = (0, 3)
 
 @dataclass(slots=True, eq=False, repr=False)
 class RegisterBrokerRecord(Struct):
-    """The broker, fenced as after a stop. end_points and features: of none, it says them when it registers again.
+    """The broker, fenced as after a stop. end_points and features: empty, sent when the broker registers again.
 
-    Only written. broker_epoch: what `.kafka_cleanshutdown` says when the stop was clean."""
+    Only written. broker_epoch: that of `.kafka_cleanshutdown` after a clean stop."""
 
     broker_id: int = 0
     is_migrating: bool = False

@@ -29,7 +29,7 @@ Found = Mapping[tuple[bytes, int], adoption.FoundPartition]
 
 
 def take_back(store: Store, log_dirs: Sequence[str], config: BrokerConfig) -> None:
-    """Bring the store up to what Kafka's metadata says. Blocks; nothing else runs yet."""
+    """Update the store to Kafka's metadata. Blocks; nothing else runs yet."""
     mark = fingerprint(log_dirs)
     seen = store.meta(MARK, "")
     if not mark or mark == seen:

@@ -190,7 +190,7 @@ class Appender:
         self._to_wake.clear()
 
     def worker_restarted(self, worker: int) -> None:
-        """An IO worker says Hello: what its predecessor took and did not answer is lost.
+        """An IO worker sends Hello: batches that its predecessor took and did not answer are lost.
 
         To be called before the successor gets its first OpenPartition: until then it refuses what it takes without
         looking at it, so no space that is given back here is still being read.

@@ -180,7 +180,7 @@ class SharePartition:
         now_ms: int,
         renewing: bool = False,
     ) -> None:
-        """All or nothing; renewing: the request says that it renews locks.
+        """All or nothing; renewing: the request renews locks.
 
         Raises INVALID_REQUEST or INVALID_RECORD_STATE.
         """

@@ -180,7 +180,7 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> dict[bytes, frozenset[int]
 def _updated(
     member: ConsumerMember, caller: Caller, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerMember:
-    """The member with what the request says; null leaves a field as it was."""
+    """The member with the request's fields; null leaves a field unchanged."""
     names = request.subscribed_topic_names
     regex = request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms

@@ -1,6 +1,6 @@
 """Reconciliation: the next step of one member towards its target assignment (Kafka's CurrentAssignmentBuilder).
 
-A member first gives up what it must not have any more and says so by its heartbeat; only then it moves to the
+A member first revokes partitions and confirms this by its heartbeat; only then it moves to the
 target's epoch, with what it keeps and with what others have released.
 """
 
@@ -12,7 +12,7 @@ from kbroker.control.groups.modern_group.partitions import NO_PARTITIONS, EpochP
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 Owned = Mapping[bytes, Set[int]] | None
-"""Partitions that the member says it has; None when it does not say."""
+"""The member's owned partitions as reported; None if the heartbeat has none."""
 
 
 def reconcile(
@@ -26,7 +26,7 @@ def reconcile(
 ) -> ConsumerMember:
     """The member after its next step, or the same when there is none.
 
-    subscribed: ids of the topics the member subscribes to: nothing else is given to it, whatever the target says.
+    subscribed: ids of the topics the member subscribes to: nothing else is assigned to it, whatever its target.
     owner_epoch(topic_id, partition): -1 when nobody has the partition.
     Raises FENCED_MEMBER_EPOCH for a member in a state that this version does not know.
     """

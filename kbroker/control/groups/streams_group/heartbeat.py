@@ -221,7 +221,7 @@ class StreamsHeartbeat:
 
 
 def _claimed(request: StreamsGroupHeartbeatRequest) -> TaskSet | None:
-    """The tasks that the member says it has; None when it does not say."""
+    """The member's tasks as reported; None if the heartbeat has none."""
     if request.active_tasks is None or request.standby_tasks is None or request.warmup_tasks is None:
         return None
     return TaskSet.of(request)

@@ -175,7 +175,7 @@ def statuses(
 def described_by(
     member: StreamsMember, client: tuple[str, str], request: message.StreamsGroupHeartbeatRequest
 ) -> StreamsMember:
-    """The member with what the request says; null leaves a field as it was."""
+    """The member with the request's fields; null leaves a field unchanged."""
     endpoint = request.user_endpoint
     tags = request.client_tags
     return replace(

@@ -1,6 +1,6 @@
 """Reconciliation: the next step of one member towards its target tasks (Kafka's streams CurrentAssignmentBuilder).
 
-A member first gives up what it must not have any more and says so by its heartbeat; only then it moves to the
+A member first revokes tasks and confirms this by its heartbeat; only then it moves to the
 target's epoch, with what it keeps and with what others have released. A process holds a task in one role at a time.
 """
 
@@ -43,7 +43,7 @@ def reconcile(
 ) -> StreamsMember:
     """The member after its next step, or the same when there is none.
 
-    claimed: the tasks that the member says it has, None when it does not say.
+    claimed: the member's tasks as reported, None if not in the heartbeat.
     Raises FENCED_MEMBER_EPOCH for a member in a state that this version does not know.
     """
     if member.state is MemberState.STABLE:
