@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator
 
+from tuning.broker.proposed import PROPOSED
 from tuning.broker.rules import RULES
 from tuning.broker.running import SIGNS
 from tuning.knobs.registry import KNOBS
+from tuning.knobs.settings import SETTINGS
 
 _INTRO = """\
 # Knobs
 
 Generated from `tuning/knobs/` and `tuning/broker/` by `make docs`; do not edit. How to use it: [tuning.md](tuning.md).
 
-`python -m tuning check` looks at each of these. What it wants depends on the host and the workload, so the page has the
-reasons only.
+`python -m tuning check` looks at each of these. What it wants depends on the host and the workload: the value is the
+one that is well, and `check` says which one it proposes here.
 """
 
 
@@ -25,15 +27,20 @@ def _lines() -> Iterator[str]:
     yield _INTRO
     for room, knobs in KNOBS.items():
         yield f"## {room}\n"
-        yield "| knob | why | source |"
-        yield "|---|---|---|"
+        yield "| knob | setting | value | why | source |"
+        yield "|---|---|---|---|---|"
         for knob in knobs:
-            yield f"| {knob.name} | {knob.why} | {knob.source} |"
+            setting, value = SETTINGS[knob.name]
+            yield f"| {knob.name} | `{setting}` | {value} | {knob.why} | {knob.source} |"
         yield ""
     yield "## Settings of the broker\n"
     yield "What `python -m tuning propose` may propose; the reason it prints has the figures.\n"
+    yield "| setting | value | why |"
+    yield "|---|---|---|"
     for rule in RULES:
-        yield f"- {' '.join((rule.__doc__ or '').split())}"
+        keys, value = PROPOSED[rule.__name__]
+        names = ", ".join(f"`{key}`" for key in keys)
+        yield f"| {names} | {value} | {' '.join((rule.__doc__ or '').split())} |"
     yield ""
     yield "## Signs of a running broker\n"
     yield "With `--metrics host:port`.\n"

@@ -114,7 +114,8 @@ def _tracked(situation: Situation, _: None, now: str) -> Want:
 def _speed(situation: Situation, interface: Interface, _: str) -> Want:
     out = situation.workload.read_rate if situation.workload.remote_clients else 0.0
     busiest = max(out, situation.workload.write_rate)
-    if interface.speed is None or busiest <= interface.speed * 0.7:
+    known = situation.knows("write_rate", "groups")
+    if not known or interface.speed is None or busiest <= interface.speed * 0.7:
         return FINE
     because = f"The workload wants {show_rate(busiest)} one way, and 70 % is as much as stays smooth."
     return Want(Severity.SERIOUS, "", because, by_hand("a faster interface, compression, or fewer groups"))

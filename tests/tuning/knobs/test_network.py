@@ -81,3 +81,9 @@ def test_a_fast_interface_wants_queues_for_its_cores(tmp_path: Path) -> None:
         is Severity.OK
     )
     assert ask(with_network(base, Interface("e", 1.25e8, queues=1)), "receive queues").severity is Severity.OK
+
+
+def test_an_interface_is_not_too_slow_for_a_rate_that_was_only_assumed(tmp_path: Path) -> None:
+    base = on(carrying(situation(tmp_path), write_rate=50e6), network=Network((Interface("eth0", 125e6),)))
+    assert ask(base, "speed").severity is Severity.SERIOUS
+    assert ask(replace(base, assumed=frozenset({"write_rate"})), "speed").severity is Severity.OK

@@ -1,0 +1,40 @@
+"""The settings that each rule may propose and the value it gives them, for docs/knobs.md."""
+
+from tuning.broker.rules import BUSY, CPU_SHARE, LEAST_ARENA, MOST_PROCESSES, RECORDS_NEVER
+from tuning.broker.space import ACTIVE_SHARE, FULL, LEAST_SEGMENT, STEADY
+from tuning.quantity import show_rate
+
+PROPOSED: dict[str, tuple[tuple[str, ...], str]] = {
+    "places": (
+        ("log.dirs", "kbroker.replica.sites", "default.replication.factor"),
+        "the folders of --dir; with --copies N: N groups of them on different file systems, and N",
+    ),
+    "processes": (
+        ("num.network.threads", "num.io.threads"),
+        f"with a quota: half and a quarter of its cores; else each {CPU_SHARE:.0%} busy, at most {MOST_PROCESSES}",
+    ),
+    "arena": (
+        ("kbroker.arena.bytes",),
+        f"all arenas within a quarter of memory, at least {LEAST_ARENA}; twice as much where {BUSY:.0%} were in use",
+    ),
+    "partition_table": (("kbroker.max.partitions",), "5/4 of all replicas, in thousands"),
+    "durability": (
+        ("kbroker.write.caching", "log.flush.interval.messages"),
+        f"false with --durable; {RECORDS_NEVER} (never by count)",
+    ),
+    "remote_buffers": (("socket.send.buffer.bytes", "socket.receive.buffer.bytes"), "-1: the kernel's own"),
+    "local_congestion": (("kbroker.local.congestion.control",), "empty where the kernel lacks what is set"),
+    "backlog": (("socket.listen.backlog.size",), "as many as clients, within net.core.somaxconn and 4096"),
+    "segments": (
+        ("log.segment.bytes",),
+        f"active segments within {ACTIVE_SHARE:.0%} of the room, at least {LEAST_SEGMENT}",
+    ),
+    "reserving": (
+        ("kbroker.log.reserve.bytes", "log.preallocate"),
+        f"the default from {show_rate(STEADY)} on, on ext4; false",
+    ),
+    "retention": (
+        ("log.retention.bytes",),
+        f"a log's share of {FULL:.0%} of the room (free and the logs' own), without one segment",
+    ),
+}
