@@ -142,7 +142,8 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_topic_failed_produces_total", "Appends of clients that were answered with an error.", *TOPIC,
             source=PARTITION, kafka=BROKER_TOPIC + "failedproducerequests_total"),
     counter("kbroker_topic_cold_bytes_total",
-            "Bytes that IO workers got from the disk for fetches, with what they read ahead of readers.", *TOPIC,
+            "Bytes that IO workers got from the disk for fetches, with what they read ahead; not what the kernel "
+            "reads ahead of a sendfile (queue/read_ahead_kb).", *TOPIC,
             source=PARTITION),
     counter("kbroker_topic_flushes_total", "Syncs of the topic's logs.", *TOPIC, source=PARTITION),
     gauge("kbroker_topic_partitions", "Partitions of the topic.", *TOPIC, source=PARTITION),
