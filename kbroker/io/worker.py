@@ -264,7 +264,7 @@ class Worker:
             self._finish_held()
             self._due_ms = 0
         if out[Drained.DURABLE]:
-            self._appended_with_specs(int(out[Drained.DURABLE]))
+            self._appended_with_wants(int(out[Drained.DURABLE]))
         if out[Drained.NOTIFY_AGAIN]:
             self._notify_again.update(self.drain.touched_slots())
             self._due_ms = 0
@@ -284,11 +284,11 @@ class Worker:
     def _sync_failed(self, folder: str, error: OSError) -> None:
         self.logs.sync_failed(folder, error.errno or errno.EIO)
 
-    def _appended_with_specs(self, specs: int) -> None:
+    def _appended_with_wants(self, wants: int) -> None:
         touched = self.drain.touched_slots()
-        if specs & Wants.FLUSH:
+        if wants & Wants.FLUSH:
             self.durability.flush(touched)
-        if specs & Wants.REPLICAS:
+        if wants & Wants.REPLICAS:
             self.replicas.leading.appended(touched)
 
     def _finish_held(self) -> None:

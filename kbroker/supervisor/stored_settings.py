@@ -11,7 +11,7 @@ from pathlib import Path
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.setting import ConfigError
 from kbroker.control.metadata.config_resource import BROKER
-from kbroker.control.store.store import FILE_NAME, AnswerVersion, cached_answer_of
+from kbroker.control.store.store import FILE_NAME, StoreVersion, store_version_of
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ def with_stored_settings(config: BrokerConfig) -> BrokerConfig:
         return config
 
 
-def _read(path: Path) -> tuple[AnswerVersion, Layers] | None:
+def _read(path: Path) -> tuple[StoreVersion, Layers] | None:
     layers: Layers = {}
     try:
         if not path.exists():
@@ -48,7 +48,7 @@ def _read(path: Path) -> tuple[AnswerVersion, Layers] | None:
             )
             for resource, name, value in rows:
                 layers.setdefault(resource, {})[name] = value
-            return cached_answer_of(db), layers
+            return store_version_of(db), layers
     except (OSError, sqlite3.Error) as error:
         log.warning("%s: its settings are left out until control has read them: %s", path, error)
         return None

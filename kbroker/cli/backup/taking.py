@@ -70,7 +70,7 @@ def _metadata(log_dirs: Iterable[str], node_id: int, directory_id: str, now_ms: 
             raise CommandFailed(f"no {FILE_NAME} in {', '.join(log_dirs)}")
         try:
             return portable(
-                max(copies, key=lambda copy: copy.cached_answers), node_id, directory_id, NEWEST, now_ms
+                max(copies, key=lambda copy: copy.version), node_id, directory_id, NEWEST, now_ms
             )
         finally:
             for store in copies:

@@ -52,16 +52,16 @@ def open_newest(log_dirs: Sequence[str], all_dirs: Sequence[str], cluster_id: st
         if missing:
             raise StoreError(f"{FILE_NAME} may be in a log dir that cannot be used: {', '.join(missing)}")
         return Chosen(Store(Path(log_dirs[0], FILE_NAME)), False)
-    newest = max(found, key=lambda log_dir: found[log_dir].cached_answers)
+    newest = max(found, key=lambda log_dir: found[log_dir].version)
     store = found[newest]
     for log_dir, other in found.items():
         if other is not store:
-            if other.cached_answers != store.cached_answers:
+            if other.version != store.version:
                 log.warning(
                     "the store in %s is out of date: %s, not %s",
                     log_dir,
-                    other.cached_answers,
-                    store.cached_answers,
+                    other.version,
+                    store.version,
                 )
             other.close()
     written = set(store.copies) & set(all_dirs)

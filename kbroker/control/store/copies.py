@@ -153,11 +153,9 @@ class StoreCopies:
     async def _agree(self) -> None:
         """No copy has taken a change; a copy that may have taken it despite its error is dropped."""
         if len(self._copies) > 1:
-            cached_answers = {log_dir: copy.store.cached_answers for log_dir, copy in self._copies.items()}
-            least = min(cached_answers.values())
-            if ahead := [
-                log_dir for log_dir, cached_answers in cached_answers.items() if cached_answers > least
-            ]:
+            versions = {log_dir: copy.store.version for log_dir, copy in self._copies.items()}
+            least = min(versions.values())
+            if ahead := [log_dir for log_dir, version in versions.items() if version > least]:
                 await self._leave(dict.fromkeys(ahead, "it holds what the others refused"))
 
     async def _leave(self, log_dirs: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ change that was answered is on disk.
 
 Schema version (PRAGMA user_version) 5:
     meta(key, value)                    cluster_id, next_producer_id, next_generation, features_epoch; run, changes:
-                                        see `AnswerVersion`; copies: log dirs of all copies that are written, as JSON
+                                        see `StoreVersion`; copies: log dirs of all copies that are written, as JSON
     topics(name, topic_id)
     partitions(topic, idx, log_dir, leader_epoch, slot, generation)     the leader's log
     replicas(topic, idx, position, log_dir, slot, generation, in_sync, state)
@@ -61,17 +61,17 @@ class NewerStore(StoreError):
     """Written by a newer version of kbroker."""
 
 
-class AnswerVersion(NamedTuple):
+class StoreVersion(NamedTuple):
     """The version of a copy of the store. run: grows whenever control opens the store; changes: per transaction."""
 
     run: int
     changes: int
 
 
-def cached_answer_of(db: sqlite3.Connection) -> AnswerVersion:
+def store_version_of(db: sqlite3.Connection) -> StoreVersion:
     """The version of an open file. Raises sqlite3.Error."""
     found = dict(db.execute("SELECT key, value FROM meta WHERE key IN ('run', 'changes')").fetchall())
-    return AnswerVersion(int(found.get("run", 0)), int(found.get("changes", 0)))
+    return StoreVersion(int(found.get("run", 0)), int(found.get("changes", 0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Store:
         try:
             yield self._db
             if change:
-                self._put_meta("changes", self.cached_answers.changes + 1)
+                self._put_meta("changes", self.version.changes + 1)
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
@@ -178,9 +178,9 @@ class Store:
     # --- copies ------------------------------------------------------------------------------------------
 
     @property
-    def cached_answers(self) -> AnswerVersion:
+    def version(self) -> StoreVersion:
         """This file's version."""
-        return cached_answer_of(self._db)
+        return store_version_of(self._db)
 
     @property
     def copies(self) -> list[str]:
@@ -194,7 +194,7 @@ class Store:
     def begin_run(self) -> None:
         """Begin a new run: later writes are newer than any absent copy."""
         with self._transaction():
-            self._put_meta("run", self.cached_answers.run + 1)
+            self._put_meta("run", self.version.run + 1)
 
     # --- contents ----------------------------------------------------------------------------------------
 
