@@ -69,9 +69,7 @@ def _metadata(log_dirs: Iterable[str], node_id: int, directory_id: str, now_ms: 
         if not copies:
             raise CommandFailed(f"no {FILE_NAME} in {', '.join(log_dirs)}")
         try:
-            return portable(
-                max(copies, key=lambda copy: copy.version), node_id, directory_id, NEWEST, now_ms
-            )
+            return portable(max(copies, key=lambda copy: copy.version), node_id, directory_id, NEWEST, now_ms)
         finally:
             for store in copies:
                 store.close()
