@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import broker_error, result_of
-from kbroker.cli.partitions import Partition, latest
+from kbroker.cli.partitions import Partition, earliest, latest
 from kbroker.cli.progress import progress
 from kbroker.protocol.errors import ErrorCode
 
@@ -34,7 +34,8 @@ class Member:
 
 @dataclass
 class Group:
-    """A group. offsets: committed ones; ends: high watermarks; lag_seconds: age of the oldest unread record."""
+    """A group. offsets: committed ones; starts: log starts where none is; ends: high watermarks; lag_seconds: age of
+    the oldest unread record."""
 
     group_id: str
     state: str
@@ -43,6 +44,7 @@ class Group:
     coordinator: int | None
     members: list[Member]
     offsets: dict[Partition, int] = field(default_factory=dict)
+    starts: dict[Partition, int] = field(default_factory=dict)
     ends: dict[Partition, int] = field(default_factory=dict)
     lag_seconds: dict[Partition, float] = field(default_factory=dict)
 
@@ -57,8 +59,8 @@ class Group:
         return self.state not in ("Empty", "Dead", "Unknown")
 
     def lag(self, partition: Partition) -> int | None:
-        """Records between the committed offset and the end; None where nothing is committed."""
-        offset = self.offsets.get(partition, NO_OFFSET)
+        """Records between the committed offset, or the log's start where nothing is committed, and the end."""
+        offset = self.offsets.get(partition, self.starts.get(partition, NO_OFFSET))
         end = self.ends.get(partition)
         return None if offset < 0 or end is None else max(end - offset, 0)
 
@@ -119,10 +121,12 @@ def read_lag(broker: Connection, admin: "AdminClient", group: Group, *, in_secon
     """Fills in ends and lag_seconds. Raises CommandFailed."""
     existing = admin.list_topics(timeout=broker.timeout_s).topics
     there = [(t, n) for t, n in group.partitions() if t in existing and n in existing[t].partitions]
+    group.starts = earliest(broker, admin, [each for each in there if each not in group.offsets])
     group.ends = latest(broker, admin, there)
     if not in_seconds:
         return
-    behind = {partition: group.offsets[partition] for partition in there if group.lag(partition)}
+    read = group.starts | group.offsets
+    behind = {partition: read[partition] for partition in there if group.lag(partition)}
     group.lag_seconds = {partition: 0.0 for partition in there if group.lag(partition) == 0}
     now_ms = time.time() * 1000
     for partition, timestamp in first_timestamps(broker, behind).items():

@@ -46,6 +46,17 @@ def test_a_group_that_read_everything_has_no_lag(cli: Shell, topic: str, idle: s
     assert (found["lag"], found["lag_seconds"]) == (0, 0.0)
 
 
+def test_partitions_without_a_commit_count_from_the_start_of_their_log(
+    cli: Shell, topic: str, group: str, target: Target
+) -> None:
+    cli("produce", topic, "-p", 1, "-q", stdin=b"a\nb\nc\nd\n")
+    cli("topics", "delete-records", f"{topic}:1:1", "--yes")
+    with member(target, topic, group):
+        (found,) = cli("groups", "describe", group, "--json").json
+    rows = {row["partition"]: (row["current_offset"], row["lag"]) for row in found["partitions"]}
+    assert (rows[1], found["lag"]) == ((None, 3), 3)
+
+
 def test_members_are_shown_with_their_partitions(cli: Shell, topic: str, group: str, target: Target) -> None:
     with member(target, topic, group, group_instance_id="one") as consumer:
         (found,) = cli("groups", "describe", group, "--json").json
