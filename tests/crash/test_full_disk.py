@@ -112,6 +112,7 @@ def test_topics_can_be_deleted_on_a_full_disk_and_that_makes_room(
             "log.dirs": str(small_disk / "data"),
             "log.segment.bytes": "4194304",
             "log.segment.delete.delay.ms": "1000",
+            "auto.create.topics.enable": "false",  # the producer of the deleted topic still asks for it
         }
     )
     for topic in ("filled", "large"):
