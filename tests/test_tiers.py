@@ -28,6 +28,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tiers, "LAST_FAILED", tmp_path / "lastfailed")
     monkeypatch.setattr(tiers, "KNOWN_FLAKY", tmp_path / "flaky.txt")
     monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("KBROKER_FLAKY_ALLOWED", raising=False)
     return tmp_path / "lastfailed"
 
 
@@ -64,6 +65,23 @@ def test_a_known_flaky_test_that_fails_twice_fails_the_run(
     tiers.KNOWN_FLAKY.write_text(f"{TEST}  a client library forgets its time-out\n")
     monkeypatch.setattr(tiers, "pytest_run", Runs(cache, (1, 9, [TEST]), (1, 0, [TEST])))
     assert tiers.main(["crash"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("tier", "allowed", "code"), [("kafka", "1", 0), ("kafka", "0", 1), ("crash", "1", 1), ("spark", "1", 1)]
+)
+def test_some_flaky_tests_may_be_allowed_but_none_that_could_hide_a_lost_record(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, tier: str, allowed: str, code: int
+) -> None:
+    monkeypatch.setenv("KBROKER_FLAKY_ALLOWED", allowed)
+    monkeypatch.setattr(tiers, "pytest_run", Runs(cache, (1, 9, [TEST]), (0, 1, [])))
+    assert tiers.main([tier]) == code
+
+
+def test_a_test_that_fails_twice_is_not_allowed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBROKER_FLAKY_ALLOWED", "9")
+    monkeypatch.setattr(tiers, "pytest_run", Runs(cache, (1, 9, [TEST]), (1, 0, [TEST])))
+    assert tiers.main(["kafka"]) == 1
 
 
 def test_an_empty_tier_fails_in_ci_alone(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,9 @@ Every test belongs to exactly one tier besides `short`, which is a cross-section
 that fails does not keep the later ones from running; the exit code is 1 when any failed.
 
 A failure is a failure. What failed runs once more for the report alone: a test that passes then is FLAKY, is printed by
-name, and fails the run unless tests/flaky.txt lists it with its cause. With CI=true a tier in which no test ran fails.
+name, and fails the run unless tests/flaky.txt lists it with its cause. KBROKER_FLAKY_ALLOWED=N lets a run pass with up
+to N of them, but never with one in a tier of STRICT, where a second try could hide a lost record. With CI=true a tier
+in which no test ran fails.
 """
 
 import json
@@ -49,6 +51,7 @@ TIERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "spark": ("the judge of load tests finds every planted anomaly", "spark and not fuzz", ()),
     "fuzz": ("random and mutated input, KBROKER_FUZZ_SECONDS of it", "fuzz", ()),
 }
+STRICT = ("crash", "spark", "fuzz")
 NAMES_SEEDS = ("fuzz",)  # a second run draws other seeds and proves nothing about the first
 SOME_FAILED = 1
 NOTHING_COLLECTED = 5
@@ -62,6 +65,7 @@ class Outcome:
     verdict: str
     failed: bool
     flaky: list[str] = field(default_factory=list)
+    only_flaky: bool = False  # every test that failed passed at the second try, and the tier is not STRICT
     seconds: float = 0.0
 
 
@@ -109,6 +113,7 @@ def run(name: str, in_ci: bool) -> Outcome:
         outcome.flaky = [test for test in failed if test not in still]
         if failed and not still and set(outcome.flaky) <= known_flaky():
             outcome.verdict, outcome.failed = "passed, known flaky", False
+        outcome.only_flaky = bool(failed) and not still and name not in STRICT
     outcome.seconds = time.monotonic() - start
     return outcome
 
@@ -130,8 +135,10 @@ def report(results: dict[str, Outcome]) -> int:
     flaky = [test for outcome in results.values() for test in outcome.flaky]
     for test in flaky:
         print(f"[tests] FLAKY {test}")
-    print(f"[tests] {len(flaky)} flaky")
-    failed = [name for name, outcome in results.items() if outcome.failed]
+    allowed = int(os.environ.get("KBROKER_FLAKY_ALLOWED") or 0)
+    print(f"[tests] {len(flaky)} flaky, {allowed} allowed")
+    tolerated = len(flaky) <= allowed
+    failed = [name for name, one in results.items() if one.failed and not (one.only_flaky and tolerated)]
     print(f"[tests] {'failed: ' + ' '.join(failed) if failed else 'all tiers passed'}")
     return 1 if failed else 0
 
