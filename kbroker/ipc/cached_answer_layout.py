@@ -26,8 +26,8 @@ class AnswerVersion(Row, writer="control", shared="network"):
 class Term(Row, writer="control; network in its copies", shared="network"):
     """The terms of a cached answer, after its frame in a block, from the next multiple of 8 on."""
 
-    TOPICS = word("count", "value of Standing.TOPICS")
-    WORD = word("number", "of a second word, Standing.TOPICS again when there is none")
+    TOPICS = word("count", "value of AnswerVersion.TOPICS")
+    WORD = word("number", "of a second word, AnswerVersion.TOPICS again when there is none")
     VALUE = word("count", "its value")
     CODES = word("count", "error codes in the answer, all of them NONE")
     BODY_BYTES = word("bytes", "of the request's body, which follows")

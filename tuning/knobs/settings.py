@@ -1,4 +1,4 @@
-"""The setting behind each knob and the value that is well, for docs/knobs.md. Bounds are those the knobs judge by."""
+"""Setting and recommended value of each knob, for docs/knobs.md. Bounds are the constants that the checks use."""
 
 from tuning.broker.space import ACTIVE_SHARE
 from tuning.host.offloads import ASK
