@@ -163,9 +163,10 @@ generated: venv
 	$(BIN)/python -m kbroker.protocol.generate --check
 	$(BIN)/python -m docs.generate --check
 
-fmt: venv ## formats the code
+fmt: venv ## formats the code, wraps the prose of pages
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
+	$(BIN)/python -m docs.wrap
 
 docs: venv ## writes the generated pages and files anew
 	$(BIN)/python -m kbroker.protocol.generate

@@ -11,6 +11,7 @@ from bench.plots import draw
 from bench.results import Results, Row, compare, dear_generators, failures
 from bench.scenarios import SCENARIOS
 from bench.targets import TARGET_TITLES
+from docs.wrap import wrapped
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -160,7 +161,7 @@ def write_page(runs: Sequence[Results], page: Path = PAGE) -> list[Path]:
         text = text.rstrip() + f"\n\n{BEGIN}\n{END}\n"
     before, after = text.partition(BEGIN)[0], text.partition(END)[2]
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(before + section(results, rows, names) + after)
+    page.write_text(before + wrapped(section(results, rows, names)).rstrip("\n") + after)
     return [page, samples, *images]
 
 

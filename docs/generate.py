@@ -8,6 +8,8 @@ import importlib
 import sys
 from pathlib import Path
 
+from docs.wrap import wrapped
+
 ROOT = Path(__file__).parents[1]
 
 GENERATED: dict[str, str] = {
@@ -29,12 +31,18 @@ def text(function: str) -> str:
     return str(getattr(importlib.import_module(module), name)())
 
 
+def expected(path: str) -> str:
+    """What a generated file must hold; the prose of pages is wrapped."""
+    given = text(GENERATED[path])
+    return wrapped(given) if path.endswith(".md") else given
+
+
 def stale() -> list[str]:
     """The generated files whose content is not what their function gives now."""
     return [
         path
-        for path, function in GENERATED.items()
-        if not (ROOT / path).exists() or (ROOT / path).read_text() != text(function)
+        for path in GENERATED
+        if not (ROOT / path).exists() or (ROOT / path).read_text() != expected(path)
     ]
 
 
@@ -45,7 +53,7 @@ def main(arguments: list[str]) -> int:
             print(f"{path} is stale: make docs writes it anew")
         return 1 if changed else 0
     for path in changed:
-        (ROOT / path).write_text(text(GENERATED[path]))
+        (ROOT / path).write_text(expected(path))
         print(f"wrote {path}")
     return 0
 

@@ -1,7 +1,6 @@
-"""Writes docs/cli.md from the commands themselves: `python -m kbroker.cli.docs`, with `--check` only compares."""
+"""The page docs/cli.md, from the commands themselves."""
 
 import re
-import sys
 from collections.abc import Iterator
 from enum import EnumType
 from pathlib import Path
@@ -13,8 +12,6 @@ from kbroker.cli.commands import app
 from kbroker.cli.exit_codes import ExitCode
 from kbroker.cli.options import PANEL
 from kbroker.cli.record_format import FORMAT_HELP
-
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
 _INTRO = """\
 # The kbroker command
@@ -150,22 +147,3 @@ def _cell(text: str) -> str:
 def _plain(text: str) -> str:
     """Text without Rich's markup."""
     return re.sub(r"\[/?(bold|dim)\]", "", text).replace("\\[", "[").strip()
-
-
-def main(arguments: list[str]) -> int:
-    """Write the page, or with `--check` return 1 when it is not what the commands say."""
-    text = page()
-    if arguments == ["--check"]:
-        if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
-            return ExitCode.OK
-        sys.stderr.write("docs/cli.md is stale: run `make docs`\n")
-        return ExitCode.FAILED
-    if arguments:
-        sys.stderr.write("usage: python -m kbroker.cli.docs [--check]\n")
-        return ExitCode.USAGE
-    PAGE.write_text(text, encoding="utf-8")
-    return ExitCode.OK
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

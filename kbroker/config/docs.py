@@ -1,8 +1,6 @@
-"""Writes docs/config.md from the tables: `python -m kbroker.config.docs`, with `--check` only compares."""
+"""The page docs/config.md, from the tables of settings."""
 
-import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from kbroker.config.broker import DYNAMIC_ONLY
 from kbroker.config.broker_groups import GROUPS
@@ -20,8 +18,6 @@ from kbroker.config.removed import REMOVED
 from kbroker.config.setting import DOUBLE_MAX, INT_MAX, LONG_MAX, Setting, render
 from kbroker.config.topic import SYNONYM as TOPIC_SYNONYM
 from kbroker.config.topic import TOPIC
-
-PAGE = Path(__file__).parents[2] / "docs" / "config.md"
 
 _INTRO = """\
 # Settings
@@ -131,23 +127,3 @@ def _default(row: Setting) -> str:
 
 def _allowed(row: Setting) -> str:
     return "" if row.check is None else str(row.check)
-
-
-def main(arguments: list[str]) -> int:
-    """Write the page, or with `--check` return 1 when it is not what the tables say."""
-    text = page()
-    if arguments == ["--check"]:
-        if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
-            return 0
-        sys.stderr.write("docs/config.md is stale: run `make docs`\n")
-        return 1
-    if arguments:
-        sys.stderr.write("usage: python -m kbroker.config.docs [--check]\n")
-        return 2
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

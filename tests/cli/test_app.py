@@ -10,7 +10,7 @@ import pytest
 import typer.main
 
 from kbroker.cli.commands import app
-from kbroker.cli.docs import PAGE, page
+from kbroker.cli.docs import page
 from kbroker.cli.exit_codes import ExitCode
 from tests.cli.conftest import Shell
 
@@ -75,9 +75,8 @@ def test_every_option_says_what_it_does() -> None:
     assert not silent
 
 
-def test_the_page_lists_every_command_and_is_fresh() -> None:
+def test_the_page_lists_every_command() -> None:
     text = page()
-    assert text == PAGE.read_text()
     for command in commands():
         assert f"# kbroker {' '.join(command)}".rstrip() in text or not command
     for code in ExitCode:
