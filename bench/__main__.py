@@ -5,8 +5,10 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from bench.congestion import CongestionUnavailable, congestion_control
 from bench.generator import CACHE, LoadFailed
 from bench.machine import describe
 from bench.report import PAGE, figure, generator_note, summary, text_table, write_page
@@ -14,7 +16,8 @@ from bench.results import Results, Sample, compare, failures
 from bench.run import Run, make_generator, make_targets, work_folder
 from bench.scenario import FULL, QUICK, Scenario, Size
 from bench.scenarios import SCENARIOS
-from bench.targets import TargetFailed
+from bench.targets import KafkaOptions, TargetFailed
+from bench.thread_counts import best_threads
 from tests.peer.artifacts import PeerUnavailable
 
 
@@ -29,6 +32,15 @@ def parser() -> argparse.ArgumentParser:
         "--profile", action="store_true", help="perf (and py-spy) of the broker in each scenario"
     )
     made.add_argument("--heap", default="1g", help="heap of Apache Kafka (1g)")
+    made.add_argument(
+        "--kafka-threads",
+        type=threads,
+        metavar="N,M",
+        help="its network and IO threads (the best of several)",
+    )
+    made.add_argument(
+        "--congestion", default="", help="TCP congestion control of all (cubic, if it may be set)"
+    )
     made.add_argument(
         "--folder", type=Path, default=CACHE, help="where the brokers keep their data meanwhile"
     )
@@ -62,20 +74,42 @@ def show(sample: Sample, scenario: Scenario) -> None:
     print(f"{head} {' · '.join(parts)}   ({sample.figures['turn_seconds']:.1f} s)", flush=True)
 
 
+def threads(text: str) -> tuple[int, int]:
+    """ "3,8": network and IO threads."""
+    network, io = text.split(",")
+    return int(network), int(io)
+
+
 def measure_all(
     options: argparse.Namespace, size: Size, rounds: int, scenarios: list[Scenario]
-) -> list[Sample]:
+) -> tuple[list[Sample], dict[str, str]]:
+    """Samples, and facts of the setup."""
     by_name = {scenario.name: scenario for scenario in scenarios}
     names = ["kafka", "kbroker"] if options.target == "both" else [options.target]
     generator = make_generator()
     samples = []
-    with work_folder(options.folder) as folder:
-        targets = make_targets(names, folder, generator, options.heap, options.profile)
+    with (
+        congestion_control(options.congestion) as congestion,
+        work_folder(options.folder) as folder,
+    ):
+        kafka = KafkaOptions(options.heap, options.profile)
+        setup = {"rounds": f"{rounds} of {size.seconds:g} s after {size.warm_seconds:g} s of warm-up"}
+        if options.kafka_threads:
+            kafka = replace(
+                kafka, network_threads=options.kafka_threads[0], io_threads=options.kafka_threads[1]
+            )
+        elif "kafka" in names and not options.quick:
+            kafka, setup["Apache Kafka's threads"] = best_threads(kafka, folder, generator)
+        targets = make_targets(names, folder, generator, kafka, congestion)
         run = Run(targets, generator, size, options.folder / "profiles" if options.profile else None)
         for sample in run.rounds(scenarios, rounds):
             show(sample, by_name[sample.scenario])
             samples.append(sample)
-    return samples
+    setup |= {"Apache Kafka": str(kafka), "congestion control of all connections": congestion}
+    if run.warmed:
+        least, most = min(run.warmed.values()), max(run.warmed.values())
+        setup["unmeasured work of the JVM"] = f"{least:.0f} to {most:.0f} s before each figure"
+    return samples, setup
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -86,18 +120,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.folder = options.folder.resolve()
     begun = time.monotonic()
     try:
-        samples = measure_all(options, size, rounds, scenarios)
-    except (LoadFailed, TargetFailed, PeerUnavailable) as failure:
+        samples, setup = measure_all(options, size, rounds, scenarios)
+    except (LoadFailed, TargetFailed, PeerUnavailable, CongestionUnavailable) as failure:
         print(f"bench: {failure}", file=sys.stderr)
         return 1
-    setup = {
-        "rounds": f"{rounds} of {size.seconds:g} s after {size.warm_seconds:g} s of warm-up",
-        "Apache Kafka": f"KRaft, one node, heap {options.heap}, G1",
-    }
-    results = Results(describe(options.folder), setup, samples)
+    titles = {scenario.name: scenario.title_at(size) for scenario in scenarios}
+    results = Results(describe(options.folder), setup, samples, titles)
     saved = CACHE / "results" / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     results.save(saved)
-    rows = compare(samples, scenarios)
+    rows = compare(samples, scenarios, titles)
     print(f"\n{text_table(rows)}\n\n{generator_note(rows)}")
     print(f"{summary(rows)}; {time.monotonic() - begun:.0f} s; all samples: {saved}")
     complete = not (options.quick or options.scenario or options.profile) and options.target == "both"

@@ -22,7 +22,12 @@ def load(path: Path) -> list[Results]:
     if not path.exists():
         return []
     return [
-        Results(run["machine"], run["setup"], [_sample(*fields) for fields in run["samples"]])
+        Results(
+            run["machine"],
+            run["setup"],
+            [_sample(*fields) for fields in run["samples"]],
+            run.get("titles", {}),
+        )
         for run in json.loads(path.read_text())
     ]
 
@@ -45,6 +50,7 @@ def newest(runs: Sequence[Results]) -> list[Results]:
 
 def _text(run: Results) -> str:
     facts = f'"machine": {json.dumps(run.machine)},\n"setup": {json.dumps(run.setup)}'
+    facts += f',\n"titles": {json.dumps(run.titles)}'
     lines = ",\n".join(json.dumps(_fields(sample), separators=(",", ":")) for sample in run.samples)
     return f'{{{facts},\n"samples": [\n{lines}\n]}}'
 

@@ -18,7 +18,6 @@ def describe(folder: Path) -> dict[str, str]:
         "memory": f"{_memory_gib():.0f} GiB",
         "disk": _disk(folder),
         "kernel": f"{platform.system()} {platform.release()}",
-        "TCP congestion control": Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip(),
         "Python": platform.python_version(),
         "Java": _java(),
         "packages": ", ".join(

@@ -1,12 +1,13 @@
-"""Two plots of a comparison: every goal's ratio, and the latencies. Left out when matplotlib is not installed."""
+"""Two plots of a comparison: every ratio, and the latencies. Left out when matplotlib is not installed."""
 
 import importlib.util
 from pathlib import Path
 from typing import Any
 
-from bench.results import Row
+from bench.results import GENERATOR_KEYS, Row, advantage
 
-KAFKA_COLOUR, MET_COLOUR, MISSED_COLOUR = "#9aa5b1", "#2f855a", "#c05621"
+KAFKA_COLOUR, AHEAD_COLOUR, BEHIND_COLOUR = "#9aa5b1", "#2f855a", "#c05621"
+TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
 
 
 def draw(rows: list[Row], folder: Path) -> list[Path]:
@@ -22,31 +23,37 @@ def draw(rows: list[Row], folder: Path) -> list[Path]:
     return [path for path in drawn if path is not None]
 
 
-def advantage(row: Row) -> float:
-    """How many times better kbroker is: the ratio of a rate, its inverse for a cost."""
-    assert row.ratio
-    return row.ratio if row.measure.better == "higher" else 1 / row.ratio
-
-
 def _ratios(rows: list[Row], path: Path) -> Path | None:
-    judged = [row for row in rows if row.met is not None and not row.measure.absolute and row.ratio]
-    if not judged:
+    """One bar for every figure of both brokers, the largest loss at the top."""
+    pairs = sorted(
+        (
+            (better, row)
+            for row in rows
+            if row.measure.key not in GENERATOR_KEYS and (better := advantage(row))
+        ),
+        key=lambda pair: pair[0],
+    )
+    if not pairs:
         return None
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
 
-    figure = Figure(figsize=(9, 1 + 0.27 * len(judged)), layout="constrained")
+    figure = Figure(figsize=(9, 1.4 + 0.24 * len(pairs)), layout="constrained")
     axes = figure.subplots()
-    names = [f"{row.title}: {row.measure.label}" for row in judged]
-    colours = [MET_COLOUR if row.met else MISSED_COLOUR for row in judged]
-    axes.barh(names, [advantage(row) for row in judged], color=colours)
-    for index, row in enumerate(judged):
-        goal = row.measure.goal or 1.0
-        wanted = goal if row.measure.better == "higher" else 1 / goal
-        axes.plot([wanted, wanted], [index - 0.4, index + 0.4], color="black", linewidth=1.5)
-    axes.axvline(1.0, color=KAFKA_COLOUR, linestyle="--", linewidth=1)
+    axes.set_title("kbroker beside Apache Kafka: times better (right of 1x) or worse (left of it)")
+    values = [better for better, _ in pairs]
+    names = [f"{row.title}: {row.measure.label}" for _, row in pairs]
+    colours = [AHEAD_COLOUR if value >= 1 else BEHIND_COLOUR for value in values]
+    bars = axes.barh(names, [value - 1 for value in values], left=1, color=colours)
+    axes.bar_label(bars, [f"{value:.2g}x" for value in values], padding=3)
+    axes.axvline(1.0, color=KAFKA_COLOUR, linewidth=1)
     axes.set_xscale("log")
+    low, high = min(values[0], 1) / 1.4, max(values[-1], 1) * 1.4
+    ticks = [tick for tick in TICKS if low <= tick <= high]
+    axes.set_xlim(low, high)
+    axes.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.invert_yaxis()
-    axes.set_xlabel("times better than Apache Kafka (black mark: the goal)")
     return _save(figure, path)
 
 
@@ -63,13 +70,14 @@ def _latencies(rows: list[Row], path: Path) -> Path | None:
     places = list(range(len(shown)))
     for shift, values, colour, label in (
         (-0.2, [row.baseline or 0 for row in shown], KAFKA_COLOUR, "Apache Kafka"),
-        (0.2, [row.subject or 0 for row in shown], MET_COLOUR, "kbroker"),
+        (0.2, [row.subject or 0 for row in shown], AHEAD_COLOUR, "kbroker"),
     ):
-        axes.barh([place + shift for place in places], values, height=0.4, color=colour, label=label)
+        bars = axes.barh([place + shift for place in places], values, height=0.4, color=colour, label=label)
+        axes.bar_label(bars, [f"{value:.2g}" if value else "" for value in values], padding=3, fontsize=7)
     axes.set_yticks(places, [f"{row.title}: {row.measure.label}" for row in shown])
     axes.set_xscale("log")
     axes.invert_yaxis()
-    axes.set_xlabel("milliseconds")
+    axes.set_title("Latencies in milliseconds (less is better)")
     axes.legend()
     return _save(figure, path)
 

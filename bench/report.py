@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench import kept
 from bench.plots import draw
-from bench.results import Results, Row, compare, dear_generators, failures
+from bench.results import Results, Row, compare, dear_generators, failures, losses
 from bench.scenarios import SCENARIOS
 from bench.targets import TARGET_TITLES
 from docs.wrap import wrapped
@@ -19,6 +19,14 @@ BEGIN, END = "<!-- written by make bench: begin -->", "<!-- written by make benc
 EXPLANATION = (
     "Medians over the rounds; the ratio is kbroker / Apache Kafka, in parentheses the lowest and the highest "
     "of a round."
+)
+METHOD = (
+    "Both brokers run on one host, with the same data folder's disk, the same settings of topics and durability, "
+    "and the same TCP congestion control; they take turns, and the order changes from turn to turn. Before its "
+    "first measured turn of a scenario the JVM does the same work, unmeasured. Load generator and broker share "
+    "the cores, so a rate is that of both together; where the generator costs more than the broker, the table says "
+    "so. Starts, restarts and recoveries are those of a new process, for both. One host and loopback: figures "
+    "over a network are others. The samples are in `benchmarks/samples.json`."
 )
 FRAME = f"""# kbroker beside Apache Kafka
 
@@ -125,9 +133,15 @@ def generator_note(rows: list[Row]) -> str:
 def section(results: Results, rows: list[Row], images: list[str]) -> str:
     """The generated part of the page."""
     facts = {**results.machine, **results.setup}
+    behind = losses(rows)
     parts = [
         BEGIN,
-        "## Figures",
+        "## Method and limits",
+        METHOD,
+        "\n".join(f"- {key}: {value}" for key, value in facts.items()),
+        "## Where kbroker is behind",
+        markdown_table(behind) if behind else "In no figure of this run.",
+        "## All figures",
         f"{EXPLANATION} {summary(rows)}.",
         markdown_table(rows),
         *([generator_note(rows)] if generator_note(rows) else []),
@@ -140,8 +154,6 @@ def section(results: Results, rows: list[Row], images: list[str]) -> str:
                 f"- {s.scenario}, {s.target}, round {s.round}: {s.failure.splitlines()[0]}" for s in failed
             )
         )
-    parts.append("## Machine and setup")
-    parts.append("\n".join(f"- {key}: {value}" for key, value in facts.items()))
     parts.append(END)
     return "\n\n".join(parts)
 
@@ -153,7 +165,7 @@ def write_page(runs: Sequence[Results], page: Path = PAGE) -> list[Path]:
     runs = kept.newest([*kept.load(samples), *runs])
     kept.save(samples, runs)
     results = Results.join(runs)
-    rows = compare(results.samples, SCENARIOS)
+    rows = compare(results.samples, SCENARIOS, results.titles)
     images = draw(rows, page.parent / page.stem)
     names = [image.relative_to(page.parent).as_posix() for image in images]
     text = page.read_text() if page.exists() else FRAME
@@ -172,7 +184,8 @@ def main(arguments: list[str]) -> int:
         print("python -m bench.report RESULTS.json ...    of a scenario in several of them, the last counts")
         return 2
     written = write_page(runs)
-    print(text_table(compare(Results.join(kept.load(samples)).samples, SCENARIOS)))
+    results = Results.join(kept.load(samples))
+    print(text_table(compare(results.samples, SCENARIOS, results.titles)))
     print("\n".join(f"wrote {path.relative_to(ROOT)}" for path in written))
     return 0
 

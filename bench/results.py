@@ -1,12 +1,12 @@
 """Samples of a run, and the comparison computed from them. Pure: no broker, no clock."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
-from bench.scenario import Measure, Measures, Scenario
+from bench.scenario import FULL, Measure, Measures, Scenario
 
 BASELINE, SUBJECT = "kafka", "kbroker"
 
@@ -29,6 +29,8 @@ class Results:
     machine: dict[str, str]
     setup: dict[str, str]
     samples: list[Sample]
+    titles: dict[str, str] = field(default_factory=dict)
+    """Scenario's title by its name, at the size of the run."""
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +39,8 @@ class Results:
     @classmethod
     def load(cls, path: Path) -> "Results":
         raw = json.loads(path.read_text())
-        return cls(raw["machine"], raw["setup"], [Sample(**sample) for sample in raw["samples"]])
+        samples = [Sample(**sample) for sample in raw["samples"]]
+        return cls(raw["machine"], raw["setup"], samples, raw.get("titles", {}))
 
     @classmethod
     def join(cls, runs: Sequence["Results"]) -> "Results":
@@ -50,7 +53,8 @@ class Results:
             if owner[sample.scenario] == number
         ]
         machine, setup = ([getattr(run, facts) for run in runs] for facts in ("machine", "setup"))
-        return cls(_common(machine, owner), _common(setup, owner), samples)
+        titles = {name: run.titles[name] for run in runs for name in run.titles}
+        return cls(_common(machine, owner), _common(setup, owner), samples, titles)
 
     @property
     def targets(self) -> list[str]:
@@ -105,13 +109,40 @@ def figures(samples: Iterable[Sample], scenario: str, target: str, key: str) -> 
     }
 
 
+def advantage(row: Row) -> float | None:
+    """How many times better the subject is: the ratio of a rate, its inverse for a cost; None without one."""
+    if not row.ratio:
+        return None
+    return row.ratio if row.measure.better == "higher" else 1 / row.ratio
+
+
+GENERATOR_KEYS = ("client_cpu", "late_p99_ms")
+"""Figures of the load generator, not of a broker."""
+
+
+def losses(rows: Iterable[Row]) -> list[Row]:
+    """Rows in which the subject is behind the baseline, the largest loss first."""
+    behind = [
+        (better, row)
+        for row in rows
+        if row.measure.key not in GENERATOR_KEYS and (better := advantage(row)) is not None and better < 1
+    ]
+    return [row for _, row in sorted(behind, key=lambda pair: pair[0])]
+
+
 def ratio_of(subject: float | None, baseline: float | None) -> float | None:
     """subject / baseline; None when either is missing or the baseline is 0."""
     return None if subject is None or not baseline else subject / baseline
 
 
-def compare(samples: Sequence[Sample], scenarios: Iterable[Scenario]) -> list[Row]:
-    """Medians over the rounds and their ratio, for every measure that has a sample."""
+def compare(
+    samples: Sequence[Sample], scenarios: Iterable[Scenario], titles: Mapping[str, str] | None = None
+) -> list[Row]:
+    """Medians over the rounds and their ratio, for every measure that has a sample.
+
+    titles: of the scenarios, at the size of their run; those of a full run where one is missing.
+    """
+    titles = titles or {}
     rows = []
     for scenario in scenarios:
         for measure in scenario.measures:
@@ -119,7 +150,8 @@ def compare(samples: Sequence[Sample], scenarios: Iterable[Scenario]) -> list[Ro
             subject = figures(samples, scenario.name, SUBJECT, measure.key)
             if not baseline and not subject:
                 continue
-            rows.append(_row(scenario, measure, baseline, subject))
+            title = titles.get(scenario.name) or scenario.title_at(FULL)
+            rows.append(_row(scenario.name, title, measure, baseline, subject))
     return rows
 
 
@@ -143,12 +175,14 @@ def dear_generators(rows: Iterable[Row]) -> list[str]:
     return dear
 
 
-def _row(scenario: Scenario, measure: Measure, baseline: dict[int, float], subject: dict[int, float]) -> Row:
+def _row(
+    scenario: str, title: str, measure: Measure, baseline: dict[int, float], subject: dict[int, float]
+) -> Row:
     low = median(baseline.values()) if baseline else None
     high = median(subject.values()) if subject else None
     rounds = [subject[number] / baseline[number] for number in subject if baseline.get(number)]
     spread = (min(rounds), max(rounds)) if rounds else None
-    return Row(scenario.name, scenario.title, measure, low, high, ratio_of(high, low), spread)
+    return Row(scenario, title, measure, low, high, ratio_of(high, low), spread)
 
 
 def failures(samples: Iterable[Sample]) -> list[Sample]:

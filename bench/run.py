@@ -12,9 +12,10 @@ from confluent_kafka import KafkaException
 from bench.generator import Generator, LoadFailed, compile_generator, find_librdkafka
 from bench.profiler import Profiler
 from bench.results import Sample
-from bench.scenario import Scenario, Size
-from bench.targets import KafkaTarget, KbrokerTarget, Target, TargetFailed
+from bench.scenario import Measures, Scenario, Size
+from bench.targets import KafkaOptions, KafkaTarget, KbrokerTarget, Target, TargetFailed
 from bench.turn import Turn
+from bench.warm_up import warm_up
 
 
 @contextmanager
@@ -30,23 +31,23 @@ def running(target: Target) -> Iterator[Target]:
 
 
 def make_targets(
-    names: Sequence[str], folder: Path, generator: Generator, heap: str, profiled: bool
+    names: Sequence[str], folder: Path, generator: Generator, kafka: KafkaOptions, congestion: str
 ) -> list[Target]:
     """The brokers by name, in folders of their own, not launched."""
     made: list[Target] = []
     for name in names:
         place = folder / name
         place.mkdir(parents=True)
-        made.append(
-            KafkaTarget(place, generator, heap, profiled)
-            if name == "kafka"
-            else KbrokerTarget(place, generator)
-        )
+        if name == "kafka":
+            made.append(KafkaTarget(place, generator, kafka))
+        else:
+            made.append(KbrokerTarget(place, generator, congestion))
     return made
 
 
 class Run:
-    """Both brokers live through the whole run, so a JVM is warm; an idle one costs next to nothing."""
+    """Both brokers live through the whole run; an idle one costs next to nothing. A JVM is warmed up for each
+    scenario."""
 
     def __init__(
         self, targets: Sequence[Target], generator: Generator, size: Size, profiles: Path | None
@@ -57,6 +58,8 @@ class Run:
         self.profiles = profiles
         self.kept: dict[str, set[str]] = {target.name: set() for target in targets}
         self.numbers = itertools.count(1)
+        self.warmed: dict[str, float] = {}
+        """Seconds of unmeasured work before the first measured turn, by scenario."""
 
     def rounds(self, scenarios: Sequence[Scenario], rounds: int) -> Iterator[Sample]:
         """Gives each sample as soon as it is there."""
@@ -68,7 +71,20 @@ class Run:
                 for position, scenario in enumerate(scenarios):
                     backwards = (number + position) % 2 == 0
                     for target in reversed(order) if backwards else order:
+                        self.warm_jvm(scenario, target)
                         yield self.turn(number, scenario, target)
+
+    def warm_jvm(self, scenario: Scenario, target: Target) -> None:
+        """Once for each scenario that works on the running broker."""
+        wanted = self.size.jvm_warm_seconds
+        if not wanted or target.name != "kafka" or scenario.new_broker or scenario.name in self.warmed:
+            return
+        self.warmed[scenario.name] = 0.0
+
+        def run() -> Measures:
+            return self.turn(0, scenario, target).figures
+
+        self.warmed[scenario.name] = warm_up(scenario, run, wanted)
 
     def turn(self, number: int, scenario: Scenario, target: Target) -> Sample:
         """One target does one scenario; a failure is a sample, too."""

@@ -30,12 +30,20 @@ class Measure:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A piece of work that both brokers do in turn."""
+    """A piece of work that both brokers do in turn.
+
+    `title` may hold fields of the size, such as `{partitions:,}`: a short run then says what it did.
+    """
 
     name: str
     title: str
     measures: tuple[Measure, ...]
     run: Callable[["Turn"], Measures]
+    new_broker: bool = False
+    """The turn starts a broker of its own (starts, restarts, recovery): there is nothing to warm up."""
+
+    def title_at(self, size: "Size") -> str:
+        return self.title.format(**vars(size), many=size.many_partitions, twice=2 * size.partitions)
 
 
 @dataclass(frozen=True)
@@ -52,9 +60,17 @@ class Size:
     """Number in the scenarios with many. Apache Kafka flushes several small files for each."""
     settle_seconds: float
     sync: bool
+    jvm_warm_seconds: float = 0
+    """A JVM does the same work for at least so long before its first measured turn, and longer while the
+    figure still improves."""
+
+    @property
+    def many_partitions(self) -> int:
+        """Number in the scenario with most of them."""
+        return 10 * self.partitions
 
 
-FULL = Size(5, 8, 2 << 30, 2 << 30, 3 << 30, 1000, settle_seconds=3, sync=True)
+FULL = Size(5, 8, 2 << 30, 2 << 30, 3 << 30, 1000, settle_seconds=3, sync=True, jvm_warm_seconds=20)
 QUICK = Size(0.6, 1.0, 384 << 20, 192 << 20, 192 << 20, 200, settle_seconds=0.5, sync=False)
 
 

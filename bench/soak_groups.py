@@ -23,7 +23,7 @@ from bench.generator import CACHE, LoadFailed
 from bench.measure import cpu_seconds, pss_bytes
 from bench.members import Member, gather_group
 from bench.run import make_generator, make_targets, running, work_folder
-from bench.targets import Target
+from bench.targets import KafkaOptions, Target
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
 from kbroker.protocol.messages.offset_commit import (
@@ -163,7 +163,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     with ExitStack() as stack:
         folder = stack.enter_context(work_folder(options.folder.resolve()))
-        targets = make_targets(names, folder, make_generator(), options.heap, profiled=False)
+        kafka = KafkaOptions(options.heap)
+        targets = make_targets(names, folder, make_generator(), kafka, congestion="")
         for target in targets:
             stack.enter_context(running(target))
             make_topic(target)

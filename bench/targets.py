@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.generator import Generator, LoadFailed
@@ -31,7 +32,10 @@ SETTINGS = {
     "log.segment.delete.delay.ms": "500",
     "offsets.topic.replication.factor": "1",
     "auto.create.topics.enable": "false",
+    "log.cleaner.backoff.ms": "200",
 }
+# What kbroker gives to clients of its own host by itself (ADR 0010).
+KAFKA_SOCKETS = {"socket.send.buffer.bytes": "1048576", "socket.receive.buffer.bytes": "1048576"}
 
 ASK_SECONDS = 2
 """The load generator polls this long, then it is looked whether the broker still runs."""
@@ -68,6 +72,10 @@ class Target(ABC):
     def prepare(self) -> None:
         """What is to be done once before the first launch and does not count as starting."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
+
+    def only_kafka(self, settings: dict[str, str]) -> dict[str, str]:
+        """Settings that kbroker has no use for: empty there."""
+        return settings if self.name == "kafka" else {}
 
     @property
     def pid(self) -> int:
@@ -140,19 +148,32 @@ class Target(ABC):
         return path
 
 
+@dataclass(frozen=True)
+class KafkaOptions:
+    """How Apache Kafka is set: by default as its start script and its server.properties do."""
+
+    heap: str = "1g"
+    profiled: bool = False
+    network_threads: int = 3
+    io_threads: int = 8
+
+    def __str__(self) -> str:
+        threads = f"{self.network_threads} network and {self.io_threads} IO threads"
+        return f"KRaft, one node, heap {self.heap}, G1, {threads}, socket buffers of 1 MiB"
+
+
 class KafkaTarget(Target):
     """Apache Kafka in KRaft mode, broker and controller in one process."""
 
     name = "kafka"
 
-    def __init__(self, folder: Path, generator: Generator, heap: str = "1g", profiled: bool = False) -> None:
+    def __init__(self, folder: Path, generator: Generator, options: KafkaOptions | None = None) -> None:
         super().__init__(folder, generator)
-        self.heap = heap
-        self.profiled = profiled
+        self.options = options or KafkaOptions()
         self.controller_port = free_port()
 
     def sibling(self, folder: Path) -> Target:
-        fresh = KafkaTarget(folder, self.generator, self.heap, self.profiled)
+        fresh = KafkaTarget(folder, self.generator, self.options)
         shutil.copytree(self.folder / "formatted", folder / "formatted")
         return fresh
 
@@ -167,7 +188,8 @@ class KafkaTarget(Target):
         self.write_properties(self._settings(self.data_dir))
 
     def command(self) -> list[str]:
-        jvm = (f"-Xmx{self.heap}", f"-Xms{self.heap}", *JVM, *(PROFILED_JVM if self.profiled else ()))
+        heap, profiled = self.options.heap, self.options.profiled
+        jvm = (f"-Xmx{heap}", f"-Xms{heap}", *JVM, *(PROFILED_JVM if profiled else ()))
         return java_command("kafka.Kafka", str(self.folder / "server.properties"), jvm=jvm)
 
     def _settings(self, data_dir: Path) -> dict[str, str]:
@@ -180,17 +202,27 @@ class KafkaTarget(Target):
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": str(data_dir),
+            "num.network.threads": str(self.options.network_threads),
+            "num.io.threads": str(self.options.io_threads),
+            **KAFKA_SOCKETS,
             **SETTINGS,
         }
 
 
 class KbrokerTarget(Target):
-    """kbroker as it is installed in the environment that runs the benchmarks."""
+    """kbroker as it is installed in the environment that runs the benchmarks.
+
+    congestion: TCP congestion control of its clients on this host; its own choice when empty.
+    """
 
     name = "kbroker"
 
+    def __init__(self, folder: Path, generator: Generator, congestion: str = "") -> None:
+        super().__init__(folder, generator)
+        self.congestion = congestion
+
     def sibling(self, folder: Path) -> Target:
-        return KbrokerTarget(folder, self.generator)
+        return KbrokerTarget(folder, self.generator, self.congestion)
 
     def command(self) -> list[str]:
         program = Path(sys.executable).parent / "kbroker"
@@ -200,7 +232,9 @@ class KbrokerTarget(Target):
         super().prepare()
         listeners = f"PLAINTEXT://127.0.0.1:{self.port}"
         http = {"kbroker.http.listen": "127.0.0.1:0"}  # several brokers run at a time
-        self.write_properties({"listeners": listeners, "log.dirs": str(self.data_dir), **http, **SETTINGS})
+        sockets = {"kbroker.local.congestion.control": self.congestion} if self.congestion else {}
+        own = {"listeners": listeners, "log.dirs": str(self.data_dir), **http, **sockets}
+        self.write_properties({**own, **SETTINGS})
 
 
 TARGET_TITLES = {"kafka": f"Apache Kafka {KAFKA_VERSION}", "kbroker": "kbroker"}

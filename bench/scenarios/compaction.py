@@ -17,7 +17,6 @@ from bench.turn import Turn
 KEYS = 100_000
 VALUE_BYTES = 1000
 SEGMENT_BYTES = 32 << 20
-BACK_OFF = {"log.cleaner.backoff.ms": "200"}
 PATIENCE_S = 240
 BEGIN_S = 0.1
 """Of the measured part, until the other log is to be compacted."""
@@ -79,40 +78,31 @@ def wait(turn: Turn, topic: str) -> None:
 
 
 def alone(turn: Turn) -> Measures:
-    with turn.fresh_broker() as broker:
-        broker.extra = BACK_OFF
-        broker.launch()
-        broker.wait_ready()
-        beside = turn.beside(broker)
-        topic = beside.topic("updates", 1, {"segment.bytes": str(SEGMENT_BYTES)})
-        total = fill(beside, topic, turn.size.cached_bytes // 4)
-        turn.sync()
-        begun, cpu = time.monotonic(), cpu_seconds(broker.pid)
-        begin(beside, topic)
-        wait(beside, topic)
-        seconds, cpu = time.monotonic() - begun, cpu_seconds(broker.pid) - cpu
+    topic = turn.topic("updates", 1, {"segment.bytes": str(SEGMENT_BYTES)})
+    total = fill(turn, topic, turn.size.cached_bytes // 4)
+    turn.sync()
+    pid = turn.target.pid
+    begun, cpu = time.monotonic(), cpu_seconds(pid)
+    begin(turn, topic)
+    wait(turn, topic)
+    seconds, cpu = time.monotonic() - begun, cpu_seconds(pid) - cpu
     return {"mb_per_s": total / 1e6 / seconds, "cpu_s_per_gb": cpu / (total / 1e9)}
 
 
 def beside_produce(turn: Turn) -> Measures:
     """Acks at 1,000 records a second, first with nothing else going on, then while a log is compacted."""
-    with turn.fresh_broker() as broker:
-        broker.extra = BACK_OFF
-        broker.launch()
-        broker.wait_ready()
-        beside = turn.beside(broker)
-        updates = beside.topic("updates", 1, {"segment.bytes": str(SEGMENT_BYTES)})
-        fill(beside, updates, turn.size.cached_bytes // 4)
-        acks = beside.topic("acks", 8)
-        turn.sync()
-        paced = {"topic": acks, "rate": 1000, "connections": 10, **turn.timed()}
-        quiet = beside.load("paced", **paced).latency()["ack_p99_ms"]
-        # a log is compacted in less time than the warm-up takes, and what counts is how it is meanwhile
-        later = Timer(turn.size.warm_seconds + BEGIN_S, begin, (beside, updates))
-        later.start()
-        busy = beside.load("paced", **paced).latency()["ack_p99_ms"]
-        later.join()
-        wait(beside, updates)
+    updates = turn.topic("updates", 1, {"segment.bytes": str(SEGMENT_BYTES)})
+    fill(turn, updates, turn.size.cached_bytes // 4)
+    acks = turn.topic("acks", 8)
+    turn.sync()
+    paced = {"topic": acks, "rate": 1000, "connections": 10, **turn.timed()}
+    quiet = turn.load("paced", **paced).latency()["ack_p99_ms"]
+    # a log is compacted in less time than the warm-up takes, and what counts is how it is meanwhile
+    later = Timer(turn.size.warm_seconds + BEGIN_S, begin, (turn, updates))
+    later.start()
+    busy = turn.load("paced", **paced).latency()["ack_p99_ms"]
+    later.join()
+    wait(turn, updates)
     return {"ack_p99_ms": busy, "quiet_p99_ms": quiet, "slower": busy / quiet}
 
 

@@ -1,5 +1,5 @@
-"""Ten thousand partitions on one node: the cost of creating and holding them, and their effect on other
-produce.
+"""Many partitions on one node, ten thousand in a full run: the cost of creating and holding them, and their
+effect on other produce.
 
 The same load on the same eight partitions runs before and after they are created: the difference is the cost
 that grows with their number.
@@ -11,7 +11,6 @@ from bench.measure import all_stats, mappings, open_files, pss_bytes, tree_of
 from bench.scenario import Measure, Measures, Scenario
 from bench.turn import Turn
 
-TIMES = 10  # the size's partitions: 10,000 in a full run
 TOPICS = 10
 
 
@@ -26,10 +25,10 @@ def run(turn: Turn) -> Measures:
         before = pss_bytes(broker.pid)
         begun = time.monotonic()
         names = [
-            beside.topic(f"many-{number}", turn.size.partitions * TIMES // TOPICS) for number in range(TOPICS)
+            beside.topic(f"many-{number}", turn.size.many_partitions // TOPICS) for number in range(TOPICS)
         ]
         created = time.monotonic() - begun
-        each = turn.size.partitions * TIMES // TOPICS
+        each = turn.size.many_partitions // TOPICS
         usable = max(broker.wait_ready(name, each) for name in names) - (begun - broker.launched_at)
         for name in names:  # every log holds something
             width = each // 10
@@ -41,7 +40,7 @@ def run(turn: Turn) -> Measures:
         return {
             "create_s": created,
             "usable_s": usable,
-            "kb_each": (pss_bytes(broker.pid) - before) / 1024 / (turn.size.partitions * TIMES),
+            "kb_each": (pss_bytes(broker.pid) - before) / 1024 / (turn.size.many_partitions),
             "fds": max(map(open_files, pids)),
             "maps": max(map(mappings, pids)),
             "cpu_us": among["cpu_us"],
@@ -51,7 +50,7 @@ def run(turn: Turn) -> Measures:
 
 SCENARIO = Scenario(
     "many_partitions",
-    "10,000 partitions on one node",
+    "{many:,} partitions on one node",
     (
         Measure("create_s", "time until CreateTopics has answered", "s", "lower"),
         Measure("usable_s", "time until every one answers", "s", "lower"),
@@ -62,4 +61,5 @@ SCENARIO = Scenario(
         Measure("dearer", "that CPU / without the others", "times", "lower", 1.1, absolute=True),
     ),
     run,
+    new_broker=True,
 )

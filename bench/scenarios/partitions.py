@@ -24,7 +24,7 @@ def run(turn: Turn) -> Measures:
 
 SCENARIO = Scenario(
     "partitions",
-    "produce over 1,000 partitions",
+    "produce over {partitions:,} partitions",
     (rate(1.0), cpu_per_message(), latency("p99"), client_cpu()),
     run,
 )

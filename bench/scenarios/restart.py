@@ -31,10 +31,11 @@ def run(turn: Turn) -> Measures:
 
 SCENARIO = Scenario(
     "restart",
-    "restart with 1,000 partitions",
+    "restart with {partitions:,} partitions",
     (
         Measure("ready_s", "time until all partitions answer", "s", "lower", 0.3),
         Measure("stop_s", "orderly stop before it", "s", "lower"),
     ),
     run,
+    new_broker=True,
 )

@@ -43,4 +43,5 @@ SCENARIO = Scenario(
         Measure("loaded_mb", "memory loaded (PSS)", "MB", "lower", 0.4),
     ),
     run,
+    new_broker=True,
 )

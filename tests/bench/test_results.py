@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.results import Results, Sample, compare, dear_generators, failures, ratio_of
+from bench.results import Results, Sample, compare, dear_generators, failures, losses, ratio_of
 from bench.scenario import Measure, Measures, Scenario
 
 
@@ -106,3 +106,17 @@ def test_runs_are_joined_scenario_by_scenario_and_the_last_counts() -> None:
     joined = Results.join([run("short", a=1.0, b=2.0), run("long", b=3.0, c=4.0)])
     assert {s.scenario: s.figures["rate"] for s in joined.samples} == {"a": 1.0, "b": 3.0, "c": 4.0}
     assert joined.setup == {"rounds (a)": "short", "heap": "1g", "rounds (b, c)": "long"}
+
+
+def test_losses_are_ordered_and_leave_out_the_load_generator() -> None:
+    scenario = Scenario(
+        "work", "work", (RATE, COST, Measure("client_cpu", "generator", "µs", "lower")), never_run
+    )
+    figures = [
+        sample(1, "kafka", rate=100.0, cpu=1.0, client_cpu=1.0),
+        sample(1, "kbroker", rate=90.0, cpu=3.0, client_cpu=9.0),
+    ]
+    rows = compare(figures, [scenario], {"work": "work of another size"})
+    assert [row.measure.key for row in losses(rows)] == ["cpu", "rate"]
+    assert {row.title for row in rows} == {"work of another size"}
+    assert losses(compare(figures[:1], [scenario])) == []
