@@ -46,6 +46,9 @@ class FilePart:
         self.position = position
         self.length = length
 
+    def __len__(self) -> int:
+        return self.length
+
 
 Part = bytes | bytearray | memoryview | FilePart
 

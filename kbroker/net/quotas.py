@@ -25,7 +25,7 @@ from kbroker.config.client_quotas import (
 )
 from kbroker.ipc.sensors import Sensor, Sensors, sensor_of
 from kbroker.metrics.slots import bind
-from kbroker.net.connection import Connection, FilePart, Part, State
+from kbroker.net.connection import Connection, Part, State
 from kbroker.net.context import Context
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag
@@ -152,7 +152,7 @@ class Quotas:
         reported_ms = throttle_time_ms(parts[0], key, connection.api_version) if key in MUTATIONS else 0
         spent_ms = self._spent(limits.request, 0)  # control has counted its time
         if key == ApiKey.SHARE_FETCH:
-            size = sum(part.length if isinstance(part, FilePart) else len(part) for part in parts)
+            size = sum(len(part) for part in parts)
             spent_ms = max(spent_ms, self._used(limits.fetch, size))
         self._hold(
             connection, max(reported_ms, spent_ms), "mutation" if reported_ms > spent_ms else "request"

@@ -79,7 +79,7 @@ class RequestCounts:
             connection.api_key,
             max(connection.api_version, 0),  # ApiVersions is answered at any version: the slots begin at 0
             connection.request_bytes,
-            sum(part.length if isinstance(part, FilePart) else len(part) for part in parts),
+            sum(len(part) for part in parts),
             connection.queued_ns,
             total - connection.waited_ns,
             total + connection.queued_ns,

@@ -219,7 +219,7 @@ class EncoderSource:
             return
         self.flush()
         count, section, outer = self.fresh("t"), self.fresh("tags"), self.out
-        conditions = [f"{o}.{f.name} != {self.default(f)}" for f in tagged]
+        conditions = [self.differs(f, f"{o}.{f.name}") for f in tagged]
         self.line(f"if not ({' or '.join(conditions)}): {outer}.append(0)")
         self.line("else:")
         self.indent += 1
@@ -242,9 +242,10 @@ class EncoderSource:
         self.line(f"{outer} += {section}")
         self.indent -= 1
 
-    def default(self, field: Field) -> str:
+    def differs(self, field: Field, value: str) -> str:
+        """The condition that a field has not its default: of a struct, that one of its fields has not."""
         if isinstance(field.default, type):
-            name = self.fresh("default")
-            self.names[name] = field.default()
-            return name
-        return "[]" if field.default == () else repr(field.default)
+            assert field.item is not None
+            parts = [self.differs(part, f"{value}.{part.name}") for part in field.item.SCHEMA.fields]
+            return " or ".join(parts)
+        return f"{value} != {'[]' if field.default == () else repr(field.default)}"

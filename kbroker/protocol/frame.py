@@ -97,11 +97,19 @@ def encode_request(
 
 def encode_response(api_key: int, version: int, correlation_id: int, response: Struct) -> bytes:
     """A whole response frame with its size."""
-    header = _RESPONSE_V1 if response_header_version(api_key, version) else _RESPONSE_V0
-    out = bytearray(header.pack(0, correlation_id))
-    encode_into(out, response, version)
+    out = bytearray()
+    encode_response_into(out, api_key, version, correlation_id, response)
     SIZE.pack_into(out, 0, len(out) - SIZE.size)
     return bytes(out)
+
+
+def encode_response_into(
+    out: bytearray, api_key: int, version: int, correlation_id: int, response: Struct
+) -> None:
+    """Append a response frame whose size is not known yet: 0 so far."""
+    header = _RESPONSE_V1 if response_header_version(api_key, version) else _RESPONSE_V0
+    out += header.pack(0, correlation_id)
+    encode_into(out, response, version)
 
 
 def framed_response(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:

@@ -1,143 +1,110 @@
-"""The answer to a Fetch, v4 to v18: small headers, with file ranges between them that are not read here."""
+"""The answer to a Fetch that Python serves, v4 to v18: the message, with file ranges in place of records.
 
-import struct
+The records are not read here. They leave the process by sendfile, between the other bytes of the message.
+"""
+
 from collections.abc import Iterable
 
 from kbroker.net.connection import FilePart, Part
 from kbroker.net.fetch.fetch_session import FIRST_TOPIC_ID_VERSION, Wanted
 from kbroker.net.fetch.partition_reader import Reading
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode
-from kbroker.protocol.frame import RequestHeader
+from kbroker.protocol.frame import SIZE, RequestHeader, encode_response_into
+from kbroker.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
 from kbroker.protocol.slices import paced
 
-FLEXIBLE = 12
-SESSIONS = 7  # first versions of fields
-LOG_START = 5
-PREFERRED_REPLICA = 11
-CURRENT_LEADER = 16
+LAST_WITHOUT_STORAGE_ERROR = 5
+FIRST_WITH_LEADER = 16
 
 Selected = list[tuple[Wanted, Reading]]
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-_PARTITION = struct.Struct(">ihqq")
-
-
-def uvarint(value: int) -> bytes:
-    """An unsigned varint."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 class FetchAnswer:
-    """Builds the parts of one answer. The frame's size is known at the end, so the first part is kept open."""
+    """Answers one request. node_id: of the leader that an error of a stale leader names."""
 
     def __init__(self, header: RequestHeader, node_id: int) -> None:
+        self._header = header
         self._version = header.api_version
-        self._compact = header.api_version >= FLEXIBLE
         self._node_id = node_id
-        self._out = bytearray(4)
-        self._out += struct.pack(">i", header.correlation_id) + (b"\0" if self._compact else b"")
-        self._parts: list[Part] = []
-        self._size = 0
 
     def build(
         self, selected: Selected, error: int = 0, session_id: int = 0, throttle_ms: int = 0
     ) -> list[Part]:
         """The framed answer. Partitions of one topic that follow each other share an entry."""
-        self._out += struct.pack(">i", throttle_ms)
-        if self._version >= SESSIONS:
-            self._out += struct.pack(">hi", error, session_id)
-        topics = list(_by_topic(selected, self._version))
-        self._count(len(topics))
-        for partitions in topics:
-            self._topic(partitions)
-        if self._compact:
-            self._out += b"\0"
-        self._flush()
-        first = self._parts[0]
-        assert isinstance(first, bytearray)
-        struct.pack_into(">i", first, 0, self._size - 4)
-        return self._parts
+        response = FetchResponse(throttle_ms, error, session_id, self._topics(selected))
+        out = _Gapped()
+        encode_response_into(out, ApiKey.FETCH, self._version, self._header.correlation_id, response)
+        return out.parts()
 
-    def _count(self, number: int) -> None:
-        self._out += uvarint(number + 1) if self._compact else struct.pack(">i", number)
+    def _topics(self, selected: Selected) -> list[FetchableTopicResponse]:
+        topics: list[FetchableTopicResponse] = []
+        last: str | bytes | None = None
+        for wanted, reading in paced(selected):
+            name = wanted.topic_id if self._version >= FIRST_TOPIC_ID_VERSION else wanted.topic
+            if name != last:
+                topics.append(FetchableTopicResponse(wanted.topic, wanted.topic_id))
+                last = name
+            topics[-1].partitions.append(self._partition(wanted.partition, reading))
+        return topics
 
-    def _topic(self, partitions: Selected) -> None:
-        wanted = partitions[0][0]
-        if self._version >= FIRST_TOPIC_ID_VERSION:
-            self._out += wanted.topic_id
-        else:
-            name = wanted.topic.encode()
-            self._out += (uvarint(len(name) + 1) if self._compact else struct.pack(">h", len(name))) + name
-        self._count(len(partitions))
-        for each, reading in paced(partitions):
-            self._partition(each.partition, reading)
-        if self._compact:
-            self._out += b"\0"
-
-    def _partition(self, index: int, reading: Reading) -> None:
-        error = reading.error
-        if error is ErrorCode.KAFKA_STORAGE_ERROR and self._version <= LOG_START:
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER  # what clients of that age retry
-        self._out += _PARTITION.pack(index, error, reading.high_watermark, reading.last_stable)
-        if self._version >= LOG_START:
-            self._out += struct.pack(">q", reading.log_start)
-        self._aborted(reading)
-        if self._version >= PREFERRED_REPLICA:
-            self._out += struct.pack(">i", -1)
-        length = reading.length
-        self._out += uvarint(length + 1) if self._compact else struct.pack(">i", length)
-        if reading.range is not None:
-            self._records(reading)
-        if self._compact:
-            self._tags(reading)
-
-    def _aborted(self, reading: Reading) -> None:
-        if reading.aborted is None:
-            self._out += b"\0" if self._compact else b"\xff\xff\xff\xff"
-            return
-        self._count(len(reading.aborted))
-        for entry in reading.aborted:
-            self._out += struct.pack(">qq", entry.producer_id, entry.first_offset)
-            if self._compact:
-                self._out += b"\0"
-
-    def _records(self, reading: Reading) -> None:
-        found = reading.range
-        assert found is not None
-        self._flush()
-        self._parts.append(FilePart(found.file, found.position, found.length))
-        self._size += found.length
-
-    def _tags(self, reading: Reading) -> None:
-        tags = []
+    def _partition(self, index: int, reading: Reading) -> PartitionData:
+        data = PartitionData(
+            index,
+            reading.error,
+            reading.high_watermark,
+            reading.last_stable,
+            reading.log_start,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if reading.error is ErrorCode.KAFKA_STORAGE_ERROR and self._version <= LAST_WITHOUT_STORAGE_ERROR:
+            data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER  # what clients of that age retry
+        if reading.aborted is not None:
+            data.aborted_transactions = [
+                AbortedTransaction(entry.producer_id, entry.first_offset) for entry in reading.aborted
+            ]
         if reading.diverging is not None:
-            tags.append((0, struct.pack(">iqx", *reading.diverging)))
-        if self._version >= CURRENT_LEADER and reading.error in _LEADER_ERRORS:
-            tags.append((1, struct.pack(">iix", self._node_id, reading.leader_epoch)))
-        self._out += uvarint(len(tags))
-        for tag, value in tags:
-            self._out += uvarint(tag) + uvarint(len(value)) + value
-
-    def _flush(self) -> None:
-        if self._out:
-            self._parts.append(self._out)
-            self._size += len(self._out)
-            self._out = bytearray()
+            data.diverging_epoch = EpochEndOffset(*reading.diverging)
+        if self._version >= FIRST_WITH_LEADER and reading.error in _LEADER_ERRORS:
+            data.current_leader = LeaderIdAndEpoch(self._node_id, reading.leader_epoch)
+        if reading.range is not None:
+            file, position, length = reading.range
+            data.records = FilePart(file, position, length)  # type: ignore[assignment]  # see _Gapped
+        return data
 
 
-def _by_topic(selected: Selected, version: int) -> Iterable[Selected]:
-    group: Selected = []
-    last: str | bytes | None = None
-    for each in paced(selected):
-        name = each[0].topic_id if version >= FIRST_TOPIC_ID_VERSION else each[0].topic
-        if group and name != last:
-            yield group
-            group = []
-        group.append(each)
-        last = name
-    if group:
-        yield group
+class _Gapped(bytearray):
+    """An encoded message; a file range that is appended leaves a gap there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._gaps: list[tuple[int, FilePart]] = []
+
+    def __iadd__(self, more: Iterable[int] | FilePart) -> "_Gapped":  # type: ignore[override,misc]
+        if isinstance(more, FilePart):
+            self._gaps.append((len(self), more))
+        else:
+            self.extend(more)
+        return self
+
+    def parts(self) -> list[Part]:
+        """The bytes between the gaps, and what fills them. The frame's size, at its start, counts all."""
+        files = sum(len(part) for _, part in self._gaps)
+        SIZE.pack_into(self, 0, len(self) + files - SIZE.size)
+        parts: list[Part] = []
+        start = 0
+        for end, part in self._gaps:
+            parts += (self[start:end], part)
+            start = end
+        if start < len(self):
+            parts.append(self[start:])
+        return parts
