@@ -8,7 +8,7 @@ from typing import Any
 from kbroker.api.context import RequestContext
 from kbroker.api.group_caller import caller
 from kbroker.api.group_protocol import check_protocol
-from kbroker.api.row import Api
+from kbroker.api.row import COMMIT_LANE, Api
 from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
@@ -17,7 +17,7 @@ from kbroker.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 
-API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1)
+API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, fast_paths=(COMMIT_LANE,))
 
 
 def handle(ctx: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:

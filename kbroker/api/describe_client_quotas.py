@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
-from kbroker.api.row import Api
+from kbroker.api.row import REPEATED, Api
 from kbroker.config.client_quotas import IP, TYPES, Entity, in_kafkas_order
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
@@ -22,7 +22,7 @@ from kbroker.protocol.messages.describe_client_quotas import (
     ValueData,
 )
 
-API = Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1)
+API = Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, fast_paths=(REPEATED,))
 
 EXACT, DEFAULT, SPECIFIED = range(3)
 _NAMES = ("MATCH_TYPE_EXACT", "MATCH_TYPE_DEFAULT", "MATCH_TYPE_SPECIFIED")

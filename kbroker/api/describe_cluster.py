@@ -6,7 +6,7 @@ v1 endpoint type (KIP-919); v2 fenced brokers (KIP-1073). Controllers cannot be 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER
-from kbroker.api.row import Api
+from kbroker.api.row import REPEATED, Api
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
@@ -16,7 +16,7 @@ from kbroker.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 
-API = Api(ApiKey.DESCRIBE_CLUSTER, 0, 2)
+API = Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, fast_paths=(REPEATED,))
 BROKERS, CONTROLLERS = 1, 2
 
 

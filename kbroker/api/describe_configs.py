@@ -8,7 +8,7 @@ from kbroker.api.cached_answers import cached_answers
 from kbroker.api.config_entries import check, entries_of
 from kbroker.api.config_results import ConfigResults, shown
 from kbroker.api.context import RequestContext
-from kbroker.api.row import Api
+from kbroker.api.row import REPEATED, Api
 from kbroker.config.setting import ConfigError
 from kbroker.control.metadata.config_resource import BROKER_LOGGER, NAMES
 from kbroker.ipc.cached_answers import CachedAnswer
@@ -22,7 +22,7 @@ from kbroker.protocol.messages.describe_configs import (
 )
 from kbroker.protocol.slices import paced
 
-API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4)
+API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, fast_paths=(REPEATED,))
 
 
 def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> CachedAnswer | DescribeConfigsResponse:

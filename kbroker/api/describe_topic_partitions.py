@@ -10,7 +10,7 @@ from kbroker.api.cached_answers import cached_answers, cached_by_topic
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import ON_TOPIC
 from kbroker.api.replicas import shown_replicas
-from kbroker.api.row import Api
+from kbroker.api.row import BY_TOPIC, REPEATED, Api
 from kbroker.api.topic_parts import TopicParts
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition, Topic
@@ -26,7 +26,7 @@ from kbroker.protocol.messages.describe_topic_partitions import (
     ResponseCursor,
 )
 
-API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
+API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, fast_paths=(REPEATED, BY_TOPIC))
 WHOLE = DescribeTopicPartitionsResponseTopic, None
 
 

@@ -2,7 +2,7 @@
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
-from kbroker.api.row import Api
+from kbroker.api.row import REPEATED, Api
 from kbroker.control.transactions.service import TransactionService
 from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.cached_answers import CachedAnswer, word_of
@@ -14,7 +14,7 @@ from kbroker.protocol.messages.describe_transactions import (
     TransactionState,
 )
 
-API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0)
+API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, fast_paths=(REPEATED,))
 
 
 def handle(

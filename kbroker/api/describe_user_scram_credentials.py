@@ -7,7 +7,7 @@ from collections import Counter
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
-from kbroker.api.row import Api
+from kbroker.api.row import REPEATED, Api
 from kbroker.control.broker import Broker
 from kbroker.control.changes.scram_change import HASHES
 from kbroker.ipc.cached_answers import CachedAnswer
@@ -20,7 +20,7 @@ from kbroker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 
-API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
+API = Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, fast_paths=(REPEATED,))
 
 
 def handle(

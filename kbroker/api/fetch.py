@@ -7,7 +7,17 @@ replica directory id (KIP-853); v18 high watermark of followers (KIP-1166).
 Served by the network processes, see kbroker/net.
 """
 
-from kbroker.api.row import Api, Owner
+from kbroker.api.row import Api, FastPath, Owner
 from kbroker.protocol.api_keys import ApiKey
 
-API = Api(ApiKey.FETCH, 4, 18, Owner.NETWORK)
+API = Api(
+    ApiKey.FETCH,
+    4,
+    18,
+    Owner.NETWORK,
+    fast_paths=(
+        FastPath(
+            "net/fetch/fetch_kernel.py", "reads of cached bytes without an error, and of known sessions"
+        ),
+    ),
+)

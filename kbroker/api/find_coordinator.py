@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Mapping
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
-from kbroker.api.row import Api
+from kbroker.api.row import REPEATED, Api
 from kbroker.control.coordinator.machine import Coordinator
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.protocol.api_keys import ApiKey
@@ -26,7 +26,7 @@ from kbroker.protocol.messages.find_coordinator import (
 )
 
 MANY_KEYS_FROM = 4
-API = Api(ApiKey.FIND_COORDINATOR, 0, 6)
+API = Api(ApiKey.FIND_COORDINATOR, 0, 6, fast_paths=(REPEATED,))
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 NAMES: Mapping[int, str] = {GROUP: "group", TRANSACTION: "transaction", SHARE: "share"}
 NO_NODE = (-1, "", -1)

@@ -6,13 +6,13 @@ v1 throttle time; v2 none; v3 group instance id (KIP-345); v4 flexible.
 from collections.abc import Awaitable
 
 from kbroker.api.context import RequestContext
-from kbroker.api.row import Api
+from kbroker.api.row import COMMIT_LANE, Api
 from kbroker.control.groups.service import GroupService
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-API = Api(ApiKey.HEARTBEAT, 0, 4)
+API = Api(ApiKey.HEARTBEAT, 0, 4, fast_paths=(COMMIT_LANE,))
 
 
 def handle(

@@ -7,12 +7,17 @@ verification (KIP-890). v6 (two-phase commit, KIP-939) is unstable in Kafka 4.3 
 from collections.abc import Awaitable
 
 from kbroker.api.context import RequestContext
-from kbroker.api.row import Api
+from kbroker.api.row import Api, FastPath
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5)
+API = Api(
+    ApiKey.INIT_PRODUCER_ID,
+    0,
+    5,
+    fast_paths=(FastPath("net/local_answers/producer_id_kernel.py", "new ids of idempotent producers"),),
+)
 NONE = -1
 
 

@@ -5,7 +5,7 @@ v0 client metrics subscriptions alone (KIP-714, as ListClientMetricsResources); 
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
-from kbroker.api.row import Api
+from kbroker.api.row import REPEATED, Api
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.config_resource import (
     BROKER,
@@ -24,7 +24,7 @@ from kbroker.protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 
-API = Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1)
+API = Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, fast_paths=(REPEATED,))
 
 
 def handle(

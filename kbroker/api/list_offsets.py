@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kbroker.api.context import RequestContext
 from kbroker.api.later import by_topic
 from kbroker.api.partition_check import check_leader_epoch, online
-from kbroker.api.row import Api
+from kbroker.api.row import Api, FastPath
 from kbroker.control.broker import Broker
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.metadata.catalogue import Partition
@@ -34,7 +34,12 @@ from kbroker.protocol.messages.list_offsets import (
 )
 from kbroker.protocol.schema import Struct
 
-API = Api(ApiKey.LIST_OFFSETS, 1, 11)
+API = Api(
+    ApiKey.LIST_OFFSETS,
+    1,
+    11,
+    fast_paths=(FastPath("net/local_answers/list_offsets_kernel.py", "ends of logs"),),
+)
 
 Words = NDArray[np.int64]
 

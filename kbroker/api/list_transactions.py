@@ -5,7 +5,7 @@ KIP-664, KIP-994, KIP-1152.
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
-from kbroker.api.row import Api
+from kbroker.api.row import REPEATED, Api
 from kbroker.control.transactions.service import TransactionService
 from kbroker.ipc.cached_answer_layout import AnswerVersion
 from kbroker.ipc.cached_answers import CachedAnswer
@@ -13,7 +13,7 @@ from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.errors import KafkaError
 from kbroker.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
-API = Api(ApiKey.LIST_TRANSACTIONS, 0, 2)
+API = Api(ApiKey.LIST_TRANSACTIONS, 0, 2, fast_paths=(REPEATED,))
 
 
 def handle(ctx: RequestContext, request: ListTransactionsRequest) -> CachedAnswer | ListTransactionsResponse:

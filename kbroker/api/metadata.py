@@ -16,7 +16,7 @@ from kbroker.api.cached_answers import cached_answers, cached_by_topic
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from kbroker.api.replicas import shown_replicas
-from kbroker.api.row import Api
+from kbroker.api.row import BY_TOPIC, REPEATED, Api
 from kbroker.api.topic_parts import TopicParts
 from kbroker.control.broker import Broker
 from kbroker.control.changes.internal_topic import spec_for
@@ -36,7 +36,7 @@ from kbroker.protocol.messages.metadata import (
 from kbroker.protocol.schema import ZERO_UUID
 from kbroker.protocol.slices import paced
 
-API = Api(ApiKey.METADATA, 0, 13)
+API = Api(ApiKey.METADATA, 0, 13, fast_paths=(REPEATED, BY_TOPIC))
 CACHED_BYTES = 4 << 20
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from kbroker.api.context import RequestContext
-from kbroker.api.row import Api
+from kbroker.api.row import COMMIT_LANE, Api
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.groups.offset_commit import failed_topic, refused
 from kbroker.control.groups.service import GroupService
@@ -20,7 +20,7 @@ from kbroker.protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 
-API = Api(ApiKey.OFFSET_COMMIT, 2, 10)
+API = Api(ApiKey.OFFSET_COMMIT, 2, 10, fast_paths=(COMMIT_LANE,))
 TOPIC_IDS_FROM = 10
 
 

@@ -6,7 +6,7 @@ require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch (KIP-
 
 from kbroker.api.cached_answers import cached_answers
 from kbroker.api.context import RequestContext
-from kbroker.api.row import Api
+from kbroker.api.row import REPEATED, Api
 from kbroker.control.groups.offset_fetch import failed_group, failed_partition
 from kbroker.control.groups.service import GroupService, each
 from kbroker.ipc.cached_answers import CachedAnswer, word_of
@@ -24,7 +24,7 @@ from kbroker.protocol.messages.offset_fetch import (
 )
 from kbroker.protocol.slices import paced
 
-API = Api(ApiKey.OFFSET_FETCH, 1, 10)
+API = Api(ApiKey.OFFSET_FETCH, 1, 10, fast_paths=(REPEATED,))
 MANY_GROUPS_FROM = 8
 GROUP_CODE_FROM = 2
 TOPIC_IDS_FROM = 10

@@ -7,7 +7,14 @@ v11 transaction verification; v12 implicit AddPartitionsToTxn (KIP-890); v13 top
 Served by the network processes, see kbroker/net.
 """
 
-from kbroker.api.row import Api, Owner
+from kbroker.api.row import Api, FastPath, Owner
 from kbroker.protocol.api_keys import ApiKey
 
-API = Api(ApiKey.PRODUCE, 0, 13, Owner.NETWORK, accepted_from=3)
+API = Api(
+    ApiKey.PRODUCE,
+    0,
+    13,
+    Owner.NETWORK,
+    accepted_from=3,
+    fast_paths=(FastPath("net/produce/admit_kernel.py", "all but oversized requests"),),
+)

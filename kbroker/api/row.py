@@ -16,10 +16,27 @@ class Owner(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class FastPath:
+    """Compiled code that may answer a request before `handle` sees it, and with the same bytes.
+
+    file: under kbroker/. answers: the requests that it takes; all others go to `handle`.
+    """
+
+    file: str
+    answers: str
+
+
+REPEATED = FastPath("net/local_answers/cached_answer_kernel.py", "repeated requests")
+BY_TOPIC = FastPath("net/local_answers/topic_part_kernel.py", "other sets of topics it has seen")
+COMMIT_LANE = FastPath("control/groups/commit_lane/commit_kernel.py", "repeated requests of a member")
+
+
+@dataclass(frozen=True, slots=True)
 class Api:
     """One API: key, the versions that are advertised, the process that serves them.
 
     accepted_from: lower versions are advertised but closed upon, as Kafka does for clients that look at the range.
+    fast_paths: what answers before `handle`; `tests/compat/test_fast_paths.py` compares both.
     """
 
     key: ApiKey
@@ -27,6 +44,7 @@ class Api:
     max_version: int
     owner: Owner = Owner.CONTROL
     accepted_from: int | None = None
+    fast_paths: tuple[FastPath, ...] = ()
 
     @property
     def name(self) -> str:

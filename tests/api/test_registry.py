@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 import kbroker.api
 from kbroker.api import docs
 from kbroker.api.registry import APIS, MODULES
-from kbroker.api.row import Owner
+from kbroker.api.row import BY_TOPIC, REPEATED, Owner
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.messages.index import APIS as KNOWN
 from kbroker.protocol.messages.metadata import MetadataRequest
@@ -52,6 +53,30 @@ def test_handlers_of_control_are_there(module) -> None:  # type: ignore[no-untyp
     if module.API.owner is Owner.CONTROL:
         assert callable(module.handle)
         assert callable(module.refuse)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.API.name)
+def test_an_api_whose_answers_are_cached_says_so(module) -> None:  # type: ignore[no-untyped-def]
+    caches = "import cached_answers" in Path(module.__file__).read_text()
+    assert (REPEATED in module.API.fast_paths) == caches
+
+
+def test_apis_that_the_kernel_takes_before_control_say_so() -> None:
+    source = (ROOM.parent / "net/forward/forward_kernel.py").read_text()
+    taken = {getattr(ApiKey, name) for name in re.findall(r"api == ApiKey\.([A-Z_]+)", source)}
+    shown = {
+        key
+        for key, api in APIS.items()
+        if api.owner is Owner.CONTROL
+        for path in api.fast_paths
+        if path.file.startswith("net/") and path not in (REPEATED, BY_TOPIC)
+    }
+    assert taken == shown
+
+
+def test_files_of_fast_paths_exist() -> None:
+    files = {path.file for api in APIS.values() for path in api.fast_paths}
+    assert all((ROOM.parent / file).is_file() for file in files)
 
 
 def test_the_page_of_apis_names_every_one() -> None:
