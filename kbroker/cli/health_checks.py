@@ -24,10 +24,11 @@ REFUSED = "kbroker_produce_refused_partitions"
 UNCLEANABLE = "kbroker_cleaner_uncleanable_partitions"
 GROUP_LAG = "kbroker_group_lag"
 CERTIFICATE = "kbroker_tls_certificate_expiry_timestamp_seconds"
+CONFINED = "kbroker_process_confined"
 
 NAMES = frozenset(
     (INFO, STARTED, DEATHS, DIR_BYTES, DIR_OFFLINE, DIR_FULL, STORE_COPY, PARTITIONS, UNDER_REPLICATED,
-     UNDER_MIN_ISR, REFUSED, UNCLEANABLE, GROUP_LAG, CERTIFICATE)
+     UNDER_MIN_ISR, REFUSED, UNCLEANABLE, GROUP_LAG, CERTIFICATE, CONFINED)
 )  # fmt: skip
 
 HOUR_S = 3600
@@ -55,6 +56,7 @@ def checks(
     found = [
         Check("ready", "no" if not_ready else "yes", list(not_ready)),
         _processes(metrics, now_s),
+        _confinement(metrics),
         *_log_dirs(metrics),
         _partitions(metrics),
         _groups(metrics, most_lag),
@@ -99,6 +101,14 @@ def _processes(metrics: Metrics, now_s: float) -> Check:
         who = ", ".join(f"{role} {_many(count, 'time')}" for role, count in sorted(deaths.items()))
         problems.append(f"restarted {age(now_s - youngest)} ago: {who} since the start")
     return Check("processes", detail, problems)
+
+
+def _confinement(metrics: Metrics) -> Check:
+    """A kernel without it, or the setting, is no problem; it only shows."""
+    ways = sorted({labels["confinement"] for labels, value in _of(metrics, CONFINED) if value})
+    names = {labels["process"] for labels, value in _of(metrics, CONFINED) if value}
+    who = "1 process" if len(names) == 1 else f"{len(names)} processes"
+    return Check("confined", f"{who} by {', '.join(ways)}" if ways else "no process", [])
 
 
 def _log_dirs(metrics: Metrics) -> list[Check]:

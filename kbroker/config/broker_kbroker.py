@@ -45,6 +45,10 @@ KBROKER = (
             doc="Disk space reserved at most at a time ahead of the end of a log that grows fast, on ext4, so that "
                 "appends need not wait while write-back allocates blocks. What is not used in half a minute is "
                 "given back. 0 reserves none; log.preallocate reserves whole segments instead."),
+    Setting("kbroker.confine.processes", BOOLEAN, True,
+            doc="Take from each child process the rights that it does not need: network processes can open no file "
+                "for writing and none can start a program (Landlock and seccomp, where the kernel has them), and of "
+                "root's capabilities those alone stay that reach files of other users."),
     Setting("kbroker.slice.us", INT, 100, at_least(0), importance=LOW,
             doc="Time slice that network processes and IO workers ask of the scheduler (Linux 6.12 and "
                 "later): a short one lets them run as soon as they are woken, though others compute. 0 asks "

@@ -113,6 +113,8 @@ CATALOG: tuple[Metric, ...] = (
             "role"),
     counter("kbroker_process_stuck_total", "Child processes that did not move any more and were restarted for it.",
             "role"),
+    gauge("kbroker_process_confined", "1 for each way in which the kernel confines the process "
+          "(kbroker.confine.processes).", "confinement", by_process=True),
     counter("kbroker_connections_accepted_total", "Connections accepted.", "listener"),
     counter("kbroker_scrapes_total", "Scrapes of the http process."),
     histogram("kbroker_scrape_seconds", "Time of one scrape, from the request to the text that is sent."),

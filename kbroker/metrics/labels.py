@@ -38,6 +38,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     "listener": tuple(str(number) for number in range(64)),
     "why": ("peer", "idle", "error", "limit", "stop", "memory"),
     "path": ("sendfile", "copy"),
+    "confinement": ("capabilities", "landlock", "seccomp"),
     "quota": ("produce", "fetch", "request", "mutation"),
 }
 """listener: place in the setting ``listeners``; shown by the listener's name."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kbroker.ipc.child import PARENT_ONLY, STOP_SIGNAL, ChildContext, run_child
 from kbroker.supervisor.back_off import BackOff
+from kbroker.supervisor.confinement.confine import confine
 from kbroker.supervisor.roles import Main, Role
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class Child:
         if pid == 0:
             for fd in close_fds:
                 os.close(fd)
-            run_child(context, self.main, parent, self.role.late)
+            run_child(context, self._confined, parent, self.role.late)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
         self.pid = pid
         self.pidfd = os.pidfd_open(pid)
@@ -63,6 +64,10 @@ class Child:
         self.starts += 1
         self.exit_code = None
         self.stuck = False
+
+    def _confined(self, context: ChildContext) -> None:
+        confine(context, self.role.needs)
+        self.main(context)
 
     def reap(self) -> str:
         """Reap the dead process; returns how it ended."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.sites import sites_of
 from kbroker.ipc.child import ChildContext
+from kbroker.supervisor.confinement.confine import Needs
 
 Main = Callable[[ChildContext], None]
+WRITES_FILES = Needs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Role:
     uses; the mains of the others are imported in the parent before the first fork, so that children share pages.
 
     still_s: a process without a heartbeat for this long is restarted. owns_logs: when one is killed, logs are
-    not clean.
+    not clean. needs: its other rights are given up.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Role:
     late: bool = False
     still_s: int = 10
     owns_logs: bool = False
+    needs: Needs = WRITES_FILES
 
     def resolve(self) -> Main:
         """The main function, imported now, or when it is called."""
@@ -71,7 +74,21 @@ def cleaner_count(config: BrokerConfig) -> int:
 ROLES = (
     Role("control", "kbroker.api.control_process:main", control_count, stop_rank=1),
     Role("io", "kbroker.io.worker:main", worker_count, stop_rank=2, still_s=30, owns_logs=True),
-    Role("network", "kbroker.api.network_process:main", network_count, stop_rank=0),
-    Role("http", "kbroker.http.worker:main", http_count, stop_rank=3, late=True, still_s=30),
+    Role(
+        "network",
+        "kbroker.api.network_process:main",
+        network_count,
+        stop_rank=0,
+        needs=Needs(writes_files=False),
+    ),
+    Role(
+        "http",
+        "kbroker.http.worker:main",
+        http_count,
+        stop_rank=3,
+        late=True,
+        still_s=30,
+        needs=Needs(writes_files=False, reads_processes=True),
+    ),
     Role("cleaner", "kbroker.cleaner.worker:main", cleaner_count, stop_rank=0, late=True),
 )

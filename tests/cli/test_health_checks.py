@@ -14,6 +14,12 @@ WELL: dict[str, list[tuple[dict[str, str], float]]] = {
         ({"process": "io-0"}, NOW_S - 89_999),
     ],
     "kbroker_process_deaths_total": [({"role": "io"}, 0.0)],
+    "kbroker_process_confined": [
+        ({"process": "network-0", "confinement": "landlock"}, 1.0),
+        ({"process": "network-0", "confinement": "seccomp"}, 1.0),
+        ({"process": "io-0", "confinement": "seccomp"}, 1.0),
+        ({"process": "http", "confinement": "landlock"}, 0.0),
+    ],
     "kbroker_log_dir_offline": [({"dir": "/d"}, 0.0)],
     "kbroker_log_dir_bytes": [({"dir": "/d", "type": "size"}, 100e9), ({"dir": "/d", "type": "free"}, 50e9)],
     "kbroker_log_dir_full_seconds": [({"dir": "/d"}, float("inf"))],
@@ -38,6 +44,7 @@ def test_a_broker_that_is_well_has_no_problem() -> None:
     assert {check.name: check.detail for check in found} == {
         "ready": "yes",
         "processes": "2 run, 0 restarts",
+        "confined": "2 processes by landlock, seccomp",
         "log dir": "/d: 50.0 GB of 100 GB free",
         "partitions": "7 of 7 online",
         "lag": "1 group with lag: g 42",
