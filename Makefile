@@ -54,7 +54,7 @@ peer: venv ## Apache Kafka and its tools for the tests (brings Java when there i
 
 # `test` is what a change must pass; `test-full` is every test there is. KILLS of each kind in `test`: KBROKER_KILLS.
 REST = slow compat kafka crash spark fuzz
-.PHONY: test test-fast test-full test-rest test-crash fuzz
+.PHONY: test test-fast test-full test-rest test-crash fuzz fuzz-login
 test: venv kernels ## in ten minutes: units, Apache Kafka's recorded answers, real clients, ten kills
 	@KBROKER_KILLS=$(or $(KBROKER_KILLS),3) $(BIN)/python -m tests.tiers fast short
 
@@ -72,6 +72,9 @@ test-crash: venv-spark peer kernels ## the crash tests with 20 kills of each kin
 
 fuzz: venv kernels ## fuzzing alone; for an hour: make fuzz KBROKER_FUZZ_SECONDS=3600
 	@$(if $(KBROKER_FUZZ_SECONDS),KBROKER_FUZZ_SECONDS=$(KBROKER_FUZZ_SECONDS)) $(BIN)/python -m tests.tiers fuzz
+
+fuzz-login: venv kernels ## REQUESTS=1000000 fuzzed requests before and after a login
+	@KBROKER_FUZZ_REQUESTS=$(or $(REQUESTS),1000000) KBROKER_FUZZ_SECONDS=36000 $(BIN)/python -m pytest -q -s -m fuzz tests/fuzz/test_login.py
 
 # KILLS: how often; each kill costs two seconds or so.
 .PHONY: crash-streams

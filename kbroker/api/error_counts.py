@@ -13,6 +13,15 @@ from kbroker.protocol.slices import paced
 
 NONE = tuple(bind("kbroker_request_errors_total", api=api, error="NONE") for api in range(ml.API_COUNT))
 CODE = "error_code"
+REFUSALS = frozenset(
+    (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    )
+)
 LAST = max(ErrorCode)
 Plan = tuple[tuple[str, bool], ...]
 _PLANS: dict[type[Struct], Plan] = {}
@@ -33,17 +42,22 @@ class ErrorCounts:
             broker.attachments[ErrorCounts] = found
         return found
 
-    def count(self, client: ClientRequest, response: Struct | bytes) -> None:
-        """Count an answer that is about to leave; an encoded answer counts as no error."""
+    def count(self, client: ClientRequest, response: Struct | bytes) -> bool:
+        """Count an answer that is about to leave; an encoded answer counts as no error. Whether a part of it was
+        refused for lack of a permission."""
         if isinstance(response, CachedAnswer):
             self._words[NONE[client.api_key]] += response.codes
-            return
+            return False
         if isinstance(response, bytes):
             codes = iter((0,))
         else:
             codes = error_codes(response) if _holds_codes(type(response)) else iter((0,))
+        refused = False
         for code in codes:
             self._words[NONE[client.api_key] + min(code, LAST)] += 1
+            if code in REFUSALS:
+                refused = True
+        return refused
 
 
 def error_codes(answer: Struct) -> Iterator[int]:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable
 from functools import partial
 
+from kbroker.api.audit import topic_created
 from kbroker.api.cached_answers import cached_answers, cached_by_topic
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
@@ -110,7 +111,9 @@ async def _before_creating(
     ctx: RequestContext, request: MetadataRequest, names: list[str]
 ) -> MetadataResponse:
     response = respond(ctx, request)
-    await create_topics(ctx.broker, [spec_for(name, ctx.broker.config) for name in paced(names)])
+    results = await create_topics(ctx.broker, [spec_for(name, ctx.broker.config) for name in paced(names)])
+    created = [name for name, result in results.items() if not isinstance(result, KafkaError)]
+    topic_created(ctx.broker, ctx.client, created)
     return response
 
 

@@ -75,6 +75,7 @@ from kbroker.api import (
     update_features,
     write_txn_markers,
 )
+from kbroker.api.audit import audit
 from kbroker.api.authorization.table import guard_of
 from kbroker.api.context import RequestContext
 from kbroker.api.error_counts import ErrorCounts
@@ -258,7 +259,8 @@ def _encoded(
             log.warning("the answer to API %d cannot be written: %s", client.api_key, error)
             response = module.refuse(request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR), client.api_version)
             frame = _framed(client, response)
-        ErrorCounts.of(broker).count(client, response)
+        refused = ErrorCounts.of(broker).count(client, response)
+        audit(broker, client, request, response, refused)
         return frame
     except TooLarge:
         _complain(client, f"asked API {client.api_key} for an answer of more than {MAX_SLICED_BYTES} bytes")

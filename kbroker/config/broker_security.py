@@ -1,6 +1,6 @@
 """Broker settings: TLS, SASL, authorization. Most can be set per listener: listener.name.NAME.KEY."""
 
-from kbroker.config.checks import KnownClass, list_of, one_of
+from kbroker.config.checks import KnownClass, at_least, list_of, one_of
 from kbroker.config.setting import (
     BOOLEAN,
     CLASS,
@@ -31,6 +31,25 @@ SECURITY = (
             doc="Principals that may do everything, separated by semicolons: User:admin;User:ops."),
     Setting("allow.everyone.if.no.acl.found", BOOLEAN, False,
             doc="Allow an operation on a resource that no ACL names."),
+    Setting("kbroker.audit.log.dir", STRING, "",
+            doc="Folder of the audit log: JSON lines of who did what from where and whether it was allowed, for all "
+                "logins, changes and refusals, and for samples of other requests (docs/security.md). Empty: none."),
+    Setting("kbroker.audit.log.max.bytes", LONG, 104857600, at_least(65536), importance=LOW,
+            doc="Size from which on a new file of the audit log begins."),
+    Setting("kbroker.audit.log.max.files", INT, 10, at_least(1), importance=LOW,
+            doc="Files of the audit log that are kept, the present one included."),
+    Setting("kbroker.audit.sample.per.second", INT, 10, at_least(0), importance=LOW,
+            doc="Connections that each network process samples a second for the audit log, of those that have moved "
+                "bytes. 0 samples none."),
+    Setting("kbroker.login.attempts.user.burst", INT, 10, at_least(1), importance=LOW,
+            doc="Passwords of one user that one address may try at once, before attempts wait for their turn; the "
+                "right one gives its attempt back."),
+    Setting("kbroker.login.attempts.user.per.second", INT, 1, at_least(0), importance=LOW,
+            doc="Passwords of one user that one address may try a second from then on. 0 is without limit."),
+    Setting("kbroker.login.attempts.address.burst", INT, 50, at_least(1), importance=LOW,
+            doc="As kbroker.login.attempts.user.burst, of one address for all users."),
+    Setting("kbroker.login.attempts.address.per.second", INT, 5, at_least(0), importance=LOW,
+            doc="As kbroker.login.attempts.user.per.second, of one address for all users."),
     Setting("principal.builder.class", CLASS,
             "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
             KnownClass(("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",)),

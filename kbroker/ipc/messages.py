@@ -85,6 +85,21 @@ class FindScramCredential(Struct, frozen=True, array_like=True, tag=True):
     mechanism: int
 
 
+class AttemptLogin(Struct, frozen=True, array_like=True, tag=True):
+    """A client shows a password. Called; replied with the seconds that it waits before it is looked at, None: it is
+    refused unseen, as too many wait already."""
+
+    host: str
+    user: str
+
+
+class LoginSucceeded(Struct, frozen=True, array_like=True, tag=True):
+    """The password of the attempt was right. Sent."""
+
+    host: str
+    user: str
+
+
 class ScramCredential(NamedTuple):
     """A stored SCRAM credential (RFC 5802): enough to check a proof of it, not enough to give one."""
 
@@ -92,6 +107,28 @@ class ScramCredential(NamedTuple):
     stored_key: bytes
     server_key: bytes
     iterations: int
+
+
+class AuditEvent(Struct, frozen=True, array_like=True):
+    """One line of the audit log. event: login, refusal or sample. count: how often it happened within a second."""
+
+    time_ms: int
+    event: str
+    principal: str
+    host: str
+    port: int
+    listener: str
+    operation: str
+    allowed: bool
+    names: tuple[str, ...] = ()
+    reason: str = ""
+    count: int = 1
+
+
+class AuditEvents(Struct, frozen=True, array_like=True, tag=True):
+    """What a network process has seen that belongs into the audit log. Sent."""
+
+    events: tuple[AuditEvent, ...]
 
 
 # --- cleaner -> control ----------------------------------------------------------------------------

@@ -30,6 +30,7 @@ REPLIES: Final[dict[type, Any]] = {
     m.ClientRequest: bytes | None,
     m.VerifyTransaction: tuple[tuple[int, str | None], ...],
     m.FindScramCredential: m.ScramCredential | None,
+    m.AttemptLogin: float | None,
     m.BrokerSettings: dict[str, str],
     m.CleanableLogs: tuple[m.CleanableLog, ...],
     m.BeginCleaning: m.CleaningJob | None,
@@ -55,7 +56,15 @@ REPLIES: Final[dict[type, Any]] = {
     mm.FinishMove: None,
 }
 """What a call's reply carries when it is no error, by the call's type. AskWorker's is that of what it asks."""
-SENT: Final = (m.Hello, m.ConnectionClosed, m.AskWorker, mm.MoveCaughtUp, mm.MoveFailed)
+SENT: Final = (
+    m.Hello,
+    m.ConnectionClosed,
+    m.LoginSucceeded,
+    m.AuditEvents,
+    m.AskWorker,
+    mm.MoveCaughtUp,
+    mm.MoveFailed,
+)
 
 
 class _Reply(Struct, frozen=True, array_like=True, tag="Reply"):

@@ -113,6 +113,8 @@ CATALOG: tuple[Metric, ...] = (
             "role"),
     counter("kbroker_process_stuck_total", "Child processes that did not move any more and were restarted for it.",
             "role"),
+    counter("kbroker_audit_events_total", "Lines for the audit log."),
+    counter("kbroker_audit_lost_total", "Lines that the audit log's disk refused for too long."),
     gauge("kbroker_process_confined", "1 for each way in which the kernel confines the process "
           "(kbroker.confine.processes).", "confinement", by_process=True),
     counter("kbroker_connections_accepted_total", "Connections accepted.", "listener"),

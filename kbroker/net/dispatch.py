@@ -52,7 +52,7 @@ class Dispatch:
         self._control = control
         self.fetches = fetches
         self.waiting = WaitingFetches(process.context, fetches.purgatory, self.take, self._waited)
-        self.logins = Logins(process, control.find_credential)
+        self.logins = Logins(process, control)
         self._local = local_handlers
         self._served = served
         self._slicing = Slicing()

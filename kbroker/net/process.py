@@ -35,6 +35,7 @@ from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import EventKind, Flag
 from kbroker.net.rows.chunk_kernel import release_chunk
 from kbroker.net.security.access import Access
+from kbroker.net.security.audit import Audit
 from kbroker.net.security.login import Login
 from kbroker.net.security.tls_listeners import TlsListeners
 from kbroker.net.server import Server
@@ -68,6 +69,7 @@ class NetworkProcess:
         )
         self.checks.consent = self.transactions.consent
         self.forwarding = Forwarding(self, self._serve_events, self._wait_sent)
+        self.audit = Audit(self.context, config, self.connections)
         self.access = Access(self, config)
         self.server: Server
         self._process_line = shared.processes[client]
@@ -93,6 +95,7 @@ class NetworkProcess:
             EventKind.READ_AHEAD: self._on_read_ahead,
             EventKind.TIMES: lambda _, slot, timestamp, __: self.server.on_times(slot, timestamp),
             EventKind.TRANSACTIONAL_ID: self.access.look_at_id,
+            EventKind.DENIED: self.access.denied,
             EventKind.UNVERIFIED: self._on_unverified,
             EventKind.ANSWER_REST: self.forwarding.rest,
             EventKind.UNANSWERED: self.forwarding.unanswered,
@@ -201,7 +204,12 @@ class NetworkProcess:
         self._register(fd, Epoll.READING, row)
         self._process_line[ProcessLine.CONNECTIONS] = len(self.connections)
         if inner is not None:
-            self.tls.start(connection, outer, inner, self.access.know)
+            self.tls.start(connection, outer, inner, self._authenticated)
+
+    def _authenticated(self, connection: Connection) -> None:
+        """A client has shown a certificate, or none, and that is enough on its listener."""
+        self.access.know(connection)
+        self.audit.login(connection, "SSL", connection.user, "")
 
     def stop_taking(self) -> None:
         """Take no more connections."""

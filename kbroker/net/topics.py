@@ -71,6 +71,11 @@ class Topics:
         """Number of a topic's row in the kernels' table, until Context.TOPICS_VERSION grows."""
         return self.rows[name]
 
+    def name_at(self, number: int) -> str:
+        """Name of the topic of a row in the kernels' table."""
+        start, length = number * 256, int(self._table[number, Topic.NAME_LENGTH])
+        return bytes(self._names[start : start + length]).decode()
+
     def _forget(self, name: str) -> list[int]:
         topic = self.by_name.pop(name, None)
         if topic is None:

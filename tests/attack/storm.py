@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 REQUEST = struct.pack(">ihhih5s", 15, 18, 0, 1, 5, b"storm")
@@ -47,13 +48,15 @@ def storm(port: int, count: int, seconds: float) -> Outcome:
     )
 
 
-def rest_after(port: int, seconds: float, pause_s: float = 0.002) -> list[float]:
-    """Round trips in seconds of one steady client, for so long."""
+def rest_after(
+    port: int, seconds: float, pause_s: float = 0.002, stop: Callable[[], bool] = lambda: False
+) -> list[float]:
+    """Round trips in seconds of one steady client, for so long, or until the stop."""
     trips = []
     with socket.create_connection(("127.0.0.1", port), timeout=30) as link:
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end and not stop():
             began = time.monotonic()
             link.sendall(REQUEST)
             (size,) = struct.unpack(">i", link.recv(4, socket.MSG_WAITALL))

@@ -42,6 +42,8 @@ EXAMPLES: list[Any] = [
     m.OpenPartition(1, 2, "t", 0, bytes(16), "/d", 3, CONFIG, m.Follow(1, 2, 3, 4, 5, "/e/t-0")),
     m.ConfigurePartition(1, CONFIG),
     mm.MoveFailed(1, 2, "/d"),
+    m.LoginSucceeded("::1", "u"),
+    m.AuditEvents((m.AuditEvent(1, "login", "User:u", "::1", 2, "SASL", "PLAIN", False, ("t",), "no", 3),)),
 ]
 CLEANING = m.CleaningJob(1, 2, "t", 0, "/d", 3, 4, (m.ClosedSegment(5, 6, 7),), {8: (9, 10)}, CONFIG)
 VALUES: list[tuple[Any, Any]] = [
@@ -49,6 +51,8 @@ VALUES: list[tuple[Any, Any]] = [
     (m.AskWorker(0, m.BeginCleaning(1, 2)), CLEANING),
     (m.AskWorker(0, m.CleanableLogs()), (m.CleanableLog(1, 2, 0.5, True),)),
     (m.FindScramCredential("u", 1), m.ScramCredential(b"s", b"k", b"v", 4096)),
+    (m.AttemptLogin("::1", "u"), 0.5),
+    (m.AttemptLogin("::1", "u"), None),
     (m.GroupsQuery(), (m.GroupSummary("g", "classic", "Stable", 1, {"t": {0: 5}}),)),
     (m.DescribeProducers((1, 2)), (((1, 2, 3, 4, 5, 6),), 3)),
     (m.VerifyTransaction(None, 1, 2, (), 11), ((0, None), (48, "no"))),

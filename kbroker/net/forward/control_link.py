@@ -12,11 +12,14 @@ from typing import Any
 from kbroker.ipc.connecting import connect
 from kbroker.ipc.link import Answered, AsyncLink, LinkClosed
 from kbroker.ipc.messages import (
+    AttemptLogin,
+    AuditEvents,
     ClientRequest,
     ConnectionClosed,
     FindScramCredential,
     Hello,
     Image,
+    LoginSucceeded,
     ScramCredential,
     VerifyTransaction,
 )
@@ -108,6 +111,11 @@ class ControlLink:
         if self._link is not None:
             self._link.send_block(block)
 
+    def send(self, message: AuditEvents | LoginSucceeded) -> None:
+        """A message without an answer; what comes while control is away is lost."""
+        if self._link is not None:
+            self._link.send(message)
+
     def report_closed(self, connection_id: int) -> None:
         """Let control know that a connection is no more; a control that starts later knows none of it anyway."""
         if self._link is not None:
@@ -119,6 +127,13 @@ class ControlLink:
             raise LinkClosed("control is not there")
         answers: tuple[tuple[int, str | None], ...] = await self._link.call(asked)
         return answers
+
+    async def attempt_login(self, asked: AttemptLogin) -> float | None:
+        """Seconds that a password waits before it is looked at; None: not at all. Raises LinkClosed."""
+        if self._link is None:
+            raise LinkClosed("control is not there")
+        found: float | None = await self._link.call(asked)
+        return found
 
     async def find_credential(self, asked: FindScramCredential) -> ScramCredential | None:
         """A user's credential. Raises LinkClosed."""

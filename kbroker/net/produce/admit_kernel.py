@@ -33,7 +33,7 @@ from kbroker.net.rows import (
     Worker,
 )
 from kbroker.net.rows.access_kernel import may_use
-from kbroker.net.rows.connection_kernel import connection_row
+from kbroker.net.rows.connection_kernel import connection_row, tell
 from kbroker.net.rows.topic_kernel import topic_by_id, topic_by_name
 from kbroker.protocol import batch_layout as rb
 
@@ -205,7 +205,7 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
     deep = 0
     where = connection_row(cx, connection)
     for _ in range(topics):
-        name = length = 0
+        name = length = denied = 0
         if version >= ProduceVersion.TOPIC_IDS:
             topic = topic_by_id(cx, position)
             position += 16
@@ -230,6 +230,7 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
                 error = refused
             elif topic != 0 and not may_use(cx, where, topic, May.WRITE):
                 error = Code.TOPIC_AUTHORIZATION_FAILED
+                denied += 1
             elif topic == 0 and name != 0 and get(where, Connection.ACCESS) != 0:
                 error = UNNAMED
                 put(row, Result.ADDRESS, name - get(cx, Context.ARENA))
@@ -256,6 +257,9 @@ def admit(cx: int, connection: int, number: int, end: int) -> int:
             position += max(length, 0)
             if compact:
                 position = skip_tags(position, end)
+        if denied != 0:
+            topic_row = (topic - get(cx, Context.TOPICS)) // Topic.STRIDE
+            tell(cx, EventKind.DENIED, connection, topic_row, denied)
         if compact:
             position = skip_tags(position, end)
     put(request, Request.PENDING, pending)

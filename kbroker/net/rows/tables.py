@@ -193,6 +193,7 @@ class EventKind(Values):
     RETURNED = 17  # a closed connection was lent, and is not any more
     TIMES = 18  # A: slot whose segments' times are not known, B: the timestamp asked for
     TRANSACTIONAL_ID = 19  # A: arena offset of an id that the connection may not be allowed, B: its bytes
+    DENIED = 20  # a Produce was refused for lack of a permission. A: topic row, B: partitions
 
 
 class PartialRecord(Row, writer="network"):

@@ -20,6 +20,7 @@ from kbroker.net.forward.forwarding import Forwarding
 from kbroker.net.produce.checks import ProduceChecks
 from kbroker.net.rows import Access as AccessRow
 from kbroker.net.rows import Connection as ConnectionRow
+from kbroker.net.security.audit import Audit
 from kbroker.net.security.grant import Grant, Who
 from kbroker.net.topics import Topics
 
@@ -34,6 +35,7 @@ class Process(Protocol):
     connections: dict[int, Connection]
     forwarding: Forwarding
     checks: ProduceChecks
+    audit: Audit
 
     def unbusy(self, row: int) -> None:
         """A connection may read on."""
@@ -49,6 +51,7 @@ class Access:
         self._know_answer_scope = process.forwarding.know
         self._forget_answers = process.forwarding.forget_answers
         self._unbusy = process.unbusy
+        self._audit = process.audit
         process.checks.may_write = self.may_write
         self._authorizer = Authorizer.of(config)
         self._grants: dict[Who, Grant] = {}
@@ -141,7 +144,17 @@ class Access:
 
     def may(self, connection: Connection, operation: int, name: str) -> bool:
         """Whether a client may do an operation to a topic, which need not exist."""
-        return connection.grant is None or connection.grant.allows(operation, acls.TOPIC, name)
+        allowed = connection.grant is None or connection.grant.allows(operation, acls.TOPIC, name)
+        if not allowed:
+            self._audit.refused(connection, operation, acls.TOPIC, name)
+        return allowed
+
+    def denied(self, row: int, topic: int, partitions: int, _: int) -> None:
+        """Event: a kernel has refused a Produce to a topic."""
+        connection = self._connections.get(row)
+        if connection is not None and self._audit.on:
+            name = self._topics.name_at(topic)
+            self._audit.refused(connection, acls.WRITE, acls.TOPIC, name, partitions)
 
     def may_write(self, row: int, name: bytes) -> bool:
         """Whether the client of a connection row may write to a topic."""
@@ -161,6 +174,10 @@ class Access:
             allowed = connection.grant.allows(
                 acls.WRITE, acls.TRANSACTIONAL_ID, name.decode(errors="replace")
             )
+            if not allowed:
+                self._audit.refused(
+                    connection, acls.WRITE, acls.TRANSACTIONAL_ID, name.decode(errors="replace")
+                )
             words[AccessRow.ID_BYTES] = length
             words[AccessRow.ID_ALLOWED] = allowed
             words[AccessRow.ID] = kept.ctypes.data

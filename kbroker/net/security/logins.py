@@ -17,11 +17,12 @@ from kbroker.config.jaas import plain_users
 from kbroker.config.setting import ConfigError
 from kbroker.ipc.background import Background
 from kbroker.ipc.link import LinkClosed
+from kbroker.ipc.messages import AttemptLogin, LoginSucceeded
 from kbroker.net.connection import Connection, State
+from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.process import NetworkProcess
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Flag
-from kbroker.net.security.guesses import Guesses
 from kbroker.net.security.login import Expects, Login
 from kbroker.net.security.oauth import OAuthExchange, TokenChecks
 from kbroker.net.security.sasl_exchange import (
@@ -29,7 +30,6 @@ from kbroker.net.security.sasl_exchange import (
     PLAIN,
     SUPPORTED,
     Exchange,
-    FindCredential,
     Refused,
     exchange_of,
 )
@@ -55,15 +55,14 @@ REAUTHENTICATE_NS = 1_000_000_000  # no sooner after the last time
 
 
 class Logins:
-    """Runs in: network. Owner: the process. find: asks control for a credential."""
+    """Runs in: network. Owner: the process. control: has the credentials and counts guesses."""
 
-    def __init__(self, process: NetworkProcess, find: FindCredential) -> None:
+    def __init__(self, process: NetworkProcess, control: ControlLink) -> None:
         self._process = process
-        self._find = find
+        self._control = control
         self._config = process.config
         self._users: dict[str, Mapping[str, str]] = {}
         self._background = Background(log, "a login failed")
-        self._guesses = Guesses()
         self._checks: dict[str, TokenChecks] = {}
 
     def change(self, settings: Mapping[str, str]) -> None:
@@ -150,7 +149,9 @@ class Logins:
         login.bare = header.api_version == 0
         if mechanism not in offered:
             answer = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, offered)
-            self._fail(connection, self._frame(header, answer), f"SASL mechanism {mechanism} is not enabled")
+            why = f"SASL mechanism {mechanism} is not enabled"
+            self._process.audit.login(connection, mechanism, "", why)
+            self._fail(connection, self._frame(header, answer), why)
             return
         if login.again and mechanism != login.mechanism:
             login.bad_mechanism = (
@@ -162,7 +163,9 @@ class Logins:
             login.exchange = (
                 OAuthExchange(self._token_checks(listener))
                 if mechanism == OAUTHBEARER
-                else exchange_of(mechanism, lambda: self._plain_users(listener), self._find)
+                else exchange_of(
+                    mechanism, lambda: self._plain_users(listener), self._control.find_credential
+                )
             )
         login.expects = Expects.TOKEN
         self._process.reply(connection, [self._frame(header, SaslHandshakeResponse(0, offered))])
@@ -221,6 +224,8 @@ class Logins:
                 f"Authentication failed during {doing} due to invalid credentials with SASL mechanism "
                 f"{login.mechanism}"
             )
+            user = (exchange.guesses(token) or exchange.user) if exchange is not None else ""
+            self._process.audit.login(connection, login.mechanism, user, text)
             self._fail(connection, refused(text), text)
             return None
         except LinkClosed:
@@ -232,7 +237,7 @@ class Logins:
         """The exchange's step, later where many passwords are guessed. Raises Refused, LinkClosed."""
         host, user = connection.accepted.host, exchange.guesses(token)
         if user is not None:
-            wait_s = self._guesses.attempt(host, user, time.monotonic_ns())
+            wait_s = await self._control.attempt_login(AttemptLogin(host, user))
             if wait_s is None:
                 raise Refused(None)
             if wait_s > 0:
@@ -241,7 +246,7 @@ class Logins:
                     raise Refused(None)
         answer = await exchange.step(token)
         if user is not None and exchange.done:
-            self._guesses.succeeded(host, user, time.monotonic_ns())
+            self._control.send(LoginSucceeded(host, user))
         return answer
 
     def _complete(self, connection: Connection, login: Login) -> int:
@@ -252,6 +257,7 @@ class Logins:
         login.exchange = None
         login.expired = False
         connection.user = exchange.user
+        self._process.audit.login(connection, login.mechanism, exchange.user, "")
         self._set_state(connection, State.READY)
         if login.timer is not None:
             login.timer.cancel()

@@ -1,6 +1,7 @@
 """Guesses of passwords: few at once, then a few a second, whoever guesses; who knows the password is not held up."""
 
-from kbroker.net.security.guesses import MOST_KEYS, MOST_WAIT_S, NS, OF_ADDRESS, OF_USER, Guesses
+from kbroker.config.broker import BrokerConfig
+from kbroker.control.guesses import MOST_KEYS, MOST_WAIT_S, NS, OF_ADDRESS, OF_USER, Guesses
 
 
 def checked(guesses: Guesses, seconds: int, users: int, a_second: int = 200) -> int:
@@ -48,3 +49,10 @@ def test_after_a_while_all_is_forgotten_and_memory_is_bounded() -> None:
     for number in range(MOST_KEYS + 1000):
         guesses.attempt(str(number), "a", 0)
     assert len(guesses._taken) <= MOST_KEYS
+
+
+def test_settings_give_other_limits_and_0_none() -> None:
+    settings = {"kbroker.login.attempts.user.burst": "2", "kbroker.login.attempts.address.per.second": "0"}
+    guesses = Guesses.of(BrokerConfig.load(settings)[0])
+    assert [guesses.attempt("::1", "a", 0) for _ in range(4)] == [0, 0, 1, 2]
+    assert {guesses.attempt("::1", f"user{number}", 0) for number in range(500)} == {0}

@@ -1,0 +1,142 @@
+"""Lines of the audit log about requests that control answers: every change, and every refusal."""
+
+import base64
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from kbroker.api.error_counts import REFUSALS
+from kbroker.control.audit.log import AuditLog, shortened
+from kbroker.control.broker import Broker
+from kbroker.ipc.messages import ClientRequest
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.schema import ZERO_UUID, Struct
+from kbroker.protocol.slices import paced
+
+CHANGES: Final = frozenset(
+    (
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_RECORDS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.WRITE_TXN_MARKERS,
+    )
+)
+MOST_NAMED: Final = 50
+"""Resources that one line names; the counts by error hold all."""
+MOST_NESTED: Final = 20
+NAMES: Final = (
+    "name", "topic_name", "topic", "resource_name", "group_id", "key", "transactional_id", "user", "feature",
+    "partition_index", "partition_id", "partition",
+)  # fmt: skip
+OF_REQUEST: Final = ("group_id", "transactional_id", "broker_id", "validate_only")
+LISTED: Final = ("creations", "filters", "resources", "entries", "deletions", "upsertions", "feature_updates")
+HIDDEN: Final = frozenset(("salt", "salted_password", "value", "hmac", "iterations"))
+"""Fields whose values no line holds: values of settings may be passwords."""
+
+
+def audit(broker: Broker, client: ClientRequest, request: Struct, response: Struct, refused: bool) -> None:
+    """Write a line if this request was a change or was refused."""
+    found = broker.attachments.get(AuditLog)
+    if not isinstance(found, AuditLog) or not (refused or client.api_key in CHANGES):
+        return
+    counts: Counter[int] = Counter()
+    named = []
+    for names, code in outcomes(response, ()):
+        counts[code] += 1
+        if names and len(named) < MOST_NAMED and (not refused or code in REFUSALS):
+            named.append({"name": shortened("/".join(names)), "error": ErrorCode(code).name})
+    found.write(
+        {
+            "event": "refusal" if refused else "change",
+            **of_client(client),
+            "operation": ApiKey(client.api_key).title,
+            "allowed": not refused,
+            "resources": named,
+            "errors": {ErrorCode(code).name: count for code, count in counts.items()},
+            "request": asked(request),
+        }
+    )
+
+
+def topic_created(broker: Broker, client: ClientRequest, names: list[str]) -> None:
+    """A Metadata request has created topics."""
+    found = broker.attachments.get(AuditLog)
+    if isinstance(found, AuditLog) and names:
+        named = [{"name": shortened(name)} for name in names[:MOST_NAMED]]
+        line = {"event": "change", **of_client(client), "operation": "Metadata", "allowed": True}
+        found.write({**line, "resources": named, "request": {"created": len(names)}})
+
+
+def of_client(client: ClientRequest) -> dict[str, Any]:
+    """Who, and from where."""
+    return {
+        "principal": client.principal,
+        "host": client.client_host,
+        "port": client.client_port,
+        "listener": client.listener,
+        "client_id": None if client.client_id is None else shortened(client.client_id),
+    }
+
+
+def outcomes(answer: Struct, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """(names that lead to it, error code) of every part of an answer that has a code."""
+    own = [str(getattr(answer, name)) for name in NAMES if getattr(answer, name, None) is not None]
+    if not own and (topic_id := getattr(answer, "topic_id", ZERO_UUID)) != ZERO_UUID:
+        own = [_plain(topic_id, 0)]
+    here = (*names, *own)
+    for field in answer.SCHEMA.fields:
+        value = getattr(answer, field.name)
+        if field.name == "error_code":
+            yield here, int(value)
+        elif field.item is not None and isinstance(value, Struct):
+            yield from outcomes(value, here)
+        elif field.item is not None and value is not None:
+            for each in paced(value):
+                yield from outcomes(each, here)
+
+
+def asked(request: Struct) -> dict[str, Any]:
+    """What answers do not repeat: the group, what is set on what; no values of settings, no keys."""
+    found: dict[str, Any] = {}
+    for name in OF_REQUEST:
+        value = getattr(request, name, None)
+        if value is not None:
+            found[name] = shortened(value) if isinstance(value, str) else value
+    for name in LISTED:
+        if items := getattr(request, name, None):
+            found[name] = [_plain(item, 3) for item in items[:MOST_NAMED]]
+    return found
+
+
+def _plain(item: Any, depth: int) -> Any:
+    """An item as JSON has it."""
+    if isinstance(item, str):
+        return shortened(item)
+    if isinstance(item, bytes):  # a topic id, as Kafka shows one
+        return base64.urlsafe_b64encode(item[:16]).decode().rstrip("=")
+    if isinstance(item, list) and depth:
+        return [_plain(each, depth - 1) for each in item[:MOST_NESTED]]
+    if isinstance(item, Struct) and depth:
+        fields = (field.name for field in item.SCHEMA.fields if field.name not in HIDDEN)
+        return {name: _plain(getattr(item, name), depth - 1) for name in fields}
+    return item if isinstance(item, int | float | bool | None) else shortened(str(item))

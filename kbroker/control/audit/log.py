@@ -1,0 +1,158 @@
+"""Lines of the audit log, from the event loop to the disk: never waited for, never without bound.
+
+The loop encodes a line and queues it; a thread appends what is queued and syncs at most once a second. While
+the disk refuses, lines wait; beyond MAX_QUEUED_BYTES they are counted, and the count becomes a line later.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from kbroker.control.audit.files import AuditFiles
+from kbroker.metrics.slots import Slots, bind
+
+log = logging.getLogger(__name__)
+
+DIR_SETTING: Final = "kbroker.audit.log.dir"
+MAX_QUEUED_BYTES: Final = 8 << 20
+MAX_LINE_BYTES: Final = 1 << 16
+MAX_TEXT: Final = 300
+"""Characters of one name or text; longer ones are cut and marked."""
+BATCH_BYTES: Final = 1 << 18
+SYNC_S: Final = 1.0
+CLOSE_S: Final = 5.0
+EVENTS = bind("kbroker_audit_events_total")
+LOST = bind("kbroker_audit_lost_total")
+
+
+class AuditLog:
+    """Runs in: control. Owner: the broker's attachments."""
+
+    def __init__(self, files: AuditFiles, slots: Slots, retry_s: float = 1.0) -> None:
+        self._files = files
+        self._words = slots.words
+        self._retry_s = retry_s
+        self._queue: deque[bytes] = deque()
+        self._queued_bytes = self._lost = 0
+        self._changed = threading.Condition()
+        self._closing = self._failed = False
+        self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def of(cls, config: Any, slots: Slots) -> "AuditLog | None":
+        """The one that the settings ask for."""
+        folder = config.get_optional_str(DIR_SETTING)
+        if not folder:
+            return None
+        most_bytes, most_files = (
+            config.get_int(f"kbroker.audit.log.max.{what}") for what in ("bytes", "files")
+        )
+        return cls(AuditFiles(Path(folder), most_bytes, most_files), slots)
+
+    def write(self, line: Mapping[str, Any], time_ms: int | None = None) -> None:
+        """Queue one line; the time comes first. Never waits for the disk."""
+        text = encoded({"time": _time(time_ms), **line})
+        for part in ("request", "resources"):
+            if len(text) > MAX_LINE_BYTES and part in line:
+                line = {**line, part: "too long"}
+                text = encoded({"time": _time(time_ms), **line})
+        with self._changed:
+            self._words[EVENTS] += 1
+            if self._queued_bytes + len(text) > MAX_QUEUED_BYTES:
+                self._lost += 1
+                self._words[LOST] += 1
+                return
+            self._queue.append(text)
+            self._queued_bytes += len(text)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Write what is queued, as long as the disk takes it."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(CLOSE_S)
+
+    # --- the thread ------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        batch = b""
+        synced_s = 0.0
+        while True:
+            closing = False
+            if not batch:
+                left_s = max(0.0, synced_s + SYNC_S - time.monotonic())
+                batch, closing = self._next(left_s if synced_s else None)
+            try:
+                if batch:
+                    self._files.append(batch)
+                    self._taken(len(batch))
+                    batch = b""
+                    synced_s = synced_s or time.monotonic()
+                if synced_s and (closing or time.monotonic() >= synced_s + SYNC_S):
+                    self._files.sync()
+                    synced_s = 0.0
+            except OSError as error:
+                if not self._failed:
+                    log.error("the audit log cannot be written, its lines wait: %s", error)
+                self._failed = True
+                if not self._pauses():
+                    return
+                continue
+            if closing:
+                self._files.close()
+                return
+
+    def _next(self, wait_s: float | None) -> tuple[bytes, bool]:
+        """What is queued, up to a batch, waiting for it so long; whether it is the last."""
+        with self._changed:
+            if not self._queue and not self._closing:
+                self._changed.wait(wait_s)
+            found: list[bytes] = []
+            size = 0
+            while self._queue and size < BATCH_BYTES:
+                found.append(self._queue.popleft())
+                size += len(found[-1])
+            if self._lost and not self._queue and not self._failed:
+                found.append(encoded({"time": _time(None), "event": "lost", "lines": self._lost}))
+                self._queued_bytes += len(found[-1])
+                self._lost = 0
+            return b"".join(found), self._closing and not self._queue
+
+    def _taken(self, size: int) -> None:
+        with self._changed:
+            self._queued_bytes -= size
+        if self._failed:
+            log.info("the audit log is written again")
+            self._failed = False
+
+    def _pauses(self) -> bool:
+        """Pause before the next attempt; False when the broker stops, and this was the last one."""
+        self._files.close()
+        with self._changed:
+            if self._closing:
+                return False
+            self._changed.wait_for(lambda: self._closing, self._retry_s)
+            return True
+
+
+def encoded(line: Mapping[str, Any]) -> bytes:
+    """One line in ASCII: what a client sent can neither end it nor reach a terminal."""
+    return json.dumps(line, separators=(",", ":"), default=str).encode() + b"\n"
+
+
+def shortened(text: str) -> str:
+    """A text of bounded length."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}... ({len(text)} characters)"
+
+
+def _time(time_ms: int | None) -> str:
+    moment = time.time() if time_ms is None else time_ms / 1000
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,130 @@
+"""What a network process sees for the audit log: logins, refused data, samples. Control writes the lines.
+
+Refusals are counted for a second by client and resource, so that a client which repeats a refused request a
+hundred thousand times fills neither the link nor the log; none is left out.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from kbroker.config import acls
+from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.messages import AuditEvent, AuditEvents
+from kbroker.net.connection import Connection
+from kbroker.net.context import Context
+from kbroker.net.rows import Connection as ConnectionRow
+
+MOST_WAITING: Final = 4096
+"""Events that wait for the end of the second; with more they are sent at once."""
+OPERATIONS: Final = {acls.READ: "Fetch", acls.WRITE: "Produce"}
+KINDS: Final = {acls.TRANSACTIONAL_ID: "transactional id "}
+
+Who = tuple[str, str, int, str]
+
+
+@dataclass(slots=True)
+class Refused:
+    """Refusals of one client for one resource within a second."""
+
+    time_ms: int
+    count: int = 0
+
+
+class Audit:
+    """Runs in: network. Owner: the process. send: gives events to control; without an audit log nothing is kept."""
+
+    def __init__(self, context: Context, config: BrokerConfig, connections: dict[int, Connection]) -> None:
+        self.on = bool(config.get_optional_str("kbroker.audit.log.dir"))
+        self.send: Callable[[AuditEvents], None] = lambda _: None
+        self._per_second = config.get_int("kbroker.audit.sample.per.second")
+        self._context = context
+        self._connections = connections
+        self._events: list[AuditEvent] = []
+        self._refused: dict[tuple[Who, str, str], Refused] = {}
+        self._sampled: dict[int, tuple[Connection, int, int]] = {}
+        self._next_row = 0
+
+    def login(self, connection: Connection, mechanism: str, user: str, reason: str) -> None:
+        """A login has succeeded, or has failed for a reason."""
+        if self.on:
+            host, port = connection.accepted.host, connection.accepted.port
+            listener = connection.listener.listener
+            event = AuditEvent(
+                wall_clock_ms(),
+                "login",
+                f"User:{user}",
+                host,
+                port,
+                listener,
+                mechanism,
+                not reason,
+                reason=reason,
+            )
+            self._add(event)
+
+    def refused(self, connection: Connection, operation: int, kind: int, name: str, count: int = 1) -> None:
+        """The client may not do this to that."""
+        if not self.on:
+            return
+        key = _who(connection), OPERATIONS.get(operation, "Produce"), KINDS.get(kind, "") + name
+        found = self._refused.get(key)
+        if found is None:
+            if len(self._refused) >= MOST_WAITING:
+                self.flush()
+            found = self._refused[key] = Refused(wall_clock_ms())
+        found.count += count
+
+    def tick(self) -> None:
+        """Once a second: send what has come together, and samples of what moved bytes."""
+        if self.on:
+            self._events += self._samples()
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what waits."""
+        refused, self._refused = self._refused, {}
+        self._events += [
+            AuditEvent(each.time_ms, "refusal", *who, operation, False, (name,), count=each.count)
+            for (who, operation, name), each in refused.items()
+        ]
+        events, self._events = self._events, []
+        if events:
+            self.send(AuditEvents(tuple(events)))
+
+    def _add(self, event: AuditEvent) -> None:
+        self._events.append(event)
+        if len(self._events) >= MOST_WAITING:
+            self.flush()
+
+    def _samples(self) -> Iterable[AuditEvent]:
+        """The next few connections, in turn, and how many bytes they moved since they were last sampled."""
+        rows = sorted(self._connections)
+        if not rows or not self._per_second:
+            return []
+        start = next((at for at, row in enumerate(rows) if row >= self._next_row), 0)
+        chosen = [rows[(start + step) % len(rows)] for step in range(min(self._per_second, len(rows)))]
+        self._next_row = chosen[-1] + 1
+        now_ms = wall_clock_ms()
+        found = []
+        for row in chosen:
+            connection = self._connections[row]
+            words = self._context.connections[row]
+            bytes_in, bytes_out = int(words[ConnectionRow.BYTES_IN]), int(words[ConnectionRow.BYTES_OUT])
+            before = self._sampled.get(row)
+            seen_in, seen_out = before[1:] if before is not None and before[0] is connection else (0, 0)
+            self._sampled[row] = connection, bytes_in, bytes_out
+            if (bytes_in, bytes_out) != (seen_in, seen_out):
+                moved = f"{bytes_in - seen_in} bytes received, {bytes_out - seen_out} sent"
+                who = _who(connection)
+                found.append(AuditEvent(now_ms, "sample", *who, "Data", True, reason=moved))
+        self._sampled = {
+            row: sample for row, sample in self._sampled.items() if self._connections.get(row) is sample[0]
+        }
+        return found
+
+
+def _who(connection: Connection) -> Who:
+    accepted = connection.accepted
+    return connection.principal, accepted.host, accepted.port, connection.listener.listener

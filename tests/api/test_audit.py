@@ -1,0 +1,163 @@
+"""Lines of the audit log: every change and every refusal of an answer of control's, with no secret in it."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.api.audit import CHANGES, MOST_NAMED
+from kbroker.api.registry import APIS
+from kbroker.config import acls
+from kbroker.config.authorizer import Authorizer
+from kbroker.control.audit.events import line_of
+from kbroker.control.audit.log import AuditLog
+from kbroker.ipc.messages import AuditEvent, AuditEvents
+from kbroker.ipc.wire import FrameReader, pack
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from kbroker.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
+from kbroker.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kbroker.protocol.messages.join_group import JoinGroupRequest
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.api.in_process import ask
+from tests.control.fakes import World, world
+
+READING = frozenset(
+    ("DESCRIBE", "LIST", "FIND", "METADATA", "FETCH", "API_VERSIONS", "OFFSET_F", "SASL", "SHARE_FETCH")
+)
+OF_CLIENTS_WORK = frozenset(
+    ("PRODUCE", "GROUP", "TXN", "COMMIT", "HEARTBEAT", "INIT_PRODUCER_ID", "SHARE_ACKNOWLEDGE")
+)
+
+
+class Kept(AuditLog):
+    """Keeps the lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[dict[str, Any]] = []
+
+    def write(self, line: Any, time_ms: int | None = None) -> None:
+        self.lines.append(dict(line))
+
+
+@pytest.fixture
+def made(tmp_path: Path):  # type: ignore[no-untyped-def]
+    with world(tmp_path) as one:
+        one.broker.attachments[AuditLog] = Kept()
+        yield one
+
+
+def lines(made: World, api: ApiKey, version: int, request: Any) -> list[dict[str, Any]]:
+    kept = made.broker.attachments[AuditLog]
+    assert isinstance(kept, Kept)
+    asyncio.run(ask(made.broker, api, version, request))
+    found, kept.lines = kept.lines, []
+    return found
+
+
+def test_a_change_says_who_did_what_from_where_and_with_what_outcome(made: World) -> None:
+    request = CreateTopicsRequest([CreatableTopic("new", 1, 1), CreatableTopic("b/d", 1, 1)], 30_000, False)
+    (line,) = lines(made, ApiKey.CREATE_TOPICS, 5, request)
+    assert line == {
+        "event": "change",
+        "principal": "User:ANONYMOUS",
+        "host": "127.0.0.1",
+        "port": 50000,
+        "listener": "PLAINTEXT",
+        "client_id": "raw",
+        "operation": "CreateTopics",
+        "allowed": True,
+        "resources": [
+            {"name": "new", "error": "NONE"},
+            {"name": "b/d", "error": "INVALID_TOPIC_EXCEPTION"},
+        ],
+        "errors": {"NONE": 1, "INVALID_TOPIC_EXCEPTION": 1},
+        "request": {"validate_only": False},
+    }
+
+
+def test_a_change_of_many_names_some_and_counts_all(made: World) -> None:
+    (line,) = lines(
+        made, ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=[f"t{i}" for i in range(999)])
+    )
+    assert len(line["resources"]) == MOST_NAMED
+    assert line["errors"] == {"UNKNOWN_TOPIC_OR_PARTITION": 999}
+
+
+def test_a_refusal_names_what_was_refused_alone(made: World) -> None:
+    made.broker.authorizer = Authorizer()
+    request = CreateTopicsRequest([CreatableTopic("theirs", 1, 1)], 30_000, False)
+    (line,) = lines(made, ApiKey.CREATE_TOPICS, 5, request)
+    assert (line["event"], line["allowed"]) == ("refusal", False)
+    assert line["resources"] == [{"name": "theirs", "error": "TOPIC_AUTHORIZATION_FAILED"}]
+    (line,) = lines(made, ApiKey.JOIN_GROUP, 5, JoinGroupRequest(group_id="g", session_timeout_ms=6000))
+    assert (line["operation"], line["allowed"]) == ("JoinGroup", False)
+    assert line["request"]["group_id"] == "g"
+
+
+def test_reading_that_is_allowed_leaves_no_line(made: World) -> None:
+    asked = MetadataRequest([MetadataRequestTopic(name="none")], False)
+    assert lines(made, ApiKey.METADATA, 5, asked) == []
+
+
+def test_a_topic_that_metadata_creates_is_a_change(made: World) -> None:
+    asked = MetadataRequest([MetadataRequestTopic(name="made")], True)
+    (line,) = lines(made, ApiKey.METADATA, 5, asked)
+    assert (line["operation"], line["resources"]) == ("Metadata", [{"name": "made"}])
+
+
+def test_no_value_of_a_setting_and_no_key_is_in_a_line(made: World) -> None:
+    config = AlterableConfig("ssl.keystore.password", 0, "s3cret")
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(4, "", [config])], True)
+    scram = ScramCredentialUpsertion("u", 1, 4096, b"s3cret-salt", b"s3cret")
+    found = lines(made, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    found += lines(
+        made, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, AlterUserScramCredentialsRequest([], [scram])
+    )
+    assert len(found) == 2
+    assert "s3cret" not in str(found)
+    assert "ssl.keystore.password" in str(found)
+    assert found[1]["resources"] == [{"name": "u", "error": "NONE"}]
+
+
+def test_a_change_of_acls_says_which(made: World) -> None:
+    made.broker.authorizer = Authorizer(frozenset(("User:ANONYMOUS",)))
+    creation = AclCreation(acls.TOPIC, "t", acls.LITERAL, "User:x", "*", acls.READ, acls.ALLOW)
+    (line,) = lines(made, ApiKey.CREATE_ACLS, 2, CreateAclsRequest([creation]))
+    assert line["request"]["creations"][0]["principal"] == "User:x"
+    assert line["errors"] == {"NONE": 1}
+
+
+def test_every_api_that_changes_something_for_good_is_a_change() -> None:
+    for key in APIS:
+        name = ApiKey(key).name
+        if key not in CHANGES:
+            reads = any(name.startswith(word) for word in READING)
+            assert reads or any(word in name for word in OF_CLIENTS_WORK), name
+
+
+def test_what_network_processes_see_travels_and_becomes_a_line() -> None:
+    event = AuditEvent(5, "refusal", "User:a", "1.2.3.4", 9, "SASL", "Produce", False, ("t",), "", 7)
+    ((_, body),) = FrameReader(lambda _: None).feed(pack(0, AuditEvents((event,))))
+    assert body.events == (event,)
+    assert line_of(event) == {
+        "event": "refusal",
+        "principal": "User:a",
+        "host": "1.2.3.4",
+        "port": 9,
+        "listener": "SASL",
+        "operation": "Produce",
+        "allowed": False,
+        "resources": [{"name": "t"}],
+        "count": 7,
+    }

@@ -1,0 +1,60 @@
+"""Ten thousand wrong logins beside steady clients, who notice nothing, and are let in."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.attack.steady import Steady, p99
+from tests.attack.test_password_guesses import MODULE, logs_in
+from tests.conftest import BrokerFactory
+
+pytestmark = pytest.mark.slow
+
+COUNT = 10_000
+TOGETHER = 400
+TURNS = 4
+NOTICED_S = 0.002
+SETTINGS = {
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+    "security.inter.broker.protocol": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{MODULE} required user_a="right" user_b="b";',
+}
+
+
+def wrong_logins(port: int, count: int) -> int:
+    """So many attempts, TOGETHER at a time; how many got in."""
+
+    async def run() -> int:
+        numbers = iter(range(count))
+
+        async def guess() -> int:
+            found = 0
+            for number in numbers:
+                found += await logs_in(port, f"u{number % 50}", f"wrong-{number}")
+            return found
+
+        return sum(await asyncio.gather(*(guess() for _ in range(TOGETHER))))
+
+    return asyncio.run(run())
+
+
+def test_wrong_logins_get_nobody_in_and_others_do_not_notice(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory(SETTINGS)
+    sasl, plain = (int(part.rsplit(":", 1)[1]) for part in broker.bootstrap.split(","))
+    quiet: list[float] = []
+    beside: list[float] = []
+    with ThreadPoolExecutor(1) as threads:
+        for _ in range(TURNS):
+            with Steady(plain) as steady:
+                time.sleep(2)
+            quiet.append(p99(steady.trips))
+            with Steady(plain) as steady:
+                assert threads.submit(wrong_logins, sasl, COUNT // TURNS).result() == 0
+            beside.append(p99(steady.trips))
+    assert asyncio.run(logs_in(sasl, "b", "b"))
+    # a busy host disturbs some turns of both kinds
+    assert min(beside) < min(quiet) + NOTICED_S, (quiet, beside)
+    assert "Traceback" not in broker.logs()
