@@ -60,7 +60,7 @@ def audit(broker: Broker, client: ClientRequest, request: Struct, response: Stru
     if not isinstance(found, AuditLog) or not (refused or client.api_key in CHANGES):
         return
     counts: Counter[int] = Counter()
-    named = []
+    named: list[dict[str, str]] = []
     for names, code in outcomes(response, ()):
         counts[code] += 1
         if names and len(named) < MOST_NAMED and (not refused or code in REFUSALS):

@@ -5,6 +5,7 @@ import json
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -69,14 +70,20 @@ def test_logins_refusals_and_changes_are_in_the_audit_log(broker_factory: Broker
             line for line in lines(broker) if all(line.get(key) == value for key, value in wanted.items())
         ]
 
+    def refused(operation: str, name: str) -> list[dict[str, Any]]:
+        resources = [{"name": name}]
+        return of(
+            event="refusal", operation=operation, principal="User:x", resources=resources, allowed=False
+        )
+
     assert not asyncio.run(logs_in(port, "admin", "wrong"))
-    refused = until(lambda: of(event="login", allowed=False))
-    assert (refused["principal"], refused["operation"], refused["host"]) == (
+    wrong = until(lambda: of(event="login", allowed=False))
+    assert (wrong["principal"], wrong["operation"], wrong["host"]) == (
         "User:admin",
         "PLAIN",
         "127.0.0.1",
     )
-    assert "Invalid username or password" in refused["reason"]
+    assert "Invalid username or password" in wrong["reason"]
 
     topics = [CreatableTopic("t", 1, 1), CreatableTopic(FORGED, 1, 1)]
     with logged_in(broker, "admin", "a") as link:
@@ -96,11 +103,8 @@ def test_logins_refusals_and_changes_are_in_the_audit_log(broker_factory: Broker
             request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1000, topics=parts)
             ask(link, encode_request(ApiKey.FETCH, 11, 9, "t", request))
         for name in ("t", "none"):
-            found = [{"name": name}]
-            wanted = {"event": "refusal", "principal": "User:x", "resources": found, "allowed": False}
-            until(lambda wanted=wanted: of(operation="Fetch", **wanted))
-            until(lambda wanted=wanted: of(operation="Produce", **wanted))
-            produced = of(operation="Produce", **wanted)
-            assert sum(line.get("count", 1) for line in produced) == 3
+            for operation in ("Fetch", "Produce"):
+                until(partial(refused, operation, name))
+            assert sum(line.get("count", 1) for line in refused("Produce", name)) == 3
         until(lambda: of(event="sample", principal="User:x"))
     assert "Traceback" not in broker.logs()

@@ -35,7 +35,9 @@ def test_every_child_is_confined_and_metrics_and_status_show_it(broker_factory: 
     found = children(broker)
     assert len(found) == len(ROLES)
     for role, lines in found.items():
-        kept = capabilities.OF_READERS if role.startswith("network") else capabilities.OF_WRITERS
+        kept: tuple[int, ...] = (
+            capabilities.OF_READERS if role.startswith("network") else capabilities.OF_WRITERS
+        )
         kept = capabilities.OF_OBSERVERS if role == "http" else kept
         assert int(lines["CapEff"], 16) & ~sum(1 << number for number in kept) == 0, role
     page = get(base(broker) + "/metrics")[2]
