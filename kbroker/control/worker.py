@@ -18,7 +18,6 @@ import uvloop
 from kbroker.config.listeners import Endpoint
 from kbroker.config.sites import port_key, sites_of
 from kbroker.control import crash_point, state
-from kbroker.control.audit.events import written
 from kbroker.control.audit.log import AuditLog
 from kbroker.control.broker import OPENS_AT_ONCE, Broker
 from kbroker.control.changes.log_dir_moves import LogDirMoves
@@ -27,9 +26,9 @@ from kbroker.control.cleaner_calls import pass_on
 from kbroker.control.coordinator.machine import Deferred
 from kbroker.control.coordinator.runtime import Runtime
 from kbroker.control.groups.summary import summaries
-from kbroker.control.guesses import Guesses
 from kbroker.control.links.appender import Appender
 from kbroker.control.links.links import bounded
+from kbroker.control.logins import MESSAGES, Logins
 from kbroker.control.metadata.catalogue import Partition, Replica, Topic
 from kbroker.control.metadata.endpoint import advertised_endpoint
 from kbroker.control.metadata.topic_name import INTERNAL
@@ -45,15 +44,11 @@ from kbroker.ipc.layout import ProcessLine
 from kbroker.ipc.link import AsyncLink, LinkClosed
 from kbroker.ipc.messages import (
     AskWorker,
-    AttemptLogin,
-    AuditEvents,
     BrokerSettings,
     ClientRequest,
     ConnectionClosed,
-    FindScramCredential,
     GroupsQuery,
     Hello,
-    LoginSucceeded,
     Settings,
     VerifyTransaction,
 )
@@ -103,7 +98,7 @@ class Control:
         self._replication = Replication(broker)
         broker.attachments[Replication] = self._replication
         self._replication.each_look.append(partial(finish_all, broker))
-        self._guesses = Guesses.of(context.config)
+        self._logins = Logins(broker)
         self._audit = AuditLog.of(context.config, broker.metrics)
         if self._audit is not None:
             broker.attachments[AuditLog] = self._audit
@@ -220,12 +215,8 @@ class Control:
                 self._background.start(self._greet_worker(link, body))
         elif isinstance(body, VerifyTransaction):
             self._background.start(self._verify(link, call_id, body))
-        elif isinstance(body, FindScramCredential):
-            link.reply(call_id, self._broker.scram.get((body.user, body.mechanism)))
-        elif isinstance(body, AttemptLogin):
-            link.reply(call_id, self._guesses.attempt(body.host, body.user, time.monotonic_ns()))
-        elif isinstance(body, LoginSucceeded):
-            self._guesses.succeeded(body.host, body.user, time.monotonic_ns())
+        elif isinstance(body, MESSAGES):
+            self._logins.serve(link, call_id, body)
         elif isinstance(body, GroupsQuery):
             link.reply(call_id, summaries(self._broker))
         elif isinstance(body, AskWorker):
@@ -235,8 +226,6 @@ class Control:
                 listener(body.connection_id)
         elif isinstance(body, BrokerSettings):
             link.reply(call_id, self._broker.dynamic_settings())
-        elif isinstance(body, AuditEvents):
-            written(self._broker, body.events)
         elif isinstance(body, MoveCaughtUp):
             self._background.start(LogDirMoves.of(self._broker).caught_up(body))
         elif isinstance(body, MoveFailed):

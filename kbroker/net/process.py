@@ -35,7 +35,6 @@ from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows import EventKind, Flag
 from kbroker.net.rows.chunk_kernel import release_chunk
 from kbroker.net.security.access import Access
-from kbroker.net.security.audit import Audit
 from kbroker.net.security.login import Login
 from kbroker.net.security.tls_listeners import TlsListeners
 from kbroker.net.server import Server
@@ -69,7 +68,6 @@ class NetworkProcess:
         )
         self.checks.consent = self.transactions.consent
         self.forwarding = Forwarding(self, self._serve_events, self._wait_sent)
-        self.audit = Audit(self.context, config, self.connections)
         self.access = Access(self, config)
         self.server: Server
         self._process_line = shared.processes[client]
@@ -204,12 +202,7 @@ class NetworkProcess:
         self._register(fd, Epoll.READING, row)
         self._process_line[ProcessLine.CONNECTIONS] = len(self.connections)
         if inner is not None:
-            self.tls.start(connection, outer, inner, self._authenticated)
-
-    def _authenticated(self, connection: Connection) -> None:
-        """A client has shown a certificate, or none, and that is enough on its listener."""
-        self.access.know(connection)
-        self.audit.login(connection, "SSL", connection.user, "")
+            self.tls.start(connection, outer, inner, self.access.authenticated)
 
     def stop_taking(self) -> None:
         """Take no more connections."""
@@ -397,8 +390,7 @@ class NetworkProcess:
                 then()
 
     def _on_failed(self, row: int, *_: int) -> None:
-        connection = self.connections.get(row)
-        if connection is not None:
+        if (connection := self.connections.get(row)) is not None:
             self.close(connection, "an error with acks=0")
 
     def _on_advanced(self, _: int, slot: int, *__: int) -> None:

@@ -35,7 +35,7 @@ class Upkeep:
         """Once a second. late_s: by how much the second was longer."""
         process = self._process
         process.counts.tick(late_s, process.senders.used())
-        process.audit.tick()
+        process.access.audit.tick()
         now = time.monotonic_ns()
         if self._idle_ns >= 0:
             for row in self._quiet_since(now - self._idle_ns):

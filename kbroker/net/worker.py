@@ -100,7 +100,7 @@ async def _serve(
     control = ControlLink(context.ways.connector, hello, on_image, forwarding.take_answers, on_link)
     forwarding.send, forwarding.go_on = control.send_block, process.ask_turn
     process.transactions.ask = control.verify
-    process.audit.send = control.send
+    process.access.audit.send = control.send
     dispatch = process.server = Dispatch(process, control, fetches, local_handlers, served)
     if not await _before(stop, _linked(control)):
         return  # no client was served, nothing is owned

@@ -35,7 +35,6 @@ class Process(Protocol):
     connections: dict[int, Connection]
     forwarding: Forwarding
     checks: ProduceChecks
-    audit: Audit
 
     def unbusy(self, row: int) -> None:
         """A connection may read on."""
@@ -51,7 +50,7 @@ class Access:
         self._know_answer_scope = process.forwarding.know
         self._forget_answers = process.forwarding.forget_answers
         self._unbusy = process.unbusy
-        self._audit = process.audit
+        self.audit = Audit(process.context, config, process.connections)
         process.checks.may_write = self.may_write
         self._authorizer = Authorizer.of(config)
         self._grants: dict[Who, Grant] = {}
@@ -77,6 +76,11 @@ class Access:
             connection.access = row, b""
             self._context.connections[connection.row, ConnectionRow.ACCESS] = row.ctypes.data
         self._know_answer_scope(connection)
+
+    def authenticated(self, connection: Connection) -> None:
+        """The client has shown a certificate, or none, and that is enough on its listener."""
+        self.know(connection)
+        self.audit.login(connection, "SSL", connection.user, "")
 
     def forget(self, connection: Connection) -> None:
         """The connection is closed, or somebody else's."""
@@ -146,15 +150,15 @@ class Access:
         """Whether a client may do an operation to a topic, which need not exist."""
         allowed = connection.grant is None or connection.grant.allows(operation, acls.TOPIC, name)
         if not allowed:
-            self._audit.refused(connection, operation, acls.TOPIC, name)
+            self.audit.refused(connection, operation, acls.TOPIC, name)
         return allowed
 
     def denied(self, row: int, topic: int, partitions: int, _: int) -> None:
         """Event: a kernel has refused a Produce to a topic."""
         connection = self._connections.get(row)
-        if connection is not None and self._audit.on:
+        if connection is not None and self.audit.on:
             name = self._topics.name_at(topic)
-            self._audit.refused(connection, acls.WRITE, acls.TOPIC, name, partitions)
+            self.audit.refused(connection, acls.WRITE, acls.TOPIC, name, partitions)
 
     def may_write(self, row: int, name: bytes) -> bool:
         """Whether the client of a connection row may write to a topic."""
@@ -175,7 +179,7 @@ class Access:
                 acls.WRITE, acls.TRANSACTIONAL_ID, name.decode(errors="replace")
             )
             if not allowed:
-                self._audit.refused(
+                self.audit.refused(
                     connection, acls.WRITE, acls.TRANSACTIONAL_ID, name.decode(errors="replace")
                 )
             words[AccessRow.ID_BYTES] = length

@@ -150,7 +150,7 @@ class Logins:
         if mechanism not in offered:
             answer = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, offered)
             why = f"SASL mechanism {mechanism} is not enabled"
-            self._process.audit.login(connection, mechanism, "", why)
+            self._process.access.audit.login(connection, mechanism, "", why)
             self._fail(connection, self._frame(header, answer), why)
             return
         if login.again and mechanism != login.mechanism:
@@ -225,7 +225,7 @@ class Logins:
                 f"{login.mechanism}"
             )
             user = (exchange.guesses(token) or exchange.user) if exchange is not None else ""
-            self._process.audit.login(connection, login.mechanism, user, text)
+            self._process.access.audit.login(connection, login.mechanism, user, text)
             self._fail(connection, refused(text), text)
             return None
         except LinkClosed:
@@ -257,7 +257,7 @@ class Logins:
         login.exchange = None
         login.expired = False
         connection.user = exchange.user
-        self._process.audit.login(connection, login.mechanism, exchange.user, "")
+        self._process.access.audit.login(connection, login.mechanism, exchange.user, "")
         self._set_state(connection, State.READY)
         if login.timer is not None:
             login.timer.cancel()
