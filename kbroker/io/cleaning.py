@@ -10,14 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kbroker.config.topic import TopicConfig
-from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.segment import Segment, largest_timestamp
 from kbroker.io.logs import Logs
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.io.recovery.segment_scan import first_timestamp
 from kbroker.ipc.clock import wall_clock_ms
-from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import (
     BeginCleaning,
     CleanableLog,
@@ -51,19 +49,19 @@ class CleanableRange:
         return self.cleanable_bytes / total if total else 0.0
 
 
-def cleanable_range(log: Partition, now: int) -> CleanableRange:
+def cleanable_range(log: UnifiedLog, now: int) -> CleanableRange:
     """Range of a log that can be cleaned now (LogCleanerManager.cleanableOffsets, LogToClean).
     Raises OSError.
 
     Nothing is cleaned at or after the active segment, the last stable offset, a record that is younger than
     min.compaction.lag.ms, or a segment whose sync is still to come."""
-    closed = log.closed_segments
+    closed = log.segments.closed
     active = log.base_offsets[-1]
     first_dirty = max(log.first_dirty, log.log_start)
     if first_dirty > log.log_end:
         first_dirty = log.log_start
     dirty = [segment for n, segment in enumerate(closed) if _end(closed, n, active) > first_dirty]
-    upper = min(int(log.words[Slot.LAST_STABLE]), active, log.first_unsynced)
+    upper = min(log.published.last_stable, active, log.segments.first_unsynced_base)
     lag = log.config.min_compaction_lag_ms
     if lag > 0:
         young = (segment for segment in dirty if largest_timestamp(log.folder, segment) > now - lag)
@@ -78,11 +76,11 @@ def cleanable_range(log: Partition, now: int) -> CleanableRange:
     return CleanableRange(first_dirty, upper, clean, cleanable, _is_overdue(log, dirty, now))
 
 
-def _end(closed: tuple[Segment, ...], n: int, active: int) -> int:
+def _end(closed: list[Segment], n: int, active: int) -> int:
     return closed[n + 1].base_offset if n + 1 < len(closed) else active
 
 
-def _is_overdue(log: Partition, dirty: list[Segment], now: int) -> bool:
+def _is_overdue(log: UnifiedLog, dirty: list[Segment], now: int) -> bool:
     until = now - log.config.max_compaction_lag_ms
     return until > 0 and any(0 < _first_timestamp(log.folder, segment) < until for segment in dirty)
 
@@ -103,7 +101,6 @@ class Cleaning:
     def __init__(
         self,
         logs: Logs,
-        producers: ProducerTable,
         notify: Callable[[int], object],
         clock_ms: Callable[[], int] = wall_clock_ms,
         call_cleaner: Callable[[], object] = lambda: None,
@@ -113,7 +110,6 @@ class Cleaning:
         self._notify = notify
         self._clock_ms = clock_ms
         self._call_cleaner = call_cleaner
-        self._producers = producers
         # Slots that were looked at before the sync of all closed segments.
         self._wait_for_sync: set[int] = set()
         self._unsynced: set[str] = set()  # log dirs whose checkpoint is written, but perhaps not on disk
@@ -123,16 +119,16 @@ class Cleaning:
         now = self._clock_ms()
         found = []
         for log in self._logs:
-            if not log.config.compact or not log.closed_segments:
+            if not log.config.compact or not log.segments.closed:
                 continue
             span = cleanable_range(log, now)
-            if log.first_unsynced < log.base_offsets[-1]:
+            if log.segments.first_unsynced_base < log.base_offsets[-1]:
                 self._wait_for_sync.add(log.slot)
             if span.clean_bytes + span.cleanable_bytes > 0:
                 due = span.ratio > log.config.min_cleanable_dirty_ratio or (
                     span.overdue and span.cleanable_bytes > 0
                 )
-                generation = int(log.words[Slot.GENERATION])
+                generation = log.published.generation
                 found.append(CleanableLog(log.slot, generation, span.ratio, due))
         return tuple(found)
 
@@ -154,14 +150,13 @@ class Cleaning:
         span = cleanable_range(log, self._clock_ms())
         segments = tuple(
             ClosedSegment(segment.base_offset, segment.size, segment.modified_ms)
-            for segment in log.closed_segments
+            for segment in log.segments.closed
             if segment.base_offset < span.upper
         )
         if not log.config.compact or not segments or span.upper <= span.first_dirty:
             return None
         lasts = {
-            entry.producer_id: (entry.last_offset, entry.producer_epoch)
-            for entry in self._producers.entries(body.slot)
+            entry.producer_id: (entry.last_offset, entry.producer_epoch) for entry in log.producers.entries()
         }
         return CleaningJob(
             body.slot, body.generation, log.topic, log.partition, log.folder,
@@ -183,7 +178,7 @@ class Cleaning:
         """Remember how far a log is clean. The checkpoint is written at once and synced with those of other logs: a
         power cut may take it back, and then some part is cleaned twice."""
         log = self._log(body.slot, body.generation)
-        log.first_dirty = body.first_dirty
+        log.cleaned_up_to(body.first_dirty)
         log_dir = files.log_dir_of(log.folder)
         try:
             LogDir(log_dir).update_cleaner_offsets({(log.topic, log.partition): body.first_dirty}, sync=False)
@@ -196,8 +191,8 @@ class Cleaning:
         while self._unsynced:
             LogDir(self._unsynced.pop()).sync_cleaner_offsets()
 
-    def _log(self, slot: int, generation: int) -> Partition:
+    def _log(self, slot: int, generation: int) -> UnifiedLog:
         log = self._logs.require(slot)
-        if log.words[Slot.GENERATION] != generation:
+        if log.published.generation != generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return log

@@ -133,7 +133,7 @@ class Commands:
         )  # a link packs plain tuples several times as fast
 
     def _set_leader_epoch(self, body: SetLeaderEpoch) -> None:
-        self._logs.require(body.slot).set_leader_epoch(body.leader_epoch)
+        self._logs.require(body.slot).role.set_leader_epoch(body.leader_epoch)
 
     def _settings(self, body: Settings) -> None:
         self._housekeeping.configure(body.values)

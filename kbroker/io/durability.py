@@ -10,7 +10,7 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -37,10 +37,16 @@ EXPIRED = bind("kbroker_purgatory_expired_total", operation="Produce")
 class Durability:
     """Held appends and group commits of one IO worker. Runs in: io. Not thread-safe (the commit threads are inside).
 
-    notify_again: called with slots whose waiting client processes could not be notified, for lack of room."""
+    notify_again: called with slots whose waiting client processes could not be notified, for lack of room.
+    synced: called with slots whose closed segments are on disk."""
 
     def __init__(
-        self, shared: Shared, drain: Drain, logs: Logs, notify_again: Callable[[int], None] = lambda _: None
+        self,
+        shared: Shared,
+        drain: Drain,
+        logs: Logs,
+        notify_again: Callable[[int], None] = lambda _: None,
+        synced: Sequence[Callable[[int], None]] = (),
     ) -> None:
         self._shared = shared
         self._drain = drain
@@ -51,9 +57,7 @@ class Durability:
         self._left: dict[int, str] = {}
         """By slot, the folder that a sync under way is of, when the log has moved to another log dir since."""
         self._unanswered: list[tuple[HeldAppend, int]] = []
-        self.synced_listeners: list[
-            Callable[[int], None]
-        ] = []  # called with slots whose closed segments are on disk
+        self._synced = synced
         logs.offline_listeners.append(self.went_offline)
         logs.moved_listeners.append(self.moved)
 
@@ -115,7 +119,7 @@ class Durability:
                 sync[SyncRow.AGAIN] = 1
                 continue
             generation = int(self._shared.slots[slot, Slot.GENERATION])
-            commits.append(Commit(slot, generation, partition.begin_flush(rolled_only)))
+            commits.append(Commit(slot, generation, partition.durability.begin(rolled_only)))
             sync[SyncRow.STATE], sync[SyncRow.AGAIN] = SyncState.WHOLE, 0
             sync[SyncRow.CUTS] = self._drain.rows[slot, AppendRow.CUTS]
         if commits:
@@ -159,11 +163,11 @@ class Durability:
         if self._drain.rows[slot, AppendRow.CUTS] != sync[SyncRow.CUTS]:
             return slot  # it was of records that are gone
         if committed:
-            partition.finish_flush(committed.commit.job)
-            for listener in self.synced_listeners:
+            partition.durability.finish(committed.commit.job)
+            for listener in self._synced:
                 listener(slot)
         else:
-            partition.publish_durable(
+            partition.durability.publish(
                 int(sync[SyncRow.NEXT_OFFSET]), int(sync[SyncRow.SEGMENT_BASE]), int(sync[SyncRow.POSITION])
             )
         self._drain.counters[slot, Counter.FLUSHES] += 1

@@ -174,7 +174,7 @@ class Housekeeping:
             timed & (now - rows[:, AppendRow.LAST_FLUSH_MS] >= rows[:, AppendRow.FLUSH_MS])
         ).tolist():
             partition = self._logs.get(slot)
-            if partition is not None and not partition.is_synced:
+            if partition is not None and not partition.durability.is_synced:
                 rows[slot, AppendRow.LAST_FLUSH_MS] = now
                 due.append(slot)
         return due

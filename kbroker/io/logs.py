@@ -19,10 +19,10 @@ from kbroker.io.log_dirs.recovery_notes import RecoveryNotes
 from kbroker.io.log_dirs.reservations import Reservations
 from kbroker.io.openings import Opening, Openings
 from kbroker.io.partition.deletions import Deletions
-from kbroker.io.partition.partition import Partition
-from kbroker.io.recovery import closed_logs
+from kbroker.io.partition.unified_log import LogSpec, UnifiedLog, open_log
+from kbroker.io.recovery import closed_logs, recovery
 from kbroker.io.recovery.closed_logs import ClosedLog
-from kbroker.io.recovery.loaded_log import TrustedEnd
+from kbroker.io.recovery.loaded_log import LoadRequest, TrustedEnd
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 """Errors that may pass: a full disk, no more files, no more memory. Any other error of a write takes the log
 dir offline."""
+BeginRole = Callable[[Lead | Follow | None], tuple[int, str]]
 ROOM_TO_HEAL = 32 << 20  # bytes; less would be full again at once
 RECOVERED_LOGS = bind("kbroker_recovered_logs_total")
 RECOVERY_SECONDS = bind("kbroker_recovery_seconds")
@@ -56,14 +57,14 @@ class Logs:
         self._shared = context.shared
         self._first_start = context.first_start
         self._drain = drain
-        self._partitions: dict[int, Partition] = {}
+        self._partitions: dict[int, UnifiedLog] = {}
         self._dirs: dict[str, LogDir] = {path: LogDir(path) for path in context.log_dirs}
         self._worker = context.index
         self._errors = LogDirErrors(context.config.log_dirs, context.shared)
         self.offline_listeners: list[Callable[[int], None]] = []
-        """Told the slot of each partition that went offline with its log dir."""
+        """Called with the slot of each partition that went offline with its log dir."""
         self.moved_listeners: list[Callable[[int, str], None]] = []
-        """Told the slot of each partition that goes on in another log dir, and the folder that it has left."""
+        """Called with the slot of each partition that goes on in another log dir, and the folder that it has left."""
         self._checkpoints = OffsetCheckpoints(self._dirs, self._not_written)
         self.recovery_notes = RecoveryNotes(self._dirs, self.get, self._not_written)
         self._openings = Openings(context, self._checkpoints, notify)
@@ -71,9 +72,8 @@ class Logs:
         most = context.config.get_int("kbroker.log.reserve.bytes")
         self.reservations = Reservations(drain.rows, self._dirs, most, self.get, self.failed)
         self.deletions = Deletions()
-        self.begin_role: Callable[[Lead | Follow | None], tuple[int, str]] = lambda _: (0, "")
 
-    def __iter__(self) -> Iterator[Partition]:
+    def __iter__(self) -> Iterator[UnifiedLog]:
         return iter(list(self._partitions.values()))
 
     @property
@@ -81,11 +81,11 @@ class Logs:
         """Open partitions."""
         return len(self._partitions)
 
-    def get(self, slot: int) -> Partition | None:
+    def get(self, slot: int) -> UnifiedLog | None:
         """The open partition of a slot."""
         return self._partitions.get(slot)
 
-    def require(self, slot: int) -> Partition:
+    def require(self, slot: int) -> UnifiedLog:
         """The open partition of a slot. Raises NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
         partition = self._partitions.get(slot)
         if partition is None:
@@ -102,17 +102,9 @@ class Logs:
             under_way.call_ids.append(call_id)
             return
         words = self._shared.slots[slot]
-        partition = Partition(
-            slot, words, self._drain.rows[slot], message.log_dir, message.topic, message.partition,
-            message.config, self._drain.producers, self.deletions,
-        )  # fmt: skip
-        partition.reserve_most = self.reservations.most(message.log_dir)
-        partition.replicated = message.role is not None
-        partition.leads = not isinstance(message.role, Follow)
-        opening = Opening(message, partition, [call_id])
+        opening = Opening(message, [call_id])
         if slot in self._partitions:  # control restarted and asks again
-            opening.partition = self._partitions[slot]
-            opening.partition.configure(message.config)
+            self._partitions[slot].configure(message.config)
             self._openings.finished(opening)
             return
         if number := self._errors.of(message.log_dir):
@@ -124,7 +116,7 @@ class Logs:
         if self._openings.recall(opening):
             return
         trusted = self._trusted_end(message)
-        partition.known_mark = int(words[Slot.HIGH_WATERMARK]) if trusted else None
+        opening.known_mark = int(words[Slot.HIGH_WATERMARK]) if trusted else None
         _set_state(words, SlotState.RECOVERING)
         self._openings.load(opening, trusted)
 
@@ -138,34 +130,58 @@ class Logs:
             return None  # it died while it wrote the group: check the files instead
         return _published_end(words)
 
-    def take_opened(self) -> list[Reply]:
-        """Bring online what is loaded; the answers to control's calls."""
+    def take_opened(self, begin_role: BeginRole) -> list[Reply]:
+        """Bring online what is loaded; the answers to control's calls. begin_role: called with a log's role."""
         if line := self._openings.tell():
             log.info("recovery: %s", line)
         replies = []
         for opening in self._openings.take():
-            error, text = self._bring_online(opening)
+            error, text = self._bring_online(opening, begin_role)
             replies += [Reply(call_id, None, int(error), text) for call_id in opening.call_ids]
         return replies
 
-    def _bring_online(self, opening: Opening) -> tuple[int, str]:
+    def _bring_online(self, opening: Opening, begin_role: BeginRole) -> tuple[int, str]:
         slot = opening.message.slot
         if opening.loaded is not None:
-            opening.partition.bring_online(opening.loaded, opening.message.leader_epoch, wall_clock_ms())
-            self._partitions[slot] = opening.partition
+            self._partitions[slot] = open_log(
+                self._spec_of(opening),
+                opening.loaded,
+                opening.message.leader_epoch,
+                self._drain.producers,
+                self.deletions,
+                wall_clock_ms(),
+            )
             self._drain.notify(slot)
             self._drain.metrics.words[RECOVERED_LOGS] += 1
             self._drain.metrics.observe(RECOVERY_SECONDS, opening.nanoseconds)
         if opening.error is None:
-            return self.begin_role(opening.message.role)
+            return begin_role(opening.message.role)
         level = logging.DEBUG if self._errors.of(opening.message.log_dir) else logging.ERROR
-        log.log(level, "%s cannot be opened: %s", opening.partition.folder, opening.error)
+        log.log(level, "%s cannot be opened: %s", opening.folder, opening.error)
         _set_state(self._shared.slots[slot], SlotState.OFFLINE)
         if isinstance(opening.error, KafkaError):
             return int(opening.error.code), str(opening.error)
         if isinstance(opening.error, OSError) and opening.error.errno not in NO_ROOM:
             self._dir_failed(opening.message.log_dir, opening.error)
         return ErrorCode.KAFKA_STORAGE_ERROR, str(opening.error)
+
+    def _spec_of(self, opening: Opening) -> LogSpec:
+        message = opening.message
+        return LogSpec(
+            slot=message.slot,
+            words=self._shared.slots[message.slot],
+            row=self._drain.rows[message.slot],
+            folder=opening.folder,
+            topic=message.topic,
+            partition=message.partition,
+            topic_id=message.topic_id,
+            config=message.config,
+            leads=opening.leads,
+            replicated=message.role is not None,
+            known_mark=opening.known_mark,
+            reserve_most=self.reservations.most(message.log_dir),
+            first_dirty=opening.first_dirty,
+        )
 
     # --- while open ----------------------------------------------------------------------------------
 
@@ -181,7 +197,7 @@ class Logs:
     def open_files(self, slot: int) -> bool:
         """The next batch of a slot needs its files; whether they are open now."""
         try:
-            self._partitions[slot].open_files()
+            self._partitions[slot].active.open_files()
         except OSError as error:
             self.failed(slot, error)
             return False
@@ -216,25 +232,28 @@ class Logs:
                 continue
             try:
                 _, usable = self._dirs[files.log_dir_of(partition.folder)].space()
-                if usable >= ROOM_TO_HEAL and not partition.paused:
+                if usable >= ROOM_TO_HEAL and not partition.role.paused:
                     self._reopen(slot, partition)
             except OSError as error:
                 self._full.discard(slot)
                 self.failed(slot, error)
         self._drain.metrics.words[REFUSED] = len(self._full)
 
-    def _reopen(self, slot: int, partition: Partition) -> None:
+    def _reopen(self, slot: int, partition: UnifiedLog) -> None:
         words = self._shared.slots[slot]
         end = _published_end(words)
         partition.abandon(SlotState.RECOVERING)
-        loaded = partition.recover(
+        request = LoadRequest(
+            folder=partition.folder,
+            config=partition.config,
             clean=False,
             recovery_point=partition.recovery_point,
             log_start=partition.log_start,
             now_ms=wall_clock_ms(),
             trusted_end=end,
         )
-        partition.bring_online(loaded, int(words[Slot.LEADER_EPOCH]), wall_clock_ms())
+        epoch, mark = int(words[Slot.LEADER_EPOCH]), partition.high_watermark
+        partition.bring_online(recovery.load(request), epoch, mark, wall_clock_ms())
         self._full.discard(slot)
         log.info("%s: there is room again, produce goes on", partition.folder)
 
@@ -251,7 +270,7 @@ class Logs:
                 del self._partitions[slot]
                 self._abandon(slot, partition)
 
-    def _abandon(self, slot: int, partition: Partition) -> None:
+    def _abandon(self, slot: int, partition: UnifiedLog) -> None:
         try:
             partition.abandon()
         except OSError as error:  # closing may tell what an earlier write met
@@ -290,8 +309,10 @@ class Logs:
     def segment_file(self, slot: int, base_offset: int) -> Path | None:
         """A segment's .log, None when it is gone."""
         partition = self._partitions.get(slot)
-        path = partition.segment_path(base_offset) if partition is not None else None
-        return None if path is None else Path(path)
+        if partition is None:
+            return None
+        path = Path(files.path(partition.folder, base_offset, files.LOG))
+        return path if path.exists() else None
 
     # --- closing -------------------------------------------------------------------------------------
 
@@ -310,9 +331,8 @@ class Logs:
         """A paused partition goes on in a folder of another log dir; the old one is removed later. Raises OSError."""
         partition = self._partitions[slot]
         self._checkpoints.forget([partition])
-        partition.reserve_most = self.reservations.most(files.log_dir_of(folder))
         left = partition.folder
-        partition.relocate(folder, now)
+        partition.relocate(folder, self.reservations.most(files.log_dir_of(folder)), now)
         for listener in self.moved_listeners:
             listener(slot, left)
         if slot in self._full:  # what could not be written there is not known here
@@ -356,11 +376,11 @@ class Logs:
         else:
             self._dir_failed(log_dir, error)
 
-    def close_all(self) -> None:
+    def close_all(self, begin_role: BeginRole) -> None:
         """Clean shutdown: sync and close every log, then write the checkpoints. Raises OSError."""
         self._openings.close()
         self.recovery_notes.close()
-        self.take_opened()
+        self.take_opened(begin_role)
         left: dict[str, list[ClosedLog]] = {}
         for slot, partition in list(self._partitions.items()):
             of_dir = left.setdefault(files.log_dir_of(partition.folder), [])

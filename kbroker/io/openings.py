@@ -7,33 +7,51 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kbroker.io.files import checkpoint
 from kbroker.io.files.checkpoint import TopicPartition
+from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.files.log_dir import finish_future
+from kbroker.io.files.segment import ActiveState, open_files
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
-from kbroker.io.partition.partition import Partition
-from kbroker.io.recovery import closed_logs
+from kbroker.io.recovery import closed_logs, recovery
 from kbroker.io.recovery.closed_logs import ClosedLog
-from kbroker.io.recovery.loaded_log import LoadedLog, TrustedEnd
+from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.recovery.progress import RecoveryProgress
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
-from kbroker.ipc.messages import OpenPartition
+from kbroker.ipc.messages import Follow, OpenPartition
+from kbroker.log import files
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+PRODUCER_EXPIRATION_MS = 86_400_000
 
 
 @dataclass(slots=True)
 class Opening:
-    """A partition whose log is being opened. call_ids: of control's calls that wait for it."""
+    """A partition whose log is being opened. call_ids: of control's calls that wait for it. known_mark: see LogSpec.
+
+    loaded: the log, None while it is being loaded, where it could not be, and where it is open already.
+    """
 
     message: OpenPartition
-    partition: Partition
     call_ids: list[int] = field(default_factory=list)
+    known_mark: int | None = None
     loaded: LoadedLog | None = None
+    first_dirty: int = -1
     error: Exception | None = None
     nanoseconds: int = 0
 
     @property
     def key(self) -> TopicPartition:
         return self.message.topic, self.message.partition
+
+    @property
+    def folder(self) -> str:
+        return f"{self.message.log_dir}/{files.folder_name(*self.key)}"
+
+    @property
+    def leads(self) -> bool:
+        return not isinstance(self.message.role, Follow)
 
 
 class Openings:
@@ -69,9 +87,15 @@ class Openings:
         if closed is None:
             return False
         points, starts, first_dirty = self._checkpoints.at_start(message.log_dir)
-        opening.partition.first_dirty = first_dirty.get(key, -1)
-        opening.loaded = opening.partition.recall(
-            closed, message.topic_id, points.get(key, 0), starts.get(key, 0), wall_clock_ms()
+        opening.first_dirty = first_dirty.get(key, -1)
+        expired_before_ms = wall_clock_ms() - PRODUCER_EXPIRATION_MS
+        opening.loaded = closed_logs.load(
+            closed,
+            opening.folder,
+            message.topic_id,
+            points.get(key, 0),
+            starts.get(key, 0),
+            expired_before_ms,
         )
         if opening.loaded is None:
             return False
@@ -94,12 +118,14 @@ class Openings:
             points, starts, first_dirty = self._checkpoints.at_start(message.log_dir)
             if not message.new:  # the search reads the whole log dir
                 finish_future(message.log_dir, *key, message.topic_id)
-            new = opening.partition.create_folder(message.topic_id)
-            opening.partition.first_dirty = -1 if new else first_dirty.get(key, -1)
+            new = create_folder(opening.folder, message.topic_id)
+            opening.first_dirty = -1 if new else first_dirty.get(key, -1)
             if new and trusted is None:
-                opening.loaded = opening.partition.create(message.leader_epoch)
+                opening.loaded = create(opening.folder, message.leader_epoch if opening.leads else -1)
             else:
-                opening.loaded = opening.partition.recover(
+                request = LoadRequest(
+                    folder=opening.folder,
+                    config=message.config,
                     clean=message.log_dir in self._clean_dirs,
                     recovery_point=0 if new else points.get(key, 0),
                     log_start=0 if new else starts.get(key, 0),
@@ -107,6 +133,7 @@ class Openings:
                     trusted_end=trusted,
                     progress=self._progress.scanned,
                 )
+                opening.loaded = recovery.load(request)
         except Exception as error:
             opening.error = error
         opening.nanoseconds = time.monotonic_ns() - began
@@ -127,6 +154,38 @@ class Openings:
     def close(self) -> None:
         """Load nothing more; what is being loaded is waited for."""
         self._executor.shutdown(wait=True, cancel_futures=True)
+
+
+def create_folder(folder: str, topic_id: bytes) -> bool:
+    """Make a partition's folder and its partition.metadata where they are missing; whether the folder is new (what
+    checkpoints say of that name is then of a deleted predecessor). Raises OSError, CorruptCheckpoint, and
+    KafkaError(INCONSISTENT_TOPIC_ID) when the folder is of another topic of that name."""
+    new = not Path(folder).exists()
+    if new:
+        Path(folder).mkdir(parents=True)
+    found = None if new else checkpoint.read_topic_id(folder)
+    if found is None:
+        checkpoint.write_topic_id(folder, topic_id)
+    elif found != topic_id:
+        here, wanted = checkpoint.format_uuid(found), checkpoint.format_uuid(topic_id)
+        raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"{folder} is of topic id {here}, not {wanted}")
+    return new
+
+
+def create(folder: str, leader_epoch: int) -> LoadedLog:
+    """In place of loading, in a folder that was made just now: there is nothing to look for. What its first sync puts
+    on disk counts from then on. leader_epoch: -1 for a follower. Raises OSError."""
+    open_files(folder, 0).close()
+    epochs = LeaderEpochFileCache(folder)
+    if leader_epoch >= 0:
+        epochs.assign(leader_epoch, 0, sync=False)  # here, because a thread runs this
+    return LoadedLog(
+        closed=[],
+        active=ActiveState(0, 0, 0, max_timestamp_offset=0),
+        log_start=0,
+        recovery_point=0,
+        epochs=epochs,
+    )
 
 
 def _left_by_last_stop(context: ChildContext) -> dict[str, dict[TopicPartition, ClosedLog]]:

@@ -23,7 +23,6 @@ from kbroker.io.housekeeping import Housekeeping
 from kbroker.io.log_dirs.file_handles import FileHandles, process_limit
 from kbroker.io.log_dirs.moves import Moves
 from kbroker.io.logs import Logs
-from kbroker.io.partition.transactions import finish_transaction
 from kbroker.io.read_ahead import ReadAheadPool
 from kbroker.io.replication.replicas import Replicas
 from kbroker.io.replication.throttle import Throttle
@@ -60,19 +59,23 @@ class Worker:
         self.drain = Drain(self.shared, context.index, self.producers)
         self.sleeper = Sleeper(self.shared, context.process)
         self.logs = Logs(context, self.drain, self.sleeper.ring)
-        self.durability = Durability(self.shared, self.drain, self.logs, self._notify_again.add)
+        self.cleaning = Cleaning(
+            self.logs,
+            self._notify_again.add,
+            call_cleaner=lambda: os.eventfd_write(self.shared.cleaner_event_fd, 1),
+        )
+        self.durability = Durability(
+            self.shared,
+            self.drain,
+            self.logs,
+            self._notify_again.add,
+            (self.cleaning.synced, self.logs.recovery_notes.synced),
+        )
         self.handles = FileHandles(
             self.drain.rows, process_limit(), self.durability.flush_now, self._sync_failed
         )
         self.read_ahead = ReadAheadPool(self.sleeper.ring)
         self.metrics = self.drain.metrics
-        self.cleaning = Cleaning(
-            self.logs,
-            self.producers,
-            self._notify_again.add,
-            call_cleaner=lambda: os.eventfd_write(self.shared.cleaner_event_fd, 1),
-        )
-        self.durability.synced_listeners += [self.cleaning.synced, self.logs.recovery_notes.synced]
         self.housekeeping = Housekeeping(
             context.config,
             self.logs,
@@ -88,7 +91,6 @@ class Worker:
         sites = len(sites_of(context.config))
         throttle = Throttle(self.shared, context.index, context.config.node_id, sites)
         self.replicas = Replicas(self.shared, self.drain, self.logs, self.durability, throttle)
-        self.logs.begin_role = self.replicas.begin
         self.commands = Commands(
             self.logs,
             self.durability,
@@ -202,7 +204,7 @@ class Worker:
         if self.link is None and not self._connect():
             log.debug("control is not there yet")
         self._take_messages()
-        self._reply(self.logs.take_opened())
+        self._reply(self.logs.take_opened(self.replicas.begin))
         for slot, error in self.read_ahead.take_failed():
             self.logs.read_failed(slot, error)
         for slot, count in self.read_ahead.take_from_disk():
@@ -309,7 +311,7 @@ class Worker:
         log_ = self.logs.get(marker.append.slot)
         if log_ is not None:
             crash_point("marker: in the log, transaction open")
-            finish_transaction(log_, self.producers, marker)
+            log_.complete_transaction(marker)
             self.drain.notify(marker.append.slot)
         self.durability.hold(marker.append)
 
@@ -325,7 +327,7 @@ class Worker:
         self.durability.close()
         self.drain.wake()
         self.housekeeping.sync_cleaner_offsets()
-        self.logs.close_all()
+        self.logs.close_all(self.replicas.begin)
         log.info("io %d stopped, %d partitions closed", self.context.index, self.logs.count)
 
 

@@ -12,9 +12,10 @@ from kbroker.cleaner.offset_map import OffsetMap
 from kbroker.cleaner.throttle import Throttle
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.cleaning import Cleaning
-from kbroker.io.partition import partition as partition_module
+from kbroker.io.files import transaction_index
 from kbroker.io.partition import segment_swap
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition import unified_log as log_module
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import BeginCleaning, CleanableLog, CleanableLogs, EndCleaning
 from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
@@ -59,10 +60,10 @@ class Compacted:
         self.cleaning = self._new_cleaning()
 
     def _new_cleaning(self) -> Cleaning:
-        return Cleaning(OneLog(self.log.partition), self.log.producers, self.woken.append, lambda: self.clock)
+        return Cleaning(OneLog(self.log.partition), self.woken.append, lambda: self.clock)
 
     @property
-    def partition(self) -> Partition:
+    def partition(self) -> UnifiedLog:
         return self.log.partition
 
     # --- writing -----------------------------------------------------------------------------------------
@@ -98,8 +99,13 @@ class Compacted:
         offset = self.log.append(marker, self.clock)
         stable = min(self._open_transactions(), default=offset + 1)
         if not commit and first >= 0:
-            self.partition.index_aborted(AbortedTransaction(producer, first, offset, stable))
+            self._note_aborted(AbortedTransaction(producer, first, offset, stable))
         self._publish()
+
+    def _note_aborted(self, aborted: AbortedTransaction) -> None:
+        active = self.partition.active
+        transaction_index.append(str(self.log.folder), active.base_offset, aborted)
+        active.note_aborted(aborted.last_offset)
 
     def roll(self) -> None:
         self.partition.roll(self.clock)
@@ -110,19 +116,19 @@ class Compacted:
 
     def _publish(self) -> None:
         self.log.row[AppendRow.FIRST_UNSTABLE] = min(self._open_transactions(), default=-1)
-        self.partition._publish()
+        self.partition.published.publish()
 
     # --- cleaning ----------------------------------------------------------------------------------------
 
     def dirt(self) -> CleanableLog | None:
         """What the worker says of the log."""
-        self.partition.flush()
+        self.partition.durability.flush()
         found = self.cleaning.cleanable(CleanableLogs())
         return found[0] if found else None
 
     def clean(self, kill_at: int = -1) -> Cleaned | None:
         """As the cleaner does, whatever the dirty ratio; kill_at: number of the step at which everything is killed."""
-        self.partition.flush()
+        self.partition.durability.flush()
         self._kill_at, self.steps = kill_at, []
         generation = int(self.log.words[Slot.GENERATION])
         with self._watched():
@@ -153,7 +159,7 @@ class Compacted:
 
         whole = CleanedSegment.remove
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(partition_module, "swap_steps", steps)
+            patch.setattr(log_module, "swap_steps", steps)
             patch.setattr(CleanedSegment, "remove", remove)
             yield
 
@@ -161,7 +167,7 @@ class Compacted:
         """As after a restart; the cleaner's checkpoint is only there after a clean stop."""
         first_dirty = self.partition.first_dirty if clean else -1
         self.log.reopen(clean=clean, recovery_point=recovery_point, log_start=self.partition.log_start)
-        self.partition.first_dirty = first_dirty
+        self.partition.cleaned_up_to(first_dirty)
         self.cleaning = self._new_cleaning()
         self._publish()
 
@@ -205,13 +211,13 @@ class Compacted:
 class OneLog:
     """The part of Logs that Cleaning uses, with one log."""
 
-    def __init__(self, partition: Partition) -> None:
+    def __init__(self, partition: UnifiedLog) -> None:
         self._partition = partition
 
-    def __iter__(self) -> Iterator[Partition]:
+    def __iter__(self) -> Iterator[UnifiedLog]:
         return iter([self._partition])
 
-    def get(self, _: int) -> Partition:
+    def get(self, _: int) -> UnifiedLog:
         return self._partition
 
     require = get

@@ -242,7 +242,7 @@ def test_a_log_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
     swap = case.cleaning.swap
 
     def refuse(body: object) -> bool:
-        case.partition.log_start = case.partition.base_offsets[1]
+        case.partition.advance_log_start(case.partition.base_offsets[1])
         assert case.partition.retention(case.clock) == 1
         return swap(body)
 
@@ -256,9 +256,9 @@ def test_a_log_that_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
 def test_the_cleaned_segment_has_the_age_of_the_last_it_replaces(tmp_path: Path) -> None:
     case = Compacted(tmp_path, segment_bytes=600)
     filled(case)
-    ages = {segment.base_offset: segment.modified_ms for segment in case.partition.closed_segments}
+    ages = {segment.base_offset: segment.modified_ms for segment in case.partition.segments.closed}
     case.clean()
-    first = case.partition.closed_segments[0]
+    first = case.partition.segments.closed[0]
     assert first.modified_ms in ages.values()
     assert (case.log.folder / f"{0:020d}.log").stat().st_mtime_ns // 1_000_000 == first.modified_ms
 

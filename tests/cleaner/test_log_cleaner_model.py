@@ -85,9 +85,7 @@ class Story:
         before = self.remembered()
         self.last_sequences |= before
         self.case.log.now_ms = self.case.clock
-        self.case.partition._producer_expiration_ms = 1 << 60
         recovery_point = self.case.partition.recovery_point
-        self.case.log.partition._producer_expiration_ms = 1 << 60
         self.case.reopen(clean, recovery_point)
         after = self.remembered()
         for producer, sequence in after.items():

@@ -7,7 +7,7 @@ import numpy as np
 
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.unified_log import UnifiedLog
 from tests.io.append.plain_append import Log, topic_config
 from tests.log.batch_bytes import batch
 
@@ -15,28 +15,29 @@ from tests.log.batch_bytes import batch
 class Node:
     """Logs with an append each, the first one's longest ago, in one array of rows."""
 
-    def __init__(self, root: Path, logs: int, config: TopicConfig | None = None) -> None:
+    def __init__(
+        self, root: Path, logs: int, config: TopicConfig | None = None, reserve_most: int = 0
+    ) -> None:
         self.rows = np.zeros((logs + 4, AppendRow.WORDS), np.int64)
         self.synced: list[int] = []
         self.logs: dict[int, Log] = {}
         for slot in range(logs):
             folder = root / str(slot)
             folder.mkdir()
-            log = self.logs[slot] = Log(folder, config or topic_config())
+            log = self.logs[slot] = Log(
+                folder, config or topic_config(), slot=slot, row=self.rows[slot], reserve_most=reserve_most
+            )
             log.open()
             log.append(batch(0, [b"v"]))
             log.row[AppendRow.LAST_APPEND_MS] = slot + 1
-            self.rows[slot] = log.row
-            log.row = log.partition.row = self.rows[slot]
-            log.partition.slot = slot
 
-    def get(self, slot: int) -> Partition | None:
+    def get(self, slot: int) -> UnifiedLog | None:
         return self.logs[slot].partition if slot in self.logs else None
 
     def sync(self, slots: Iterable[int]) -> None:
         for slot in slots:
             self.synced.append(slot)
-            self.logs[slot].partition.flush()
+            self.logs[slot].partition.durability.flush()
 
     def fail(self, slot: int, error: OSError) -> None:
         raise AssertionError(f"sync of {slot} failed: {error}")
@@ -45,5 +46,5 @@ class Node:
     def open(self) -> list[int]:
         return [slot for slot, log in self.logs.items() if log.row[AppendRow.LOG_FD] >= 0]
 
-    def __iter__(self) -> Iterator[Partition]:
+    def __iter__(self) -> Iterator[UnifiedLog]:
         return (log.partition for log in self.logs.values())

@@ -19,7 +19,7 @@ def with_segments(case: Compacted, count: int) -> list[int]:
     for _ in range(count):
         case.append([(b"a", b"x" * 50), (b"b", b"x" * 50)])
         case.roll()
-    case.partition.flush()
+    case.partition.durability.flush()
     return case.partition.base_offsets
 
 
@@ -49,7 +49,7 @@ def test_nothing_at_or_behind_the_last_stable_offset_is_cleaned(tmp_path: Path) 
     assert span.upper == case.partition.base_offsets[2]
     case.end(21, commit=True)
     case.roll()
-    case.partition.flush()
+    case.partition.durability.flush()
     assert cleanable_range(case.partition, NOW).upper == case.partition.base_offsets[-1]
 
 
@@ -69,7 +69,7 @@ def test_a_segment_that_is_still_to_be_synced_waits(tmp_path: Path) -> None:
     case.append([(b"a", b"")])
     case.roll()
     assert cleanable_range(case.partition, NOW).upper == bases[-1]
-    case.partition.flush()
+    case.partition.durability.flush()
     assert cleanable_range(case.partition, NOW).upper == case.partition.base_offsets[-1]
 
 
@@ -101,9 +101,9 @@ def test_a_log_that_is_not_compacted_is_never_offered(tmp_path: Path) -> None:
 def test_a_checkpoint_outside_of_the_log_counts_as_none(tmp_path: Path) -> None:
     case = Compacted(tmp_path)
     with_segments(case, 3)
-    case.partition.first_dirty = 1000
+    case.partition.cleaned_up_to(1000)
     assert cleanable_range(case.partition, NOW).first_dirty == 0
-    case.partition.first_dirty = 2
+    case.partition.cleaned_up_to(2)
     case.partition.delete_records(4)
     assert cleanable_range(case.partition, NOW).first_dirty == 4
 
@@ -156,7 +156,7 @@ def test_a_log_that_was_looked_at_too_early_calls_the_cleaner_when_it_is_on_disk
     case.append([(b"a", b"x" * 50)])
     case.roll()
     assert not any(one.due for one in cleaning.cleanable(CleanableLogs()))
-    case.partition.flush()
+    case.partition.durability.flush()
     cleaning.synced(3)
     assert len(calls) == 1
     assert [one.due for one in cleaning.cleanable(CleanableLogs())] == [True]

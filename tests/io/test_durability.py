@@ -55,11 +55,15 @@ class FakeLogs:
     def get(self, slot: int) -> "FakeLogs | None":
         return self if slot == self._case.slot else None
 
-    def begin_flush(self, rolled_only: bool = False) -> FlushJob:
+    @property
+    def durability(self) -> "FakeLogs":
+        return self
+
+    def begin(self, rolled_only: bool = False) -> FlushJob:
         assert not rolled_only
         return SlowDisk(self.folder, (), -1, int(self._case.words[Slot.LOG_END]), 0, 0)
 
-    def finish_flush(self, job: FlushJob) -> None:
+    def finish(self, job: FlushJob) -> None:
         self._case.words[Slot.DURABLE] = job.next_offset
         self._case.words[Slot.HIGH_WATERMARK] = job.next_offset
 

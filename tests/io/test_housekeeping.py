@@ -9,7 +9,7 @@ from kbroker.config.topic import TopicConfig
 from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.housekeeping import ROLLED_MS, SLICE, Housekeeping
 from kbroker.io.partition.deletions import Deletions
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.metrics.slots import private
 from tests.io.append.plain_append import topic_config
@@ -37,7 +37,7 @@ class Scene:
             BrokerConfig(), helper, helper, helper, helper, private(), self.node.rows, 0
         )
 
-    def __iter__(self) -> Iterator[Partition]:
+    def __iter__(self) -> Iterator[UnifiedLog]:
         return iter(self.node)
 
     def nothing(self) -> None: ...
@@ -50,7 +50,7 @@ class Scene:
     def sweep_deleted(self, delay_ms: int) -> None:
         assert delay_ms == 60_000  # log.segment.delete.delay.ms
 
-    def get(self, slot: int) -> Partition | None:
+    def get(self, slot: int) -> UnifiedLog | None:
         self.looked_at.append(slot)
         return self.node.get(slot)
 
@@ -89,7 +89,7 @@ def test_a_log_deleted_between_two_slices_is_passed_over(tmp_path: Path) -> None
 
 def test_what_flush_ms_asks_for_is_synced_when_there_is_something_to_sync(tmp_path: Path) -> None:
     scene = Scene(tmp_path, 3, topic_config(flush_ms=1000))
-    scene.node.logs[1].partition.flush()
+    scene.node.logs[1].partition.durability.flush()
     scene.housekeeping.run(1000)
     assert scene.asked == [("now", [0, 2])]
     scene.housekeeping.run(2000)  # the wall clock has not moved by flush.ms
@@ -121,7 +121,7 @@ def test_without_flush_ms_only_rolled_segments_are_synced(tmp_path: Path) -> Non
     log.partition.roll(log.now_ms)
     scene.housekeeping.run(1000)
     assert scene.asked == [("rolled", [2])]
-    log.partition.flush()
+    log.partition.durability.flush()
     scene.housekeeping.run(2000)
     assert scene.asked == [("rolled", [2])]
     assert log.row[AppendRow.ROLLED] == 0

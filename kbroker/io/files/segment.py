@@ -80,11 +80,6 @@ def reserve(log_fd: int, length: int) -> None:
     _libc.fallocate(log_fd, FALLOC_FL_KEEP_SIZE, 0, length)
 
 
-def exists(folder: str, base_offset: int) -> bool:
-    """Whether the segment has a .log file."""
-    return Path(files.path(folder, base_offset, files.LOG)).exists()
-
-
 def finish(fds: SegmentFds, state: ActiveState) -> None:
     """Finish a segment that stops being active (LogSegment.onBecomeInactiveSegment): add the last time index
     entry, free preallocated space, cut indexes to their exact length."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.rows import AppendRow, AppendState
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.unified_log import UnifiedLog
 
 Words = NDArray[np.int64]
 FILES_OF_A_LOG = 3
@@ -52,7 +52,7 @@ class FileHandles:
         self._failed = failed
         self._opened = 0  # since the last count, at least as many as are open
 
-    def opened(self, get: Callable[[int], Partition | None]) -> int:
+    def opened(self, get: Callable[[int], UnifiedLog | None]) -> int:
         """A log has opened its files; lets others rest when there are too many. Gives the number of open ones as it is
         reckoned here."""
         self._opened += 1
@@ -60,7 +60,7 @@ class FileHandles:
             self.rest(get)
         return self._opened
 
-    def rest(self, get: Callable[[int], Partition | None]) -> int:
+    def rest(self, get: Callable[[int], UnifiedLog | None]) -> int:
         """Let the longest quiet logs rest; gives how many do now. Those with unsynced records are synced for the next
         time."""
         slots = np.flatnonzero(
@@ -71,14 +71,14 @@ class FileHandles:
         oldest = [
             partition for slot in slots[by_age[:wanted]].tolist() if (partition := get(slot)) is not None
         ]
-        synced = [partition for partition in oldest if partition.is_synced]
-        unsynced = [partition for partition in oldest if not partition.is_synced][:MOST_SYNCS]
+        synced = [partition for partition in oldest if partition.durability.is_synced]
+        unsynced = [partition for partition in oldest if not partition.durability.is_synced][:MOST_SYNCS]
         if len(slots) - len(synced) > self._limit + MARGIN:  # syncs lag behind the openings
             synced += self._synced_now(unsynced)
         else:
             self._sync([partition.slot for partition in unsynced])
         for partition in synced:
-            partition.rest()
+            partition.active.rest()
         self._opened = len(slots) - len(synced)
         if (
             self._opened >= self._limit
@@ -86,11 +86,11 @@ class FileHandles:
             self._opened = self._limit - MARGIN // 4
         return len(synced)
 
-    def _synced_now(self, partitions: list[Partition]) -> list[Partition]:
+    def _synced_now(self, partitions: list[UnifiedLog]) -> list[UnifiedLog]:
         synced = []
         for partition in partitions:
             try:
-                partition.flush()
+                partition.durability.flush()
             except OSError as error:
                 self._failed(partition.folder, error)
             else:

@@ -21,10 +21,9 @@ from pathlib import Path
 
 from kbroker.io.files import checkpoint
 from kbroker.io.files.log_dir import futures_of
-from kbroker.io.partition.open_log import NO_CUT
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.log_segments import NO_CUT
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.crash_point import crash_point
-from kbroker.ipc.layout import Slot
 from kbroker.log import files
 
 LAST_BYTES = 8 << 20
@@ -53,7 +52,7 @@ class LogMove:
     error: what ended the thread. bytes_per_second: limit of the copying, inf for none.
     """
 
-    def __init__(self, log: Partition, target: str, bytes_per_second: Callable[[], float]) -> None:
+    def __init__(self, log: UnifiedLog, target: str, bytes_per_second: Callable[[], float]) -> None:
         self.log = log
         self.target = target
         name = files.dated_folder_name(log.topic, log.partition, uuid.uuid4().hex, files.FUTURE_FOLDER)
@@ -66,7 +65,7 @@ class LogMove:
         self.switched = False
         self._plan: tuple[list[Wanted], int] = ([], 0)
         self._have: dict[int, tuple[int, int, bool]] = {}  # base: (inode, bytes, closed)
-        self._cuts = log.cuts
+        self._cuts = log.segments.cuts
         self._bytes_per_second = bytes_per_second
         self._thread = self._new_thread()
 
@@ -93,14 +92,16 @@ class LogMove:
     @property
     def generation(self) -> int:
         """Generation of the log's slot."""
-        return int(self.log.words[Slot.GENERATION])
+        return self.log.published.generation
 
     def look(self) -> None:
         """Record the log's current segments. In the thread this may meet a roll half way; the next round sees
         it done."""
-        log = self.log
-        closed = [Wanted(segment.base_offset, segment.size, True) for segment in log.closed_segments]
-        self._plan = ([*closed, Wanted(log.base_offsets[-1], log.active_bytes, False)], log.log_end)
+        active = self.log.active
+        closed = [
+            Wanted(segment.base_offset, segment.size, True) for segment in tuple(self.log.segments.closed)
+        ]
+        self._plan = ([*closed, Wanted(active.base_offset, active.position, False)], active.next_offset)
 
     def cancel(self) -> None:
         """End the thread and remove the copy."""
@@ -145,12 +146,12 @@ class LogMove:
 
     def _forget_cut(self) -> None:
         """Drop what was copied of records that a truncation has taken: others may have their place by now."""
-        cuts = self.log.cuts
+        cuts = self.log.segments.cuts
         if cuts == self._cuts:
             return
         bases = sorted(self._have)
         for base, following in zip(bases, [*bases[1:], NO_CUT], strict=True):
-            if following > self.log.lowest_cut:
+            if following > self.log.segments.lowest_cut:
                 self._drop(base)
         self._cuts = cuts
 
@@ -226,7 +227,7 @@ class LogMove:
         self.look()
         if self.error is not None or self._missing(self._plan[0]) > LAST_BYTES:
             return False
-        if self._cuts != self.log.cuts:
+        if self._cuts != self.log.segments.cuts:
             return False
         self.leave()
         plan, end = self._plan
@@ -259,7 +260,7 @@ class LogMove:
         return final
 
 
-def _retire_remainder(log_dir: str, log: Partition) -> None:
+def _retire_remainder(log_dir: str, log: UnifiedLog) -> None:
     """Rename what an interrupted earlier move left in the log dir: it has the name that the copy needs."""
     folder = Path(log_dir, files.folder_name(log.topic, log.partition))
     if folder.is_dir():

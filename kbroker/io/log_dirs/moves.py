@@ -16,7 +16,6 @@ from kbroker.io.log_dirs.log_move import LogMove
 from kbroker.io.logs import Logs
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.crash_point import crash_point
-from kbroker.ipc.layout import Slot
 from kbroker.ipc.move_messages import (
     BeginMove,
     CancelMove,
@@ -51,7 +50,7 @@ class Moves:
     def begin(self, body: BeginMove) -> None:
         """Start a move, in the place of one to another log dir. Raises KafkaError, OSError."""
         partition = self._logs.require(body.slot)
-        if partition.words[Slot.GENERATION] != body.generation:
+        if partition.published.generation != body.generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         under_way = self._moves.get(body.slot)
         if under_way is not None and under_way.target == body.log_dir:
@@ -72,7 +71,7 @@ class Moves:
         move = self._moves.get(body.slot)
         self.drop(body.slot)
         if move is not None and move.switched:
-            move.log.resume()
+            move.log.role.resume()
 
     def drop(self, slot: int) -> None:
         """The partition is closed, or shall stay where it is."""
@@ -94,22 +93,22 @@ class Moves:
     def switch(self, body: SwitchMove) -> bool:
         """Hold appends off and complete the copy; False when it is not far enough, and then the log goes on."""
         partition, move = self._logs.require(body.slot), self._moves.get(body.slot)
-        if move is None or partition.words[Slot.GENERATION] != body.generation:
+        if move is None or partition.published.generation != body.generation:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if move.switched:
             return True
         try:
-            partition.pause()
+            partition.role.pause()
             done = move.complete()
             if done:  # it must not start again if the broker dies before `finish`
                 self._logs.checkpoint_copy(body.slot, move.target)
                 crash_point("move: copy complete")
         except OSError as error:
-            partition.resume()
+            partition.role.resume()
             self._failed(body.slot, error)
             raise
         if not done:
-            partition.resume()
+            partition.role.resume()
         return done
 
     def finish(self, body: FinishMove) -> None:
@@ -134,7 +133,7 @@ class Moves:
         if move.target == log_dir:
             self.finish(FinishMove(slot, log_dir))
         else:
-            move.log.resume()
+            move.log.role.resume()
             move.go_on()
 
     def look(self, tell: Callable[[object], None]) -> None:

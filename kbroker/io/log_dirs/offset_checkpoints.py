@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from kbroker.io.files.log_dir import LogDir
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.log import files
 
 log = logging.getLogger(__name__)
@@ -33,9 +33,9 @@ class OffsetCheckpoints:
             )
         return self._at_start[log_dir]
 
-    def write(self, partitions: Iterable[Partition]) -> None:
+    def write(self, partitions: Iterable[UnifiedLog]) -> None:
         """Write recovery points and log starts of open partitions."""
-        by_dir: dict[str, list[Partition]] = {}
+        by_dir: dict[str, list[UnifiedLog]] = {}
         for partition in partitions:
             by_dir.setdefault(files.log_dir_of(partition.folder), []).append(partition)
         self._written_starts.clear()
@@ -44,7 +44,7 @@ class OffsetCheckpoints:
             if folder.failed is None:
                 self._write(folder, mine)
 
-    def _write(self, folder: LogDir, partitions: Iterable[Partition]) -> None:
+    def _write(self, folder: LogDir, partitions: Iterable[UnifiedLog]) -> None:
         points, starts, plain = {}, {}, []
         for partition in partitions:
             key = (partition.topic, partition.partition)
@@ -60,7 +60,7 @@ class OffsetCheckpoints:
         except OSError as error:
             self._failed(folder.path, error)
 
-    def write_copy(self, partition: Partition, log_dir: str) -> None:
+    def write_copy(self, partition: UnifiedLog, log_dir: str) -> None:
         """Write recovery point and log start of a complete copy, all of it on disk. Raises OSError."""
         key = (partition.topic, partition.partition)
         start = partition.checkpointed_log_start
@@ -68,7 +68,7 @@ class OffsetCheckpoints:
         starts, plain = ({}, (key,)) if start is None else ({key: start}, ())
         self._dirs[log_dir].update_log_start_offsets(starts, plain)
 
-    def write_starts(self, starts: Iterable[tuple[Partition, int]]) -> None:
+    def write_starts(self, starts: Iterable[tuple[UnifiedLog, int]]) -> None:
         """Write where logs start, or are about to, on disk when this returns."""
         by_dir: dict[str, dict[tuple[str, int], int]] = {}
         for partition, start in starts:
@@ -87,7 +87,7 @@ class OffsetCheckpoints:
             for key, start in changed.items():
                 self._written_starts[f"{path}/{files.folder_name(*key)}"] = start
 
-    def forget(self, partitions: Iterable[Partition]) -> None:
+    def forget(self, partitions: Iterable[UnifiedLog]) -> None:
         """Drop deleted partitions."""
         for partition in partitions:
             folder = self._dirs[files.log_dir_of(partition.folder)]

@@ -12,7 +12,7 @@ from functools import partial
 
 from kbroker.io.files.checkpoint import TopicPartition
 from kbroker.io.files.log_dir import LogDir
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.log import files
 
 BUSY_SHARE = 20  # the thread works one part in so many of the time, however many logs a checkpoint lists
@@ -26,7 +26,7 @@ class RecoveryNotes:
     def __init__(
         self,
         dirs: Mapping[str, LogDir],
-        find: Callable[[int], Partition | None],
+        find: Callable[[int], UnifiedLog | None],
         failed: Callable[[str, OSError], None],
     ) -> None:
         self._dirs = dirs
@@ -43,7 +43,7 @@ class RecoveryNotes:
         """A sync of a log has ended: if segments were closed since its last one, its point is to be written."""
         partition = self._find(slot)
         if partition is not None:
-            place = partition.folder, partition.first_unsynced_base
+            place = partition.folder, partition.segments.first_unsynced_base
             if self._noted.get(slot) != place:
                 self._noted[slot] = place
                 self._due.add(slot)
@@ -56,7 +56,7 @@ class RecoveryNotes:
             self._take()
         if not self._due or time.monotonic() < self._not_before:
             return
-        by_dir: dict[str, list[Partition]] = {}
+        by_dir: dict[str, list[UnifiedLog]] = {}
         for slot in self._due:
             if (partition := self._find(slot)) is not None:
                 by_dir.setdefault(files.log_dir_of(partition.folder), []).append(partition)
@@ -85,7 +85,7 @@ class RecoveryNotes:
             self._failed(path, error)
 
 
-def _write(by_dir: Sequence[tuple[LogDir, list[Partition]]]) -> tuple[Failures, float]:
+def _write(by_dir: Sequence[tuple[LogDir, list[UnifiedLog]]]) -> tuple[Failures, float]:
     """In a thread. Returns what could not be written, and the seconds it took."""
     began, failures = time.monotonic(), []
     for folder, partitions in by_dir:
@@ -96,7 +96,7 @@ def _write(by_dir: Sequence[tuple[LogDir, list[Partition]]]) -> tuple[Failures, 
     return failures, time.monotonic() - began
 
 
-def _points(log_dir: str, partitions: Sequence[Partition]) -> dict[TopicPartition, int]:
+def _points(log_dir: str, partitions: Sequence[UnifiedLog]) -> dict[TopicPartition, int]:
     """Recovery points of the partitions that are still open in the log dir."""
     return {
         (partition.topic, partition.partition): partition.recovery_point

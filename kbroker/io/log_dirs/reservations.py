@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kbroker.io.append.reserve_kernel import KEEP_MS
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.files.log_dir import LogDir
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.log import files
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Reservations:
         rows: NDArray[np.int64],
         dirs: Mapping[str, LogDir],
         most: int,
-        get: Callable[[int], Partition | None],
+        get: Callable[[int], UnifiedLog | None],
         failed: Callable[[int, OSError], None],
     ) -> None:
         self._rows = rows
@@ -67,7 +67,7 @@ class Reservations:
             if files.log_dir_of(partition.folder) in low:
                 self._give_back(partition, most=0)
             elif now_ms - self._rows[partition.slot, AppendRow.RESERVED_MS] > KEEP_MS:
-                self._give_back(partition, partition.reserve_most)
+                self._give_back(partition, partition.active.reserve_most)
 
     def give_back(self, log_dir: str) -> None:
         """Somebody needs the room."""
@@ -75,7 +75,7 @@ class Reservations:
             if files.log_dir_of(partition.folder) == log_dir:
                 self._give_back(partition, most=0)
 
-    def _held(self) -> Iterable[Partition]:
+    def _held(self) -> Iterable[UnifiedLog]:
         rows = self._rows
         for slot in np.flatnonzero(rows[:, AppendRow.RESERVED] > rows[:, AppendRow.POSITION]).tolist():
             partition = self._get(slot)
@@ -88,9 +88,9 @@ class Reservations:
         except OSError:
             return False  # the check of the log dirs will find the failure
 
-    def _give_back(self, partition: Partition, most: int) -> None:
+    def _give_back(self, partition: UnifiedLog, most: int) -> None:
         try:
-            partition.give_back(most)
+            partition.active.give_back(most)
         except OSError as error:
             log.warning("%s: reserved blocks are not given back: %s", partition.folder, error)
             self._failed(partition.slot, error)

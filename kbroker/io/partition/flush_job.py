@@ -72,9 +72,13 @@ class FlushJob:
 
 
 class Unsynced:
-    """Segments rolled since the last sync, their files still open. Runs in: io. Owner: the partition."""
+    """What of a log is not on disk, apart from records of the active segment. Runs in: io. Owner: the log.
+
+    Segments rolled since the last sync, their files still open. names: folder and file names, since it was opened.
+    """
 
     def __init__(self) -> None:
+        self.names = False
         self._segments: list[tuple[int, SegmentFds]] = []
 
     def add(self, base_offset: int, fds: SegmentFds) -> None:

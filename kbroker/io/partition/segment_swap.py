@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from kbroker.ipc.messages import SwapSegments
 from kbroker.log import files
 
 INDEXES = (files.INDEX, files.TIME_INDEX, files.TXN_INDEX)
@@ -54,6 +55,16 @@ def swap_steps(folder: str, base_offset: int, replaced: Sequence[int], deleted: 
         yield from _mark_deleted(folder, base, (files.LOG, *INDEXES, files.SNAPSHOT), deleted)
     Path(log + files.SWAP).unlink()
     yield "swap done"
+
+
+def files_unchanged(folder: str, request: SwapSegments) -> bool:
+    """Whether the files are the very ones that the cleaner read and wrote, not successors of the same names."""
+    paths = [(files.path(folder, base, files.LOG), inode) for base, _, inode in request.replaced]
+    cleaned = files.path(folder, request.replaced[0][0], files.LOG + files.CLEANED)
+    try:
+        return all(Path(path).stat().st_ino == inode for path, inode in [*paths, (cleaned, request.inode)])
+    except FileNotFoundError:
+        return False
 
 
 def _claim(folder: str, base_offset: int) -> Iterator[str]:

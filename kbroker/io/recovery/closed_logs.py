@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kbroker.io.files.checkpoint import TopicPartition, replace_file
-from kbroker.io.files.leader_epochs import LeaderEpochs
+from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry
 from kbroker.io.files.segment import ActiveState, Segment
 from kbroker.io.recovery.leftovers import has_leftovers
@@ -129,7 +129,7 @@ def load(
         active=active,
         log_start=closed.log_start,
         recovery_point=active.next_offset,
-        epochs=LeaderEpochs(folder, [(epoch, start) for epoch, start in closed.epochs]),
+        epochs=LeaderEpochFileCache(folder, [(epoch, start) for epoch, start in closed.epochs]),
         producers=[entry for entry in producers if entry.last_timestamp > expired_before_ms],
     )
 

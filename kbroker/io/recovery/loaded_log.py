@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kbroker.io.files.leader_epochs import LeaderEpochs
+from kbroker.config.topic import TopicConfig
+from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.files.producer_entry import ProducerEntry
 from kbroker.io.files.segment import ActiveState, Segment
 
@@ -21,22 +22,19 @@ class TrustedEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """Request to load a log. index_interval: index.interval.bytes, index_limit: segment.index.bytes.
+    """Request to load a log. With write.caching=false all of it is on disk before anybody sees it.
 
     clean: the last shutdown was clean. recovery_point: everything below is on disk. log_start: checkpointed
-    log start. sync: have everything on disk before anybody sees it (write.caching=false). progress: called
-    with scanned bytes.
+    log start. progress: called with scanned bytes.
     """
 
     folder: str
+    config: TopicConfig
     clean: bool
     recovery_point: int
     log_start: int
-    index_interval: int
-    index_limit: int
     now_ms: int
     trusted_end: TrustedEnd | None = None
-    sync: bool = False
     producer_expiration_ms: int = 86_400_000
     progress: Callable[[int], None] | None = None
 
@@ -52,7 +50,7 @@ class LoadedLog:
     active: ActiveState
     log_start: int
     recovery_point: int
-    epochs: LeaderEpochs
+    epochs: LeaderEpochFileCache
     producers: list[ProducerEntry] = field(default_factory=list)
     first_unstable: int = -1
     deleted: list[str] = field(default_factory=list)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.files import index, producer_snapshot, transaction_index
-from kbroker.io.files.leader_epochs import LeaderEpochs
+from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.files.segment import (
     SLACK_BYTES,
     ActiveState,
@@ -44,7 +44,7 @@ class LogLoader:
     def __init__(self, request: LoadRequest) -> None:
         self.request = request
         self.folder = request.folder
-        self.epochs = LeaderEpochs.load(self.folder)
+        self.epochs = LeaderEpochFileCache.load(self.folder)
         self._segments: list[Segment] = []
         self._names: set[str] = set()
         self._indexed_anew: set[int] = set()  # segments whose .txnindex the replay writes
@@ -89,7 +89,7 @@ class LogLoader:
         recovery_point = (
             active.next_offset if request.clean else min(request.recovery_point, active.next_offset)
         )
-        if request.sync:
+        if not request.config.write_caching:
             recovery_point = self._sync_all(active)
         return LoadedLog(
             closed=self._segments[:-1],
@@ -176,7 +176,11 @@ class LogLoader:
         scan = Scan(fds.log, size, base, next_base=next_base, crc_from=crc_from, progress=self._count)
         try:
             active = segment_scan.rebuild_indexes(
-                fds, scan, base, request.index_interval, request.index_limit, self._note_epochs
+                fds,
+                scan,
+                base,
+                request.config,
+                self._note_epochs,
             )
         except BaseException:
             fds.close()

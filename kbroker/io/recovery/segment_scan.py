@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kbroker.config.topic import TopicConfig
 from kbroker.io.files import index
 from kbroker.io.files.segment import ActiveState, SegmentFds
 from kbroker.kernels import batches as bt
@@ -121,13 +122,13 @@ def rebuild_indexes(
     fds: SegmentFds,
     scan: Scan,
     base: int,
-    interval: int,
-    limit: int,
+    config: TopicConfig,
     on_rows: Callable[[Rows, int], None] | None = None,
 ) -> ActiveState:
     """Run a scan that starts at byte 0 and rewrite both indexes (LogSegment.recover). The .log is not cut.
 
     on_rows is called with each chunk. The closing time index entry is left to `segment.finish`."""
+    interval, limit = config.index_interval_bytes, config.segment_index_bytes
     carry = np.array((0, -1, base, -1, 0, 0), np.int64)
     added = np.zeros(2, np.int64)
     offsets = np.empty(8 * ROWS, np.uint8)

@@ -4,11 +4,15 @@ KIP-279). Pure.
 Source: Kafka's AbstractFetcherThread.getOffsetTruncationState.
 """
 
-from kbroker.io.files.leader_epochs import LeaderEpochs
+from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 
 
 def agreed_end(
-    mine: LeaderEpochs, my_end: int, leader: LeaderEpochs, leader_end: int, high_watermark: int
+    mine: LeaderEpochFileCache,
+    my_end: int,
+    leader: LeaderEpochFileCache,
+    leader_end: int,
+    high_watermark: int,
 ) -> int:
     """The offset up to which the follower's log is the leader's; what follows has to go.
 

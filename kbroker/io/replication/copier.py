@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.drain import Drain, HeldAppend, Marker, marker_of
-from kbroker.io.append.rows import AppendRow, AppendState, Batch
-from kbroker.io.partition.partition import Partition
-from kbroker.io.partition.transactions import finish_transaction
+from kbroker.io.append.rows import Batch
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.io.replication import copy_kernel as ck
 from kbroker.io.replication.copy_layout import Copied, CopyStop
 from kbroker.ipc.clock import wall_clock_ms
@@ -45,11 +44,11 @@ class Copier:
         self._counters: NDArray[np.int64] = np.zeros(Counter.WORDS, np.int64)
         self._out: NDArray[np.int64] = np.zeros(Copied.WORDS, np.int64)
 
-    def copy(self, partition: Partition, fd: int, position: int, end: int) -> int:
+    def copy(self, partition: UnifiedLog, fd: int, position: int, end: int) -> int:
         """Append whole batches of file bytes [position, end), a buffer at most; bytes that are done with, at least one
         batch. Raises CopyFailed, DamagedBatch, and OSError of reading."""
         try:
-            partition.open_files()
+            partition.active.open_files()
         except OSError as error:
             raise CopyFailed(error) from error
         self._grow(fd, position)
@@ -70,34 +69,34 @@ class Copier:
         if len(self._buffer) < size <= LARGEST_BATCH:
             self._buffer = np.zeros(size, np.uint8)
 
-    def _append(self, partition: Partition, start: int, length: int) -> int:
+    def _append(self, partition: UnifiedLog, start: int, length: int) -> int:
         """One kernel call; bytes that are done with."""
         producers = self._drain.producers
         producers.make_room(Batch.ROWS)
         out = self._out
         ck.copy_batches(
-            self._drain.env, partition.row, producers.rows, producers.room, self._batches, self._counters,
+            self._drain.env, partition.active.row, producers.rows, producers.room, self._batches, self._counters,
             partition.slot, self._buffer.ctypes.data + start, length, wall_clock_ms(), out,
         )  # fmt: skip
         producers.claimed(int(out[Copied.PRODUCERS]))
         if out[Copied.ERROR]:
             error = int(out[Copied.ERROR])
-            partition.row[AppendRow.STATE] = AppendState.CLOSED
+            partition.active.stop_appends()
             raise CopyFailed(OSError(error, os.strerror(error), partition.folder))
         if out[Copied.MARKER] >= 0:
             self._finish_marker(partition, start + int(out[Copied.MARKER]), start + int(out[Copied.BYTES]))
         return int(out[Copied.BYTES])
 
-    def _finish_marker(self, partition: Partition, start: int, end: int) -> None:
+    def _finish_marker(self, partition: UnifiedLog, start: int, end: int) -> None:
         last = int(self._out[Copied.LAST_OFFSET])
         append = HeldAppend(-1, -1, partition.slot, last, last, -1, -1, 0)
         marker: Marker = marker_of(self._buffer[start:end].tobytes(), append)
         try:
-            finish_transaction(partition, self._drain.producers, marker)
+            partition.complete_transaction(marker)
         except OSError as error:
             raise CopyFailed(error) from error
 
-    def _prepare(self, partition: Partition, stop: int, done: int) -> None:
+    def _prepare(self, partition: UnifiedLog, stop: int, done: int) -> None:
         """Do what the kernel stopped for."""
         try:
             if stop == CopyStop.ROLL:
@@ -106,7 +105,7 @@ class Copier:
                 base_offset, _, epoch = HEAD.unpack_from(self._buffer.data, done)
                 if epoch >= 0:
                     partition.epochs.assign(epoch, base_offset)
-                partition.row[AppendRow.BATCH_EPOCH] = epoch
+                partition.active.follow_batches_of(epoch)
             elif stop == CopyStop.CORRUPT:
                 raise DamagedBatch(f"offset {partition.log_end} is due, and {done} bytes on is another thing")
         except OSError as error:

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.drain import Drain
-from kbroker.io.append.rows import AppendRow, AppendState
 from kbroker.io.durability import Durability
-from kbroker.io.files.leader_epochs import LeaderEpochs
+from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.logs import Logs
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.io.replication.agreement import agreed_end
 from kbroker.io.replication.copier import Copier, CopyFailed, DamagedBatch
 from kbroker.io.replication.copy_kernel import any_behind
@@ -85,10 +84,10 @@ class Following:
         if known is not None:  # a log that was moved twice has other files in a folder of the same name
             self._files.forget_folder(known.body.leader_folder)
         if body.leader_slot < 0:
-            partition.resign()
+            partition.role.resign()
             self.forget(body.slot)
         else:
-            partition.follow(-1)
+            partition.role.follow(-1)
         self._durability.forget(body.slot)
         self._drain.notify(body.slot)
         if body.leader_slot < 0:
@@ -145,10 +144,10 @@ class Following:
 
     def _pull(self, slot: int) -> bool:
         followed, partition = self._followed[slot], self._logs.get(slot)
-        if partition is None or partition.row[AppendRow.STATE] == AppendState.DISK_FULL:
+        if partition is None or partition.active.is_disk_full:
             self._pause(followed)
             return False
-        if partition.paused:
+        if partition.role.paused:
             self._pause(followed, BREATH_NS)
             return False
         words = self._leader(followed)
@@ -157,7 +156,7 @@ class Following:
             self._list_pairs()
             return False
         try:
-            if not followed.agreed or partition.row[AppendRow.LEADER_EPOCH] != followed.body.leader_epoch:
+            if not followed.agreed or partition.active.leader_epoch != followed.body.leader_epoch:
                 self._agree(followed, partition, words)
             return self._copy(followed, partition, words)
         except CopyFailed as failed:
@@ -191,9 +190,9 @@ class Following:
                 return words if there else None
         return None
 
-    def _agree(self, followed: Followed, partition: Partition, words: list[int]) -> None:
+    def _agree(self, followed: Followed, partition: UnifiedLog, words: list[int]) -> None:
         """Cut what the leader does not have, then say that this log follows its epoch."""
-        leader = LeaderEpochs.load(followed.body.leader_folder)
+        leader = LeaderEpochFileCache.load(followed.body.leader_folder)
         if not Path(followed.body.leader_folder).is_dir():  # it has moved: control sends the new folder
             raise FileNotFoundError(followed.body.leader_folder)
         end = agreed_end(
@@ -202,17 +201,17 @@ class Following:
         if end < partition.log_end:
             log.info("%s: cut from offset %d to %d, as its leader", partition.folder, partition.log_end, end)
             _own(partition.truncate_to, end, wall_clock_ms())
-        partition.row[AppendRow.BATCH_EPOCH] = partition.epochs.latest
+        partition.active.follow_batches_of(partition.epochs.latest)
         if partition.log_end < (begin := self._beginning(followed, partition, words)):
-            _own(partition.restart_at, begin, wall_clock_ms())
-            partition.row[AppendRow.BATCH_EPOCH] = -1
+            _own(partition.truncate_fully, begin, wall_clock_ms())
+            partition.active.follow_batches_of(-1)
         followed.place = None
         followed.agreed = True
-        partition.follow(followed.body.leader_epoch)
+        partition.role.follow(followed.body.leader_epoch)
         self._list_pairs()
         self._tell(followed)
 
-    def _beginning(self, followed: Followed, partition: Partition, words: list[int]) -> int:
+    def _beginning(self, followed: Followed, partition: UnifiedLog, words: list[int]) -> int:
         """The lowest offset that a copy may go on from: where the leader's first batch begins. Records may be deleted
         in the middle of a batch (UnexpectedAppendOffsetException in Kafka's Partition.appendRecordsToFollower)."""
         log_start = words[Slot.LOG_START]
@@ -222,7 +221,7 @@ class Following:
         first = followed.reader.locate(log_start, *ends, words[Slot.SEGMENTS_VERSION])
         return log_start if first is None else min(first.base_offset, log_start)
 
-    def _copy(self, followed: Followed, partition: Partition, words: list[int]) -> bool:
+    def _copy(self, followed: Followed, partition: UnifiedLog, words: list[int]) -> bool:
         if partition.log_end < self._beginning(followed, partition, words):
             followed.agreed = False
             return False
@@ -240,9 +239,9 @@ class Following:
             copied = True
         mark = words[Slot.HIGH_WATERMARK]
         if copied or mark > partition.high_watermark:
-            partition.publish_copied(mark)
+            partition.role.publish_copied(mark)
         if copied:
-            if partition.words[Slot.FLAGS] & SlotFlag.DURABLE:
+            if partition.published.acks_wait_for & SlotFlag.DURABLE:
                 self._durability.flush((partition.slot,))
             self._tell(followed)
         if words[Slot.LOG_START] > partition.log_start:
@@ -250,7 +249,7 @@ class Following:
         return copied
 
     def _copy_some(
-        self, followed: Followed, partition: Partition, words: list[int], limits: list[tuple[int, int]]
+        self, followed: Followed, partition: UnifiedLog, words: list[int], limits: list[tuple[int, int]]
     ) -> bool:
         """One buffer from the leader's file; False when there is nothing to be had now."""
         end_base, end_position = words[Slot.ACTIVE_BASE], words[Slot.ACTIVE_END]

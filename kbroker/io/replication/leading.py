@@ -63,7 +63,7 @@ class Leading:
         self._led[body.slot] = led
         self._set_minimum(body.slot, led, body.minimum)
         if known is None or known.leader_epoch != body.leader_epoch:
-            partition.lead(body.leader_epoch)
+            partition.role.lead(body.leader_epoch)
             log.info(
                 "%s: leader with epoch %d from offset %d",
                 partition.folder,
@@ -137,12 +137,12 @@ class Leading:
 
     def _advance(self, slot: int, led: Led) -> bool:
         partition = self._logs.get(slot)
-        if partition is None or not partition.leads:
+        if partition is None or not partition.role.leads:
             self.forget(slot)
             return False
         mark = self._mark(slot, led)
         if mark is not None:
-            partition.publish_high_watermark(mark)
+            partition.role.publish_high_watermark(mark)
             self._drain.notify(slot)
             self._durability.advanced(slot)
         if partition.high_watermark == partition.log_end:

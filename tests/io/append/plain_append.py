@@ -2,18 +2,23 @@
 
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbroker.config.broker import BrokerConfig
 from kbroker.config.topic import TopicConfig
 from kbroker.io.append.producer_table import ProducerTable
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry, increment_sequence
+from kbroker.io.openings import create_folder
 from kbroker.io.partition.deletions import Deletions
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.unified_log import LogSpec, UnifiedLog, open_log
+from kbroker.io.recovery import recovery
+from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.ipc.layout import Slot, SlotFlag
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
@@ -38,39 +43,68 @@ class Log:
     config: TopicConfig = field(default_factory=topic_config)
     now_ms: int = NOW
     flags: int = 0
+    slot: int = 3
+    row: NDArray[np.int64] = field(default_factory=lambda: np.zeros(AppendRow.WORDS, np.int64))
+    leads: bool = True
+    replicated: bool = False
+    known_mark: int | None = None
+    reserve_most: int = 0
+    topic: str = "t"
 
     def __post_init__(self) -> None:
         self.words = np.zeros(Slot.WORDS, np.int64)
         self.words[Slot.FLAGS] = self.flags
-        self.row = np.zeros(AppendRow.WORDS, np.int64)
+        self.row[:] = 0
         self.producers = ProducerTable(64)
         self.deletions = Deletions()
-        self.partition = self._new()
+        self._opened: UnifiedLog | None = None
 
-    def _new(self) -> Partition:
-        return Partition(
-            3, self.words, self.row, str(self.root), "t", 0, self.config, self.producers, self.deletions
-        )
+    @property
+    def partition(self) -> UnifiedLog:
+        assert self._opened is not None, "open it first"
+        return self._opened
 
     def open(
         self, clean: bool = True, recovery_point: int = 0, log_start: int = 0, epoch: int = 0
-    ) -> Partition:
-        self.partition.create_folder(b"\1" * 16)
-        self.partition.open(clean, recovery_point, log_start, epoch, self.now_ms)
-        return self.partition
+    ) -> UnifiedLog:
+        create_folder(str(self.folder), b"\1" * 16)
+        return self.bring_online(self.load(clean, recovery_point, log_start), epoch)
+
+    def load(
+        self,
+        clean: bool = False,
+        recovery_point: int = 0,
+        log_start: int = 0,
+        trusted_end: TrustedEnd | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> LoadedLog:
+        """As recovery finds the files now."""
+        request = LoadRequest(
+            str(self.folder), self.config, clean, recovery_point, log_start, self.now_ms, trusted_end,
+            progress=progress,
+        )  # fmt: skip
+        return recovery.load(request)
+
+    def bring_online(self, loaded: LoadedLog, epoch: int = 0) -> UnifiedLog:
+        spec = LogSpec(
+            self.slot, self.words, self.row, str(self.folder), self.topic, 0, b"\1" * 16, self.config,
+            self.leads, self.replicated, self.known_mark, self.reserve_most,
+        )  # fmt: skip
+        self._opened = open_log(spec, loaded, epoch, self.producers, self.deletions, self.now_ms)
+        return self._opened
 
     def reopen(
         self, clean: bool = True, recovery_point: int = 0, log_start: int = 0, epoch: int = 0
-    ) -> Partition:
+    ) -> UnifiedLog:
         """As after a restart of the broker: new memory, the same folder."""
-        if self.partition.is_open:
+        if self._opened is not None and self._opened.is_open:
             self.partition.close() if clean else self.partition.abandon()
         self.__post_init__()
         return self.open(clean, recovery_point, log_start, epoch)
 
     @property
     def folder(self) -> Path:
-        return Path(self.partition.folder)
+        return Path(self._opened.folder) if self._opened else self.root / f"{self.topic}-0"
 
     def append(self, data: bytes, now_ms: int | None = None) -> int:
         """One batch; rolls before it as the kernel asks for; gives its base offset."""
@@ -83,7 +117,7 @@ class Log:
         stamped = bytearray(data)
         struct.pack_into(">q", stamped, 0, base)
         struct.pack_into(">i", stamped, 12, int(row[AppendRow.LEADER_EPOCH]))
-        self.partition.open_files()
+        self.partition.active.open_files()
         os.pwrite(int(row[AppendRow.LOG_FD]), stamped, position)
         if position == 0:
             row[AppendRow.FIRST_TIMESTAMP] = maximum
@@ -92,7 +126,7 @@ class Log:
         row[AppendRow.NEXT_OFFSET] = last + 1
         row[AppendRow.UNFLUSHED_RECORDS] += struct.unpack_from(">i", data, 57)[0]
         self._remember(data, base, last, maximum)
-        self.partition._publish(high_watermark=None if self.flags & SlotFlag.DURABLE else last + 1)
+        self.partition.published.publish(high_watermark=None if self.flags & SlotFlag.DURABLE else last + 1)
         return base
 
     def _must_roll(self, length: int, maximum: int, delta: int, now: int) -> bool:
@@ -130,7 +164,7 @@ class Log:
         producer_id, epoch, first = struct.unpack_from(">qhi", data, 43)
         if producer_id < 0:
             return
-        known = self.producers.get(3, producer_id)
+        known = self.producers.get(self.slot, producer_id)
         before = known.batches if known and known.producer_epoch == epoch else ()
         open_txn = known.current_txn_first_offset if known else -1
         coordinator = known.coordinator_epoch if known else -1
@@ -142,7 +176,7 @@ class Log:
             if attributes & 0x10 and open_txn < 0:
                 open_txn = base
             entry = ProducerEntry(producer_id, epoch, coordinator, maximum, open_txn, (*before, new)[-5:])
-        self.producers.put(3, entry)
+        self.producers.put(self.slot, entry)
 
 
 def offsets(log: Log) -> list[int]:

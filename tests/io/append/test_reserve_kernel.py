@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.append import active_row
 from kbroker.io.append.reserve_kernel import KEEP_MS, LEAST_CHUNK
 from kbroker.io.append.rows import AppendRow
+from kbroker.io.partition.active_segment import begin_reserving
 from tests.io.append.drain_case import NEVER, DrainCase, batch
 
 MIB = 1 << 20
@@ -20,7 +20,7 @@ MOST = 8 * MIB
 def case(tmp_path: Path) -> DrainCase:
     made = DrainCase(tmp_path)
     made.row[AppendRow.SEGMENT_BYTES] = 1 << 30
-    active_row.begin_reserving(made.row, MOST)
+    begin_reserving(made.row, MOST)
     return made
 
 
@@ -74,7 +74,7 @@ def test_a_slow_log_reserves_nothing(case: DrainCase) -> None:
 
 def test_an_append_to_a_log_that_was_long_when_it_was_opened_is_no_growth(case: DrainCase) -> None:
     case.row[AppendRow.POSITION] = 512 * MIB
-    active_row.begin_reserving(case.row, MOST)
+    begin_reserving(case.row, MOST)
     append_at(case, 512 * MIB)
     append_at(case, 513 * MIB)
     assert reserved(case) == 0
@@ -91,7 +91,7 @@ def test_nothing_is_reserved_behind_the_segment(case: DrainCase) -> None:
 
 
 def test_nothing_is_reserved_where_it_was_turned_off(case: DrainCase) -> None:
-    active_row.begin_reserving(case.row, 0)
+    begin_reserving(case.row, 0)
     for position in (0, 8 * MIB, 16 * MIB):
         append_at(case, position)
     assert reserved(case) == 0

@@ -23,10 +23,10 @@ def test_a_log_opens_its_files_when_it_is_appended_to_and_goes_on_after_a_rest(t
     assert log.row[AppendRow.LOG_FD] == AppendRow.NO_FD
     log.append(batch(0, [b"one"]))
     assert descriptors() == before + FILES_OF_A_LOG
-    log.partition.rest()
+    log.partition.active.rest()
     assert descriptors() == before
     log.append(batch(0, [b"two"]))
-    log.partition.rest()
+    log.partition.active.rest()
     log.partition.roll(log.now_ms)
     log.append(batch(0, [b"three"]))
     log.reopen()
@@ -61,7 +61,7 @@ def test_far_above_the_limit_nobody_waits_for_threads(tmp_path: Path) -> None:
     assert resting == (MARGIN + 8) // SHARE
     assert node.synced == []
     assert node.open == list(range(resting, MARGIN + 8))
-    assert all(log.partition.is_synced for log in list(node.logs.values())[:resting])
+    assert all(log.partition.durability.is_synced for log in list(node.logs.values())[:resting])
 
 
 def test_a_log_that_was_appended_to_after_its_sync_does_not_rest(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kbroker.io.append.rows import AppendRow, AppendState
-from kbroker.io.files.leader_epochs import LeaderEpochs
+from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.log_dirs.log_move import LogMove
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Slot, SlotState
 from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.log.batch_bytes import batch
@@ -29,7 +29,7 @@ class Moved:
         self.move = LogMove(self.partition, str(root / "there"), lambda: inf)
 
     @property
-    def partition(self) -> Partition:
+    def partition(self) -> UnifiedLog:
         return self.log.partition
 
     def append(self, count: int, value: bytes) -> None:
@@ -45,10 +45,10 @@ class Moved:
 
     def finish(self) -> dict[str, bytes]:
         """The log goes on in the copy; its .log files, which are those that it had."""
-        self.partition.pause()
+        self.partition.role.pause()
         assert self.move.complete()
         before = logs(Path(self.partition.folder))
-        self.partition.relocate(self.move.rename(), NOW)
+        self.partition.relocate(self.move.rename(), 0, NOW)
         assert logs(Path(self.partition.folder)) == before
         return before
 
@@ -86,10 +86,10 @@ def test_a_copy_of_what_was_cut_since_is_not_switched_to(tmp_path: Path) -> None
     case = Moved(tmp_path)
     case.move.start()
     case.copied()
-    case.partition.pause()
+    case.partition.role.pause()
     case.partition.truncate_to(3, NOW)
     assert not case.move.complete()
-    case.partition.resume()
+    case.partition.role.resume()
     case.copied()
     case.finish()
 
@@ -98,22 +98,22 @@ def test_nothing_changes_while_a_log_is_paused(tmp_path: Path) -> None:
     case = Moved(tmp_path)
     partition, row = case.partition, case.log.row
     partition.delete_records(15)
-    partition.pause()
-    assert partition.words[Slot.STATE] == SlotState.RECOVERING
+    partition.role.pause()
+    assert partition.published.words[Slot.STATE] == SlotState.RECOVERING
     assert partition.retention(NOW) == 0
-    partition.follow(3)
-    partition.lead(4)
+    partition.role.follow(3)
+    partition.role.lead(4)
     assert row[AppendRow.STATE] == AppendState.CLOSED
-    assert partition.words[Slot.STATE] == SlotState.RECOVERING
-    partition.resume()
+    assert partition.published.words[Slot.STATE] == SlotState.RECOVERING
+    partition.role.resume()
     assert row[AppendRow.STATE] == AppendState.OPEN
-    assert partition.words[Slot.STATE] == SlotState.ONLINE
+    assert partition.published.words[Slot.STATE] == SlotState.ONLINE
     assert partition.retention(NOW) > 0
 
 
 def test_a_follower_goes_on_as_a_follower(tmp_path: Path) -> None:
     case = Moved(tmp_path)
-    case.partition.follow(2)
+    case.partition.role.follow(2)
     case.move.start()
     case.copied()
     case.finish()
@@ -123,8 +123,8 @@ def test_a_follower_goes_on_as_a_follower(tmp_path: Path) -> None:
 def test_a_full_disk_is_still_full_after_a_move_that_was_given_up(tmp_path: Path) -> None:
     case = Moved(tmp_path)
     case.log.row[AppendRow.STATE] = AppendState.DISK_FULL
-    case.partition.pause()
-    case.partition.resume()
+    case.partition.role.pause()
+    case.partition.role.resume()
     assert case.log.row[AppendRow.STATE] == AppendState.DISK_FULL
 
 
@@ -132,11 +132,11 @@ def test_the_epoch_of_a_leader_that_was_made_while_paused_is_in_the_copy(tmp_pat
     case = Moved(tmp_path)
     case.move.start()
     case.copied()
-    case.partition.pause()
+    case.partition.role.pause()
     assert case.move.complete()
-    case.partition.lead(9)
-    case.partition.relocate(case.move.rename(), NOW)
-    assert LeaderEpochs.load(case.partition.folder).entries == ((0, 0), (9, 20))
+    case.partition.role.lead(9)
+    case.partition.relocate(case.move.rename(), 0, NOW)
+    assert LeaderEpochFileCache.load(case.partition.folder).entries == ((0, 0), (9, 20))
 
 
 def test_who_has_not_heard_of_a_move_finds_no_old_files(
@@ -146,17 +146,17 @@ def test_who_has_not_heard_of_a_move_finds_no_old_files(
     case = Moved(tmp_path)
     case.move.start()
     case.copied()
-    case.partition.pause()
+    case.partition.role.pause()
     assert case.move.complete()
     old, there = Path(case.partition.folder), []
-    publish = case.partition._publish
+    publish = case.partition.published.publish
 
     def watched(*arguments: Any, **settings: Any) -> None:
         there.append(old.exists())
         publish(*arguments, **settings)
 
-    monkeypatch.setattr(case.partition, "_publish", watched)
-    case.partition.relocate(case.move.rename(), NOW)
+    monkeypatch.setattr(case.partition.published, "publish", watched)
+    case.partition.relocate(case.move.rename(), 0, NOW)
     assert there
     assert not any(there)
 
@@ -166,10 +166,10 @@ def test_a_folder_that_can_not_be_put_away_holds_nothing_up(tmp_path: Path) -> N
     case = Moved(tmp_path)
     case.move.start()
     case.copied()
-    case.partition.pause()
+    case.partition.role.pause()
     assert case.move.complete()
     old = Path(case.partition.folder)
     shutil.rmtree(old)
-    case.partition.relocate(case.move.rename(), NOW)
+    case.partition.relocate(case.move.rename(), 0, NOW)
     case.append(1, b"after")
     assert case.partition.log_end == 21

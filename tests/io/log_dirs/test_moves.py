@@ -12,7 +12,7 @@ from kbroker.io.files import checkpoint
 from kbroker.io.files.log_dir import LogDir, finish_future
 from kbroker.io.log_dirs.moves import Moves
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.move_messages import (
     BeginMove,
@@ -49,19 +49,19 @@ class OneLog:
         raise AssertionError((log_dir, error))
 
     @property
-    def partition(self) -> Partition:
+    def partition(self) -> UnifiedLog:
         return self.log.partition
 
     def append(self) -> None:
         self.log.append(batch(0, [b"value" * 10], [NOW]))
 
-    def require(self, slot: int) -> Partition:
+    def require(self, slot: int) -> UnifiedLog:
         assert slot == SLOT
         return self.partition
 
     def relocate(self, slot: int, folder: str, now_ms: int) -> None:
         assert slot == SLOT
-        self.partition.relocate(folder, now_ms)
+        self.partition.relocate(folder, 0, now_ms)
 
 
 class Case:
@@ -99,7 +99,7 @@ class Case:
         return self.logs.partition.folder
 
     def is_online(self) -> bool:
-        return bool(self.logs.partition.words[Slot.STATE] == SlotState.ONLINE)
+        return bool(self.logs.partition.published.words[Slot.STATE] == SlotState.ONLINE)
 
 
 @pytest.fixture

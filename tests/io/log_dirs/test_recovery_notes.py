@@ -30,9 +30,9 @@ class Scene:
     def roll_and_sync(self) -> None:
         partition = self.log.partition
         partition.roll(wall_clock_ms())
-        job = partition.begin_flush(rolled_only=True)
+        job = partition.durability.begin(rolled_only=True)
         job.run()
-        partition.finish_flush(job)
+        partition.durability.finish(job)
         self.notes.synced(partition.slot)
 
 
@@ -53,8 +53,8 @@ def test_the_point_of_a_rolled_log_is_on_disk_soon_and_bounds_what_a_crash_costs
     assert points == {("t", 0): 4}
     loaded = load(
         LoadRequest(
-            folder=partition.folder, clean=False, recovery_point=points["t", 0], log_start=0,
-            now_ms=wall_clock_ms(), index_interval=4096, index_limit=1 << 20,
+            folder=partition.folder, config=partition.config, clean=False, recovery_point=points["t", 0],
+            log_start=0, now_ms=wall_clock_ms(),
         )
     )  # fmt: skip
     assert loaded.active.next_offset == 5
@@ -66,16 +66,16 @@ def test_a_roll_during_a_sync_is_noted_when_it_is_synced_too(scene: Scene) -> No
     partition = scene.log.partition
     scene.log.append(batch(0, [b"one"]))
     partition.roll(wall_clock_ms())
-    job = partition.begin_flush(rolled_only=True)
+    job = partition.durability.begin(rolled_only=True)
     scene.log.append(batch(1, [b"two"]))
     partition.roll(wall_clock_ms())
     job.run()
-    partition.finish_flush(job)
+    partition.durability.finish(job)
     scene.notes.synced(partition.slot)
     scene.notes.write()
-    job = partition.begin_flush(rolled_only=True)
+    job = partition.durability.begin(rolled_only=True)
     job.run()
-    partition.finish_flush(job)
+    partition.durability.finish(job)
     scene.notes.synced(partition.slot)
     while scene.notes._due or scene.notes._writing:
         scene.notes._not_before = 0.0

@@ -14,8 +14,9 @@ from kbroker.io.files.log_dir import LogDir
 from kbroker.io.files.segment import reserve
 from kbroker.io.log_dirs import reservations as module
 from kbroker.io.log_dirs.reservations import Reservations, pays
-from kbroker.io.partition.partition import Partition
+from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.io.recovery.loaded_log import TrustedEnd
+from kbroker.log import files
 from tests.io.append.plain_append import NOW as LOG_NOW
 from tests.io.append.plain_append import Log, offsets, topic_config
 from tests.io.node import Node
@@ -31,7 +32,7 @@ class Scene:
     """Two logs in a log dir each, both with 4 MiB reserved at NOW."""
 
     def __init__(self, root: Path) -> None:
-        self.node = Node(root, 2)
+        self.node = Node(root, 2, reserve_most=MOST)
         self.root = root
         self.failures: list[tuple[int, OSError]] = []
         self.room = {str(root / "0"): ROOM, str(root / "1"): ROOM}
@@ -40,8 +41,7 @@ class Scene:
             self.node.rows, dirs, MOST, self.node.get, lambda slot, error: self.failures.append((slot, error))
         )
         for partition in self.node:
-            partition.reserve_most = MOST
-            row = partition.row
+            row = partition.active.row
             os.posix_fallocate(int(row[AppendRow.LOG_FD]), 0, 4 * MIB)
             os.ftruncate(
                 int(row[AppendRow.LOG_FD]), 4 * MIB
@@ -57,16 +57,14 @@ class Scene:
         def space(self) -> tuple[int, int]:
             return 2 * ROOM, self.scene.room[self.path]
 
-    def partition(self, slot: int) -> Partition:
+    def partition(self, slot: int) -> UnifiedLog:
         found = self.node.get(slot)
         assert found is not None
         return found
 
     def taken(self, slot: int) -> int:
         """Bytes on disk of a log's active segment."""
-        path = self.partition(slot).segment_path(0)
-        assert path is not None
-        return Path(path).stat().st_blocks * 512
+        return Path(files.path(self.partition(slot).folder, 0, files.LOG)).stat().st_blocks * 512
 
 
 @pytest.fixture
@@ -80,18 +78,18 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 def test_what_is_not_used_in_time_is_given_back(scene: Scene) -> None:
     scene.reservations.look(NOW + KEEP_MS)
     assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
-    scene.partition(1).row[AppendRow.RESERVED_MS] += 1
+    scene.partition(1).active.row[AppendRow.RESERVED_MS] += 1
     scene.reservations.look(NOW + KEEP_MS + 1)
     assert scene.taken(0) < MIB
     assert scene.taken(1) == 4 * MIB
-    row = scene.partition(0).row
+    row = scene.partition(0).active.row
     assert (row[AppendRow.RESERVED], row[AppendRow.RESERVE_MOST]) == (0, MOST)
     assert row[AppendRow.RESERVE_AT] == row[AppendRow.POSITION], "it may become fast again"
 
 
 def test_used_blocks_are_not_looked_at(scene: Scene) -> None:
     for slot in (0, 1):
-        scene.partition(slot).row[AppendRow.POSITION] = 4 * MIB
+        scene.partition(slot).active.row[AppendRow.POSITION] = 4 * MIB
     scene.reservations.look(NOW + 10 * KEEP_MS)
     assert [scene.taken(slot) for slot in (0, 1)] == [4 * MIB] * 2
 
@@ -101,7 +99,9 @@ def test_a_disk_with_little_room_gets_all_back(scene: Scene) -> None:
     scene.reservations.look(NOW + 1)
     assert scene.taken(0) == 4 * MIB
     assert scene.taken(1) < MIB
-    assert scene.partition(1).row[AppendRow.RESERVE_AT] == AppendRow.NEVER, "not in this segment any more"
+    assert scene.partition(1).active.row[AppendRow.RESERVE_AT] == AppendRow.NEVER, (
+        "not in this segment any more"
+    )
 
 
 def test_who_needs_room_gets_it_at_once(scene: Scene) -> None:
@@ -115,9 +115,7 @@ def test_the_records_stay(scene: Scene) -> None:
     end, size = partition.log_end, partition.size
     scene.reservations.give_back(str(scene.root / "0"))
     assert (partition.log_end, partition.size) == (end, size)
-    path = partition.segment_path(0)
-    assert path is not None
-    assert Path(path).stat().st_size == size
+    assert Path(files.path(partition.folder, 0, files.LOG)).stat().st_size == size
 
 
 def test_an_error_is_reported(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,8 +141,7 @@ def test_only_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_blocks_reserved_ahead_are_given_back_with_the_segment(tmp_path: Path) -> None:
-    log = Log(tmp_path, topic_config(segment_bytes=64 << 20))
-    log.partition.reserve_most = 8 << 20
+    log = Log(tmp_path, topic_config(segment_bytes=64 << 20), reserve_most=8 << 20)
     log.open()
     log.append(batch())
     assert log.row[AppendRow.RESERVE_MOST] == 8 << 20
@@ -160,8 +157,7 @@ def test_blocks_reserved_ahead_are_given_back_with_the_segment(tmp_path: Path) -
 
 
 def test_a_preallocated_log_reserves_nothing_more(tmp_path: Path) -> None:
-    log = Log(tmp_path, topic_config(preallocate="true", segment_bytes=4 << 20))
-    log.partition.reserve_most = 8 << 20
+    log = Log(tmp_path, topic_config(preallocate="true", segment_bytes=4 << 20), reserve_most=8 << 20)
     log.open()
     assert log.row[AppendRow.RESERVE_AT] == AppendRow.NEVER
 
@@ -181,7 +177,7 @@ def test_blocks_that_a_crash_left_reserved_are_freed_when_the_log_is_opened(
     assert path.stat().st_blocks * 512 >= 8 << 20
     if trusted:
         end = TrustedEnd(0, size, 3)
-        log.partition.bring_online(log.partition.recover(False, 0, 0, LOG_NOW, end), 0, LOG_NOW)
+        log.bring_online(log.load(trusted_end=end))
     else:
         log.reopen(clean=False)
     assert path.stat().st_size == size

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbroker.io.openings import PRODUCER_EXPIRATION_MS
 from kbroker.io.recovery import closed_logs
 from kbroker.io.recovery.closed_logs import ClosedLog
 from kbroker.io.recovery.loaded_log import LoadedLog
@@ -32,7 +33,14 @@ def recall(log: Log, left: ClosedLog, topic_id: bytes = TOPIC_ID, now_ms: int = 
     """At the next start; the checkpoints say what the stop wrote into them."""
     end, start = left.active[2], log.partition.checkpointed_log_start or 0
     log.__post_init__()
-    return log.partition.recall(left, topic_id, end, start, now_ms)
+    return load(log, left, topic_id, end, start, now_ms)
+
+
+def load(
+    log: Log, left: ClosedLog, topic_id: bytes, recovery_point: int, log_start: int, now_ms: int = NOW
+) -> LoadedLog | None:
+    expired = now_ms - PRODUCER_EXPIRATION_MS
+    return closed_logs.load(left, str(log.folder), topic_id, recovery_point, log_start, expired)
 
 
 def essence(loaded: LoadedLog) -> tuple[object, ...]:
@@ -68,19 +76,19 @@ def test_a_recalled_log_is_the_one_that_its_files_give(
             elif step == "roll":
                 partition.roll(NOW)
             elif step == "epoch":
-                partition.set_leader_epoch(partition.epochs.latest + 1 + a)
+                partition.role.set_leader_epoch(partition.epochs.latest + 1 + a)
             elif step == "delete":
                 partition.delete_records(min(a, partition.high_watermark))
             elif step == "retain":
                 partition.retention(NOW)
-                if (removal := partition._deletions.remove_due(1 << 60)) is not None:
+                if (removal := log.deletions.remove_due(1 << 60)) is not None:
                     removal.result()  # what a thread has not removed yet keeps the stop from telling of the log
             else:
                 left = partition.close() if a else None
                 if left is not None:
                     loaded = recall(log, left)
                     assert loaded is not None
-                    log.partition.bring_online(loaded, loaded.epochs.latest, NOW)
+                    log.bring_online(loaded, loaded.epochs.latest)
                 else:
                     start, epoch = partition.checkpointed_log_start or 0, partition.epochs.latest
                     log.reopen(log_start=start, epoch=epoch)  # epochs never go back
@@ -88,7 +96,7 @@ def test_a_recalled_log_is_the_one_that_its_files_give(
         assert left is not None
         recalled = recall(log, left)
         assert recalled is not None
-        loaded = log.partition.recover(True, left.active[2], start, NOW)
+        loaded = log.load(True, left.active[2], start)
         expected = essence(loaded)
         assert essence(recalled)[:2] == expected[:2]
         assert essence(recalled)[3:] == expected[3:]
@@ -100,14 +108,14 @@ def test_a_recalled_log_is_the_one_that_its_files_give(
 
 def test_a_recalled_log_takes_appends_and_its_epoch_goes_on_without_a_write(tmp_path: Path) -> None:
     log = appended(tmp_path, 9)
-    log.partition.set_leader_epoch(4)  # begins at the end
+    log.partition.role.set_leader_epoch(4)  # begins at the end
     left = closed(log)
     before = {name: (log.folder / name).stat().st_mtime_ns for name in names(log.folder)}
     loaded = recall(log, left)
     assert loaded is not None
-    log.partition.bring_online(loaded, 4, NOW)
+    log.bring_online(loaded, 4)
     assert {name: (log.folder / name).stat().st_mtime_ns for name in names(log.folder)} == before
-    assert log.partition.describe().leader_epochs == ((0, 0), (4, 9))
+    assert log.partition.epochs.entries == ((0, 0), (4, 9))
     assert log.append(batch(0, [b"next"], [NOW])) == 9
     assert offsets(log) == list(range(10))
     assert {entry.producer_id: entry.last_sequence for entry in log.producers.entries(3)} == {0: 4, 1: 3}
@@ -176,7 +184,7 @@ def test_checkpoints_and_topic_have_to_agree(
     log = appended(tmp_path, 9)
     left = closed(log)
     log.__post_init__()
-    assert log.partition.recall(left, topic_id, *points, NOW) is None
+    assert load(log, left, topic_id, *points) is None
 
 
 def test_a_log_start_above_its_segment_is_that_of_the_checkpoint(tmp_path: Path) -> None:
@@ -229,7 +237,7 @@ def test_closing_leaves_one_snapshot_behind_the_last_segment(tmp_path: Path) -> 
     for _ in range(3):
         loaded = recall(log, closed(log))
         assert loaded is not None
-        log.partition.bring_online(loaded, 0, NOW)
+        log.bring_online(loaded)
         log.append(batch(0, [b"x"], [NOW]))
     log.partition.close()
     assert files.list_snapshots(str(log.folder)) == [12]

@@ -197,10 +197,9 @@ def copied(written: Written, topic: str, root: Path) -> Log:
         root,
         topic_config(**{name.replace(".", "_"): value for name, value in config.items()}),
         now_ms=int(time.time() * 1000),
+        topic=topic,
     )
-    log.partition.topic = topic
-    log.partition.folder = str(root / f"{topic}-0")
-    shutil.copytree(written.folder(topic), log.partition.folder)
+    shutil.copytree(written.folder(topic), log.folder)
     return log
 
 
@@ -282,7 +281,7 @@ def test_a_partition_opens_what_kafka_wrote(
             for path in log.folder.glob(suffix):
                 path.unlink()
         (log.folder / files.LEADER_EPOCH_CHECKPOINT).unlink()
-    log.partition.open(clean, 0, 0, 0, log.now_ms)
+    log.bring_online(log.load(clean))
     batches = [placed.batch for placed in walk(LogReader(str(source), OpenFiles()))]
     assert log.partition.log_end == batches[-1].last_offset + 1 == newest
     assert {entry.producer_id: entry for entry in log.producers.entries(3)}.keys() == state.keys()
@@ -330,9 +329,10 @@ def test_kafka_goes_on_with_what_a_partition_appended(written: Written, tmp_path
         written.node.log_dir,
         topic_config(segment_bytes=4096, index_interval_bytes=500),
         now_ms=int(time.time() * 1000),
+        topic="plain",
     )
-    log.partition.topic, log.partition.folder = "plain", str(written.folder("plain"))
-    log.partition.open(True, 0, 0, 0, log.now_ms)
+    assert log.folder == written.folder("plain")
+    log.bring_online(log.load(clean=True))
     before = written.uncommitted["plain"]
     added: list[Seen] = []
     for n in range(40):

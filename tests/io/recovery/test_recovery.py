@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.files import checkpoint, producer_snapshot
+from kbroker.io.openings import create_folder
 from kbroker.io.recovery.loaded_log import TrustedEnd
 from kbroker.log import files
 from kbroker.log.errors import UnsupportedFormat
@@ -265,7 +266,7 @@ def test_epochs_of_batches_that_the_checkpoint_lacks_come_back(tmp_path: Path) -
     log = Log(tmp_path)
     log.open(epoch=0)
     log.append(batch())
-    log.partition.set_leader_epoch(5)
+    log.partition.role.set_leader_epoch(5)
     log.append(batch())
     log.partition.abandon()
     checkpoint.write_leader_epochs(str(log.folder), [(0, 0)])
@@ -279,7 +280,7 @@ def test_epochs_behind_a_torn_tail_go(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open(epoch=0)
     log.append(batch())
-    log.partition.set_leader_epoch(5)
+    log.partition.role.set_leader_epoch(5)
     log.append(batch())
     log.partition.abandon()
     os.truncate(log.folder / f"{0:020d}.log", int(log.row[AppendRow.POSITION]) - 1)
@@ -288,7 +289,7 @@ def test_epochs_behind_a_torn_tail_go(tmp_path: Path) -> None:
 
 def test_a_log_that_ends_below_its_start_starts_over(tmp_path: Path) -> None:
     log = filled(tmp_path / "log", 6)
-    loaded = log.partition.recover(False, 0, 100, NOW)
+    loaded = log.load(False, 0, 100, NOW)
     assert (loaded.log_start, loaded.active.next_offset, loaded.active.base_offset) == (100, 100, 100)
     assert sorted(name for name in names(log.folder) if name.endswith(".log")) == [f"{100:020d}.log"]
     assert loaded.producers == []
@@ -308,7 +309,7 @@ def test_old_message_formats_are_refused_not_cut(tmp_path: Path) -> None:
 def test_progress_counts_every_scanned_byte(tmp_path: Path) -> None:
     log = filled(tmp_path / "log")
     seen: list[int] = []
-    loaded = log.partition.recover(False, 0, 0, NOW, progress=seen.append)
+    loaded = log.load(progress=seen.append)
     assert sum(seen) == loaded.scanned_bytes == sum(path.stat().st_size for path in log.folder.glob("*.log"))
 
 
@@ -338,8 +339,8 @@ def test_a_published_log_start_is_newer_than_its_checkpoint(tmp_path: Path) -> N
 
 def test_a_new_folder_is_distinguished_from_an_existing_one(tmp_path: Path) -> None:
     log = Log(tmp_path)
-    assert log.partition.create_folder(b"\1" * 16)
-    assert not log.partition.create_folder(b"\1" * 16)
+    assert create_folder(str(log.folder), b"\1" * 16)
+    assert not create_folder(str(log.folder), b"\1" * 16)
 
 
 def test_a_checkpoint_of_epochs_that_a_power_cut_emptied_comes_back_from_the_batches(tmp_path: Path) -> None:
@@ -348,7 +349,7 @@ def test_a_checkpoint_of_epochs_that_a_power_cut_emptied_comes_back_from_the_bat
         log.reopen(clean=False, epoch=epoch) if epoch else log.open(epoch=epoch)
         for _ in range(4):
             log.append(batch(0, [b"x" * 60]))
-    log.partition.flush()
+    log.partition.durability.flush()
     before = log.partition.epochs.entries
     assert len(before) == 3
     log.partition.abandon()
@@ -372,6 +373,6 @@ def test_opening_thousands_of_logs_waits_for_no_disk(tmp_path: Path, monkeypatch
     assert synced == []
     assert checkpoint.read_leader_epochs(str(log.folder))[-1] == (7, 4)
     log.append(batch(4, [b"v"]))
-    log.partition.flush()
+    log.partition.durability.flush()
     assert checkpoint_path in synced
     assert str(log.folder) in synced

@@ -44,4 +44,4 @@ def filled(root: Path, batches: int = 20, **overrides: object) -> Log:
 def load(
     log: Log, clean: bool = False, recovery_point: int = 0, trusted_end: TrustedEnd | None = None
 ) -> LoadedLog:
-    return log.partition.recover(clean, recovery_point, 0, NOW, trusted_end)
+    return log.load(clean, recovery_point, 0, trusted_end)

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.io.files.leader_epochs import LeaderEpochs
+from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.replication.agreement import agreed_end
 
 
-def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
-    return LeaderEpochs("/nowhere", list(entries))
+def epochs(*entries: tuple[int, int]) -> LeaderEpochFileCache:
+    return LeaderEpochFileCache("/nowhere", list(entries))
 
 
 def test_a_log_that_is_a_part_of_its_leaders_keeps_everything() -> None:
@@ -38,7 +38,7 @@ class Log:
 
     def __init__(self) -> None:
         self.records: list[int] = []
-        self.epochs = LeaderEpochs("/nowhere")
+        self.epochs = LeaderEpochFileCache("/nowhere")
 
     def lead(self, epoch: int, count: int) -> None:
         """Begin an epoch at the log's end and append."""

@@ -36,6 +36,10 @@ class Scene:
         for slot in (OWN, FIRST, SECOND):
             self.slots[slot, Slot.LEADER_EPOCH] = EPOCH
 
+    @property
+    def role(self) -> "Scene":
+        return self
+
     def lead(self, epoch: int) -> None:
         self.slots[OWN, Slot.LEADER_EPOCH] = epoch
 

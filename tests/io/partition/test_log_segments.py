@@ -15,7 +15,7 @@ def test_truncation_removes_batches_index_entries_and_epochs(tmp_path: Path) -> 
     log.open(epoch=0)
     for n in range(12):
         if n == 6:
-            log.partition.set_leader_epoch(1)
+            log.partition.role.set_leader_epoch(1)
         log.append(batch(0, [b"x" * 40], [NOW + n], producer_id=5, producer_epoch=0, base_sequence=n))
     for offset in (11, 8, 5, 0):
         log.partition.truncate_to(offset, NOW)
@@ -24,7 +24,7 @@ def test_truncation_removes_batches_index_entries_and_epochs(tmp_path: Path) -> 
         entries = log.producers.entries(3)
         assert (entries[0].last_sequence if entries else -1) == offset - 1
         assert len(log.partition.epochs.entries) == (2 if offset > 6 else 1 if offset else 0)
-    log.partition.set_leader_epoch(2)
+    log.partition.role.set_leader_epoch(2)
     assert log.append(batch()) == 0
     log.reopen(clean=False, epoch=2)
     assert offsets(log) == [0]
@@ -34,7 +34,7 @@ def test_a_failed_append_is_repaired(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open()
     log.append(batch(0, [b"v"], producer_id=5, producer_epoch=0, base_sequence=0))
-    log.partition.open_files()
+    log.partition.active.open_files()
     os.pwrite(int(log.row[AppendRow.LOG_FD]), batch(1)[:40], int(log.row[AppendRow.POSITION]))
     log.row[AppendRow.STATE] = 0
     log.producers.put(3, ProducerEntry(6, 0))
@@ -49,7 +49,7 @@ def test_a_log_that_begins_anew_has_nothing_of_before(tmp_path: Path) -> None:
     log.open(epoch=0)
     for n in range(12):
         log.append(batch(0, [b"x" * 40], [NOW + n], producer_id=5, producer_epoch=0, base_sequence=n))
-    log.partition.restart_at(100, NOW)
+    log.partition.truncate_fully(100, NOW)
     assert (log.partition.log_start, log.partition.log_end, log.partition.high_watermark) == (100, 100, 100)
     assert log.producers.entries(3) == []
     assert log.partition.epochs.entries == ()

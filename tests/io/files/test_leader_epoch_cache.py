@@ -7,22 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.io.files import checkpoint
-from kbroker.io.files.leader_epochs import UNDEFINED, LeaderEpochs
+from kbroker.io.files.leader_epoch_cache import UNDEFINED, LeaderEpochFileCache
 
 
 def test_assignments_are_on_disk_and_repeated_ones_are_not_news(tmp_path: Path) -> None:
-    epochs = LeaderEpochs(str(tmp_path))
+    epochs = LeaderEpochFileCache(str(tmp_path))
     assert epochs.assign(2, 10)
     assert not epochs.assign(2, 15)
     assert epochs.assign(4, 20)
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n2 10\n4 20\n"
-    assert LeaderEpochs.load(str(tmp_path)).entries == ((2, 10), (4, 20))
+    assert LeaderEpochFileCache.load(str(tmp_path)).entries == ((2, 10), (4, 20))
 
 
 def test_without_a_sync_only_news_is_written(tmp_path: Path) -> None:
-    LeaderEpochs(str(tmp_path)).assign(2, 10)
+    LeaderEpochFileCache(str(tmp_path)).assign(2, 10)
     path = tmp_path / "leader-epoch-checkpoint"
-    loaded = LeaderEpochs.load(str(tmp_path))
+    loaded = LeaderEpochFileCache.load(str(tmp_path))
     loaded.truncate_from_end(10)
     path.unlink()
     assert loaded.assign(2, 10, sync=False)
@@ -47,7 +47,7 @@ def test_without_a_sync_only_news_is_written(tmp_path: Path) -> None:
 def test_entries_that_contradict_a_new_one_go(
     tmp_path: Path, new: tuple[int, int], kept: tuple[tuple[int, int], ...]
 ) -> None:
-    epochs = LeaderEpochs(str(tmp_path), [(1, 0), (2, 10), (4, 20)])
+    epochs = LeaderEpochFileCache(str(tmp_path), [(1, 0), (2, 10), (4, 20)])
     epochs.assign(*new)
     assert epochs.entries == kept
 
@@ -57,23 +57,23 @@ def test_entries_that_contradict_a_new_one_go(
     [(-1, UNDEFINED), (0, (0, 5)), (2, (2, 10)), (3, (2, 10)), (4, (4, 20)), (6, (6, 99)), (7, UNDEFINED)],
 )
 def test_end_offsets_of_epochs(tmp_path: Path, asked: int, answer: tuple[int, int]) -> None:
-    epochs = LeaderEpochs(str(tmp_path), [(2, 5), (4, 10), (6, 20)])
+    epochs = LeaderEpochFileCache(str(tmp_path), [(2, 5), (4, 10), (6, 20)])
     assert epochs.end_offset_for(asked, 99) == answer
 
 
 def test_no_epochs_no_answer(tmp_path: Path) -> None:
-    assert LeaderEpochs(str(tmp_path)).end_offset_for(0, 99) == UNDEFINED
+    assert LeaderEpochFileCache(str(tmp_path)).end_offset_for(0, 99) == UNDEFINED
 
 
 def test_truncation_from_the_end(tmp_path: Path) -> None:
-    epochs = LeaderEpochs(str(tmp_path), [(2, 5), (4, 10), (6, 20)])
+    epochs = LeaderEpochFileCache(str(tmp_path), [(2, 5), (4, 10), (6, 20)])
     assert not epochs.truncate_from_end(21)
     assert epochs.truncate_from_end(20)
     assert epochs.entries == ((2, 5), (4, 10))
 
 
 def test_truncation_from_the_start_keeps_the_epoch_of_the_start(tmp_path: Path) -> None:
-    epochs = LeaderEpochs(str(tmp_path), [(2, 5), (4, 10), (6, 20)])
+    epochs = LeaderEpochFileCache(str(tmp_path), [(2, 5), (4, 10), (6, 20)])
     assert not epochs.truncate_from_start(5)
     assert epochs.truncate_from_start(7)
     assert epochs.entries == ((2, 7), (4, 10), (6, 20))
@@ -86,12 +86,12 @@ def test_truncation_from_the_start_keeps_the_epoch_of_the_start(tmp_path: Path) 
 def test_a_damaged_checkpoint_counts_as_empty(tmp_path: Path) -> None:
     for text in ("broken", "0\n1\n-1 5\n", "0\n2\n1 1\n"):
         (tmp_path / "leader-epoch-checkpoint").write_text(text)
-        assert LeaderEpochs.load(str(tmp_path)).entries == ()
+        assert LeaderEpochFileCache.load(str(tmp_path)).entries == ()
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 50)), max_size=12), st.integers(0, 60))
 def test_entries_always_rise_in_both(steps: list[tuple[int, int]], cut: int) -> None:
-    epochs = LeaderEpochs("")
+    epochs = LeaderEpochFileCache("")
     for epoch, start in steps:
         epochs._add(epoch, start)
     epochs.truncate_from_start(cut // 2)
@@ -102,7 +102,7 @@ def test_entries_always_rise_in_both(steps: list[tuple[int, int]], cut: int) -> 
 
 
 def test_clearing_reaches_the_disk(tmp_path: Path) -> None:
-    epochs = LeaderEpochs(str(tmp_path), [(2, 5)])
+    epochs = LeaderEpochFileCache(str(tmp_path), [(2, 5)])
     epochs.clear()
     assert checkpoint.read_leader_epochs(str(tmp_path)) == []
 
@@ -111,5 +111,5 @@ def test_clearing_reaches_the_disk(tmp_path: Path) -> None:
     ("offset", "epoch"), [(0, -1), (4, -1), (5, 2), (9, 2), (10, 4), (19, 4), (20, 6), (99, 6)]
 )
 def test_the_epoch_of_an_offset(tmp_path: Path, offset: int, epoch: int) -> None:
-    assert LeaderEpochs(str(tmp_path), [(2, 5), (4, 10), (6, 20)]).at(offset) == epoch
-    assert LeaderEpochs(str(tmp_path)).at(offset) == -1
+    assert LeaderEpochFileCache(str(tmp_path), [(2, 5), (4, 10), (6, 20)]).at(offset) == epoch
+    assert LeaderEpochFileCache(str(tmp_path)).at(offset) == -1

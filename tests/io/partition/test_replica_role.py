@@ -13,7 +13,7 @@ def reopened(log: Log, leads: bool, mark: int | None) -> Log:
     """As the successor of an IO worker opens it. mark: the high watermark that it finds in shared memory."""
     log.partition.close()
     log.__post_init__()
-    log.partition.replicated, log.partition.leads, log.partition.known_mark = True, leads, mark
+    log.replicated, log.leads, log.known_mark = True, leads, mark
     log.open(epoch=1)
     return log
 
@@ -39,11 +39,11 @@ def test_a_leader_does_not_tell_its_end_before_its_mark_is_at_the_start_of_its_e
 ) -> None:
     opened = reopened(log, leads=True, mark=mark).partition
     assert is_behind(log), "it is online, though nobody has told it to lead yet"
-    opened.lead(2)
+    opened.role.lead(2)
     assert is_behind(log)
-    opened.publish_high_watermark(2)
+    opened.role.publish_high_watermark(2)
     assert is_behind(log)
-    opened.publish_high_watermark(3)
+    opened.role.publish_high_watermark(3)
     assert not is_behind(log)
     log.append(batch(0, [b"later"]))
     assert not is_behind(log)
@@ -52,11 +52,11 @@ def test_a_leader_does_not_tell_its_end_before_its_mark_is_at_the_start_of_its_e
 def test_a_follower_does_not_tell_its_end(log: Log) -> None:
     opened = reopened(log, leads=False, mark=3).partition
     assert is_behind(log)
-    opened.follow(2)
+    opened.role.follow(2)
     assert is_behind(log)
-    opened.lead(3)
+    opened.role.lead(3)
     assert not is_behind(log)
-    opened.resign()
+    opened.role.resign()
     assert is_behind(log)
 
 

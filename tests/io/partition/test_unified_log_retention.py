@@ -62,7 +62,7 @@ def test_nothing_behind_the_high_watermark_is_deleted(tmp_path: Path) -> None:
     log = Log(tmp_path, topic_config(**small(retention_bytes=0, write_caching=False)), flags=SlotFlag.DURABLE)
     log.open()
     log.append(batch(0, [b"x" * 100]))
-    log.partition.flush()
+    log.partition.durability.flush()
     log.append(batch(0, [b"x" * 200]))  # rolls
     assert log.partition.high_watermark == 1
     assert log.partition.retention(NOW) == 1

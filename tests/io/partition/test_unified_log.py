@@ -6,6 +6,7 @@ import pytest
 
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.files import checkpoint, producer_snapshot
+from kbroker.io.openings import create, create_folder
 from kbroker.io.partition.deletions import remove
 from kbroker.ipc.layout import Slot, SlotFlag, SlotState
 from kbroker.log import files
@@ -40,8 +41,8 @@ def test_a_log_that_is_created_is_the_one_that_loading_an_empty_folder_makes(tmp
     (tmp_path / "loaded").mkdir()
     loaded, created = Log(tmp_path / "loaded"), Log(tmp_path / "created")
     loaded.open(epoch=4)
-    assert created.partition.create_folder(b"\1" * 16)
-    created.partition.bring_online(created.partition.create(4), 4, NOW)
+    assert create_folder(str(created.folder), b"\1" * 16)
+    created.bring_online(create(str(created.folder), 4), 4)
     assert names(created.folder) == names(loaded.folder)
     for name in names(loaded.folder):
         assert (created.folder / name).read_bytes() == (loaded.folder / name).read_bytes(), name
@@ -56,7 +57,7 @@ def test_a_folder_of_another_topic_of_that_name_is_refused(tmp_path: Path) -> No
     log = Log(tmp_path)
     log.open()
     with pytest.raises(KafkaError) as refusal:
-        log.partition.create_folder(b"\2" * 16)
+        create_folder(str(log.folder), b"\2" * 16)
     assert refusal.value.code == ErrorCode.INCONSISTENT_TOPIC_ID
 
 
@@ -193,7 +194,7 @@ def test_leader_epochs_begin_where_the_log_ended(tmp_path: Path) -> None:
     log = Log(tmp_path)
     log.open(epoch=1)
     log.append(batch())
-    log.partition.set_leader_epoch(3)
+    log.partition.role.set_leader_epoch(3)
     log.append(batch())
     log.reopen(epoch=2)  # never back
     assert log.row[AppendRow.LEADER_EPOCH] == 3
@@ -209,15 +210,15 @@ def test_a_sync_moves_the_durable_offset_and_only_then_a_durable_topics_watermar
     log.open()
     log.append(batch())
     assert (log.words[Slot.LOG_END], log.words[Slot.HIGH_WATERMARK]) == (1, 0)
-    job = log.partition.begin_flush()
+    job = log.partition.durability.begin()
     log.append(batch())
     job.run()
     assert log.words[Slot.HIGH_WATERMARK] == 0
-    log.partition.finish_flush(job)
+    log.partition.durability.finish(job)
     words = log.words
     assert [int(words[n]) for n in (Slot.LOG_END, Slot.HIGH_WATERMARK, Slot.DURABLE)] == [2, 1, 1]
     assert offsets(log) == [0]
-    log.partition.flush()
+    log.partition.durability.flush()
     assert offsets(log) == [0, 1]
 
 
@@ -227,11 +228,11 @@ def test_a_sync_of_the_active_segment_alone_does_not_vouch_for_rolled_ones(tmp_p
     log.append(batch())
     log.partition.roll(NOW)
     log.append(batch())
-    log.partition.publish_durable(2, 1, int(log.row[AppendRow.POSITION]))
+    log.partition.durability.publish(2, 1, int(log.row[AppendRow.POSITION]))
     assert log.partition.recovery_point == 0
-    log.partition.flush()
+    log.partition.durability.flush()
     assert log.partition.recovery_point == 2
-    assert log.partition.is_synced
+    assert log.partition.durability.is_synced
 
 
 def test_a_sync_of_rolled_segments_leaves_the_active_one_alone(tmp_path: Path) -> None:
@@ -240,30 +241,27 @@ def test_a_sync_of_rolled_segments_leaves_the_active_one_alone(tmp_path: Path) -
     log.append(batch())
     log.partition.roll(NOW)
     log.append(batch())
-    assert log.partition.has_rolled
-    job = log.partition.begin_flush(rolled_only=True)
+    assert log.partition.segments.unsynced.first_base == 0
+    job = log.partition.durability.begin(rolled_only=True)
     job.run()
-    log.partition.finish_flush(job)
-    assert (log.partition.recovery_point, log.partition.has_rolled, log.partition.is_synced) == (
-        1,
-        False,
-        False,
-    )
+    log.partition.durability.finish(job)
+    rolled = log.partition.segments.unsynced.first_base
+    assert (log.partition.recovery_point, rolled, log.partition.durability.is_synced) == (1, None, False)
 
 
 def test_a_sync_begun_before_a_roll_counts_for_what_it_covered(tmp_path: Path) -> None:
     log = Log(tmp_path, topic_config(write_caching=False), flags=SlotFlag.DURABLE)
     log.open()
     log.append(batch())
-    job = log.partition.begin_flush()
+    job = log.partition.durability.begin()
     log.append(batch())
     log.partition.roll(NOW)
     log.append(batch())
     job.run()
-    log.partition.finish_flush(job)
+    log.partition.durability.finish(job)
     assert (log.partition.recovery_point, log.partition.high_watermark) == (1, 1)
     assert offsets(log) == [0]
-    log.partition.flush()
+    log.partition.durability.flush()
     assert offsets(log) == [0, 1, 2]
 
 
@@ -271,11 +269,11 @@ def test_flush_jobs_survive_a_roll_and_a_deletion(tmp_path: Path) -> None:
     log = Log(tmp_path, topic_config(retention_ms=0))
     log.open()
     log.append(batch(0, [b"x"], [NOW - 10]))
-    job = log.partition.begin_flush()
+    job = log.partition.durability.begin()
     log.partition.roll(NOW)
     log.partition.retention(NOW)
     job.run()
-    log.partition.finish_flush(job)
+    log.partition.durability.finish(job)
     assert log.partition.recovery_point == 1
 
 
@@ -332,7 +330,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
             log.append(batch(0, [b"x" * 60]))
         log.partition.retention(NOW)
         log.partition.truncate_to(log.partition.log_end - 2, NOW)
-        log.partition.begin_flush().close()
+        log.partition.durability.begin().close()
         log.partition.close()
         log.__post_init__()
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from kbroker.io.append.drain import HeldAppend, Marker
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.files import transaction_index
-from kbroker.io.partition.transactions import finish_transaction
 from kbroker.ipc.layout import Slot
 from kbroker.log.aborted_transactions import AbortedTransaction
 from kbroker.protocol.records import ControlType, build_batch, build_control_batch
@@ -36,7 +35,7 @@ class Transactions:
         if self.log.row[AppendRow.FIRST_UNSTABLE] < 0:
             slot = self.log.partition.slot
             self.log.row[AppendRow.FIRST_UNSTABLE] = self.log.producers.first_open_transaction(slot)
-        self.log.partition._publish()
+        self.log.partition.published.publish()
         return offset
 
     def end(self, producer_id: int, commit: bool, epoch: int = 0) -> int:
@@ -52,9 +51,7 @@ class Transactions:
         else:
             self.log.producers.put(slot, known)  # the drain kernel leaves a marker's producer as it is
         append = HeldAppend(0, 0, slot, offset, offset, -1, -1, 0)
-        finish_transaction(
-            self.log.partition, self.log.producers, Marker(append, producer_id, epoch, commit, 4, NOW)
-        )
+        self.log.partition.complete_transaction(Marker(append, producer_id, epoch, commit, 4, NOW))
         return offset
 
     @property

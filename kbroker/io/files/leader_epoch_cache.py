@@ -9,7 +9,7 @@ from kbroker.io.files.checkpoint import CorruptCheckpoint, read_leader_epochs, w
 UNDEFINED = (-1, -1)
 
 
-class LeaderEpochs:
+class LeaderEpochFileCache:
     """Entries (epoch, start offset), both rising. Runs in: io. Owner: the partition. Not thread-safe.
 
     Additions are written at once; removals are left to the next write, because loading a log repeats them.
@@ -23,7 +23,7 @@ class LeaderEpochs:
             self._add(epoch, start)
 
     @classmethod
-    def load(cls, folder: str) -> "LeaderEpochs":
+    def load(cls, folder: str) -> "LeaderEpochFileCache":
         """From the folder's checkpoint; one that does not parse counts as empty (recovery fills it from batches)."""
         try:
             read = read_leader_epochs(folder)
@@ -32,6 +32,10 @@ class LeaderEpochs:
             return loaded
         except (CorruptCheckpoint, ValueError):
             return cls(folder)
+
+    def take(self, other: "LeaderEpochFileCache") -> None:
+        """Hold what another one of the folder holds."""
+        self._entries, self._on_disk = list(other._entries), other._on_disk
 
     @property
     def entries(self) -> tuple[tuple[int, int], ...]:

@@ -1,0 +1,263 @@
+"""The active segment of a log: its open files, and its state in the append row that the drain kernel works on."""
+
+import os
+import random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.config.topic import TopicConfig
+from kbroker.io.append.rows import AppendRow, AppendState
+from kbroker.io.files.segment import ActiveState, SegmentFds, finish, open_files, reserve
+
+Words = NDArray[np.int64]
+
+
+class ActiveSegment:
+    """Runs in: io. Owner: the log's LogSegments. While the log is open, the row is the truth about the segment.
+
+    row: an AppendRow. reserve_most: bytes of the largest chunk that `reserve_kernel` reserves, 0 for none.
+    """
+
+    def __init__(self, row: Words, folder: str, reserve_most: int) -> None:
+        self.row = row
+        self.reserve_most = reserve_most
+        self.is_open = False
+        self._folder = folder
+        self._fds: SegmentFds | None = None  # None while the log rests
+        self._created_ms = 0
+        self._jitter_ms = 0
+
+    # --- its place in the log ------------------------------------------------------------------------------
+
+    @property
+    def base_offset(self) -> int:
+        return int(self.row[AppendRow.BASE_OFFSET])
+
+    @property
+    def position(self) -> int:
+        """Bytes that hold whole batches."""
+        return int(self.row[AppendRow.POSITION])
+
+    @property
+    def next_offset(self) -> int:
+        return int(self.row[AppendRow.NEXT_OFFSET])
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the whole log."""
+        return int(self.row[AppendRow.OTHER_BYTES]) + self.position
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Largest timestamp (ms); the time of the last append or of its creation when no record has one."""
+        largest = int(self.row[AppendRow.MAX_TIMESTAMP])
+        return largest if largest >= 0 else int(self.row[AppendRow.LAST_APPEND_MS]) or self._created_ms
+
+    @property
+    def state(self) -> ActiveState:
+        """The state as the drain kernel left it."""
+        row = self.row
+        return ActiveState(
+            base_offset=self.base_offset,
+            position=self.position,
+            next_offset=self.next_offset,
+            index_bytes=int(row[AppendRow.INDEX_BYTES]),
+            time_index_bytes=int(row[AppendRow.TIME_INDEX_BYTES]),
+            since_index=int(row[AppendRow.SINCE_INDEX]),
+            max_timestamp=int(row[AppendRow.MAX_TIMESTAMP]),
+            max_timestamp_offset=int(row[AppendRow.MAX_TIMESTAMP_OFFSET]),
+            last_indexed_timestamp=int(row[AppendRow.LAST_INDEXED_TIMESTAMP]),
+            first_timestamp=int(row[AppendRow.FIRST_TIMESTAMP]),
+        )
+
+    # --- beginning a segment -------------------------------------------------------------------------------
+
+    def load(self, state: ActiveState, first_unstable: int, has_aborted: bool) -> None:
+        """Point the row at the segment of a log that was just loaded; nothing may be appended yet."""
+        self.is_open = True
+        self.row[:] = 0
+        self.row[AppendRow.FIRST_UNSTABLE] = first_unstable
+        self.row[AppendRow.LAST_ABORTED] = state.next_offset - 1 if has_aborted else -1
+        self.point(state, None)
+
+    def point(self, state: ActiveState, fds: SegmentFds | None) -> None:
+        """Point the row at a segment; limits come from `start`."""
+        self._set_files(fds)
+        row = self.row
+        row[AppendRow.BASE_OFFSET] = state.base_offset
+        row[AppendRow.POSITION] = state.position
+        row[AppendRow.NEXT_OFFSET] = state.next_offset
+        row[AppendRow.INDEX_BYTES] = state.index_bytes
+        row[AppendRow.TIME_INDEX_BYTES] = state.time_index_bytes
+        row[AppendRow.SINCE_INDEX] = state.since_index
+        row[AppendRow.MAX_TIMESTAMP] = state.max_timestamp
+        row[AppendRow.MAX_TIMESTAMP_OFFSET] = state.max_timestamp_offset
+        row[AppendRow.LAST_INDEXED_TIMESTAMP] = state.last_indexed_timestamp
+        row[AppendRow.FIRST_TIMESTAMP] = state.first_timestamp
+
+    def start(self, config: TopicConfig, other_bytes: int, now_ms: int) -> None:
+        """Begin the segment's age and limits. other_bytes: of all older segments."""
+        self._created_ms = now_ms
+        self._jitter_ms = new_jitter(config)
+        if config.preallocate:
+            reserve(self.files.log, config.segment_bytes)
+        begin_reserving(self.row, 0 if config.preallocate else self.reserve_most)
+        self.set_other_bytes(other_bytes)
+        self.configure(config)
+
+    def set_other_bytes(self, other_bytes: int) -> None:
+        """Bytes of all older segments."""
+        self.row[AppendRow.OTHER_BYTES] = other_bytes
+
+    def configure(self, config: TopicConfig) -> None:
+        """Limits of the append path, from the next append on."""
+        row = self.row
+        segment_ms = max(config.max_segment_ms - self._jitter_ms, 0)
+        row[AppendRow.INDEX_INTERVAL] = config.index_interval_bytes
+        row[AppendRow.SEGMENT_BYTES] = config.segment_bytes
+        row[AppendRow.INDEX_LIMIT] = config.segment_index_bytes
+        row[AppendRow.SEGMENT_MS] = min(segment_ms, AppendRow.NEVER)
+        row[AppendRow.ROLL_AT_MS] = min(self._created_ms + segment_ms, AppendRow.NEVER)
+        row[AppendRow.FLUSH_RECORDS] = min(config.flush_messages, AppendRow.NEVER)
+        row[AppendRow.FLUSH_MS] = min(config.flush_ms, AppendRow.NEVER)
+
+    def give_back(self, most: int) -> None:
+        """Free the blocks that are reserved after the end. most: as of reserve_most. Raises OSError."""
+        os.ftruncate(self.files.log, self.position)
+        begin_reserving(self.row, most)
+
+    # --- what goes with its records ------------------------------------------------------------------------
+
+    @property
+    def leader_epoch(self) -> int:
+        """Epoch that batches get; of a follower: its leader's, -1 while it does not agree with it."""
+        return int(self.row[AppendRow.LEADER_EPOCH])
+
+    @leader_epoch.setter
+    def leader_epoch(self, epoch: int) -> None:
+        self.row[AppendRow.LEADER_EPOCH] = epoch
+
+    @property
+    def first_unstable(self) -> int:
+        """First offset of the earliest open transaction, -1 when there is none."""
+        return int(self.row[AppendRow.FIRST_UNSTABLE])
+
+    @first_unstable.setter
+    def first_unstable(self, offset: int) -> None:
+        self.row[AppendRow.FIRST_UNSTABLE] = offset
+
+    @property
+    def last_aborted(self) -> int:
+        """After it no aborted transaction ends; -1: there is none."""
+        return int(self.row[AppendRow.LAST_ABORTED])
+
+    def note_aborted(self, last_offset: int) -> None:
+        """An aborted transaction ends at an offset."""
+        self.row[AppendRow.LAST_ABORTED] = max(last_offset, self.last_aborted)
+
+    def follow_batches_of(self, epoch: int) -> None:
+        """Leader epoch of the last batch that was copied."""
+        self.row[AppendRow.BATCH_EPOCH] = epoch
+
+    def take_unflushed(self) -> int:
+        """Records since the last sync; counting starts again."""
+        records = int(self.row[AppendRow.UNFLUSHED_RECORDS])
+        self.row[AppendRow.UNFLUSHED_RECORDS] = 0
+        return records
+
+    def set_unsynced(self, rolled: bool, names: bool) -> None:
+        """Whether more than the .log waits for a sync: closed segments, file names."""
+        self.row[AppendRow.ROLLED] = rolled
+        self.row[AppendRow.PLAIN_SYNC] = not names and not rolled
+
+    # --- its files -----------------------------------------------------------------------------------------
+
+    @property
+    def files(self) -> SegmentFds:
+        """The open files; opens them when they are not. Raises OSError."""
+        if not self.is_open:
+            raise ValueError(f"{self._folder} is not open")
+        if self._fds is None:
+            self._set_files(open_files(self._folder, self.base_offset))
+        assert self._fds is not None
+        return self._fds
+
+    def _set_files(self, fds: SegmentFds | None) -> None:
+        """The files that the drain kernel writes; None: it has to ask for them first."""
+        self._fds = fds
+        self.row[AppendRow.LOG_FD] = AppendRow.NO_FD if fds is None else fds.log
+        self.row[AppendRow.INDEX_FD] = AppendRow.NO_FD if fds is None else fds.index
+        self.row[AppendRow.TIME_INDEX_FD] = AppendRow.NO_FD if fds is None else fds.time_index
+
+    def open_files(self) -> None:
+        """Let the drain kernel append: open the files if they are not. Raises OSError."""
+        self._set_files(self.files)
+
+    def rest(self) -> None:
+        """Close the files until somebody needs them. Unsynced data must not rest: nobody would see an error of
+        writing it back."""
+        if (fds := self.take_files()) is not None:
+            fds.close()
+
+    def take_files(self) -> SegmentFds | None:
+        """Give the open files away, None when they are closed."""
+        fds = self._fds
+        if fds is not None:
+            self._set_files(None)
+        return fds
+
+    def close(self) -> SegmentFds | None:
+        """The log is closed; gives away its open files."""
+        self.is_open = False
+        return self.take_files()
+
+    def finish(self) -> ActiveState:
+        """Bring the files to their exact length, as of a segment that stops being active; its state."""
+        state = self.state
+        finish(self.files, state)
+        return state
+
+    def cut_to_state(self) -> None:
+        """Cut what a failed append left after the published end. Raises OSError."""
+        fds, state = self.files, self.state
+        os.ftruncate(fds.log, state.position)
+        os.ftruncate(fds.index, state.index_bytes)
+        os.ftruncate(fds.time_index, state.time_index_bytes)
+
+    def relocate(self, folder: str, reserve_most: int) -> None:
+        """Go on in a folder that holds the same files. Raises OSError."""
+        self._folder, self.reserve_most = folder, reserve_most
+        self._set_files(open_files(folder, self.base_offset))
+        begin_reserving(self.row, reserve_most)
+
+    # --- who may append ------------------------------------------------------------------------------------
+
+    def let_append(self, state: int) -> None:
+        """Set the AppendState, which the drain kernel asks."""
+        self.row[AppendRow.STATE] = state
+
+    def stop_appends(self) -> None:
+        self.let_append(AppendState.CLOSED)
+
+    def count_cut(self) -> None:
+        """A truncation: a sync that was begun before it is of other records."""
+        self.row[AppendRow.CUTS] += 1
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether produce is refused until there is room."""
+        return bool(self.row[AppendRow.STATE] == AppendState.DISK_FULL)
+
+
+def begin_reserving(row: Words, most: int) -> None:
+    """Nothing is reserved after the end, and a first stretch begins with the next append (`reserve_kernel`)."""
+    row[AppendRow.RESERVED] = row[AppendRow.RESERVED_MS] = 0
+    row[AppendRow.RESERVE_MOST] = most
+    row[AppendRow.RESERVE_AT] = row[AppendRow.POSITION] if most else AppendRow.NEVER
+
+
+def new_jitter(config: TopicConfig) -> int:
+    """Jitter of one segment's roll, in ms: random below segment.jitter.ms, so that logs roll apart."""
+    most = min(config.segment_jitter_ms, config.segment_ms)
+    return random.randrange(most) if most > 0 else 0

@@ -1,0 +1,245 @@
+"""The segments of one log: rolls, deletes, truncates and replaces them (Kafka's LocalLog and LogSegments).
+
+Works on files and the append row alone. What other processes see of it, leader epochs and producers are its callers'.
+"""
+
+import os
+import uuid
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from kbroker.config.topic import TopicConfig
+from kbroker.io.files import index, transaction_index
+from kbroker.io.files.segment import (
+    ActiveState,
+    Segment,
+    SegmentFds,
+    largest_timestamp,
+    mark_deleted,
+    open_files,
+)
+from kbroker.io.partition.active_segment import ActiveSegment
+from kbroker.io.partition.deletions import Deletions
+from kbroker.io.partition.flush_job import Unsynced
+from kbroker.io.recovery.segment_scan import Scan, rebuild_indexes, resume
+from kbroker.ipc.crash_point import crash_point
+from kbroker.kernels import search
+from kbroker.kernels.scan_rows import FoundPlace, Located
+from kbroker.log import files
+from kbroker.log.aborted_transactions import seal
+
+NO_CUT = 1 << 62
+
+
+class LogSegments:
+    """Runs in: io. Owner: the IO worker, by its UnifiedLog. Not thread-safe. Times are wall clock ms.
+
+    folder: the partition's. closed: segments without the active one, oldest first. unsynced: what is not on disk.
+    cuts, lowest_cut: truncations that are done, and the lowest offset of all. OSError out of any method means that
+    the log dir cannot be trusted any more.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        config: TopicConfig,
+        active: ActiveSegment,
+        unsynced: Unsynced,
+        deletions: Deletions,
+    ) -> None:
+        self.folder = folder
+        self.config = config
+        self.active = active
+        self.unsynced = unsynced
+        self.closed: list[Segment] = []
+        self.cuts, self.lowest_cut = 0, NO_CUT
+        self._deletions = deletions
+
+    @property
+    def base_offsets(self) -> list[int]:
+        return [*(segment.base_offset for segment in self.closed), self.active.base_offset]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of each segment, oldest first, the active one last."""
+        return [*(segment.size for segment in self.closed), self.active.position]
+
+    @property
+    def first_unsynced_base(self) -> int:
+        """Base offset of the oldest segment that is not closed and synced."""
+        rolled = self.unsynced.first_base
+        return self.active.base_offset if rolled is None else rolled
+
+    def largest_timestamp(self, n: int) -> int:
+        """Largest timestamp of the n-th segment (ms)."""
+        if n < len(self.closed):
+            return largest_timestamp(self.folder, self.closed[n])
+        return self.active.largest_timestamp
+
+    def shapes(self) -> list[tuple[int, int]]:
+        """(base offset, bytes) of each segment, oldest first."""
+        return list(zip(self.base_offsets, self.sizes, strict=True))
+
+    def configure(self, config: TopicConfig) -> None:
+        """New settings, from the next append or retention run on."""
+        self.config = config
+        self.active.configure(config)
+
+    # --- growing -------------------------------------------------------------------------------------------
+
+    def load(self, closed: list[Segment], deleted: Iterable[str], now_ms: int) -> None:
+        """Take over what was loaded, the active segment's row being set. deleted: renamed files to remove."""
+        self.closed = closed
+        self.unsynced.names = True
+        self.delete_later(deleted, now_ms)
+        self.start_segment(now_ms)
+
+    def roll(self, now_ms: int, snapshot: Callable[[int], object]) -> None:
+        """Close the active segment and begin a new one at the log's end. An empty active segment stays, and its age
+        starts again. snapshot: called with the new base offset, to write the producers' state there."""
+        if self.active.position > 0:
+            fds, state = self.active.files, self.active.finish()
+            seal(files.path(self.folder, state.base_offset, files.TXN_INDEX))
+            crash_point("roll: old segment finished")
+            base = state.next_offset
+            following = open_files(self.folder, base)
+            crash_point("roll: new files created")
+            snapshot(base)
+            crash_point("roll: snapshot written")
+            self.closed.append(Segment(state.base_offset, state.position, now_ms, state.max_timestamp))
+            self.unsynced.add(state.base_offset, fds)
+            self.active.point(_empty(base), following)
+        self.start_segment(now_ms)
+
+    def start_segment(self, now_ms: int) -> None:
+        """Begin the age and the limits of the active segment."""
+        self.active.start(self.config, self._closed_bytes, now_ms)
+
+    @property
+    def _closed_bytes(self) -> int:
+        return sum(segment.size for segment in self.closed)
+
+    # --- shrinking -----------------------------------------------------------------------------------------
+
+    def delete_later(self, paths: Iterable[str], now_ms: int) -> None:
+        """Have renamed files removed after file.delete.delay.ms."""
+        self._deletions.add(paths, now_ms + self.config.file_delete_delay_ms)
+
+    def _mark_deleted(self, bases: Iterable[int], now_ms: int) -> None:
+        self.delete_later([path for base in bases for path in mark_deleted(self.folder, base)], now_ms)
+
+    def delete_oldest(self, gone: Sequence[Segment], now_ms: int) -> None:
+        """Rename the files of segments that `take_oldest` has taken."""
+        self.unsynced.drop(below=self.base_offsets[0])
+        self._mark_deleted((segment.base_offset for segment in gone), now_ms)
+        self.active.set_other_bytes(self._closed_bytes)
+
+    def take_oldest(self, count: int) -> list[Segment]:
+        """Take closed segments out of the list, their files being where they are."""
+        gone, self.closed = self.closed[:count], self.closed[count:]
+        return gone
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Remove every batch that holds or follows an offset (LocalLog.truncateTo). Appends stay stopped."""
+        self.active.stop_appends()
+        self.active.count_cut()
+        bases = self.base_offsets
+        kept = bisect_right(bases, offset) - 1  # number of the segment that becomes active
+        self._close_active()
+        self.unsynced.drop(above=bases[kept] - 1 if kept >= 0 else -1)
+        self._mark_deleted(bases[kept + 1 :], now_ms)
+        self.closed = self.closed[: max(kept, 0)]
+        crash_point("truncate: segments deleted")
+        if kept < 0:
+            fds, state = open_files(self.folder, offset), _empty(offset)
+        else:
+            fds = open_files(self.folder, bases[kept])
+            state = self._cut(fds, bases[kept], offset)
+        self.active.point(state, fds)
+        self.start_segment(now_ms)
+        self.lowest_cut = min(self.lowest_cut, offset)
+        self.cuts += 1
+
+    def truncate_fully(self, offset: int, now_ms: int) -> None:
+        """Remove everything; the log goes on empty at an offset (LocalLog.truncateFullyAndStartAt). Appends stay
+        stopped."""
+        self.active.stop_appends()
+        bases = self.base_offsets
+        self._close_active()
+        self.unsynced.drop()
+        self._mark_deleted(bases, now_ms)
+        self.closed = []
+        self.active.point(_empty(offset), open_files(self.folder, offset))
+        self.start_segment(now_ms)
+
+    def _close_active(self) -> None:
+        """Its files count as unsynced ones of a closed segment, until they are synced or deleted."""
+        base, fds = self.active.base_offset, self.active.files
+        self.active.take_files()
+        self.unsynced.add(base, fds)
+
+    def _cut(self, fds: SegmentFds, base: int, offset: int) -> ActiveState:
+        """Cut a segment before the batch that holds an offset."""
+        size = os.fstat(fds.log).st_size
+        place = np.zeros(FoundPlace.WORDS, np.int64)
+        if search.locate(fds.log, -1, 0, base, offset, 0, size, place) == Located.FOUND:
+            size = int(place[FoundPlace.POSITION])
+        os.ftruncate(fds.log, size)
+        crash_point("truncate: cut")
+        index.cut_behind(fds.index, fds.time_index, offset - base)
+        transaction_index.truncate(self.folder, base, offset)
+        state = resume(fds, base, size)
+        if state is None:
+            scan = Scan(fds.log, size, base, crc_from=None)
+            state = rebuild_indexes(fds, scan, base, self.config)
+        state.next_offset = offset
+        return state
+
+    def replace(self, found: Sequence[Segment], new: Segment, deleted: Sequence[str], now_ms: int) -> None:
+        """List a cleaned segment in the place of those it was made of, whose files were renamed."""
+        at = self.closed.index(found[0])
+        self.closed[at : at + len(found)] = [new]
+        self.delete_later(deleted, now_ms)
+        self.active.set_other_bytes(self._closed_bytes)
+
+    def listed(self, segments: Iterable[tuple[int, int, int]]) -> list[Segment] | None:
+        """The closed segments of these (base offset, bytes, inode); None when the list has others in their place."""
+        wanted = [(base, size) for base, size, _ in segments]
+        first, last = wanted[0][0], wanted[-1][0]
+        found = [segment for segment in self.closed if first <= segment.base_offset <= last]
+        return found if [(segment.base_offset, segment.size) for segment in found] == wanted else None
+
+    # --- the end -------------------------------------------------------------------------------------------
+
+    def finish(self) -> ActiveState:
+        """Bring the active segment to what it is when it is loaded again."""
+        state = self.active.finish()
+        seal(files.path(self.folder, state.base_offset, files.TXN_INDEX))
+        return state
+
+    def close(self) -> None:
+        """Close all files; what was not synced stays so."""
+        if (fds := self.active.close()) is not None:
+            fds.close()
+        self.unsynced.drop()
+        self.active.set_unsynced(rolled=False, names=True)
+
+    def mark_folder_deleted(self, topic: str, partition: int) -> str:
+        """Rename the folder for removal; its new path. Raises OSError."""
+        name = files.dated_folder_name(topic, partition, uuid.uuid4().hex, files.DELETE_FOLDER)
+        folder = Path(self.folder)
+        return str(folder.rename(folder.with_name(name)))
+
+    def relocate(self, folder: str, reserve_most: int) -> None:
+        """Go on in a folder that holds the same files, all of them and their names on disk. Raises OSError."""
+        self.folder = folder
+        self.active.relocate(folder, reserve_most)
+        self.unsynced.names = False
+
+
+def _empty(base: int) -> ActiveState:
+    """Of a segment that begins at an offset."""
+    return ActiveState(base, 0, base, max_timestamp_offset=base)

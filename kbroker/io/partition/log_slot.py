@@ -1,0 +1,110 @@
+"""What other processes see of an open log: its fields in the partition slot, written as one group under the slot's
+sequence."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
+from kbroker.io.partition.log_segments import LogSegments
+from kbroker.ipc.layout import Slot, SlotFlag
+from kbroker.kernels.sequence import write_group
+
+Words = NDArray[np.int64]
+
+
+class LogSlot:
+    """Runs in: io. Owner: the IO worker, by the log's UnifiedLog. words: the shared Slot.
+
+    log_start: log start offset. epoch_start: see Slot.EPOCH_START. Both, like segments and epochs, are seen by others
+    with the next `publish`.
+    """
+
+    def __init__(self, words: Words, segments: LogSegments, epochs: LeaderEpochFileCache) -> None:
+        self.words = words
+        self.log_start = 0
+        self.epoch_start = 0
+        self._segments = segments
+        self._epochs = epochs
+
+    @property
+    def high_watermark(self) -> int:
+        return int(self.words[Slot.HIGH_WATERMARK])
+
+    @property
+    def last_stable(self) -> int:
+        return int(self.words[Slot.LAST_STABLE])
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on disk; what recovery-point-offset-checkpoint is to hold."""
+        return int(self.words[Slot.DURABLE])
+
+    @property
+    def generation(self) -> int:
+        return int(self.words[Slot.GENERATION])
+
+    @property
+    def segments_version(self) -> int:
+        return int(self.words[Slot.SEGMENTS_VERSION])
+
+    @property
+    def acks_wait_for(self) -> int:
+        """SlotFlags: what an append with acks=all waits for."""
+        return int(self.words[Slot.FLAGS]) & SlotFlag.ACKS_WAIT
+
+    def forget_largest_timestamp(self) -> None:
+        """The log was just opened: the next `publish` gives that of its active segment."""
+        self.words[Slot.MAX_TIMESTAMP] = -1
+
+    def publish(
+        self,
+        state: int | None = None,
+        *,
+        high_watermark: int | None = None,
+        place: tuple[int, int] | None = None,
+        durable: int | None = None,
+        changed: bool = False,
+        changing: bool = False,
+    ) -> None:
+        """Write the whole group. state, high_watermark and durable stay when not given.
+
+        place: (segment base, position) of a high watermark below the log's end. changed: the list of segment files
+        changed; changing: it is about to, and until then it is neither the old nor the new one (the version is odd).
+        """
+        active = self._segments.active
+        active.set_unsynced(self._segments.unsynced.first_base is not None, self._segments.unsynced.names)
+        words, end = self.words, active.next_offset
+        mark = min(self.high_watermark if high_watermark is None else high_watermark, end)
+        fields = {
+            Slot.LEADER_EPOCH: active.leader_epoch,
+            Slot.LOG_START: self.log_start,
+            Slot.START_EPOCH: self._epochs.at(self.log_start),
+            Slot.LOG_END: end,
+            Slot.ACTIVE_BASE: active.base_offset,
+            Slot.ACTIVE_END: active.position,
+            Slot.LOG_BYTES: active.log_bytes,
+            Slot.SEGMENT_COUNT: len(self._segments.closed) + 1,
+            Slot.EPOCH_START: self.epoch_start,
+            Slot.LAST_ABORTED: active.last_aborted,
+            Slot.MAX_TIMESTAMP: max(int(words[Slot.MAX_TIMESTAMP]), active.state.max_timestamp),
+            Slot.HIGH_WATERMARK: mark,
+            Slot.LAST_STABLE: last_stable(mark, active.first_unstable),
+        }
+        if mark == end:
+            place = active.base_offset, active.position
+        if place is not None:
+            fields[Slot.HW_BASE], fields[Slot.HW_POSITION] = place
+        if state is not None:
+            fields[Slot.STATE] = state
+        if durable is not None:
+            fields[Slot.DURABLE] = durable
+        if changed:
+            fields[Slot.SEGMENTS_VERSION] = (self.segments_version // 2 + 1) * 2
+        elif changing:
+            fields[Slot.SEGMENTS_VERSION] = self.segments_version | 1
+        write_group(words, np.array(list(fields), np.int64), np.array(list(fields.values()), np.int64))
+
+
+def last_stable(high_watermark: int, first_unstable: int) -> int:
+    """No farther than the high watermark, nor into the first transaction that is open (-1: none is)."""
+    return min(high_watermark, first_unstable) if first_unstable >= 0 else high_watermark

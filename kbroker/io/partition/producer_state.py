@@ -1,0 +1,95 @@
+"""The producers of one open log (Kafka's ProducerStateManager): in the worker's table while it is open, in snapshots
+beside its segments."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from kbroker.io.append.drain import Marker
+from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.files import producer_snapshot, transaction_index
+from kbroker.io.files.producer_entry import ProducerEntry
+from kbroker.io.partition.log_segments import LogSegments
+from kbroker.io.recovery.producer_replay import ProducerReplay
+from kbroker.log import files
+from kbroker.log.aborted_transactions import AbortedTransaction
+
+log = logging.getLogger(__name__)
+
+
+class ProducerStateManager:
+    """Runs in: io. Owner: the IO worker, by the log's UnifiedLog. table: of all logs of the worker; slot: of this one.
+
+    expiration_ms: producer.id.expiration.ms.
+    """
+
+    def __init__(
+        self, table: ProducerTable, slot: int, segments: LogSegments, expiration_ms: int = 86_400_000
+    ) -> None:
+        self._table = table
+        self._slot = slot
+        self._segments = segments
+        self._expiration_ms = expiration_ms
+
+    def entries(self) -> list[ProducerEntry]:
+        """All of them, by producer id."""
+        return self._table.entries(self._slot)
+
+    def load(self, entries: Iterable[ProducerEntry]) -> None:
+        """Replace them."""
+        self._table.drop(self._slot)
+        for entry in entries:
+            self._table.put(self._slot, entry)
+
+    def drop(self) -> None:
+        """Forget all."""
+        self._table.drop(self._slot)
+
+    def snapshot(self, offset: int) -> None:
+        """Write a snapshot; it is synced with the segment."""
+        producer_snapshot.write(self._segments.folder, offset, self.entries(), sync=False)
+
+    def last_snapshot(self, names: Sequence[str], sync: bool) -> None:
+        """At a close: the producers at the log's end, and no snapshot of an earlier close (loading would remove it).
+        names: of the folder."""
+        folder, end = self._segments.folder, self._segments.active.next_offset
+        snapshots = files.snapshots_among(names)
+        if end > (snapshots[-1] if snapshots else 0):
+            producer_snapshot.write(folder, end, self.entries(), sync)
+            snapshots.append(end)
+        for stray in producer_snapshot.strays(snapshots, self._segments.base_offsets):
+            Path(files.path(folder, stray, files.SNAPSHOT)).unlink(missing_ok=True)
+
+    def reload(self, now_ms: int) -> None:
+        """Rebuild them from snapshot and batches after the log's end went back (truncateAndReload)."""
+        segments = self._segments
+        end = segments.active.next_offset
+        replay = ProducerReplay(segments.folder, segments.base_offsets[0], now_ms - self._expiration_ms)
+        replay.load_snapshot(end)
+        replay.segments(segments.shapes(), end)
+        self.load(replay.entries())
+        segments.active.first_unstable = replay.first_unstable_offset
+
+    def complete_transaction(self, marker: Marker) -> None:
+        """Close the producer's open transaction after its marker is in the log, and note it when aborted (completeTxn).
+
+        The producer keeps its sequences unless the marker carries a newer epoch: then they start again. Raises
+        OSError."""
+        active, end = self._segments.active, marker.append.last_offset
+        first_offset = self._table.end_transaction(
+            self._slot,
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.timestamp_ms,
+            end,
+        )
+        first_unstable = active.first_unstable
+        if 0 <= first_offset <= first_unstable:  # it was the earliest: which one is now?
+            first_unstable = self._table.first_open_transaction(self._slot)
+        if not marker.commit and first_offset >= 0:
+            stable = first_unstable if first_unstable >= 0 else end + 1
+            aborted = AbortedTransaction(marker.producer_id, first_offset, end, stable)
+            transaction_index.append(self._segments.folder, active.base_offset, aborted)
+            active.note_aborted(end)
+        active.first_unstable = first_unstable

@@ -1,0 +1,396 @@
+"""The log of one partition as its IO worker owns it (Kafka's UnifiedLog): everything but the append itself, which the
+drain kernel does. Composed of its segments, leader epochs, producers, durability, replica role and slot.
+"""
+
+import logging
+import os
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.config.topic import TopicConfig
+from kbroker.io.append.drain import Marker
+from kbroker.io.append.producer_table import ProducerTable
+from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
+from kbroker.io.files.segment import Segment
+from kbroker.io.partition.active_segment import ActiveSegment
+from kbroker.io.partition.deletions import Deletions
+from kbroker.io.partition.flush_job import Unsynced
+from kbroker.io.partition.log_durability import LogDurability
+from kbroker.io.partition.log_segments import LogSegments
+from kbroker.io.partition.log_slot import LogSlot
+from kbroker.io.partition.producer_state import ProducerStateManager
+from kbroker.io.partition.replica_role import ReplicaRole
+from kbroker.io.partition.retention import LogShape, above_size, below_log_start, too_old
+from kbroker.io.partition.segment_swap import CleanedFilesGone, files_unchanged, swap_steps
+from kbroker.io.recovery import closed_logs
+from kbroker.io.recovery.closed_logs import ClosedLog
+from kbroker.io.recovery.loaded_log import LoadedLog
+from kbroker.ipc.crash_point import crash_point
+from kbroker.ipc.layout import SlotState
+from kbroker.ipc.messages import SwapSegments
+from kbroker.log import files
+from kbroker.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger(__name__)
+
+Words = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LogSpec:
+    """What a log is opened with. slot: its number; words: the shared Slot; row: the worker's AppendRow.
+
+    leads, replicated: see ReplicaRole. known_mark: high watermark that a predecessor of this run published.
+    reserve_most: see `reserve_kernel`. first_dirty: everything below was compacted; -1 when nothing was.
+    """
+
+    slot: int
+    words: Words
+    row: Words
+    folder: str
+    topic: str
+    partition: int
+    topic_id: bytes
+    config: TopicConfig
+    leads: bool = True
+    replicated: bool = False
+    known_mark: int | None = None
+    reserve_most: int = 0
+    first_dirty: int = -1
+
+
+class UnifiedLog:
+    """Runs in: io. Owner: the IO worker. Not thread-safe, but for FlushJob.run. Times are wall clock ms.
+
+    OSError out of any method means that the log dir cannot be trusted any more.
+    """
+
+    def __init__(
+        self,
+        spec: LogSpec,
+        segments: LogSegments,
+        epochs: LeaderEpochFileCache,
+        producers: ProducerStateManager,
+        published: LogSlot,
+        durability: LogDurability,
+        role: ReplicaRole,
+    ) -> None:
+        self.slot = spec.slot
+        self.topic = spec.topic
+        self.partition = spec.partition
+        self.topic_id = spec.topic_id
+        self.first_dirty = spec.first_dirty
+        self.segments = segments
+        self.epochs = epochs
+        self.producers = producers
+        self.published = published
+        self.durability = durability
+        self.role = role
+
+    def bring_online(self, loaded: LoadedLog, leader_epoch: int, known_mark: int | None, now_ms: int) -> None:
+        """Take a loaded log over, lead it with an epoch if it leads, and let the drain kernel append."""
+        self.published.log_start = loaded.log_start
+        self.epochs.take(loaded.epochs)
+        self.producers.load(loaded.producers)
+        self.active.load(loaded.active, loaded.first_unstable, loaded.has_aborted)
+        self.segments.load(loaded.closed, loaded.deleted, now_ms)
+        self.role.begin(leader_epoch)
+        self.published.forget_largest_timestamp()
+        self.published.publish(
+            SlotState.ONLINE,
+            high_watermark=self.role.first_mark(known_mark),
+            durable=loaded.recovery_point,
+            changed=True,
+        )
+
+    # --- asked about the log -------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> ActiveSegment:
+        return self.segments.active
+
+    @property
+    def is_open(self) -> bool:
+        return self.active.is_open
+
+    @property
+    def folder(self) -> str:
+        return self.segments.folder
+
+    @property
+    def config(self) -> TopicConfig:
+        return self.segments.config
+
+    @property
+    def log_start(self) -> int:
+        return self.published.log_start
+
+    @property
+    def log_end(self) -> int:
+        return self.active.next_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.published.high_watermark
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below is on disk; what recovery-point-offset-checkpoint is to hold."""
+        return self.published.recovery_point
+
+    @property
+    def base_offsets(self) -> list[int]:
+        return self.segments.base_offsets
+
+    @property
+    def size(self) -> int:
+        return self.active.log_bytes
+
+    @property
+    def checkpointed_log_start(self) -> int | None:
+        """Log start for log-start-offset-checkpoint; None when it is the first segment's base offset."""
+        return None if self.log_start_is_in_file_name(self.log_start) else self.log_start
+
+    def log_start_is_in_file_name(self, log_start: int) -> bool:
+        """Whether the first segment's name says that the log starts there."""
+        return log_start <= self.base_offsets[0]
+
+    def end_offset_for(self, leader_epoch: int) -> tuple[int, int]:
+        """OffsetForLeaderEpoch: (epoch, end offset), (-1, -1) when unknown."""
+        return self.epochs.end_offset_for(leader_epoch, self.log_end)
+
+    # --- growing -------------------------------------------------------------------------------------------
+
+    def configure(self, config: TopicConfig) -> None:
+        """New settings, from the next append or retention run on."""
+        self.segments.configure(config)
+
+    def roll(self, now_ms: int) -> None:
+        """Close the active segment and begin a new one at the log's end."""
+        self.segments.roll(now_ms, self.producers.snapshot)
+        self.published.publish(changed=True)
+
+    def complete_transaction(self, marker: Marker) -> None:
+        """A transaction's marker is in the log: let the last stable offset go on. Raises OSError."""
+        self.producers.complete_transaction(marker)
+        self.published.publish()
+
+    # --- deleting ------------------------------------------------------------------------------------------
+
+    def delete_records(self, offset: int) -> int:
+        """Advance the log start (-1: to the high watermark); returns it. Segments below go with the next retention
+        run. Raises OFFSET_OUT_OF_RANGE beyond the high watermark, NOT_LEADER_OR_FOLLOWER while paused."""
+        if self.role.paused:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        target = self.high_watermark if offset == -1 else offset
+        if not 0 <= target <= self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset}, the high watermark is {self.high_watermark}"
+            )
+        self.advance_log_start(target)
+        crash_point("delete records: log start advanced")
+        return self.log_start
+
+    def advance_log_start(self, offset: int) -> None:
+        """The log starts there, if not later."""
+        if offset > self.log_start:
+            self.published.log_start = offset
+            if self.epochs.truncate_from_start(offset):
+                self.epochs.write()
+            self.published.publish()
+
+    def retention(self, now_ms: int) -> int:
+        """Delete segments below the log start and, with cleanup.policy=delete, by size and age; returns the number."""
+        if self.role.paused:
+            return 0
+        deleted = self._delete_oldest(below_log_start(self._shape()), now_ms)
+        if self.config.delete:
+            deleted += self._delete_oldest(above_size(self._shape(), self.config.retention_bytes), now_ms)
+            largest = self.segments.largest_timestamp
+            old = too_old(self._shape(), self.config.retention_ms, now_ms, largest)
+            deleted += self._delete_oldest(old, now_ms)
+        return deleted
+
+    def _shape(self) -> LogShape:
+        segments = self.segments
+        return LogShape(
+            segments.base_offsets, segments.sizes, self.log_start, self.log_end, self.high_watermark
+        )
+
+    def _delete_oldest(self, count: int, now_ms: int) -> int:
+        if count == 0:
+            return 0
+        if count > len(self.segments.closed):
+            self.roll(now_ms)
+        gone = self.segments.take_oldest(count)
+        # the log start goes ahead of the files, so that no reader is sent to a segment that is being renamed
+        self.advance_log_start(self.base_offsets[0])
+        crash_point("retention: log start advanced")
+        self.segments.delete_oldest(gone, now_ms)
+        self.published.publish(changed=True)
+        log.info(
+            "%s: deleted %d segments, the log starts at offset %d", self.folder, len(gone), self.log_start
+        )
+        return len(gone)
+
+    # --- truncating: records that another leader never had, and remains of failed appends ------------------
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Remove every batch that holds or follows an offset; the log ends there then."""
+        if offset >= self.log_end:
+            return
+        self.segments.truncate_to(offset, now_ms)
+        self.published.log_start = min(self.log_start, offset)
+        self.first_dirty = min(self.first_dirty, offset)
+        if self.epochs.truncate_from_end(offset):
+            self.epochs.write()
+        crash_point("truncate: epochs written")
+        self.producers.reload(now_ms)
+        self.role.let_append()
+        mark, point = min(self.high_watermark, offset), min(self.recovery_point, offset)
+        self.published.publish(high_watermark=mark, durable=point, changed=True)
+
+    def truncate_fully(self, offset: int, now_ms: int) -> None:
+        """Remove everything and start again at an offset above the log's end
+        (UnifiedLog.truncateFullyAndStartAt)."""
+        self.segments.truncate_fully(offset, now_ms)
+        self.published.log_start = offset
+        self.first_dirty = -1
+        self.epochs.clear()
+        self.producers.drop()
+        self.active.first_unstable = -1
+        self.role.let_append()
+        self.published.publish(high_watermark=offset, durable=offset, changed=True)
+
+    def repair(self, now_ms: int) -> None:
+        """After a failed append: cut what it left after the published end, forget the producers' state of it,
+        and let the drain kernel append again. Raises OSError when the files do not even take that."""
+        self.active.cut_to_state()
+        self.producers.reload(now_ms)
+        self.role.let_append()
+        self.published.publish()
+
+    # --- compacting ----------------------------------------------------------------------------------------
+
+    def cleaned_up_to(self, offset: int) -> None:
+        """Everything below is compacted."""
+        self.first_dirty = offset
+
+    def swap(self, request: SwapSegments, now_ms: int) -> bool:
+        """Put a cleaned segment in the place of those it was made of; False when these are not there any more.
+
+        The cleaner has it on disk already. Raises OSError: some files are renamed, recovery goes on from there."""
+        found = self.segments.listed(request.replaced)
+        if self.role.paused or found is None or not files_unchanged(self.folder, request):
+            return False
+        bases, deleted = [base for base, _, _ in request.replaced], list[str]()
+        self.published.publish(changing=True)
+        try:
+            for _ in swap_steps(self.folder, bases[0], bases, deleted):
+                crash_point("compaction: step of the swap")
+        except CleanedFilesGone:
+            self.published.publish(changed=True)
+            return False
+        new = Segment(bases[0], request.size, request.modified_ms, request.max_timestamp)
+        self.segments.replace(found, new, deleted, now_ms)
+        self.published.publish(changed=True)
+        return True
+
+    # --- moving to another log dir -------------------------------------------------------------------------
+
+    def relocate(self, folder: str, reserve_most: int, now_ms: int) -> None:
+        """Go on, while paused, in a folder that holds the same files, all on disk; the old one is removed later.
+        Raises OSError."""
+        self.segments.unsynced.drop()
+        self.active.rest()
+        gone = self._put_away()  # before readers list the segments again: a late one finds none
+        self.epochs.folder = folder
+        self.epochs.write()  # roles may have changed since they were copied
+        self.segments.relocate(folder, reserve_most)
+        self.role.end_pause()
+        self.published.publish(SlotState.ONLINE, durable=self.recovery_point, changed=True)
+        self.durability.publish(self.log_end, self.active.base_offset, self.active.position)
+        self.segments.delete_later(gone, now_ms)
+
+    def _put_away(self) -> list[str]:
+        try:
+            return [self.segments.mark_folder_deleted(self.topic, self.partition)]
+        except OSError as error:  # of a disk that is left because it fails; the next start removes it
+            log.error("%s is left behind: %s", self.folder, error)
+            return []
+
+    # --- the end -------------------------------------------------------------------------------------------
+
+    def close(self, sync: bool = True) -> ClosedLog | None:
+        """Clean close: all on disk, last index entry, producer snapshot; the slot is free afterwards. Returns
+        what spares the next start the reading of it, if that is possible.
+
+        sync=False leaves the syncing to the caller, who syncs the file system once for many logs before it says
+        that the stop was clean."""
+        if not self.is_open:
+            return None
+        self.active.stop_appends()
+        changed = not self.durability.is_synced or self.segments.unsynced.names
+        state = self.segments.finish()
+        loaded = LoadedLog(
+            closed=self.segments.closed,
+            active=state,
+            log_start=self.log_start,
+            recovery_point=state.next_offset,
+            epochs=self.epochs,
+            producers=self.producers.entries(),
+            first_unstable=self.active.first_unstable,
+        )
+        names = os.listdir(self.folder)  # noqa: PTH208  names are all it takes
+        self.producers.last_snapshot(names, sync)
+        if sync and changed:
+            self.durability.begin_last().run()
+        self._release(SlotState.FREE, durable=state.next_offset)
+        return closed_logs.describe((self.topic, self.partition), self.folder, self.topic_id, names, loaded)
+
+    def abandon(self, state: int = SlotState.OFFLINE) -> None:
+        """Let go of the files as they are: the log dir failed, or the partition is being deleted."""
+        if self.is_open:
+            self.active.stop_appends()
+            self._release(state)
+
+    def _release(self, state: int, durable: int | None = None) -> None:
+        self.published.publish(state, durable=durable)
+        self.segments.close()
+        self.producers.drop()
+
+    def delete(self, now_ms: int) -> str:
+        """Close the log and rename its folder for removal after file.delete.delay.ms; returns the new path."""
+        self.abandon(SlotState.DELETED)
+        target = self.segments.mark_folder_deleted(self.topic, self.partition)
+        crash_point("delete topic: folder renamed")
+        files.sync_folder(files.log_dir_of(self.folder))
+        self.segments.delete_later([target], now_ms)
+        return target
+
+
+def open_log(
+    spec: LogSpec,
+    loaded: LoadedLog,
+    leader_epoch: int,
+    producers: ProducerTable,
+    deletions: Deletions,
+    now_ms: int,
+) -> UnifiedLog:
+    """Compose a loaded log and bring it online. producers: of all logs of the worker; deletions: its own."""
+    active = ActiveSegment(spec.row, spec.folder, spec.reserve_most)
+    segments = LogSegments(spec.folder, spec.config, active, Unsynced(), deletions)
+    slot = LogSlot(spec.words, segments, loaded.epochs)
+    opened = UnifiedLog(
+        spec,
+        segments,
+        loaded.epochs,
+        ProducerStateManager(producers, spec.slot, segments),
+        slot,
+        LogDurability(segments, slot),
+        ReplicaRole(slot, segments, loaded.epochs, spec.leads, spec.replicated),
+    )
+    opened.bring_online(loaded, leader_epoch, spec.known_mark, now_ms)
+    return opened
