@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kbroker.kernels import rebuild
 from kbroker.kernels.scan_rows import IndexCarry
 from kbroker.log import files
-from kbroker.log.aborted_transactions import AbortedTransaction, seal
+from kbroker.log.transaction_index import AbortedTransaction, seal
 
 FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 TIME_ENTRY = struct.Struct(">qi")

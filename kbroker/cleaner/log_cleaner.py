@@ -25,9 +25,9 @@ from kbroker.ipc.messages import CleaningJob, ClosedSegment, SwapSegments
 from kbroker.kernels import search
 from kbroker.kernels.scan_rows import ScannedBatch
 from kbroker.log import files
-from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
+from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions
 from kbroker.protocol.records import HEADER
 
 ROWS = 2048

@@ -6,7 +6,7 @@ long as records of its transaction are left.
 
 from collections.abc import Iterable
 
-from kbroker.log.aborted_transactions import AbortedTransaction
+from kbroker.log.transaction_index import AbortedTransaction
 from kbroker.protocol.records import ControlType
 
 

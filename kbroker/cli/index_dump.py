@@ -7,9 +7,9 @@ from pathlib import Path
 from kbroker.cli.segment_dump import Item, problem, view_of
 from kbroker.io.files import producer_snapshot
 from kbroker.io.files.index import OFFSET, TIME
-from kbroker.log.aborted_transactions import parse_entries
 from kbroker.log.errors import CorruptLog
 from kbroker.log.files import LOG, base_offset_of
+from kbroker.log.transaction_index import parse_entries
 from kbroker.log.walk import batches_of
 from kbroker.protocol.records import RecordBatch, read_records
 from kbroker.protocol.schema import ProtocolError

@@ -7,8 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbroker.io.files import checkpoint
-from kbroker.io.files.checkpoint import TopicPartition
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.files.log_dir import finish_future
 from kbroker.io.files.segment import ActiveState, open_files
@@ -20,7 +18,8 @@ from kbroker.io.recovery.progress import RecoveryProgress
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.messages import Follow, OpenPartition
-from kbroker.log import files
+from kbroker.log import checkpoint, files
+from kbroker.log.checkpoint import TopicPartition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 PRODUCER_EXPIRATION_MS = 86_400_000

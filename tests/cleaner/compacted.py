@@ -12,15 +12,15 @@ from kbroker.cleaner.offset_map import OffsetMap
 from kbroker.cleaner.throttle import Throttle
 from kbroker.io.append.rows import AppendRow
 from kbroker.io.cleaning import Cleaning
-from kbroker.io.files import transaction_index
 from kbroker.io.partition import segment_swap
 from kbroker.io.partition import unified_log as log_module
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import BeginCleaning, CleanableLog, CleanableLogs, EndCleaning
-from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
+from kbroker.log import transaction_index
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader
+from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions
 from kbroker.log.walk import batches_of, walk
 from kbroker.protocol.compression import Codec
 from kbroker.protocol.records import (
@@ -104,7 +104,7 @@ class Compacted:
 
     def _note_aborted(self, aborted: AbortedTransaction) -> None:
         active = self.partition.active
-        transaction_index.append(str(self.log.folder), active.base_offset, aborted)
+        transaction_index.append_entry(str(self.log.folder), active.base_offset, aborted)
         active.note_aborted(aborted.last_offset)
 
     def roll(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kbroker.io.files.checkpoint import read_offsets
+from kbroker.log.checkpoint import read_offsets
 from tests.conftest import BrokerFactory
 from tests.peer.kbroker_node import KBroker
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from kbroker.io.recovery.loaded_log import LoadRequest
 from kbroker.io.recovery.recovery import load
-from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
-from kbroker.log.epochs import read_epochs
+from kbroker.log.checkpoint import known_leader_epochs
 from kbroker.log.errors import CorruptLog, UnsupportedFormat
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.log.timestamps import locate_timestamp, max_timestamp
+from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions
 from kbroker.log.walk import walk
 from kbroker.protocol.records import read_all, read_records
 from kbroker.protocol.schema import ProtocolError
@@ -106,7 +106,7 @@ def each_reader(path: Path, rng: random.Random, end: int) -> list[Callable[[], o
         lambda: locate_timestamp(reader, timestamp, 0, *WHOLE_LOG),
         lambda: max_timestamp(reader, 0, *WHOLE_LOG),
         lambda: aborted_transactions(reader, max(offset, 0), end),
-        lambda: read_epochs(str(path)),
+        lambda: known_leader_epochs(str(path)),
     ]
 
 

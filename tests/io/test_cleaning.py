@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.cleaning import Cleaning, cleanable_range
-from kbroker.io.files import checkpoint
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import BeginCleaning, CleanableLogs
-from kbroker.log import files
+from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import KafkaError
 from tests.cleaner.compacted import DAY, Compacted
 from tests.io.append.plain_append import NOW, topic_config

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions, parse_entries
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import LogReader
+from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions, parse_entries
 from tests.log.batch_bytes import batch
 from tests.log.folder import Folder
 

@@ -15,9 +15,8 @@ from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.control.kraft.snapshot import SnapshotId
 from kbroker.control.metadata.kafka_metadata import FOLDER
 from kbroker.control.metadata.topic_name import INTERNAL
-from kbroker.io.files import checkpoint
 from kbroker.io.files.meta_properties import MetaProperties, write
-from kbroker.log import files
+from kbroker.log import checkpoint, files
 
 RESTORING = ".restoring"
 

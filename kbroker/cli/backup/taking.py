@@ -19,7 +19,7 @@ from kbroker.control.metadata.adoption import topic_id_of
 from kbroker.control.store.store import FILE_NAME, Store
 from kbroker.io.files.meta_properties import random_id, read
 from kbroker.log import files
-from kbroker.log.epochs import read_epochs
+from kbroker.log.checkpoint import known_leader_epochs
 from kbroker.log.open_files import OpenFile, OpenFiles
 from kbroker.log.reader import LogReader
 from kbroker.log.walk import walk
@@ -86,7 +86,7 @@ def _partition(
     topic_id = topic_id_of(folder)
     for _ in range(_ATTEMPTS):
         try:
-            epochs = [(epoch, start) for epoch, start in read_epochs(folder) if start < bounds[1]]
+            epochs = [(epoch, start) for epoch, start in known_leader_epochs(folder) if start < bounds[1]]
             segments = _segments(repository, folder, bounds[1], advance)
         except (Changed, FileNotFoundError):
             if not Path(folder).is_dir():

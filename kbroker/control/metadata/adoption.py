@@ -4,7 +4,6 @@ A folder with `partition.metadata` (topic id) that the store does not know is ta
 topic's configs come from Kafka's metadata log (`kafka_metadata.py`) when that is there as well.
 """
 
-import base64
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -14,9 +13,11 @@ from pathlib import Path
 from kbroker.control.metadata.catalogue import Catalogue
 from kbroker.control.metadata.topic_name import CLUSTER_METADATA
 from kbroker.log import files
-from kbroker.log.epochs import NO_EPOCH, read_epochs
+from kbroker.log.checkpoint import CorruptCheckpoint, known_leader_epochs, read_topic_id
 
 log = logging.getLogger(__name__)
+
+NO_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def _read(log_dir: str, name: str) -> FoundPartition | None:
     topic_id = topic_id_of(f"{log_dir}/{name}")
     if topic_id is None:
         return None
-    epochs = read_epochs(f"{log_dir}/{name}")
+    epochs = known_leader_epochs(f"{log_dir}/{name}")
     last_epoch = epochs[-1][0] if epochs else NO_EPOCH
     return FoundPartition(folder.topic, folder.partition, topic_id, log_dir, last_epoch)
 
@@ -86,21 +87,12 @@ def _read(log_dir: str, name: str) -> FoundPartition | None:
 def topic_id_of(folder: str) -> bytes | None:
     """Topic id of a partition folder; None when it has none that can be read."""
     try:
-        with open(f"{folder}/{files.PARTITION_METADATA}", encoding="utf-8") as file:
-            return parse_partition_metadata(file.read())
-    except (OSError, ValueError) as error:
+        topic_id = read_topic_id(folder)
+    except (OSError, CorruptCheckpoint) as error:
         log.warning("%s has no readable %s: %s", folder, files.PARTITION_METADATA, error)
         return None
-
-
-def parse_partition_metadata(text: str) -> bytes:
-    """Topic id in the text of `partition.metadata`: "version: 0" and "topic_id: <22 characters of base64url>"."""
-    fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
-    if fields.get("version") != "0" or "topic_id" not in fields:
-        raise ValueError(f"not version 0 with a topic_id: {text!r}")
-    topic_id = base64.urlsafe_b64decode(fields["topic_id"].strip() + "==")
-    if len(topic_id) != 16:
-        raise ValueError(f"a topic id of {len(topic_id)} bytes")
+    if topic_id is None:
+        log.warning("%s has no %s", folder, files.PARTITION_METADATA)
     return topic_id
 
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.ipc.layout import Slot
-from kbroker.log.aborted_transactions import aborted_transactions
 from kbroker.log.reader import LogReader
 from kbroker.log.timestamps import locate_timestamp
+from kbroker.log.transaction_index import aborted_transactions
 from kbroker.log.walk import walk
 
 

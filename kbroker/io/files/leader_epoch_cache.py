@@ -4,7 +4,7 @@ checkpoint.
 
 from bisect import bisect_left, bisect_right
 
-from kbroker.io.files.checkpoint import CorruptCheckpoint, read_leader_epochs, write_leader_epochs
+from kbroker.log.checkpoint import CorruptCheckpoint, read_leader_epochs, write_leader_epochs
 
 UNDEFINED = (-1, -1)
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from kbroker.io.files import checkpoint, meta_properties
-from kbroker.io.files.checkpoint import CorruptCheckpoint, TopicPartition
+from kbroker.io.files import meta_properties
 from kbroker.io.files.meta_properties import MetaProperties
 from kbroker.io.recovery import closed_logs
-from kbroker.log import files
+from kbroker.log import checkpoint, files
+from kbroker.log.checkpoint import CorruptCheckpoint, TopicPartition
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

@@ -6,7 +6,7 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from kbroker.io.files.checkpoint import format_uuid, replace_file
+from kbroker.log.checkpoint import format_uuid, replace_file
 from kbroker.log.files import META_PROPERTIES
 
 VERSION = 1

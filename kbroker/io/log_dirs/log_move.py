@@ -19,12 +19,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbroker.io.files import checkpoint
 from kbroker.io.files.log_dir import futures_of
 from kbroker.io.partition.log_segments import NO_CUT
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.ipc.crash_point import crash_point
-from kbroker.log import files
+from kbroker.log import checkpoint, files
 
 LAST_BYTES = 8 << 20
 PIECE = 4 << 20

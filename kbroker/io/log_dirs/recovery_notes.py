@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
-from kbroker.io.files.checkpoint import TopicPartition
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.partition.unified_log import UnifiedLog
 from kbroker.log import files
+from kbroker.log.checkpoint import TopicPartition
 
 BUSY_SHARE = 20  # the thread works one part in so many of the time, however many logs a checkpoint lists
 

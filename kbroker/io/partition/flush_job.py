@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from kbroker.io.files.checkpoint import sync_file
 from kbroker.io.files.segment import SegmentFds
 from kbroker.ipc.crash_point import crash_point
 from kbroker.log import files
+from kbroker.log.checkpoint import sync_file
 
 
 @dataclass(slots=True)

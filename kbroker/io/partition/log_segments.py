@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from kbroker.config.topic import TopicConfig
-from kbroker.io.files import index, transaction_index
+from kbroker.io.files import index
 from kbroker.io.files.segment import (
     ActiveState,
     Segment,
@@ -28,8 +28,8 @@ from kbroker.io.recovery.segment_scan import Scan, rebuild_indexes, resume
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels import search
 from kbroker.kernels.scan_rows import FoundPlace, Located
-from kbroker.log import files
-from kbroker.log.aborted_transactions import seal
+from kbroker.log import files, transaction_index
+from kbroker.log.transaction_index import seal
 
 NO_CUT = 1 << 62
 
@@ -190,7 +190,7 @@ class LogSegments:
         os.ftruncate(fds.log, size)
         crash_point("truncate: cut")
         index.cut_behind(fds.index, fds.time_index, offset - base)
-        transaction_index.truncate(self.folder, base, offset)
+        transaction_index.truncate_index(self.folder, base, offset)
         state = resume(fds, base, size)
         if state is None:
             scan = Scan(fds.log, size, base, crc_from=None)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from kbroker.io.append.drain import Marker
 from kbroker.io.append.producer_table import ProducerTable
-from kbroker.io.files import producer_snapshot, transaction_index
+from kbroker.io.files import producer_snapshot
 from kbroker.io.files.producer_entry import ProducerEntry
 from kbroker.io.partition.log_segments import LogSegments
 from kbroker.io.recovery.producer_replay import ProducerReplay
-from kbroker.log import files
-from kbroker.log.aborted_transactions import AbortedTransaction
+from kbroker.log import files, transaction_index
+from kbroker.log.transaction_index import AbortedTransaction
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +90,6 @@ class ProducerStateManager:
         if not marker.commit and first_offset >= 0:
             stable = first_unstable if first_unstable >= 0 else end + 1
             aborted = AbortedTransaction(marker.producer_id, first_offset, end, stable)
-            transaction_index.append(self._segments.folder, active.base_offset, aborted)
+            transaction_index.append_entry(self._segments.folder, active.base_offset, aborted)
             active.note_aborted(end)
         active.first_unstable = first_unstable

@@ -15,7 +15,6 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import NamedTuple
 
-from kbroker.io.files.checkpoint import TopicPartition, replace_file
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.files.producer_entry import BatchMetadata, ProducerEntry
 from kbroker.io.files.segment import ActiveState, Segment
@@ -23,6 +22,7 @@ from kbroker.io.recovery.leftovers import has_leftovers
 from kbroker.io.recovery.loaded_log import LoadedLog
 from kbroker.kernels.crc32c import crc32c
 from kbroker.log import files
+from kbroker.log.checkpoint import TopicPartition, replace_file
 
 log = logging.getLogger(__name__)
 

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.io.append.producer_table import ProducerTable
-from kbroker.io.files import producer_snapshot, transaction_index
+from kbroker.io.files import producer_snapshot
 from kbroker.io.files.producer_entry import ProducerEntry
 from kbroker.io.files.producer_snapshot import CorruptSnapshot
 from kbroker.io.recovery.segment_scan import Scan
 from kbroker.kernels import rebuild
 from kbroker.kernels.producer_rows import Producer
 from kbroker.kernels.scan_rows import ScannedBatch
-from kbroker.log import files
-from kbroker.log.aborted_transactions import AbortedTransaction
+from kbroker.log import files, transaction_index
 from kbroker.log.errors import CorruptLog
+from kbroker.log.transaction_index import AbortedTransaction
 from kbroker.protocol import batch_layout as b
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class ProducerReplay:
                 if rows[start, ScannedBatch.ATTRIBUTES] & b.ATTRIBUTE_CONTROL:
                     aborted = self._end_transaction(rows[start].tolist())
                     if aborted and index_aborted:
-                        transaction_index.append(self.folder, segment_base, aborted)
+                        transaction_index.append_entry(self.folder, segment_base, aborted)
                     start += 1
                 else:
                     table.make_room(MORE_PRODUCERS)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kbroker.io.files import index, producer_snapshot, transaction_index
+from kbroker.io.files import index, producer_snapshot
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.files.segment import (
     SLACK_BYTES,
@@ -29,9 +29,9 @@ from kbroker.io.recovery.producer_replay import ProducerReplay
 from kbroker.io.recovery.segment_scan import Scan
 from kbroker.ipc.crash_point import crash_point
 from kbroker.kernels.scan_rows import ScannedBatch
-from kbroker.log import files
-from kbroker.log.aborted_transactions import seal
+from kbroker.log import files, transaction_index
 from kbroker.log.errors import CorruptLog
+from kbroker.log.transaction_index import seal
 
 log = logging.getLogger(__name__)
 
@@ -321,7 +321,7 @@ class LogLoader:
             )
         at_snapshot = replay.offset
         for base in self._indexed_anew:
-            transaction_index.reset(self.folder, base)
+            transaction_index.reset_index(self.folder, base)
         shapes = [(segment.base_offset, segment.size) for segment in self._segments]
         replay.segments(shapes, end_offset, aborted_in=self._indexed_anew, snapshot_at=bases[-2:])
         for base in self._indexed_anew:

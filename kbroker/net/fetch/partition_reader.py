@@ -13,10 +13,10 @@ from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.log_dir_errors import LogDirErrors
 from kbroker.ipc.messages import PartitionImage, TopicImage
 from kbroker.ipc.shared import Shared
-from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
 from kbroker.log.errors import CorruptLog
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import FileRange, LogReader, Place
+from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions
 from kbroker.net.fetch.fetch_session import Wanted
 from kbroker.net.fetch.read_table import ReadTable
 from kbroker.net.rows.slot_kernel import read_slot

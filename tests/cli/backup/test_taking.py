@@ -12,9 +12,8 @@ from kbroker.cli.backup.taking import take
 from kbroker.cli.connection import Connection
 from kbroker.cli.failures import CommandFailed, UsageFailed
 from kbroker.control.metadata import kafka_metadata as km
-from kbroker.io.files import checkpoint
 from kbroker.io.files.log_dir import LogDir
-from kbroker.log import files
+from kbroker.log import checkpoint, files
 from kbroker.protocol.records import build_batch
 from tests.control.fakes import CLUSTER_ID, world
 from tests.control.kraft.fill import fill

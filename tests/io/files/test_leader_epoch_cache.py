@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbroker.io.files import checkpoint
 from kbroker.io.files.leader_epoch_cache import UNDEFINED, LeaderEpochFileCache
+from kbroker.log import checkpoint
 
 
 def test_assignments_are_on_disk_and_repeated_ones_are_not_news(tmp_path: Path) -> None:

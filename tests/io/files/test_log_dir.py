@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.files import checkpoint, meta_properties
+from kbroker.io.files import meta_properties
 from kbroker.io.files.log_dir import LogDir, LogDirInUse, finish_future, futures_of
 from kbroker.io.files.meta_properties import MetaProperties, MetaPropertiesError
-from kbroker.log import files
+from kbroker.log import checkpoint, files
 
 TRY_LOCK = """
 import fcntl, sys

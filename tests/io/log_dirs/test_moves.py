@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from kbroker.config.broker import BrokerConfig
-from kbroker.io.files import checkpoint
 from kbroker.io.files.log_dir import LogDir, finish_future
 from kbroker.io.log_dirs.moves import Moves
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
@@ -22,6 +21,7 @@ from kbroker.ipc.move_messages import (
     MoveFailed,
     SwitchMove,
 )
+from kbroker.log import checkpoint
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.log.batch_bytes import batch

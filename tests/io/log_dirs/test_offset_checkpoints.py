@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.files import checkpoint
 from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
+from kbroker.log import checkpoint
 from tests.io.append.plain_append import Log
 from tests.log.batch_bytes import batch
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from kbroker.io.append.drain import HeldAppend, Marker
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.files import transaction_index
 from kbroker.ipc.layout import Slot
-from kbroker.log.aborted_transactions import AbortedTransaction
+from kbroker.log import transaction_index
+from kbroker.log.transaction_index import AbortedTransaction
 from kbroker.protocol.records import ControlType, build_batch, build_control_batch
 from tests.io.append.plain_append import NOW, Log
 
@@ -59,7 +59,7 @@ class Transactions:
         return int(self.log.words[Slot.LAST_STABLE])
 
     def aborted(self) -> list[AbortedTransaction]:
-        return transaction_index.read(str(self.log.folder), 0)
+        return transaction_index.read_index(str(self.log.folder), 0)
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.files import checkpoint, producer_snapshot
+from kbroker.io.files import producer_snapshot
 from kbroker.io.openings import create, create_folder
 from kbroker.io.partition.deletions import remove
 from kbroker.ipc.layout import Slot, SlotFlag, SlotState
-from kbroker.log import files
+from kbroker.log import checkpoint, files
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from tests.io.append.plain_append import NOW, Log, names, offsets, topic_config
 from tests.log.batch_bytes import batch

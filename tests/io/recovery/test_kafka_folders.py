@@ -13,13 +13,13 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, Producer, TopicPa
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from kbroker.control.metadata import adoption
-from kbroker.io.files import checkpoint, meta_properties, producer_snapshot, transaction_index
+from kbroker.io.files import meta_properties, producer_snapshot
 from kbroker.io.files.log_dir import LogDir
-from kbroker.log import files
-from kbroker.log.aborted_transactions import AbortedTransaction, aborted_transactions
+from kbroker.log import checkpoint, files, transaction_index
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader
 from kbroker.log.timestamps import locate_timestamp, max_timestamp
+from kbroker.log.transaction_index import AbortedTransaction, aborted_transactions
 from kbroker.log.walk import walk
 from kbroker.protocol.records import read_records
 from tests.io.append.plain_append import Log, topic_config
@@ -185,7 +185,7 @@ def read(folder: Path) -> list[Seen]:
 
 def aborted_by_segment(folder: Path) -> list[list[AbortedTransaction]]:
     return [
-        transaction_index.read(str(folder), segment.base_offset)
+        transaction_index.read_index(str(folder), segment.base_offset)
         for segment in files.list_segments(str(folder))
     ]
 
@@ -294,7 +294,8 @@ def test_a_partition_opens_what_kafka_wrote(
     log.partition.close()
     assert read(log.folder) == written.uncommitted[topic]
     assert [
-        transaction_index.read(str(log.folder), s.base_offset) for s in files.list_segments(str(log.folder))
+        transaction_index.read_index(str(log.folder), s.base_offset)
+        for s in files.list_segments(str(log.folder))
     ] == aborted
     if topic != "compacted":  # the cleaner indexes what it copies in larger steps
         for suffix in (".index", ".timeindex"):

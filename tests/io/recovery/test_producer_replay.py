@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.files import transaction_index
-from kbroker.log.aborted_transactions import AbortedTransaction
+from kbroker.log import transaction_index
+from kbroker.log.transaction_index import AbortedTransaction
 from tests.io.append.plain_append import NOW, Log, topic_config
 from tests.io.recovery.torn_log import filled, load
 from tests.log.batch_bytes import batch, end_marker
@@ -32,7 +32,7 @@ def test_transactions_are_replayed_with_their_aborts(tmp_path: Path) -> None:
     log.partition.abandon()
     loaded = load(log)
     assert loaded.first_unstable == 6
-    assert transaction_index.read(str(log.folder), 0) == [
+    assert transaction_index.read_index(str(log.folder), 0) == [
         AbortedTransaction(1, 0, 2, 1),
         AbortedTransaction(1, 3, 5, 6),
     ]
@@ -43,7 +43,7 @@ def test_transactions_are_replayed_with_their_aborts(tmp_path: Path) -> None:
     log.reopen(clean=False)
     assert log.row[AppendRow.FIRST_UNSTABLE] == 6
     assert log.words[6] == 6  # last stable offset
-    assert transaction_index.read(str(log.folder), 0) == [
+    assert transaction_index.read_index(str(log.folder), 0) == [
         AbortedTransaction(1, 0, 2, 1),
         AbortedTransaction(1, 3, 5, 6),
     ]
@@ -58,7 +58,7 @@ def test_a_bad_transaction_index_is_written_anew(tmp_path: Path, content: bytes)
     log.partition.close()
     (log.folder / f"{0:020d}.txnindex").write_bytes(content)
     log.reopen(clean=True)
-    assert transaction_index.read(str(log.folder), 0) == [AbortedTransaction(1, 0, 1, 2)]
+    assert transaction_index.read_index(str(log.folder), 0) == [AbortedTransaction(1, 0, 1, 2)]
 
 
 def test_expired_producers_are_not_loaded_but_open_transactions_are(tmp_path: Path) -> None:

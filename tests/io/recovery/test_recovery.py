@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.io.append.rows import AppendRow
-from kbroker.io.files import checkpoint, producer_snapshot
+from kbroker.io.files import producer_snapshot
 from kbroker.io.openings import create_folder
 from kbroker.io.recovery.loaded_log import TrustedEnd
-from kbroker.log import files
+from kbroker.log import checkpoint, files
 from kbroker.log.errors import UnsupportedFormat
 from kbroker.log.open_files import OpenFiles
 from kbroker.log.reader import WHOLE_LOG, LogReader

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.io.files import checkpoint
-from kbroker.io.files.checkpoint import CorruptCheckpoint
+from kbroker.log import checkpoint
+from kbroker.log.checkpoint import CorruptCheckpoint
 
 
 def test_offsets_are_written_as_kafka_does(tmp_path: Path) -> None:

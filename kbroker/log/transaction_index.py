@@ -1,4 +1,5 @@
-"""Aborted transactions of a partition, from its .txnindex files, for read_committed fetches (TransactionIndex)."""
+"""Aborted transactions of a partition: .txnindex files, an entry for each by rising last offset (TransactionIndex), and
+their look-up for read_committed fetches."""
 
 import os
 import struct
@@ -55,6 +56,59 @@ def is_damaged(path: str, data: bytes) -> bool:
         return os.getxattr(path, SEAL) != b"%08x" % crc32c(data)
     except OSError:
         return False
+
+
+# --- the file of one segment -------------------------------------------------------------------------------
+
+
+def append_entry(folder: str, base_offset: int, entry: AbortedTransaction) -> None:
+    """Add an entry to a segment's transaction index; the file appears with its first entry."""
+    fd = os.open(
+        files.path(folder, base_offset, files.TXN_INDEX),
+        os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
+        0o644,
+    )
+    try:
+        os.write(fd, entry.pack())
+    finally:
+        os.close(fd)
+
+
+def read_index(folder: str, base_offset: int) -> list[AbortedTransaction]:
+    """Entries of a segment's transaction index, none when there is no file. Raises CorruptLog."""
+    path = files.path(folder, base_offset, files.TXN_INDEX)
+    try:
+        with open(path, "rb") as source:
+            return parse_entries(source.read(), path)
+    except FileNotFoundError:
+        return []
+
+
+def truncate_index(folder: str, base_offset: int, offset: int) -> None:
+    """Remove entries whose marker is at or after an offset, and a torn last one."""
+    path = files.path(folder, base_offset, files.TXN_INDEX)
+    if Path(path).exists():
+        kept = sum(entry.last_offset < offset for entry in read_index(folder, base_offset))
+        os.truncate(path, kept * ENTRY.size)
+
+
+def reset_index(folder: str, base_offset: int) -> None:
+    """Empty a segment's transaction index, if it has one."""
+    path = Path(files.path(folder, base_offset, files.TXN_INDEX))
+    if path.exists():
+        os.truncate(path, 0)
+
+
+def is_sane(folder: str, base_offset: int) -> bool:
+    """Whether every entry ends at or after the segment's base (TransactionIndex.sanityCheck), and the file is
+    what it was when it was sealed. Raises CorruptLog, OSError."""
+    path = files.path(folder, base_offset, files.TXN_INDEX)
+    data = Path(path).read_bytes()
+    entries = parse_entries(data, path)
+    return all(entry.last_offset >= base_offset for entry in entries) and not is_damaged(path, data)
+
+
+# --- look-up over all segments -----------------------------------------------------------------------------
 
 
 def aborted_transactions(

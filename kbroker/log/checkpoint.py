@@ -8,6 +8,7 @@ import base64
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from kbroker.ipc.crash_point import crash_point
@@ -115,6 +116,13 @@ def read_leader_epochs(folder: str) -> list[tuple[int, int]]:
     """(epoch, start offset) in the file's order; empty when there is none. Raises CorruptCheckpoint."""
     path = f"{folder}/{files.LEADER_EPOCH_CHECKPOINT}"
     return [(_int(path, epoch), _int(path, start)) for epoch, start in _read(path, 2)]
+
+
+def known_leader_epochs(folder: str) -> list[tuple[int, int]]:
+    """As `read_leader_epochs`; empty without a readable checkpoint."""
+    with suppress(CorruptCheckpoint, OSError):
+        return read_leader_epochs(folder)
+    return []
 
 
 def write_leader_epochs(folder: str, epochs: Sequence[tuple[int, int]], sync: bool = True) -> None:
