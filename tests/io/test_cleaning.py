@@ -149,9 +149,7 @@ def test_another_generation_is_refused(tmp_path: Path) -> None:
 def test_a_log_that_was_looked_at_too_early_calls_the_cleaner_when_it_is_on_disk(tmp_path: Path) -> None:
     case = Compacted(tmp_path)
     calls: list[None] = []
-    cleaning = Cleaning(
-        case.cleaning._logs, case.log.producers, case.woken.append, call_cleaner=lambda: calls.append(None)
-    )
+    cleaning = Cleaning(case.cleaning._logs, case.woken.append, call_cleaner=lambda: calls.append(None))
     case.append([(b"a", b"x" * 50)])
     case.roll()
     assert not any(one.due for one in cleaning.cleanable(CleanableLogs()))
@@ -166,9 +164,7 @@ def test_a_log_that_was_looked_at_too_early_calls_the_cleaner_when_it_is_on_disk
 def test_settings_that_change_what_is_due_call_the_cleaner(tmp_path: Path) -> None:
     case = Compacted(tmp_path)
     calls: list[None] = []
-    cleaning = Cleaning(
-        case.cleaning._logs, case.log.producers, case.woken.append, call_cleaner=lambda: calls.append(None)
-    )
+    cleaning = Cleaning(case.cleaning._logs, case.woken.append, call_cleaner=lambda: calls.append(None))
     compact, delete = topic_config(cleanup_policy="compact"), topic_config(cleanup_policy="delete")
     cleaning.configured(compact, delete)
     cleaning.configured(compact, topic_config(cleanup_policy="compact"))

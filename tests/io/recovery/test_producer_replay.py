@@ -68,7 +68,8 @@ def test_expired_producers_are_not_loaded_but_open_transactions_are(tmp_path: Pa
     log.append(batch(0, [b"v"], [NOW], attributes=0x10, producer_id=2, producer_epoch=0, base_sequence=0))
     log.append(batch(0, [b"v"], [NOW + 1], producer_id=3, producer_epoch=0, base_sequence=0))
     log.partition.close()
-    loaded = log.load(True, 3, 0, NOW + 86_400_000)
+    log.now_ms = NOW + 86_400_000
+    loaded = log.load(True, 3)
     assert [entry.producer_id for entry in loaded.producers] == [2, 3]
 
 

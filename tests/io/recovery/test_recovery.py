@@ -289,7 +289,7 @@ def test_epochs_behind_a_torn_tail_go(tmp_path: Path) -> None:
 
 def test_a_log_that_ends_below_its_start_starts_over(tmp_path: Path) -> None:
     log = filled(tmp_path / "log", 6)
-    loaded = log.load(False, 0, 100, NOW)
+    loaded = log.load(False, 0, 100)
     assert (loaded.log_start, loaded.active.next_offset, loaded.active.base_offset) == (100, 100, 100)
     assert sorted(name for name in names(log.folder) if name.endswith(".log")) == [f"{100:020d}.log"]
     assert loaded.producers == []
