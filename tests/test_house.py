@@ -63,7 +63,6 @@ STILL_USED: dict[str, set[str]] = {
         "kbroker/control/transactions/verification.py",
         "kbroker/control/worker.py",
         "kbroker/http/page_cache.py",
-        "kbroker/io/logs.py",
         "kbroker/io/recovery/closed_logs.py",
         "kbroker/io/worker.py",
         "kbroker/ipc/crash_point.py",

@@ -17,12 +17,11 @@ from kbroker.io.files.log_dir import LogDir
 from kbroker.io.log_dirs.offset_checkpoints import OffsetCheckpoints
 from kbroker.io.log_dirs.recovery_notes import RecoveryNotes
 from kbroker.io.log_dirs.reservations import Reservations
-from kbroker.io.openings import Opening, Openings
+from kbroker.io.openings import Opening, Openings, load_again, published_end
 from kbroker.io.partition.deletions import Deletions
 from kbroker.io.partition.unified_log import LogSpec, UnifiedLog, open_log
-from kbroker.io.recovery import closed_logs, recovery
+from kbroker.io.recovery import closed_logs
 from kbroker.io.recovery.closed_logs import ClosedLog
-from kbroker.io.recovery.loaded_log import LoadRequest, TrustedEnd
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
 from kbroker.ipc.layout import Slot, SlotState
@@ -115,20 +114,10 @@ class Logs:
             return
         if self._openings.recall(opening):
             return
-        trusted = self._trusted_end(message)
+        trusted = self._openings.trusted_end(message)
         opening.known_mark = int(words[Slot.HIGH_WATERMARK]) if trusted else None
         _set_state(words, SlotState.RECOVERING)
         self._openings.load(opening, trusted)
-
-    def _trusted_end(self, message: OpenPartition) -> TrustedEnd | None:
-        """The log end that a previous process of this worker published, in this run of the broker."""
-        words = self._shared.slots[message.slot]
-        served = words[Slot.STATE] in (SlotState.ONLINE, SlotState.RECOVERING)
-        if self._first_start or not served or words[Slot.GENERATION] != message.generation:
-            return None
-        if words[Slot.SEQUENCE] % 2 or words[Slot.SEGMENT_COUNT] == 0:
-            return None  # it died while it wrote the group: check the files instead
-        return _published_end(words)
 
     def take_opened(self, begin_role: BeginRole) -> list[Reply]:
         """Bring online what is loaded; the answers to control's calls. begin_role: called with a log's role."""
@@ -241,19 +230,11 @@ class Logs:
 
     def _reopen(self, slot: int, partition: UnifiedLog) -> None:
         words = self._shared.slots[slot]
-        end = _published_end(words)
+        end = published_end(words)
         partition.abandon(SlotState.RECOVERING)
-        request = LoadRequest(
-            folder=partition.folder,
-            config=partition.config,
-            clean=False,
-            recovery_point=partition.recovery_point,
-            log_start=partition.log_start,
-            now_ms=wall_clock_ms(),
-            trusted_end=end,
-        )
         epoch, mark = int(words[Slot.LEADER_EPOCH]), partition.high_watermark
-        partition.bring_online(recovery.load(request), epoch, mark, wall_clock_ms())
+        loaded = load_again(partition.folder, partition.config, partition.recovery_point, end)
+        partition.bring_online(loaded, epoch, mark, wall_clock_ms())
         self._full.discard(slot)
         log.info("%s: there is room again, produce goes on", partition.folder)
 
@@ -400,15 +381,6 @@ class Logs:
             except OSError as error:
                 log.warning("the next start has to look at every log of %s: %s", path, error)
         self.checkpoint()
-
-
-def _published_end(words: NDArray[np.int64]) -> TrustedEnd:
-    return TrustedEnd(
-        int(words[Slot.ACTIVE_BASE]),
-        int(words[Slot.ACTIVE_END]),
-        int(words[Slot.LOG_END]),
-        int(words[Slot.LOG_START]),
-    )
 
 
 def _set_state(words: NDArray[np.int64], state: int) -> None:

@@ -7,6 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.config.topic import TopicConfig
 from kbroker.io.files.leader_epoch_cache import LeaderEpochFileCache
 from kbroker.io.files.log_dir import finish_future
 from kbroker.io.files.segment import ActiveState, open_files
@@ -17,6 +21,7 @@ from kbroker.io.recovery.loaded_log import LoadedLog, LoadRequest, TrustedEnd
 from kbroker.io.recovery.progress import RecoveryProgress
 from kbroker.ipc.child import ChildContext
 from kbroker.ipc.clock import wall_clock_ms
+from kbroker.ipc.layout import Slot, SlotState
 from kbroker.ipc.messages import Follow, OpenPartition
 from kbroker.log import checkpoint, files
 from kbroker.log.checkpoint import TopicPartition
@@ -61,6 +66,8 @@ class Openings:
         self, context: ChildContext, checkpoints: OffsetCheckpoints, notify: Callable[[], None]
     ) -> None:
         self._clean_dirs = context.clean_dirs if context.first_start else frozenset()
+        self._first_start = context.first_start
+        self._slots = context.shared.slots
         self._checkpoints = checkpoints
         self._notify = notify
         self._left = _left_by_last_stop(context)
@@ -101,6 +108,16 @@ class Openings:
         self._under_way[message.slot] = opening
         self.finished(opening)
         return True
+
+    def trusted_end(self, message: OpenPartition) -> TrustedEnd | None:
+        """The log end that a previous process of this worker published, in this run of the broker."""
+        words = self._slots[message.slot]
+        served = words[Slot.STATE] in (SlotState.ONLINE, SlotState.RECOVERING)
+        if self._first_start or not served or words[Slot.GENERATION] != message.generation:
+            return None
+        if words[Slot.SEQUENCE] % 2 or words[Slot.SEGMENT_COUNT] == 0:
+            return None  # it died while it wrote the group: check the files instead
+        return published_end(words)
 
     def load(self, opening: Opening, trusted: TrustedEnd | None) -> None:
         """Have a thread load the log. trusted: see `loaded_log.TrustedEnd`."""
@@ -185,6 +202,23 @@ def create(folder: str, leader_epoch: int) -> LoadedLog:
         recovery_point=0,
         epochs=epochs,
     )
+
+
+def published_end(words: NDArray[np.int64]) -> TrustedEnd:
+    """End of a log, by its Slot."""
+    return TrustedEnd(
+        int(words[Slot.ACTIVE_BASE]),
+        int(words[Slot.ACTIVE_END]),
+        int(words[Slot.LOG_END]),
+        int(words[Slot.LOG_START]),
+    )
+
+
+def load_again(folder: str, config: TopicConfig, recovery_point: int, end: TrustedEnd) -> LoadedLog:
+    """Load a log whose appends have failed, up to the end that it had published. Raises OSError, CorruptLog."""
+    now_ms = wall_clock_ms()
+    request = LoadRequest(folder, config, False, recovery_point, end.log_start, now_ms, trusted_end=end)
+    return recovery.load(request)
 
 
 def _left_by_last_stop(context: ChildContext) -> dict[str, dict[TopicPartition, ClosedLog]]:
