@@ -32,8 +32,8 @@ KBROKER = (
     Setting("kbroker.metrics.kafka.names", BOOLEAN, True,
             doc="Metrics also under the names that dashboards for Kafka use (JMX exporter, kafka_exporter)."),
     Setting("kbroker.metrics.partitions.max", INT, 2000, at_least(0), importance=LOW,
-            doc="Partitions that get metrics of their own; above it the busiest do, and sums by topic "
-                "hold them all."),
+            doc="Topics, partitions, groups and partitions of groups, of each as many, that get metrics of their own; "
+                "above it the busiest do, and the groups with the largest lag. Sums hold all of them."),
     Setting("kbroker.arena.bytes", LONG, 268435456, at_least(16777216), importance=LOW,
             doc="Shared memory for received requests, of each network process. Address space: a page is "
                 "used only once it was needed."),

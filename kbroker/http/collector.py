@@ -1,16 +1,14 @@
-"""The samples of one scrape, as a collector of prometheus-client."""
+"""The samples of one scrape, as text."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-
-from prometheus_client.core import Metric as Family
+from collections.abc import Callable, Collection
 
 from kbroker.config.sites import sites_of
 from kbroker.http.broker_rows import BrokerRows
 from kbroker.http.certificates import Certificates
 from kbroker.http.control_view import ControlView
-from kbroker.http.families import Families
+from kbroker.http.families import ROWS, Families
 from kbroker.http.group_rows import GroupRows
 from kbroker.http.health import Health
 from kbroker.http.host_rows import HostRows
@@ -18,6 +16,7 @@ from kbroker.http.page_cache import PageCache
 from kbroker.http.partition_rows import PartitionRows
 from kbroker.http.process_rows import ProcessRows
 from kbroker.http.recent import Recent
+from kbroker.http.series import Prefixes
 from kbroker.ipc.child import ChildContext
 from kbroker.metrics.slots import Slots, bind
 
@@ -48,25 +47,26 @@ class BrokerCollector:
         self._processes = ProcessRows(shared, names, Recent(clock_s), Recent(clock_s))
         most = config.get_int("kbroker.metrics.partitions.max")
         self._partitions = PartitionRows(shared, sites_of(config), most)
-        self._groups = GroupRows(shared)
+        self._groups = GroupRows(shared, most)
         self._hosts = HostRows(shared, acceptor, context.log_dirs, Recent(clock_s))
         first = listeners[0]
         address = f"{first.host}:{context.ports.get(first.listener, first.port)}"
         self._broker = BrokerRows(context, health, address, Certificates(config))
+        self._prefixes = Prefixes(ROWS)
         self._lock = threading.Lock()
 
-    def collect(self) -> Iterator[Family]:
-        """All families, those without samples too."""
+    def text(self, openmetrics: bool = False, names: Collection[str] = ()) -> bytes:
+        """All families, those without samples too; with names, those alone."""
         with self._lock:
-            families = Families(self._kafka)
+            families = Families(self._kafka, self._prefixes)
             directory = self._view.directory
             self._processes.add(families)
             self._partitions.add(families, directory)
-            self._page_cache.add(families, directory)
+            self._page_cache.add(families, directory, self._partitions.shown_topics)
             self._groups.add(families, directory, self._view.groups())
             self._broker.add(families)
             self._hosts.add(families)
-        return iter(families)
+        return families.text(openmetrics, names)
 
     def scraped(self, began_s: float) -> None:
         """Count a scrape that is ready to be sent: rendered and compressed."""

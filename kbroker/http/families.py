@@ -1,9 +1,9 @@
-"""The families of one scrape: one for each row of the catalogue, and for each of Kafka's names."""
+"""The families of one scrape, as text: one for each row of the catalogue, and for each of Kafka's names."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from prometheus_client.core import Metric as Family
-
+from kbroker.http.series import Labels, Prefixes, aliases, escaped_help, labels_text
 from kbroker.metrics import layout as ml
 from kbroker.metrics.bounds import EXPORTED, quantile_ns
 from kbroker.metrics.catalog import CATALOG
@@ -12,76 +12,101 @@ from kbroker.metrics.metric import Kind, Metric
 
 ROWS: Mapping[str, Metric] = {metric.name: metric for metric in (*CATALOG, *KAFKA)}
 QUANTILES = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
+BOUNDS = tuple(repr(round(seconds, 6)) for seconds, _ in EXPORTED)
+PARTS = ("_total", "_bucket", "_count", "_sum")
 
 
 class Families:
     """Samples are added by the names of the catalogue; the aliases of a row get the same samples.
 
-    kafka: whether Kafka's names are wanted.
+    kafka: whether Kafka's names are wanted. prefixes: kept by the caller from scrape to scrape.
     """
 
-    def __init__(self, kafka: bool) -> None:
+    def __init__(self, kafka: bool, prefixes: Prefixes | None = None) -> None:
         self.kafka = kafka
-        self._families: dict[str, Family] = {}
-        for metric in CATALOG:
-            self._start(metric.name, metric.kind, metric.help)
-        if not kafka:
-            return
-        for metric in KAFKA:
-            self._start(metric.name, metric.kind, metric.help)
-        for metric in CATALOG:
-            if metric.kafka and metric.kafka not in self._families:
-                self._start(metric.kafka, metric.kind, f"As {metric.name}.")
-
-    def _start(self, name: str, kind: Kind, help_text: str) -> None:
-        typ = kind.value
-        if kind is Kind.COUNTER and not name.endswith("_total"):
-            typ = "unknown"  # a counter has another name in both text formats
-        self._families[name] = Family(
-            name.removesuffix("_total") if typ == "counter" else name, help_text, typ
-        )
-
-    def __iter__(self) -> Iterator[Family]:
-        return iter(self._families.values())
+        self._prefixes = Prefixes(ROWS) if prefixes is None else prefixes
+        self._kinds: dict[str, tuple[Kind, str]] = {}
+        for metric in (*CATALOG, *(KAFKA if kafka else ())):
+            self._kinds[metric.name] = metric.kind, metric.help
+        for metric in CATALOG if kafka else ():
+            for name, _ in aliases(metric):
+                self._kinds.setdefault(name, (metric.kind, f"As {metric.name}."))
+        self._lines: dict[str, list[str]] = {name: [] for name in self._kinds}
 
     def add(self, name: str, values: Sequence[str], value: float) -> None:
         """One sample; values are those of the row's labels, in its order."""
-        metric = ROWS[name]
-        labels = dict(zip(metric.shown_labels, values, strict=True))
-        self._families[name].add_sample(name, labels, value)
-        if metric.kafka and self.kafka:
-            names = metric.kafka_labels or metric.shown_labels
-            self._families[metric.kafka].add_sample(
-                metric.kafka, dict(zip(names, values, strict=False)), value
-            )
+        own, others = self._prefixes.of(name, tuple(values))
+        shown = number(value)
+        self._lines[name].append(own + shown)
+        if others and self.kafka:
+            for alias, prefix in others:
+                self._lines[alias].append(prefix + shown)
+
+    def add_all(self, name: str, labels: Labels, values: Iterable[float]) -> None:
+        """Samples of many label sets, one value for each."""
+        shown = [number(value) for value in values]
+        for each, prefixes in labels.prefixes(ROWS[name]):
+            if each == name or self.kafka:
+                self._lines[each] += [prefix + value for prefix, value in zip(prefixes, shown, strict=True)]
 
     def add_total(self, name: str, value: float) -> None:
         """The sum over everything of a Kafka name that a row of the catalogue has by topic."""
-        self._families[name].add_sample(name, {}, value)
+        self._lines[name].append(f"{name} {number(value)}")
 
     def add_histogram(self, name: str, values: Sequence[str], words: Sequence[int]) -> None:
         """One histogram from its slots, with the exported bounds."""
-        labels = dict(zip(ROWS[name].shown_labels, values, strict=True))
-        family = self._families[name]
+        pairs = labels_text(ROWS[name].shown_labels, values)
+        front = f'{name}_bucket{{{pairs + "," if pairs else ""}le="'
+        lines = self._lines[name]
         below, at = 0, 0
-        for seconds, buckets in EXPORTED:
+        for bound, (_, buckets) in zip(BOUNDS, EXPORTED, strict=True):
             below += sum(words[at:buckets])
             at = buckets
-            family.add_sample(name + "_bucket", {**labels, "le": repr(round(seconds, 6))}, below)
+            lines.append(f'{front}{bound}"}} {below}')
         below += sum(words[at : ml.HISTOGRAM_BUCKETS])
-        family.add_sample(name + "_bucket", {**labels, "le": "+Inf"}, below)
-        family.add_sample(name + "_count", labels, below)
-        family.add_sample(name + "_sum", labels, words[ml.HISTOGRAM_SUM] * 1e-9)
+        braces = f"{{{pairs}}}" if pairs else ""
+        lines.append(f'{front}+Inf"}} {below}')
+        lines.append(f"{name}_count{braces} {below}")
+        lines.append(f"{name}_sum{braces} {number(words[ml.HISTOGRAM_SUM] * 1e-9)}")
 
     def add_times_ms(
         self, name: str, labels: Mapping[str, str], recent: Sequence[int], total: Sequence[int]
     ) -> None:
         """One of Kafka's histograms: quantiles of recent values, in ms, and the count of all."""
-        family = self._families[name]
+        pairs = labels_text(tuple(labels), tuple(labels.values()))
+        front = f'{name}{{{pairs + "," if pairs else ""}quantile="'
+        braces = f"{{{pairs}}}" if pairs else ""
+        lines = self._lines[name]
         if sum(recent[: ml.HISTOGRAM_BUCKETS]) == 0:
             recent = total
         for quantile in QUANTILES:
             value = quantile_ns(recent[: ml.HISTOGRAM_BUCKETS], float(quantile)) / 1e6
-            family.add_sample(name, {**labels, "quantile": quantile}, value)
-        family.add_sample(name + "_count", dict(labels), sum(total[: ml.HISTOGRAM_BUCKETS]))
-        family.add_sample(name + "_sum", dict(labels), total[ml.HISTOGRAM_SUM] / 1e6)
+            lines.append(f'{front}{quantile}"}} {number(value)}')
+        lines.append(f"{name}_count{braces} {sum(total[: ml.HISTOGRAM_BUCKETS])}")
+        lines.append(f"{name}_sum{braces} {number(total[ml.HISTOGRAM_SUM] / 1e6)}")
+
+    def text(self, openmetrics: bool, names: Collection[str] = ()) -> bytes:
+        """What is sent. names: of the families that are wanted, or of their samples; none: all."""
+        wanted = {*names, *(name.removesuffix(part) for name in names for part in PARTS)}
+        out = []
+        for name, (kind, text) in self._kinds.items():
+            base = name.removesuffix("_total")
+            if wanted and not wanted & {name, base}:
+                continue
+            shown, word = name, kind.value
+            if kind is Kind.COUNTER and base == name:  # a counter has another name in both text formats
+                word = "unknown" if openmetrics else "untyped"
+            elif kind is Kind.COUNTER and openmetrics:
+                shown = base
+            out.append(f"# HELP {shown} {escaped_help(text, openmetrics)}")
+            out.append(f"# TYPE {shown} {word}")
+            out += self._lines[name]
+        out.append("# EOF\n" if openmetrics else "")
+        return "\n".join(out).encode()
+
+
+def number(value: float) -> str:
+    """A sample's value as both formats write it."""
+    if math.isfinite(value):
+        return repr(value) if type(value) in (int, float) else repr(float(value))
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"

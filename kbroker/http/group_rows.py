@@ -1,10 +1,14 @@
 """Samples of groups: members, committed offsets, lag."""
 
+import heapq
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from kbroker.http.directory import Directory
 from kbroker.http.families import Families
+from kbroker.http.series import KeptLabels
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import GroupSummary
 from kbroker.ipc.shared import Shared
@@ -12,6 +16,7 @@ from kbroker.metrics.kafka import GROUP_STATES, GROUPS
 
 CLASSIC = "classic"
 OF_GROUP = "kafka_consumergroup_"
+T = TypeVar("T")
 
 
 def watermarks(shared: Shared, directory: Directory) -> dict[tuple[str, int], int]:
@@ -26,53 +31,48 @@ def watermarks(shared: Shared, directory: Directory) -> dict[tuple[str, int], in
 
 
 class GroupRows:
-    """Runs in: http."""
+    """Runs in: http. At most `most` groups and as many partitions of groups get series, those with the largest lag."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, most: int) -> None:
         self._shared = shared
+        self._most = most
+        self._labels, self._known, self._sums, self._groups = (KeptLabels() for _ in range(4))
 
     def add(self, families: Families, directory: Directory, groups: Iterable[GroupSummary]) -> None:
         """All groups; lag counts to the high watermark, as kafka_exporter's does."""
         groups = list(groups)
-        marks = watermarks(self._shared, directory)
         states = Counter((group.kind, group.state) for group in groups)
         for (kind, state), count in states.items():
             families.add("kbroker_groups", (kind, state), count)
-        for group in groups:
-            families.add("kbroker_group_members", (group.group_id,), group.members)
-            if families.kafka:
-                families.add(OF_GROUP + "members", (group.group_id,), group.members)
-            for topic, offsets in group.offsets.items():
-                self._topic(families, group.group_id, topic, offsets, marks)
+        rows, sums = _lags(groups, watermarks(self._shared, directory))
+        self._groups_alone(families, groups, sums)
+        shown = _largest(rows, self._most, lambda row: -1 if row.lag is None else row.lag)
+        families.add("kbroker_group_partitions_left_out", (), len(rows) - len(shown))
+        labels = self._labels.of([row.labels for row in shown])
+        families.add_all("kbroker_group_offset", labels, [row.offset for row in shown])
+        with_lag = [row for row in shown if row.lag is not None]
+        known = labels if len(with_lag) == len(shown) else self._known.of([row.labels for row in with_lag])
+        lags = [row.lag or 0 for row in with_lag]
+        families.add_all("kbroker_group_lag", known, lags)
         if families.kafka:
             self._kafka_states(families, states)
 
-    def _topic(
-        self,
-        families: Families,
-        group: str,
-        topic: str,
-        offsets: dict[int, int],
-        watermarks: dict[tuple[str, int], int],
+    def _groups_alone(
+        self, families: Families, groups: Sequence[GroupSummary], sums: Mapping[tuple[str, str], list[int]]
     ) -> None:
-        offset_sum = lag_sum = 0
-        for partition, offset in sorted(offsets.items()):
-            labels = (group, topic, str(partition))
-            families.add("kbroker_group_offset", labels, offset)
-            if families.kafka:
-                families.add(OF_GROUP + "current_offset", labels, offset)
-            offset_sum += offset
-            mark = watermarks.get((topic, partition))
-            if mark is None:
-                continue
-            lag = max(0, mark - offset)
-            lag_sum += lag
-            families.add("kbroker_group_lag", labels, lag)
-            if families.kafka:
-                families.add(OF_GROUP + "lag", labels, lag)
+        lags: Counter[str] = Counter()
+        for (group_id, _), (_, lag) in sums.items():
+            lags[group_id] += lag
+        shown = _largest(groups, self._most, lambda group: lags[group.group_id])
+        families.add("kbroker_groups_left_out", (), len(groups) - len(shown))
+        labels = self._groups.of([(group.group_id,) for group in shown])
+        families.add_all("kbroker_group_members", labels, [group.members for group in shown])
+        families.add_all("kbroker_group_lag_sum", labels, [lags[group.group_id] for group in shown])
         if families.kafka:
-            families.add(OF_GROUP + "current_offset_sum", (group, topic), offset_sum)
-            families.add(OF_GROUP + "lag_sum", (group, topic), lag_sum)
+            pairs = _largest(list(sums.items()), self._most, lambda pair: pair[1][1])
+            by_topic = self._sums.of([pair for pair, _ in pairs])
+            families.add_all(OF_GROUP + "current_offset_sum", by_topic, [offset for _, (offset, _) in pairs])
+            families.add_all(OF_GROUP + "lag_sum", by_topic, [lag for _, (_, lag) in pairs])
 
     def _kafka_states(self, families: Families, states: "Counter[tuple[str, str]]") -> None:
         for name, state in GROUP_STATES.items():
@@ -83,3 +83,38 @@ class GroupRows:
             kinds[kind] += count
         for kind, count in kinds.items():
             families.add("kafka_server_group_coordinator_metrics_group_count", (kind,), count)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A partition with a committed offset of a group. lag: None when there is no such partition."""
+
+    labels: tuple[str, str, str]
+    offset: int
+    lag: int | None
+
+
+def _lags(
+    groups: Sequence[GroupSummary], marks: Mapping[tuple[str, int], int]
+) -> tuple[list[Row], dict[tuple[str, str], list[int]]]:
+    """A row for each partition of each group, and (sum of offsets, sum of lags) by group and topic."""
+    rows = []
+    sums: dict[tuple[str, str], list[int]] = {}
+    for group in groups:
+        for topic, offsets in group.offsets.items():
+            total = sums[group.group_id, topic] = [0, 0]
+            for partition, offset in sorted(offsets.items()):
+                mark = marks.get((topic, partition))
+                lag = None if mark is None else max(0, mark - offset)
+                rows.append(Row((group.group_id, topic, str(partition)), offset, lag))
+                total[0] += offset
+                total[1] += lag or 0
+    return rows, sums
+
+
+def _largest(items: Sequence[T], most: int, size: Callable[[T], int]) -> list[T]:
+    """At most so many, the largest of them, in the order in which they came."""
+    if len(items) <= most:
+        return list(items)
+    chosen = heapq.nlargest(most, range(len(items)), key=lambda number: size(items[number]))
+    return [items[number] for number in sorted(chosen)]

@@ -5,7 +5,7 @@ import errno
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from mmap import PAGESIZE
 
@@ -81,13 +81,13 @@ class PageCache:
                 folder: look for folder, look in {**self._looks, **found}.items() if folder in known
             }
 
-    def add(self, families: Families, directory: Directory) -> None:
-        """Sums by topic."""
+    def add(self, families: Families, directory: Directory, shown: Collection[str]) -> None:
+        """Sums by topic, of those that are shown."""
         with self._lock:
             looks = self._looks
         for topic in directory.topics:
             seen = [looks[partition.folder] for partition in topic.partitions if partition.folder in looks]
-            if not seen:
+            if not seen or topic.name not in shown:
                 continue
             families.add(
                 "kbroker_topic_page_cache_looked_at_bytes", (topic.name,), sum(look.size for look in seen)

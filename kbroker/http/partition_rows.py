@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from kbroker.config.sites import Site
 from kbroker.http.directory import Directory
 from kbroker.http.families import Families
+from kbroker.http.series import KeptLabels, Labels
 from kbroker.ipc.layout import Counter, Slot, SlotState
 from kbroker.ipc.messages import PartitionImage
 from kbroker.ipc.shared import Shared
@@ -49,6 +50,10 @@ class PartitionRows:
         self._nodes = {log_dir: site.node_id for site in sites for log_dir in site.log_dirs}
         self._node_id = sites[0].node_id
         self._most = most
+        self._labels = KeptLabels()
+        self._with_time = KeptLabels()
+        self._topic_labels = KeptLabels()
+        self.shown_topics: set[str] = set()
 
     def add(self, families: Families, directory: Directory) -> None:
         """Topics, partitions, and the states of partitions."""
@@ -58,10 +63,7 @@ class PartitionRows:
         self._states(families, directory, words)
         chosen = self._busiest(counters)
         families.add("kbroker_partitions_left_out", (), len(directory.partitions) - len(chosen))
-        for row in chosen:
-            topic = directory.topics[int(directory.topic_numbers[row])].name
-            labels = (topic, str(directory.partitions[row].index))
-            self._partition(families, labels, directory.partitions[row], words[row].tolist())
+        self._partitions(families, directory, words, chosen)
 
     def _busiest(self, counters: Words) -> list[int]:
         if len(counters) <= self._most:
@@ -76,14 +78,17 @@ class PartitionRows:
         np.add.at(sums, directory.topic_numbers, counters)
         log_bytes = np.zeros(count, np.int64)
         np.add.at(log_bytes, directory.topic_numbers, words[:, Slot.LOG_BYTES])
-        for number, topic in enumerate(directory.topics):
-            name = (topic.name,)
-            for metric, counter in BY_TOPIC.items():
-                families.add(metric, name, int(sums[number, counter]))
-            families.add("kbroker_topic_partitions", name, len(topic.partitions))
-            families.add("kbroker_topic_log_bytes", name, int(log_bytes[number]))
-            if families.kafka:
-                families.add("kafka_topic_partitions", name, len(topic.partitions))
+        chosen = self._busiest(sums)
+        families.add("kbroker_topics_left_out", (), count - len(chosen))
+        labels = self._topic_labels.of([(directory.topics[number].name,) for number in chosen])
+        self.shown_topics = {name for (name,) in labels.values}
+        for metric, counter in BY_TOPIC.items():
+            families.add_all(metric, labels, sums[chosen, counter].tolist())
+        sizes = [len(directory.topics[number].partitions) for number in chosen]
+        families.add_all("kbroker_topic_partitions", labels, sizes)
+        families.add_all("kbroker_topic_log_bytes", labels, log_bytes[chosen].tolist())
+        if families.kafka:
+            families.add_all("kafka_topic_partitions", labels, sizes)
 
     def _states(self, families: Families, directory: Directory, words: Words) -> None:
         total = len(directory.partitions)
@@ -118,30 +123,46 @@ class PartitionRows:
         }.items():
             families.add(name, (), value)
 
-    def _partition(
-        self, families: Families, labels: tuple[str, str], image: PartitionImage, words: list[int]
+    def _partitions(
+        self, families: Families, directory: Directory, words: Words, chosen: Sequence[int]
     ) -> None:
+        names = [topic.name for topic in directory.topics]
+        images = [directory.partitions[row] for row in chosen]
+        numbers = directory.topic_numbers[chosen].tolist() if chosen else []
+        values = [(names[number], str(image.index)) for number, image in zip(numbers, images, strict=True)]
+        labels = self._labels.of(values)
+        words = words[chosen]
         for metric, word in BY_PARTITION.items():
-            families.add(metric, labels, words[word])
-        latest = words[Slot.MAX_TIMESTAMP]
-        if latest > 0:
-            families.add("kbroker_log_max_timestamp_seconds", labels, latest / 1000)
-        if not families.kafka:
-            return
-        online = int(words[Slot.STATE] != SlotState.OFFLINE)
-        replicas = 1 + len(image.followers)
-        minimum = min(words[Slot.MIN_IN_SYNC_REPLICAS], replicas)
-        in_sync = image.in_sync * online
-        node = self._nodes.get(files.log_dir_of(image.folder), self._node_id)
+            families.add_all(metric, labels, words[:, word].tolist())
+        latest = words[:, Slot.MAX_TIMESTAMP]
+        dated = np.flatnonzero(latest > 0).tolist()
+        with_time = (
+            labels if len(dated) == len(values) else self._with_time.of([values[row] for row in dated])
+        )
+        families.add_all("kbroker_log_max_timestamp_seconds", with_time, (latest[dated] / 1000).tolist())
+        if families.kafka:
+            self._kafka_partitions(families, labels, images, words)
+
+    def _kafka_partitions(
+        self, families: Families, labels: Labels, images: Sequence[PartitionImage], words: Words
+    ) -> None:
+        replicas = np.array([1 + len(image.followers) for image in images], np.int64)
+        online = words[:, Slot.STATE] != SlotState.OFFLINE
+        in_sync = np.array([image.in_sync for image in images], np.int64) * online
+        minimum = np.minimum(words[:, Slot.MIN_IN_SYNC_REPLICAS], replicas)
+        nodes = np.array(
+            [self._nodes.get(files.log_dir_of(image.folder), self._node_id) for image in images], np.int64
+        )
+        preferred = np.array([image.preferred for image in images], bool)
         for name, value in {
-            TOPIC_PARTITION + "current_offset": words[Slot.HIGH_WATERMARK],
-            TOPIC_PARTITION + "oldest_offset": words[Slot.LOG_START],
-            TOPIC_PARTITION + "leader": node if in_sync else -1,
+            TOPIC_PARTITION + "current_offset": words[:, Slot.HIGH_WATERMARK],
+            TOPIC_PARTITION + "oldest_offset": words[:, Slot.LOG_START],
+            TOPIC_PARTITION + "leader": np.where(in_sync > 0, nodes, -1),
             TOPIC_PARTITION + "replicas": replicas,
             TOPIC_PARTITION + "in_sync_replica": in_sync,
-            TOPIC_PARTITION + "leader_is_preferred": int(image.preferred and in_sync > 0),
-            TOPIC_PARTITION + "under_replicated_partition": int(in_sync < replicas),
-            "kafka_cluster_partition_underminisr": int(in_sync < minimum),
-            "kafka_cluster_partition_atminisr": int(in_sync == minimum),
+            TOPIC_PARTITION + "leader_is_preferred": (preferred & (in_sync > 0)).astype(np.int64),
+            TOPIC_PARTITION + "under_replicated_partition": (in_sync < replicas).astype(np.int64),
+            "kafka_cluster_partition_underminisr": (in_sync < minimum).astype(np.int64),
+            "kafka_cluster_partition_atminisr": (in_sync == minimum).astype(np.int64),
         }.items():
-            families.add(name, labels, value)
+            families.add_all(name, labels, value.tolist())

@@ -12,13 +12,15 @@ from kbroker.http.recent import Recent
 from kbroker.ipc.shared import Shared
 from kbroker.metrics import layout
 from kbroker.metrics.kafka import BROKER_TOPIC, REJECTED, REQUEST, REQUEST_TIMES
-from kbroker.metrics.labels import PHASES, VALUES
+from kbroker.metrics.labels import OTHER_STAGES, PHASES, STAGES, VALUES
 from kbroker.metrics.metric import Kind
 from kbroker.metrics.slots import PLACES, Place, bind
 from kbroker.protocol.api_keys import ApiKey
 
 Words = NDArray[np.int64]
 PRODUCE, FETCH = "Produce", "Fetch"
+OF_PRODUCE = {"local": "append", "purgatory": "flush"}
+"""Kafka's phases of a Produce request: its handler thread appends, and acks=all waits in its purgatory."""
 WINDOW_S = 300.0
 ALWAYS = 64
 """Series of a metric up to which all of them are exported from the start, at 0: an alert on an increase sees the first
@@ -121,15 +123,27 @@ class ProcessRows:
         words: Words = self.shared.metrics[:, word : word + layout.HISTOGRAM_WORDS].sum(axis=0)
         return words
 
+    def _phase(self, api: int, phase: str) -> Words:
+        """Times of one of Kafka's phases; an API without it spends no time in it, as in Kafka."""
+        name = VALUES["api"][api]
+        if name == PRODUCE:
+            phase = OF_PRODUCE.get(phase, phase)
+        none = phase not in STAGES.get(name, OTHER_STAGES)
+        number = (
+            api * layout.PHASE_COUNT + PHASES.index("total" if none else phase)
+        ) * layout.HISTOGRAM_WORDS
+        words = self._times(layout.PHASE_SECONDS + number)
+        if none:
+            words[0] = words[: layout.HISTOGRAM_BUCKETS].sum()
+            words[1:] = 0
+        return words
+
     def _kafka_times(self, families: Families, apis: Sequence[int]) -> None:
         """Request times by API and the times of syncs; quantiles over the last minutes."""
         readings: dict[tuple[str, str], Words] = {}
         for api in apis:
             for name, phase in REQUEST_TIMES.items():
-                if phase == "local" and VALUES["api"][api] == PRODUCE:
-                    phase = "append"  # what Kafka's handler thread does with a Produce request
-                number = (api * layout.PHASE_COUNT + PHASES.index(phase)) * layout.HISTOGRAM_WORDS
-                readings[REQUEST + name, VALUES["api"][api]] = self._times(layout.PHASE_SECONDS + number)
+                readings[REQUEST + name, VALUES["api"][api]] = self._phase(api, phase)
         flushes = "kafka_log_logflushstats_logflushrateandtimems"
         readings[flushes, ""] = self._times(bind("kbroker_flush_seconds"))
         before = self.recent_times.remember(readings, WINDOW_S)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
+from urllib.parse import parse_qs
 
 from prometheus_client.exposition import choose_encoder
 
@@ -155,10 +156,11 @@ class Handler(BaseHTTPRequestHandler):
     def _metrics(self) -> None:
         collector = self.server.collector
         began_s = collector.now_s()
-        encoder, content_type = choose_encoder(self.headers.get("Accept", ""))
+        _, content_type = choose_encoder(self.headers.get("Accept", ""))
         packed = "gzip" in self.headers.get("Accept-Encoding", "")
+        names = parse_qs(self.path.partition("?")[2]).get("name[]", [])
         try:
-            body = encoder(collector)
+            body = collector.text(content_type.startswith("application/openmetrics"), names)
         except Exception:
             log.exception("a scrape failed")
             self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, TEXT, b"the scrape failed, see the broker's log\n")

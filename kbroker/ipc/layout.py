@@ -145,15 +145,20 @@ class Completion(Row, writer="io", shared="client process", words=8):
 
     TOKEN = word("bits", "of the append entry; -1: the slot advanced")
     ERROR = word("error code", "or UNVERIFIED")
-    BASE_OFFSET = word("offset", "-1 on error (or the original offset of a duplicate, with error 0)")
+    BASE_OFFSET = word(
+        "offset", "of the batch, or the original one of a duplicate; -1 on error; see UNVERIFIED"
+    )
     APPEND_TIME_MS = word("ms", "-1 for CreateTime")
     LOG_START = word("offset", "log start offset")
     SLOT = word("number", "of the partition")
-    NANOSECONDS = word("ns", "when the write finished, CLOCK_MONOTONIC")
-    LAST_OFFSET = word("offset", "of the batch")
+    NANOSECONDS = word("ns", "when it was complete, CLOCK_MONOTONIC")
+    HELD_NS = word(
+        "ns", "how long before that the write had finished: it waited for its sync or for replicas"
+    )
 
     # ERROR of a transactional batch that would begin its producer's transaction on this partition: the sender asks
-    # control (messages.VerifyTransaction) and appends again. No client ever sees it.
+    # control (messages.VerifyTransaction) and appends again. No client ever sees it. BASE_OFFSET is then the end of the
+    # producer's last transaction there.
     UNVERIFIED = -1000
 
 
@@ -166,7 +171,7 @@ class Counter(Row, writer="its process", shared="http"):
     BYTES_OUT = word("bytes", "fetched")
     FETCHES = word("count", "fetches")
     FAILED_PRODUCE = word("count", "refused batches")
-    COLD_BYTES_OUT = word("bytes", "fetched that were not in the page cache")
+    COLD_BYTES_OUT = word("bytes", "that the disk gave for fetches, and what was read ahead of them")
     FLUSHES = word("count", "syncs")
 
 

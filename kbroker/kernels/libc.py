@@ -26,6 +26,7 @@ setsockopt = external("setsockopt", _i32, _i32, _i32, _i32, _i64, _i32)
 sendfile = external("sendfile", _i64, _i32, _i32, _i64, _i64)
 syscall = external("syscall", _i64, _i64, _i64, _i64, _i64, _i64)
 clock_gettime = external("clock_gettime", _i32, _i32, _i64)
+getrusage = external("getrusage", _i32, _i32, _i64)
 memmove = external("memmove", _i64, _i64, _i64, _i64)
 memcmp = external("memcmp", _i32, _i64, _i64, _i64)
 _errno_location = external("__errno_location", _i64)
@@ -42,6 +43,10 @@ EIO = 5
 SEEK_END = 2
 CLOCK_REALTIME = 0
 CLOCK_MONOTONIC = 1
+RUSAGE_THREAD = 1
+RUSAGE_BYTES = 144
+RU_INBLOCK = 88
+SECTOR = 512
 
 
 class Epoll(Values):

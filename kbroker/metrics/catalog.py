@@ -37,11 +37,12 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_drains_total", "Calls of the append kernel that found something.", by_process=True),
     histogram("kbroker_drain_seconds", "Time such a call takes to write, publish and answer.", by_process=True),
     histogram("kbroker_append_seconds", "From a batch's entry in the append ring to the end of its write."),
-    histogram("kbroker_request_phase_seconds", "Time of a request in each phase: total (taken until answered); queue "
-            "(received, not taken); parse (one Produce in 32); local (handler, not of Produce); append (Produce: taken "
-            "until written); flush (Produce: taken until the shared sync had ended); purgatory (waiting for data); "
-            "cold_read (waiting for read-ahead); respond (written, not answered); send (what the socket did not take "
-            "at once, until it did).", "api", "phase"),
+    histogram("kbroker_parse_seconds", "Time to take a Produce request apart, of one in 32."),
+    histogram("kbroker_request_phase_seconds", "Time of a request in each phase. Each request is in all phases of its "
+            "API, with 0 where it spent no time; total is their sum. queue: received, not taken. Produce: append "
+            "(until written), flush (until synced and replicated, where acks wait for it), respond (until answered). "
+            "Fetch: purgatory (waiting for records), cold_read (waiting for the disk), local (the rest until the "
+            "answer is built), send (until the socket has taken it). Others: local, send.", "api", "phase"),
     # --- network
     gauge("kbroker_connections", "Open connections.", "listener", by_process=True,
           kafka="kafka_server_socket_server_metrics_connection_count",
@@ -85,7 +86,7 @@ CATALOG: tuple[Metric, ...] = (
     histogram("kbroker_recovery_seconds", "Time to open and check one log."),
     counter("kbroker_read_aheads_total", "Cold ranges that were read into the page cache."),
     counter("kbroker_read_ahead_bytes_total",
-            "Bytes that the disk gave for them and for what is read ahead of sequential readers."),
+            "Bytes that the disk gave for fetches, with what IO workers and the kernel read ahead of them."),
     gauge("kbroker_producers", "Producer ids whose sequences are remembered, by partition."),
     # --- cleaner
     counter("kbroker_cleaner_runs_total", "Logs that were compacted, each time anew."),
@@ -146,8 +147,7 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_topic_failed_produces_total", "Appends of clients that were answered with an error.", *TOPIC,
             source=PARTITION, kafka=BROKER_TOPIC + "failedproducerequests_total"),
     counter("kbroker_topic_cold_bytes_total",
-            "Bytes that IO workers got from the disk for fetches, with what they read ahead; not what the kernel "
-            "reads ahead of a sendfile (queue/read_ahead_kb).", *TOPIC,
+            "Bytes that the disk gave for fetches, with what IO workers and the kernel read ahead of them.", *TOPIC,
             source=PARTITION),
     counter("kbroker_topic_flushes_total", "Syncs of the topic's logs.", *TOPIC, source=PARTITION),
     gauge("kbroker_topic_partitions", "Partitions of the topic.", *TOPIC, source=PARTITION),
@@ -164,6 +164,8 @@ CATALOG: tuple[Metric, ...] = (
           source=PARTITION),
     counter("kbroker_failed_requests_total", "Errors in answers, of every code but NONE; 0 for APIs that had none.",
             "api", source=BROKER),
+    gauge("kbroker_topics_left_out", "Topics without series of their own (kbroker.metrics.partitions.max).",
+          source=PARTITION),
     gauge("kbroker_partitions_left_out", "Partitions without series of their own (kbroker.metrics.partitions.max).",
           source=PARTITION),
     # --- the broker as a whole
@@ -216,9 +218,16 @@ CATALOG: tuple[Metric, ...] = (
           source=HOST),
     # --- groups
     gauge("kbroker_groups", "Groups by type and state.", "type", "state", source=GROUP),
-    gauge("kbroker_group_members", "Members of each group.", "group", source=GROUP),
-    gauge("kbroker_group_offset", "Committed offset.", "group", *LOG, source=GROUP),
+    gauge("kbroker_group_members", "Members of each group.", "group", source=GROUP,
+          kafka="kafka_consumergroup_members", kafka_labels=("consumergroup",)),
+    gauge("kbroker_group_offset", "Committed offset.", "group", *LOG, source=GROUP,
+          kafka="kafka_consumergroup_current_offset", kafka_labels=("consumergroup", *LOG)),
     gauge("kbroker_group_lag", "Records between the committed offset and the high watermark.", "group", *LOG,
-          source=GROUP),
+          source=GROUP, kafka="kafka_consumergroup_lag", kafka_labels=("consumergroup", *LOG)),
+    gauge("kbroker_group_lag_sum", "Those of all partitions, with those left out.", "group", source=GROUP),
+    gauge("kbroker_group_partitions_left_out", "Partitions of groups without series of their own "
+          "(kbroker.metrics.partitions.max): those with the smallest lag.", source=GROUP),
+    gauge("kbroker_groups_left_out", "Groups without series of their own (kbroker.metrics.partitions.max): those with "
+          "the smallest lag.", source=GROUP),
 )
 # fmt: on

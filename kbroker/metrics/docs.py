@@ -27,8 +27,13 @@ the broker. Histograms have the bounds 100 µs · 2^k up to {EXPORTED[-1][0]:.1f
 are left out.
 
 `kbroker.metrics.kafka.names=true` (the default) adds the names that dashboards for Kafka use: the third column, and
-the last table. Above `kbroker.metrics.partitions.max` partitions only the busiest have series of their own;
-`kbroker_partitions_left_out` tells how many have none, and sums by topic always hold all.
+the last table.
+
+A scrape is bounded: `kbroker.metrics.partitions.max` topics, partitions, groups and partitions of groups have series of
+their own, the busiest ones and those with the largest lag; `kbroker_topics_left_out`, `kbroker_partitions_left_out`,
+`kbroker_groups_left_out` and `kbroker_group_partitions_left_out` count the others, which sums hold all the same.
+`/metrics?name[]=kbroker_log_bytes&name[]=kbroker_group_lag` gives these families alone, and gzip is used when the
+scraper takes it.
 """
 
 

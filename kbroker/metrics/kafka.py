@@ -106,13 +106,10 @@ KAFKA: tuple[Metric, ...] = (
             source=PARTITION),
     _row(TOPIC_PARTITION + "under_replicated_partition", "gauge", "1 while a replica is out of sync.", *LOG,
          source=PARTITION),
-    _row("kafka_consumergroup_current_offset", "gauge", "Committed offset.", "consumergroup", *LOG, source=GROUP),
     _row("kafka_consumergroup_current_offset_sum", "gauge", "Sum of a topic's committed offsets.", "consumergroup",
             "topic",
          source=GROUP),
-    _row("kafka_consumergroup_lag", "gauge", "Records not yet committed.", "consumergroup", *LOG, source=GROUP),
     _row("kafka_consumergroup_lag_sum", "gauge", "Records of a topic not yet committed.", "consumergroup", "topic",
          source=GROUP),
-    _row("kafka_consumergroup_members", "gauge", "Members of the group.", "consumergroup", source=GROUP),
 )
 # fmt: on

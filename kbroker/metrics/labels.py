@@ -7,7 +7,6 @@ from kbroker.protocol.errors import ErrorCode
 PHASES = (
     "total",
     "queue",
-    "parse",
     "local",
     "append",
     "flush",
@@ -16,6 +15,12 @@ PHASES = (
     "respond",
     "send",
 )
+STAGES = {
+    "Produce": ("total", "queue", "append", "flush", "respond"),
+    "Fetch": ("total", "queue", "local", "purgatory", "cold_read", "send"),
+}
+"""The phases that every request of an API is counted in, 0 included; total is the sum of the others."""
+OTHER_STAGES = ("total", "queue", "local", "send")
 
 
 def _api_names() -> tuple[str, ...]:

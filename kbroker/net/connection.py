@@ -59,11 +59,16 @@ class Connection:
     __slots__ = (
         "accepted",
         "access",
+        "answer_bytes",
         "answer_scope",
+        "answered_ns",
         "api_key",
         "api_version",
         "began_ns",
         "client_id",
+        "cold_ns",
+        "count_left",
+        "earlier_ns",
         "end",
         "fd",
         "grant",
@@ -74,13 +79,13 @@ class Connection:
         "on_end",
         "on_sent",
         "peer_bytes",
+        "purgatory_ns",
         "queued_ns",
         "request_bytes",
         "row",
         "state",
         "unsent",
         "user",
-        "waited_ns",
     )
 
     def __init__(self, accepted: Accepted, fd: int, row: int, listener: Endpoint) -> None:
@@ -97,7 +102,12 @@ class Connection:
         self.on_close: Callable[[], None] | None = None  # what waits on behalf of this client is cancelled
         self.api_key = -1  # of the request that Python is answering
         self.api_version = self.request_bytes = 0
-        self.began_ns = self.queued_ns = self.waited_ns = 0  # of that request, see RequestCounts
+        self.answer_bytes = 0
+        self.began_ns = self.queued_ns = 0  # of that request, see RequestCounts
+        self.purgatory_ns = self.cold_ns = 0  # how long it waited for records, and for the disk
+        self.earlier_ns = 0  # how long of that before it came to Python
+        self.answered_ns = 0  # when its answer was built
+        self.count_left: Callable[[Connection], None] | None = None  # once, when its answer has left
         self.peer_bytes: NDArray[np.uint8] | None = None  # packed Peer for control, kept for the kernel
         self.end = ""  # why it was closed
         self.login: Login | None = None  # on SASL listeners

@@ -21,7 +21,6 @@ from kbroker.net.forward.control_link import ControlLink
 from kbroker.net.process import NetworkProcess
 from kbroker.net.produce.oversized import refuse
 from kbroker.net.receive_kernel import LONGEST_FETCH
-from kbroker.net.request_counts import PURGATORY_SECONDS
 from kbroker.net.security.logins import Logins
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.compile_encode import TooLarge
@@ -51,7 +50,7 @@ class Dispatch:
         self._process = process
         self._control = control
         self.fetches = fetches
-        self.waiting = WaitingFetches(process.context, fetches.purgatory, self.take, self._waited)
+        self.waiting = WaitingFetches(process.context, fetches.purgatory, self.take, process.kernel_answered)
         self.logins = Logins(process, control)
         self._local = local_handlers
         self._served = served
@@ -103,13 +102,8 @@ class Dispatch:
     def wait(self, connection: Connection, frame: bytes) -> None:
         """A fetch that the kernel answers when there are enough bytes."""
         connection.api_key = ApiKey.FETCH
-        self._process.counts.begun(connection, int.from_bytes(frame[2:4], "big"), len(frame))
         self.waiting.take(connection, frame, time.monotonic_ns() // 1_000_000)
         self.fetches.set_timer()
-
-    def _waited(self, connection: Connection, began_ns: int) -> None:
-        self._process.counts.waited(connection, PURGATORY_SECONDS, began_ns)
-        self._process.kernel_answered(connection)
 
     def on_advanced(self, slot: int) -> None:
         """A slot that a fetch waits for has advanced."""

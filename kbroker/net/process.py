@@ -214,6 +214,7 @@ class NetworkProcess:
             return
         connection.state = State.CLOSED
         connection.end = reason
+        self.counts.has_left(connection)
         self.counts.closed(connection, reason)
         close_row(self.context.address, connection.row)
         self.access.forget(connection)
@@ -255,17 +256,15 @@ class NetworkProcess:
         if self.quotas.active and connection.state is State.READY:
             parts = self.quotas.answered(connection, parts)
         self.counts.answered(connection, parts)
-        sent = self._send(connection, parts)
-        if sent and connection.unsent:
-            self._wait_sent(connection)
-        elif sent:
-            self.unbusy(connection.row)
+        if self._send(connection, parts):
+            then = self._wait_sent if connection.unsent else self._has_left
+            then(connection)
 
     def _wait_sent(self, connection: Connection) -> None:
-        self._hold(connection, partial(self._sent_late, connection, time.monotonic_ns()))
+        self._hold(connection, partial(self._has_left, connection))
 
-    def _sent_late(self, connection: Connection, began_ns: int) -> None:
-        self.counts.sent_late(connection.api_key, began_ns)
+    def _has_left(self, connection: Connection) -> None:
+        self.counts.has_left(connection)
         self.unbusy(connection.row)
 
     def _send(self, connection: Connection, parts: Sequence[Part]) -> bool:

@@ -162,7 +162,8 @@ class Quotas:
         return parts
 
     def _time_of(self, connection: Connection) -> int:
-        return time.monotonic_ns() - connection.began_ns - connection.waited_ns
+        waited_ns = connection.purgatory_ns + connection.cold_ns
+        return time.monotonic_ns() - connection.began_ns - (waited_ns - connection.earlier_ns)
 
     def _used(self, sensor: Sensor | None, size: int) -> int:
         if sensor is None:

@@ -30,7 +30,7 @@ from kbroker.net.rows import (
 from kbroker.net.rows.access_kernel import UNDECIDED, may_use_id
 from kbroker.net.rows.chunk_kernel import ensure_room, hold, is_short, release, reserve
 from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, tell
-from kbroker.net.rows.count_kernel import count_queued, parse_begins, parse_ends
+from kbroker.net.rows.count_kernel import parse_begins, parse_ends
 
 MIN_ROOM = 16384  # of the current chunk, to receive into it
 UNKNOWN_SIZE_ROOM = 4096  # reserved for a frame whose size has not arrived
@@ -85,7 +85,6 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
     put(cx, Context.FREE_REQUEST, next_free(request, Request.NEXT, number))
     put(cx, Context.FREE_REQUESTS, get(cx, Context.FREE_REQUESTS) - 1)
-    count_queued(cx, row)
     put(request, Request.CONNECTION, connection)
     put(request, Request.NEXT, -1)
     put(request, Request.VERSION, version)
@@ -100,6 +99,9 @@ def _produce(cx: int, connection: int, frame: int, length: int, chunk: int) -> i
     if get(cx, Context.SCAN_REFUSED) == Code.CORRUPT_MESSAGE:
         put(request, Request.PYTHON, 1)
     put(request, Request.RECEIVED_NS, get(cx, Context.NOW_NS))
+    put(request, Request.QUEUED_NS, get(cx, Context.NOW_NS) - get(row, Connection.LAST_NS))
+    put(request, Request.WRITTEN_NS, 0)
+    put(request, Request.ENDED_NS, 0)
     put(request, Request.BOUND, get(cx, Context.SCAN_BOUND))
     put(request, Request.FRAME, frame - get(cx, Context.ARENA))
     put(request, Request.FRAME_BYTES, length)

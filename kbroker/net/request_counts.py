@@ -11,8 +11,9 @@ from kbroker.metrics.labels import VALUES
 from kbroker.metrics.slots import bind
 from kbroker.net.connection import Connection, FilePart, Part
 from kbroker.net.context import CHUNK_BYTES, Context
+from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
-from kbroker.net.rows.count_kernel import count_answer
+from kbroker.net.rows.count_kernel import count_answer, count_sent_late
 
 FETCH = 1
 CONNECTIONS = bind("kbroker_connections")  # + number of the listener
@@ -26,16 +27,13 @@ OUTBOXES = bind("kbroker_outboxes_used")
 BY_SENDFILE = bind("kbroker_fetch_sent_bytes_total", path="sendfile")
 BY_COPY = bind("kbroker_fetch_sent_bytes_total", path="copy")
 FETCH_ERRORS = bind("kbroker_request_errors_total", api="Fetch", error="NONE")  # + error code
-PURGATORY_SECONDS = bind("kbroker_request_phase_seconds", api="Fetch", phase="purgatory")
-COLD_READ_SECONDS = bind("kbroker_request_phase_seconds", api="Fetch", phase="cold_read")
-SEND_SECONDS = bind("kbroker_request_phase_seconds", phase="send")  # + API * SEND_STEP
-SEND_STEP = slot.PHASE_COUNT * slot.HISTOGRAM_WORDS
 DELAYED = bind("kbroker_purgatory_delayed", operation="Fetch")
 WATCHED = bind("kbroker_purgatory_watched", operation="Fetch")
 EXPIRED = bind("kbroker_purgatory_expired_total", operation="Fetch")
 SESSIONS = bind("kbroker_fetch_sessions")
 SESSION_PARTITIONS = bind("kbroker_fetch_session_partitions")
 SESSION_EVICTIONS = bind("kbroker_fetch_session_evictions_total")
+READ_AHEAD_BYTES = bind("kbroker_read_ahead_bytes_total")
 SHORT = "half a request while memory for requests is short"
 REASONS = {"closed by the client": "peer", "idle": "idle", "the broker stops": "stop", SHORT: "memory"}
 WHY = {why: number for number, why in enumerate(VALUES["why"])}
@@ -46,6 +44,7 @@ PUMPED = {
     ContextRow.STAT_BYTES_OUT: SENT_BYTES,
     ContextRow.STAT_SENDER_BYTES: bind("kbroker_sender_sent_bytes_total"),
     ContextRow.STAT_SENDER_ANSWERS: bind("kbroker_sender_answers_total"),
+    ContextRow.STAT_SENDER_DISK: READ_AHEAD_BYTES,
 }
 
 
@@ -62,28 +61,60 @@ class RequestCounts:
     # --- requests -----------------------------------------------------------------------------------
 
     def begun(self, connection: Connection, version: int, size: int) -> None:
-        """A request is about to be served by Python."""
+        """A request is about to be served by Python; one that has waited for the kernel, too."""
         connection.api_version = version
         connection.request_bytes = size
-        connection.waited_ns = 0
         connection.began_ns = time.monotonic_ns()
-        connection.queued_ns = connection.began_ns - int(self._context.words[ContextRow.NOW_NS])
+        if connection.earlier_ns:
+            row = self._context.connections[connection.row]
+            connection.queued_ns = int(row[ConnectionRow.QUEUED_NS])
+        else:
+            connection.queued_ns = connection.began_ns - int(self._context.words[ContextRow.NOW_NS])
 
     def answered(self, connection: Connection, parts: Sequence[Part]) -> None:
-        """Its answer is ready."""
-        if not 0 <= connection.api_key < slot.API_COUNT:
-            return
-        total = time.monotonic_ns() - connection.began_ns
-        count_answer(
-            self.slots.address,
-            connection.api_key,
-            max(connection.api_version, 0),  # ApiVersions is answered at any version: the slots begin at 0
-            connection.request_bytes,
-            sum(len(part) for part in parts),
-            connection.queued_ns,
-            total - connection.waited_ns,
-            total + connection.queued_ns,
-        )
+        """Its answer is ready, and begins to leave."""
+        connection.answer_bytes = sum(len(part) for part in parts)
+        connection.answered_ns = time.monotonic_ns()
+        connection.count_left = self._left
+
+    def rest(self, connection: Connection) -> None:
+        """The rest of an answer that control gave begins to leave."""
+        connection.answered_ns = time.monotonic_ns()
+        connection.count_left = self._left_late
+
+    def has_left(self, connection: Connection) -> None:
+        """The socket has taken all of the answer, or will take no more."""
+        count, connection.count_left = connection.count_left, None
+        if count is not None:
+            count(connection)
+
+    def _left(self, connection: Connection) -> None:
+        sending_ns = time.monotonic_ns() - connection.answered_ns
+        waited_ns = connection.purgatory_ns + connection.cold_ns
+        served_ns = connection.answered_ns - connection.began_ns
+        if 0 <= connection.api_key < slot.API_COUNT:
+            count_answer(
+                self.slots.address,
+                connection.api_key,
+                max(
+                    connection.api_version, 0
+                ),  # ApiVersions is answered at any version: the slots begin at 0
+                connection.request_bytes,
+                connection.answer_bytes,
+                connection.queued_ns,
+                max(0, served_ns + connection.earlier_ns - waited_ns),
+                connection.purgatory_ns,
+                connection.cold_ns,
+                sending_ns,
+            )
+        connection.answered_ns = connection.purgatory_ns = connection.cold_ns = connection.earlier_ns = 0
+
+    def _left_late(self, connection: Connection) -> None:
+        row = self._context.connections[connection.row]
+        before_ns = int(row[ConnectionRow.QUEUED_NS])
+        sending_ns = time.monotonic_ns() - connection.answered_ns
+        connection.answered_ns = 0
+        count_sent_late(self.slots.address, connection.api_key, before_ns, sending_ns)
 
     def produced(self, size: int) -> None:
         """An answer to Produce that Python built; the kernel counts all else of it."""
@@ -92,17 +123,6 @@ class RequestCounts:
     def sent(self, size: int) -> None:
         """Bytes that Python sent."""
         self._words[SENT_BYTES] += size
-
-    def sent_late(self, api_key: int, began_ns: int) -> None:
-        """The socket has taken the rest of an answer."""
-        if 0 <= api_key < slot.API_COUNT:
-            self.slots.observe(SEND_SECONDS + api_key * SEND_STEP, time.monotonic_ns() - began_ns)
-
-    def waited(self, connection: Connection, histogram: int, began_ns: int) -> None:
-        """The request was not served for a while: PURGATORY_SECONDS or COLD_READ_SECONDS."""
-        waited = time.monotonic_ns() - began_ns
-        connection.waited_ns += waited
-        self.slots.observe(histogram, waited)
 
     def fetched(self, parts: Sequence[Part], sendfile_min: int) -> None:
         """Record batches of a Fetch answer, before small ranges are copied."""
@@ -147,6 +167,10 @@ class RequestCounts:
         self.slots.observe(LOOP_LAG, int(late_s * 1e9))
         line = self._context.shared.processes[self._context.client]
         line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
+
+    def from_disk(self, size: int) -> None:
+        """Bytes that the disk gave for what the loop sent."""
+        self._words[READ_AHEAD_BYTES] += size
 
     def fetches(self, delayed: int, watched: int, sessions: int, partitions: int, evictions: int) -> None:
         """Gauges of the fetch side."""

@@ -67,6 +67,10 @@ class Topics:
         self.version = version
         return gone
 
+    def slots_in_use(self) -> int:
+        """The number of the last slot that is a partition's, plus 1."""
+        return max(self.by_slot, default=-1) + 1
+
     def row_of(self, name: str) -> int:
         """Number of a topic's row in the kernels' table, until Context.TOPICS_VERSION grows."""
         return self.rows[name]

@@ -8,6 +8,7 @@ import time
 import numpy as np
 
 from kbroker.ipc.ring import ring_length
+from kbroker.net.fetch.loop_reads import LoopReads
 from kbroker.net.process import NetworkProcess
 from kbroker.net.produce.lost_kernel import settle_lost
 from kbroker.net.pump_kernel import pump
@@ -22,6 +23,7 @@ class Upkeep:
         self._process = process
         self._context = process.context
         self._unfinished = UnfinishedRequests(process)
+        self._reads = LoopReads(process.context.shared.counters[process.context.client])
         self._idle_ns = process.config.get_int("connections.max.idle.ms") * 1_000_000
 
     def old_entries(self) -> bool:
@@ -36,6 +38,7 @@ class Upkeep:
         process = self._process
         process.counts.tick(late_s, process.senders.used())
         process.access.audit.tick()
+        process.counts.from_disk(self._reads.look(process.topics.slots_in_use()))
         now = time.monotonic_ns()
         if self._idle_ns >= 0:
             for row in self._quiet_since(now - self._idle_ns):

@@ -20,7 +20,7 @@ class DelayedProduce(Row, writer="io", words=12):
     APPEND_TIME = word("ms", "-1 for CreateTime")
     ACKS = word("acks", "of the request")
     EXPIRY_MS = word("ms", "CLOCK_MONOTONIC")
-    ENQUEUED_NS = word("ns", "CLOCK_MONOTONIC")
+    WRITTEN_NS = word("ns", "when it began to wait, CLOCK_MONOTONIC")
     ERROR = word("error code", "of one that has its answer, but whose client has no room for it")
 
 

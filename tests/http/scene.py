@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prometheus_client.exposition import generate_latest
-
 from kbroker.config.broker import BrokerConfig
 from kbroker.http.collector import BrokerCollector
 from kbroker.http.directory import Directory
@@ -39,12 +37,14 @@ class View:
 class Scene:
     """One network process, control, one IO worker; `now` is the clock in seconds."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str] | None = None, most_partitions: int = 64
+    ) -> None:
         pairs = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(folder), **(settings or {})}
         config, _ = BrokerConfig.load(pairs, {})
         self.folder = folder
         self.shared = Shared(
-            Sizes(clients=2, workers=1, max_partitions=64, ring_entries=16, arena_bytes=4096)
+            Sizes(clients=2, workers=1, max_partitions=most_partitions, ring_entries=16, arena_bytes=4096)
         )
         self.view = View()
         self.view.informed.set()
@@ -105,4 +105,4 @@ class Scene:
 
     def scrape(self) -> "Scrape":
         """What Prometheus reads."""
-        return Scrape(generate_latest(self.collector).decode())
+        return Scrape(self.collector.text().decode())

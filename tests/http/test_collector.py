@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from prometheus_client.openmetrics.exposition import generate_latest as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from kbroker.http.certificates import Certificates
@@ -18,8 +17,8 @@ from kbroker.ipc.ring import ring_push
 from kbroker.ipc.store_copy_states import StoreCopyStates
 from kbroker.metrics import layout
 from kbroker.metrics.catalog import CATALOG
-from kbroker.metrics.kafka import KAFKA
-from kbroker.metrics.labels import VALUES
+from kbroker.metrics.kafka import KAFKA, REQUEST, REQUEST_TIMES
+from kbroker.metrics.labels import OTHER_STAGES, STAGES, VALUES
 from kbroker.metrics.metric import Kind
 from kbroker.metrics.slots import PLACES, bind
 from tests.http.scene import IO, NETWORK, SOURCES, Scene
@@ -128,6 +127,26 @@ def test_kafka_request_times_forget_what_is_older_than_minutes(scene: Scene) -> 
     slots.observe(number, 1_000_000)
     name = "kafka_network_requestmetrics_totaltimems"
     assert scene.scrape().sample(name, name, labels) == pytest.approx(1, rel=0.13)
+
+
+def test_each_of_kafkas_request_times_counts_every_request(scene: Scene) -> None:
+    slots = scene.slots(NETWORK)
+    for api, stages in (*STAGES.items(), ("Metadata", OTHER_STAGES)):
+        slots.words[bind("kbroker_requests_total", api=api, version=11)] = 2
+        for phase in stages:
+            number = bind("kbroker_request_phase_seconds", api=api, phase=phase)
+            slots.observe(number, 3_000_000)
+            slots.observe(number, 3_000_000)
+    scrape = scene.scrape()
+    for name in REQUEST_TIMES:
+        for api in (*STAGES, "Metadata"):
+            labels = {"request": api}
+            assert scrape.sample(REQUEST + name, REQUEST + name + "_count", labels) == 2, (name, api)
+    remote = REQUEST + "remotetimems"
+    assert scrape.sample(remote, remote, {"request": "Produce", "quantile": "0.99"}) == pytest.approx(
+        3, rel=0.13
+    )
+    assert scrape.sample(remote, remote, {"request": "Metadata", "quantile": "0.99"}) < 0.01
 
 
 def test_fetch_times_have_both_of_kafkas_names(scene: Scene) -> None:
@@ -294,7 +313,7 @@ def test_every_row_of_the_catalogue_can_appear(scene: Scene, monkeypatch: pytest
 
 def test_openmetrics_reads_back(scene: Scene) -> None:
     _fill_everything(scene)
-    text = openmetrics(scene.collector).decode()
+    text = scene.collector.text(openmetrics=True).decode()
     families = {family.name: family for family in parse_openmetrics(text)}
     assert families["kbroker_requests"].type == "counter"
     assert families["kbroker_append_seconds"].type == "histogram"

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-from prometheus_client.exposition import generate_latest
 
 from kbroker.http.families import Families
 from kbroker.http.host_rows import HostRows
@@ -39,12 +38,7 @@ def proc(tmp_path: Path) -> Path:
 def scrape(rows: HostRows) -> Scrape:
     families = Families(kafka=True)
     rows.add(families)
-
-    class Once:
-        def collect(self) -> Families:
-            return families
-
-    return Scrape(generate_latest(Once()).decode())
+    return Scrape(families.text(openmetrics=False).decode())
 
 
 def test_devices_pressure_and_memory_are_read_from_procfs(tmp_path: Path, proc: Path) -> None:

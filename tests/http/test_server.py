@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.http import server as server_module
+from kbroker.http.collector import BrokerCollector
 from kbroker.http.server import MetricsServer
 from kbroker.http.slots import CONNECTIONS
 from kbroker.metrics.layout import HISTOGRAM_SUM
@@ -110,11 +110,11 @@ def test_a_scrape_is_packed_for_who_takes_that(served: Served) -> None:
 
 
 def test_the_time_of_a_scrape_has_its_text_in_it(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(_: object) -> bytes:
+    def slow(*_: object) -> bytes:
         served.scene.now += 3
         return b""
 
-    monkeypatch.setattr(server_module, "choose_encoder", lambda _: (slow, "text/plain"))
+    monkeypatch.setattr(BrokerCollector, "text", slow)
     assert ask(served.connect(), "GET", "/metrics")[0] == 200
     words = served.scene.slots(served.scene.shared.http_process).words
     assert words[bind("kbroker_scrape_seconds") + HISTOGRAM_SUM] == pytest.approx(3e9)

@@ -165,7 +165,7 @@ def test_append_that_needs_no_flush_is_answered_at_once(scene: Scene) -> None:
     scene.case.words[Slot.FLAGS] = 0
     held = HeldAppend(
         client=0, token=5, slot=scene.case.slot, base_offset=3, last_offset=3, append_time_ms=-1, acks=-1,
-        timeout_ms=1000, enqueued_ns=0,
+        timeout_ms=1000,
     )  # fmt: skip
     scene.durability.hold(held)
     assert scene.case.outcomes() == [(5, 0, 3)]

@@ -27,6 +27,7 @@ FRONT = {
     "kbroker_drains_total": layout.DRAINS,
     "kbroker_drain_seconds": layout.DRAIN_SECONDS,
     "kbroker_append_seconds": layout.APPEND_SECONDS,
+    "kbroker_parse_seconds": layout.PARSE_SECONDS,
     "kbroker_request_phase_seconds": layout.PHASE_SECONDS,
 }
 

@@ -28,8 +28,8 @@ def clock_ns(clock: int, scratch: int) -> int:
 
 @inlined
 def push_completion(
-    env: Words, client: Words, slots: Table, token: int, error: int, base_offset: int, last_offset: int,
-    append_time: int, slot: int, now_ns: int,
+    env: Words, client: Words, slots: Table, token: int, error: int, base_offset: int, append_time: int, slot: int,
+    now_ns: int, held_ns: int,
 ) -> None:  # fmt: skip
     """One entry of a completion ring; the caller knows that there is room."""
     ring = client[Client.COMPLETION_RING]
@@ -42,7 +42,7 @@ def push_completion(
     store_i64(entry + 8 * Completion.LOG_START, slots[slot, Slot.LOG_START])
     store_i64(entry + 8 * Completion.SLOT, slot)
     store_i64(entry + 8 * Completion.NANOSECONDS, now_ns)
-    store_i64(entry + 8 * Completion.LAST_OFFSET, last_offset)
+    store_i64(entry + 8 * Completion.HELD_NS, held_ns)
     store_release(ring + HEAD, head + 1)
     client[Client.COMPLETED] += 1
 
@@ -58,7 +58,7 @@ def notify(env: Words, clients: Table, slots: Table, slot: int, now_ns: int) -> 
     for c in range(clients.shape[0]):
         if bits >> c & 1:
             if ring_free(clients[c, Client.COMPLETION_RING], env[Environment.CAPACITY]) > 0:
-                push_completion(env, clients[c], slots, -1, 0, -1, -1, -1, slot, now_ns)
+                push_completion(env, clients[c], slots, -1, 0, -1, -1, slot, now_ns, 0)
             else:
                 missed |= 1 << c
     if missed != 0:
@@ -86,18 +86,16 @@ def notify_slot(env: Words, clients: Table, slots: Table, slot: int) -> int:
     return missed
 
 
-@kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64, int64, int64, int64, int64, int64, int64)")
+@kernel("int64(int64[::1], int64[:, ::1], int64[:, ::1], int64, int64, int64, int64, int64, int64)")
 def complete_one(
     env: Words, clients: Table, slots: Table, client: int, token: int, error: int, base_offset: int,
-    last_offset: int, append_time: int, slot: int,
+    append_time: int, slot: int,
 ) -> int:  # fmt: skip
     """Complete one held entry from Python; 0 when the ring is full. ``wake_all`` afterwards."""
     if ring_free(clients[client, Client.COMPLETION_RING], env[Environment.CAPACITY]) <= 0:
         return 0
     now_ns = clock_ns(CLOCK_MONOTONIC, env[Environment.CLOCK])
-    push_completion(
-        env, clients[client], slots, token, error, base_offset, last_offset, append_time, slot, now_ns
-    )
+    push_completion(env, clients[client], slots, token, error, base_offset, append_time, slot, now_ns, 0)
     return 1
 
 

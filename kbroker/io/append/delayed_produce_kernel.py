@@ -17,8 +17,6 @@ from kbroker.ipc.ring import ring_free
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
 from kbroker.kernels.libc import CLOCK_MONOTONIC
-from kbroker.metrics import layout as ml
-from kbroker.metrics.histogram_kernel import observe
 from kbroker.purgatory.delayed_produce_layout import DelayedList, DelayedProduce
 from kbroker.purgatory.watch_list_kernel import unwatch, watch
 
@@ -26,7 +24,6 @@ Words = NDArray[np.int64]
 Table = NDArray[np.int64]
 
 ALL = -1  # acks
-WAITED_FOR_FLUSH = ml.PHASE_SECONDS + ml.PHASE_FLUSH * ml.HISTOGRAM_WORDS  # of Produce, API key 0
 
 
 @inlined
@@ -49,7 +46,7 @@ def hold(env: Words, delayed: Table, lists: Table, batch: Words, now_ns: int) ->
     row[DelayedProduce.LAST_OFFSET] = batch[Batch.LAST_OFFSET]
     row[DelayedProduce.APPEND_TIME] = batch[Batch.APPEND_TIME]
     row[DelayedProduce.ACKS] = acks_of(batch[Batch.ACKS])
-    row[DelayedProduce.ENQUEUED_NS] = batch[Batch.ENQUEUED_NS]
+    row[DelayedProduce.WRITTEN_NS] = now_ns
     expiry = now_ns // 1_000_000 + (batch[Batch.ACKS] >> 16)
     row[DelayedProduce.EXPIRY_MS] = expiry
     env[Environment.DELAYED_DUE_MS] = min(env[Environment.DELAYED_DUE_MS], expiry)
@@ -68,14 +65,10 @@ def finish(
         row[DelayedProduce.EXPIRY_MS] = DelayedProduce.NEVER
         watch(delayed, lists, lists.shape[0] - 1, number)
         return
-    base_offset = row[DelayedProduce.BASE_OFFSET]
-    last_offset = row[DelayedProduce.LAST_OFFSET]
-    if error != 0:
-        base_offset = -1
-        last_offset = -1
+    base_offset = row[DelayedProduce.BASE_OFFSET] if error == 0 else -1
     push_completion(
-        env, client, slots, row[DelayedProduce.TOKEN], error, base_offset, last_offset, row[DelayedProduce.APPEND_TIME],
-        row[DelayedProduce.SLOT], now_ns,
+        env, client, slots, row[DelayedProduce.TOKEN], error, base_offset, row[DelayedProduce.APPEND_TIME],
+        row[DelayedProduce.SLOT], now_ns, now_ns - row[DelayedProduce.WRITTEN_NS],
     )  # fmt: skip
     row[DelayedProduce.SLOT] = -1
     row[DelayedProduce.NEXT] = env[Environment.DELAYED_FREE]
@@ -112,7 +105,6 @@ def release(
             number = row[DelayedProduce.NEXT]
             continue
         following = unwatch(delayed, lists, slot, previous, number)
-        observe(env[Environment.METRICS] + 8 * WAITED_FOR_FLUSH, now_ns - row[DelayedProduce.ENQUEUED_NS])
         # the records are where they should be; but the in-sync set may have shrunk below what the topic asks
         too_few = everywhere and rows[slot, AppendRow.TOO_FEW] != 0
         error = Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if too_few else 0
@@ -174,10 +166,6 @@ def expire_due(env: Words, clients: Table, slots: Table, delayed: Table, lists: 
                 number = delayed[number, DelayedProduce.NEXT]
                 continue
             following = unwatch(delayed, lists, slot, previous, number)
-            observe(
-                env[Environment.METRICS] + 8 * WAITED_FOR_FLUSH,
-                now_ns - delayed[number, DelayedProduce.ENQUEUED_NS],
-            )
             finish(env, clients, slots, delayed, lists, number, Code.REQUEST_TIMED_OUT, now_ns)
             count += 1
             number = following

@@ -52,7 +52,6 @@ class HeldAppend:
     append_time_ms: int
     acks: int
     timeout_ms: int
-    enqueued_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +193,7 @@ class Drain:
         return bool(
             completion_kernel.complete_one(
                 self.env, self._clients, self.shared.slots, held.client, held.token, error,
-                -1 if failed else held.base_offset, -1 if failed else held.last_offset,
-                held.append_time_ms, held.slot,
+                -1 if failed else held.base_offset, held.append_time_ms, held.slot,
             )
         )  # fmt: skip
 
@@ -203,7 +201,7 @@ class Drain:
         """Answer any other entry; False when the client's ring is full."""
         return bool(
             completion_kernel.complete_one(
-                self.env, self._clients, self.shared.slots, client, token, error, base_offset, base_offset, -1, slot
+                self.env, self._clients, self.shared.slots, client, token, error, base_offset, -1, slot
             )
         )  # fmt: skip
 
@@ -243,7 +241,7 @@ class Drain:
             held.slot,
         )
         batch[Batch.BASE_OFFSET], batch[Batch.LAST_OFFSET] = held.base_offset, held.last_offset
-        batch[Batch.APPEND_TIME], batch[Batch.ENQUEUED_NS] = held.append_time_ms, held.enqueued_ns
+        batch[Batch.APPEND_TIME] = held.append_time_ms
         batch[Batch.ACKS] = held.timeout_ms << 16 | held.acks & 0xFFFF
         delayed_kernel.hold_one(self.env, self._delayed, self._lists, batch, time.monotonic_ns())
 
@@ -320,7 +318,6 @@ def _held_append(row: list[int]) -> HeldAppend:
         append_time_ms=row[Batch.APPEND_TIME],
         acks=acks,
         timeout_ms=packed >> 16,
-        enqueued_ns=row[Batch.ENQUEUED_NS],
     )
 
 

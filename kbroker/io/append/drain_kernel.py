@@ -37,7 +37,7 @@ from kbroker.io.append.rows import (
     Wants,
 )
 from kbroker.io.append.write_kernel import index_batches, write_batches
-from kbroker.ipc.layout import AppendEntry, Operation, Slot, SlotFlag
+from kbroker.ipc.layout import AppendEntry, Completion, Operation, Slot, SlotFlag
 from kbroker.ipc.ring import TAIL, ring_entry, ring_free, ring_ready
 from kbroker.kernels.codes import Code
 from kbroker.kernels.jit import inlined, kernel
@@ -166,10 +166,11 @@ def complete(
         if batch[Batch.HELD] != 0:
             out[Drained.HELD] += 1
             continue
+        unverified = batch[Batch.ERROR] == Completion.UNVERIFIED
         push_completion(
             env, clients[batch[Batch.CLIENT]], slots, batch[Batch.TOKEN], batch[Batch.ERROR],
-            batch[Batch.BASE_OFFSET], batch[Batch.LAST_OFFSET], batch[Batch.APPEND_TIME],
-            batch[Batch.SLOT], now_ns,
+            batch[Batch.LAST_OFFSET] if unverified else batch[Batch.BASE_OFFSET], batch[Batch.APPEND_TIME],
+            batch[Batch.SLOT], now_ns, 0,
         )  # fmt: skip
     for c in range(clients.shape[0]):
         ring = clients[c, Client.APPEND_RING]

@@ -97,13 +97,14 @@ def _groups(cx: int) -> int:
 
 
 @inlined
-def _add_part(cx: int, segment: int, start: int, length: int, fd: int) -> None:
+def _add_part(cx: int, segment: int, start: int, length: int, fd: int, slot: int) -> None:
     count = get(cx, Context.PART_COUNT)
     part = get(cx, Context.PARTS) + count * Part.STRIDE
     put(part, Part.SEGMENT, segment)
     put(part, Part.START, start)
     put(part, Part.LENGTH, length)
     put(part, Part.FD, fd)
+    put(part, Part.SLOT, slot)
     put(cx, Context.PART_COUNT, count + 1)
 
 
@@ -221,8 +222,10 @@ def build(cx: int, where: int, start: int, correlation: int, version: int) -> in
             else:
                 if get(row, Plan.TO_END) != 0:
                     _remember(cx, row, where, get(row, Plan.END), get(row, Plan.POSITION) + length)
-                _add_part(cx, -1, memory, out - memory, -1)
-                _add_part(cx, get(row, Plan.SEGMENT), get(row, Plan.POSITION), length, fd)
+                _add_part(cx, -1, memory, out - memory, -1, -1)
+                _add_part(
+                    cx, get(row, Plan.SEGMENT), get(row, Plan.POSITION), length, fd, get(row, Plan.SLOT)
+                )
                 memory = out
                 files += length
         if compact:
@@ -234,6 +237,6 @@ def build(cx: int, where: int, start: int, correlation: int, version: int) -> in
             out += 1
         store_u8(out, 0)
         out += 1
-    _add_part(cx, -1, memory, out - memory, -1)
+    _add_part(cx, -1, memory, out - memory, -1, -1)
     store_i32_be(start, out - start + files - 4)
     return out

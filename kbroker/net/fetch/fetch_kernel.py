@@ -20,7 +20,7 @@ from kbroker.net.fetch.send_kernel import send_parts
 from kbroker.net.rows import Connection, Context, May, Outcome, Part, Plan, Session, SessionEntry
 from kbroker.net.rows.access_kernel import may_use
 from kbroker.net.rows.connection_kernel import connection_row
-from kbroker.net.rows.count_kernel import count_fetch
+from kbroker.net.rows.count_kernel import count_fetch, fetch_built, fetch_waits, monotonic_ns
 
 # --- session and counters ------------------------------------------------------------------------------------------
 
@@ -98,12 +98,15 @@ def _may_read_all(cx: int, where: int) -> bool:
 def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int:
     """Answer a Fetch request (address of its header) if it is a common one: SERVED, WAITING or TO_PYTHON.
 
-    force: answer with what there is. WAITING and TO_PYTHON have changed nothing.
+    force: it has waited, answer with what there is. WAITING and TO_PYTHON have changed nothing that is answered.
     """
     where = connection_row(cx, connection)
+    began_ns = monotonic_ns(cx)
     if plan_request(cx, frame, length) != Outcome.READY or not _may_read_all(cx, where):
         return Outcome.TO_PYTHON
     state = plan_reads(cx, where)
+    if state == Outcome.WAITING and not force:
+        fetch_waits(where, began_ns)
     if state == Outcome.TO_PYTHON or (state == Outcome.WAITING and not force):
         return state
     select(cx)
@@ -115,10 +118,10 @@ def serve(cx: int, connection: int, frame: int, length: int, force: bool) -> int
         return Outcome.TO_PYTHON
     _commit(cx)
     put(cx, Context.FETCHED, get(cx, Context.FETCHED) + 1)
-    arrived_ns = get(where, Connection.LAST_NS)
     answer, records, by_sendfile, partitions = _weigh(cx)
+    count_fetch(cx, load_i16_be(frame + 2), length, answer, records, by_sendfile, partitions)
+    fetch_built(cx, where, began_ns, force)
     send_parts(cx, connection, end)
-    count_fetch(cx, load_i16_be(frame + 2), length, answer, records, by_sendfile, partitions, arrived_ns)
     return Outcome.SERVED
 
 

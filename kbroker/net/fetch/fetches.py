@@ -34,7 +34,7 @@ from kbroker.net.fetch.senders import Senders
 from kbroker.net.fetch.session_table import SessionTable
 from kbroker.net.local_answers.segment_times import SegmentTimes
 from kbroker.net.quotas import Quotas
-from kbroker.net.request_counts import COLD_READ_SECONDS, PURGATORY_SECONDS, RequestCounts
+from kbroker.net.request_counts import RequestCounts
 from kbroker.net.rows import Context as ContextRow
 from kbroker.net.rows.slot_kernel import announce_waiter
 from kbroker.net.topics import Topics
@@ -239,7 +239,7 @@ class Fetches:
         return selected
 
     def _send_late(self, fetch: Fetch, readings: Selected, session_id: int, began_ns: int) -> None:
-        self._counts.waited(fetch.connection, COLD_READ_SECONDS, began_ns)
+        fetch.connection.cold_ns += time.monotonic_ns() - began_ns
         there = [(wanted, self.reader.still(reading)) for wanted, reading in readings]
         self._send(fetch.connection, FetchAnswer(fetch.header, self._node_id).build(there, 0, session_id))
 
@@ -291,7 +291,7 @@ class Fetches:
         self.purgatory.cancel(operation)
 
     def _finish(self, fetch: Fetch, wanted: list[Wanted], began_ns: int) -> None:
-        self._counts.waited(fetch.connection, PURGATORY_SECONDS, began_ns)
+        fetch.connection.purgatory_ns += time.monotonic_ns() - began_ns
         fetch.connection.on_close = None
         known = [each for each in wanted if not isinstance(self.reader.find(each), ErrorCode)]
         self._answer(fetch, list(zip(known, self._read(fetch, known), strict=True)))

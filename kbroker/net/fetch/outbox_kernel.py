@@ -9,8 +9,12 @@ from kbroker.kernels.libc import (
     MSG_DONTWAIT,
     MSG_MORE,
     MSG_NOSIGNAL,
+    RU_INBLOCK,
+    RUSAGE_THREAD,
+    SECTOR,
     TCP_CORK,
     errno,
+    getrusage,
     send,
     sendfile,
     setsockopt,
@@ -37,6 +41,8 @@ def fill_box(cx: int, connection: int, fd: int, first: int) -> int:
         kept = box + 8 * (Box.PARTS + at * BoxPart.WORDS)
         length = get(part, Part.LENGTH)
         put(kept, BoxPart.LENGTH, length)
+        put(kept, BoxPart.SLOT, get(part, Part.SLOT))
+        put(kept, BoxPart.FROM_DISK, 0)
         if get(part, Part.SEGMENT) >= 0:
             put(kept, BoxPart.FILE, get(part, Part.FD))
             put(kept, BoxPart.START, get(part, Part.START))
@@ -94,10 +100,20 @@ def _cork(socket: int, on: int, scratch: int) -> None:
 
 
 @inlined
-def empty_box(box: int) -> None:
-    """Send parts until all has left, the socket is full, or there is an error (Box.NEXT, Box.MOVED, Box.ERROR)."""
+def _disk_bytes(usage: int) -> int:
+    """What the calling thread has made the disk give, the kernel's read-ahead of its sends too. usage: RUSAGE_BYTES."""
+    getrusage(RUSAGE_THREAD, usage)
+    return load_i64(usage + RU_INBLOCK) * SECTOR
+
+
+@inlined
+def empty_box(box: int, usage: int) -> None:
+    """Send parts until all has left, the socket is full, or there is an error (Box.NEXT, Box.MOVED, Box.ERROR).
+
+    usage: memory of RUSAGE_BYTES, and what the disk gives is noted in the parts; 0: it is not looked at."""
     put(box, Box.MOVED, 0)
     put(box, Box.ERROR, 0)
+    before = _disk_bytes(usage) if usage != 0 else 0
     while get(box, Box.NEXT) < get(box, Box.COUNT):
         number = get(box, Box.NEXT)
         part = box + 8 * (Box.PARTS + number * BoxPart.WORDS)
@@ -108,6 +124,10 @@ def empty_box(box: int) -> None:
             sent = send_part(
                 get(box, Box.SOCKET), file, get(part, BoxPart.START), length, more, box + 8 * Box.POSITION
             )
+            if usage != 0 and file >= 0:
+                now = _disk_bytes(usage)
+                put(part, BoxPart.FROM_DISK, get(part, BoxPart.FROM_DISK) + now - before)
+                before = now
             if sent <= 0:
                 put(box, Box.ERROR, -sent)
                 return
@@ -124,13 +144,13 @@ def empty_box(box: int) -> None:
 @kernel("void(int64, int64, int64)")
 def serve_outboxes(jobs: int, sent: int, scratch: int) -> None:
     """Thread of a sender: empty the outboxes that come by the one pipe and give them back by the other, until one
-    without a socket comes. Both pipes block; scratch: Box.RECORD_BYTES."""
+    without a socket comes. Both pipes block; scratch: Box.RECORD_BYTES and RUSAGE_BYTES."""
     while take_record(jobs, scratch, Box.RECORD_BYTES):
         box = load_i64(scratch)
         if get(box, Box.SOCKET) < 0:
             return
         _cork(get(box, Box.SOCKET), 1, box + 8 * Box.POSITION)
-        empty_box(box)
+        empty_box(box, scratch + Box.RECORD_BYTES)
         _cork(get(box, Box.SOCKET), 0, box + 8 * Box.POSITION)
         if not give_record(sent, scratch, Box.RECORD_BYTES):
             return

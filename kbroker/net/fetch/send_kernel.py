@@ -5,12 +5,13 @@ as long as fifty small requests. So answers with large file ranges go to a sende
 is lent to it, with its answer in an outbox, and this thread continues with the other connections.
 """
 
+from kbroker.ipc.layout import Counter
 from kbroker.kernels.jit import inlined
 from kbroker.kernels.libc import MSG_MORE, Epoll, read, write
 from kbroker.kernels.memory import load_i64, store_i64
 from kbroker.kernels.rows import get, put
 from kbroker.net.fetch.outbox_kernel import empty_box, fill_box, free_box, send_part
-from kbroker.net.rows import Box, Connection, Context, Event, EventKind, Flag, Part
+from kbroker.net.rows import Box, BoxPart, Connection, Context, Event, EventKind, Flag, Part
 from kbroker.net.rows.connection_kernel import (
     arm,
     connection_row,
@@ -21,6 +22,7 @@ from kbroker.net.rows.connection_kernel import (
     note_sent,
     tell,
 )
+from kbroker.net.rows.count_kernel import fetch_left
 
 
 @inlined
@@ -72,6 +74,7 @@ def send_parts(cx: int, connection: int, end: int) -> None:
                 fd, get(part, Part.FD), start + sent, length - sent, more, get(cx, Context.SCRATCH)
             )
             if now < 0:
+                fetch_left(cx, row)
                 lose(cx, connection, -now)
                 return
             if now == 0:
@@ -90,6 +93,8 @@ def send_parts(cx: int, connection: int, end: int) -> None:
                 _hand_over(cx, connection, number, end)
             break
     note_sent(cx, row, total)
+    if get(row, Connection.FLAGS) & Flag.SENDING == 0:
+        fetch_left(cx, row)
 
 
 # --- what is in an outbox ------------------------------------------------------------------------------------------
@@ -113,7 +118,7 @@ def _send_on(cx: int, connection: int, box: int) -> None:
             if get(row, Connection.ARMED) & Epoll.OUT != 0:
                 arm(cx, connection, 0)
             return
-    empty_box(box)
+    empty_box(box, 0)
     _tried(cx, connection, box)
 
 
@@ -138,6 +143,7 @@ def forget_box(cx: int, connection: int) -> None:
     """The connection's outbox, if it has one, is free again. It is with this thread."""
     row = connection_row(cx, connection)
     if get(row, Connection.FLAGS) & Flag.SENDING != 0:
+        fetch_left(cx, row)
         free_box(cx, get(row, Connection.BOX))
         put(row, Connection.FLAGS, get(row, Connection.FLAGS) & ~Flag.SENDING)
 
@@ -148,6 +154,19 @@ def go_on_sending(cx: int, connection: int) -> None:
     row = connection_row(cx, connection)
     if get(row, Connection.FLAGS) & Flag.LENT == 0:
         _send_on(cx, connection, get(row, Connection.BOX))
+
+
+@inlined
+def _count_disk(cx: int, box: int) -> None:
+    """What the disk gave a sender, by partition."""
+    for number in range(get(box, Box.COUNT)):
+        part = box + 8 * (Box.PARTS + number * BoxPart.WORDS)
+        size = get(part, BoxPart.FROM_DISK)
+        if size > 0:
+            put(part, BoxPart.FROM_DISK, 0)
+            counter = get(cx, Context.COUNTERS) + get(part, BoxPart.SLOT) * Counter.STRIDE
+            put(counter, Counter.COLD_BYTES_OUT, get(counter, Counter.COLD_BYTES_OUT) + size)
+            put(cx, Context.STAT_SENDER_DISK, get(cx, Context.STAT_SENDER_DISK) + size)
 
 
 @inlined
@@ -162,6 +181,7 @@ def take_back(cx: int) -> None:
             connection = get(box, Box.CONNECTION)
             row = connection_row(cx, connection)
             flags = get(row, Connection.FLAGS) & ~Flag.LENT
+            _count_disk(cx, box)
             put(cx, Context.STAT_SENDER_BYTES, get(cx, Context.STAT_SENDER_BYTES) + get(box, Box.MOVED))
             if get(box, Box.NEXT) == get(box, Box.COUNT):
                 put(cx, Context.STAT_SENDER_ANSWERS, get(cx, Context.STAT_SENDER_ANSWERS) + 1)

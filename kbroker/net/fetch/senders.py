@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbroker.ipc.scheduling import ask_for_slice
+from kbroker.kernels.libc import RUSAGE_BYTES
 from kbroker.net.context import Context, free_list
 from kbroker.net.fetch.outbox_kernel import serve_outboxes
 from kbroker.net.rows import Box, BoxPart
@@ -99,5 +100,5 @@ class Senders:
 
     def _serve(self) -> None:
         ask_for_slice(SLICE_US)
-        scratch = np.zeros(1, np.int64)
+        scratch = np.zeros((Box.RECORD_BYTES + RUSAGE_BYTES) // 8, np.int64)
         serve_outboxes(self._jobs_read, self._sent_write, int(scratch.ctypes.data))

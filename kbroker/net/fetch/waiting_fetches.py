@@ -17,11 +17,10 @@ from kbroker.purgatory.delayed_operation import DelayedOperation
 from kbroker.purgatory.purgatory import Purgatory
 
 Serve = Callable[[Connection, bytes], None]
-Ended = Callable[[Connection, int, bool], None]
 
 
 class WaitingFetch(DelayedOperation):
-    """One request. ended(connection, began_ns, served): the kernel has answered it, or it is Python's now."""
+    """One request. ended(waiting, served): the kernel has answered it, or it is Python's now."""
 
     __slots__ = ("_address", "_context", "_ended", "_frame", "began_ns", "connection")
 
@@ -60,14 +59,14 @@ class WaitingFetch(DelayedOperation):
 class WaitingFetches:
     """purgatory: shared with the fetches that Python serves. serve(connection, frame): let Python serve it.
 
-    ended(connection, began_ns): the kernel has answered; its events are to be taken and the connection goes on."""
+    ended(connection): the kernel has answered; its events are to be taken and the connection goes on."""
 
     def __init__(
         self,
         context: Context,
         purgatory: Purgatory[int],
         serve: Serve,
-        ended: Callable[[Connection, int], None],
+        ended: Callable[[Connection], None],
     ) -> None:
         self._context = context
         self._purgatory = purgatory
@@ -97,6 +96,8 @@ class WaitingFetches:
         connection = waiting.connection
         connection.on_close = None
         if served:
-            self._on_ended(connection, waiting.began_ns)
+            self._on_ended(connection)
         else:
+            waited_ns = time.monotonic_ns() - waiting.began_ns
+            connection.purgatory_ns = connection.earlier_ns = waited_ns
             self._serve(connection, waiting.frame)

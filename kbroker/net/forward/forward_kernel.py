@@ -21,7 +21,7 @@ from kbroker.net.local_answers.topic_part_kernel import compose, keep_parts
 from kbroker.net.rows import Connection, Context, EventKind, Flag, ForwardedApi
 from kbroker.net.rows.access_kernel import may_take_producer_id
 from kbroker.net.rows.connection_kernel import arm, connection_row, events_left, mark_stalled, send_once, tell
-from kbroker.net.rows.count_kernel import count_request, observe_phase
+from kbroker.net.rows.count_kernel import count_request, count_sent, observe_phase
 
 ROW_MASK = (1 << MessageHead.CALL_ROW_BITS) - 1
 
@@ -105,7 +105,7 @@ def _count(cx: int, row: int, size: int) -> None:
     add(metrics + 8 * (ml.RESPONSE_BYTES + api), size)
     observe_phase(metrics, api, ml.PHASE_QUEUE, get(row, Connection.QUEUED_NS))
     observe_phase(metrics, api, ml.PHASE_LOCAL, served)
-    observe_phase(metrics, api, ml.PHASE_TOTAL, served + get(row, Connection.QUEUED_NS))
+    put(row, Connection.QUEUED_NS, served + max(0, get(row, Connection.QUEUED_NS)))  # for `count_sent`
 
 
 @inlined
@@ -115,6 +115,9 @@ def _send(cx: int, connection: int, address: int, size: int, position: int) -> N
     sent = send_once(cx, connection, address, size)
     if 0 <= sent < size:
         tell(cx, EventKind.ANSWER_REST, connection, position + sent, size - sent)
+    else:
+        api = get(row, Connection.API) & 0xFFFF
+        count_sent(get(cx, Context.METRICS), api, get(row, Connection.QUEUED_NS), 0)
     if sent < size:
         return
     flags = get(row, Connection.FLAGS) & ~Flag.BUSY

@@ -18,6 +18,7 @@ from kbroker.ipc.block import FAILED, Peer, pack_peer
 from kbroker.net.connection import Connection, State
 from kbroker.net.context import Context
 from kbroker.net.forward.forward_kernel import answer_forwarded
+from kbroker.net.request_counts import RequestCounts
 from kbroker.net.rows import Answer, AnswerTable, ForwardedApi
 from kbroker.net.rows import Connection as ConnectionRow
 from kbroker.net.rows import Context as ContextRow
@@ -40,6 +41,7 @@ class Process(Protocol):
 
     context: Context
     connections: dict[int, Connection]
+    counts: RequestCounts
 
     def close(self, connection: Connection, reason: str = "") -> None:
         """End a connection."""
@@ -60,6 +62,7 @@ class Forwarding:
         self.linked = False
         self._connections = process.connections
         self._wait_sent = wait_sent
+        self._rest = process.counts.rest
         self._context = process.context
         self._words = process.context.words
         self._serve = serve
@@ -155,6 +158,7 @@ class Forwarding:
         connection = self._connections[row]
         connection.unsent.append(bytes(self._answers[position : position + length]))
         connection.api_key = int(self._context.connections[row, ConnectionRow.API]) & 0xFFFF
+        self._rest(connection)
         self._wait_sent(connection)
 
     def unanswered(self, row: int, status: int, api_key: int, _: int) -> None:

@@ -25,7 +25,7 @@ from kbroker.net.local_answers.answer_table_kernel import find_kept, forget_kept
 from kbroker.net.produce.queue_kernel import send_some
 from kbroker.net.rows import Answer, Connection, Context, ForwardedApi
 from kbroker.net.rows.connection_kernel import connection_row
-from kbroker.net.rows.count_kernel import count_request, observe_phase
+from kbroker.net.rows.count_kernel import count_request, count_sent, observe_phase
 
 
 @inlined
@@ -45,7 +45,7 @@ def answer_at_once(
     add(metrics + 8 * (ml.ERRORS + api * ml.ERROR_COUNT + 1), codes)
     observe_phase(metrics, api, ml.PHASE_QUEUE, queued)
     observe_phase(metrics, api, ml.PHASE_LOCAL, 0)
-    observe_phase(metrics, api, ml.PHASE_TOTAL, queued)
+    count_sent(metrics, api, max(0, queued), 0)
     copy(answer + 4, frame + 4, 4)
     send_some(cx, connection, answer, size)
 

@@ -109,7 +109,7 @@ def _take_completion(cx: int, entry: int) -> None:
     ):
         return  # answered twice, by a worker that died meanwhile and by its successor
     if get(entry, Completion.ERROR) == Completion.UNVERIFIED:
-        _hold_unverified(cx, token, result, get(entry, Completion.LAST_OFFSET))
+        _hold_unverified(cx, token, result, get(entry, Completion.BASE_OFFSET))
     else:
         count_completion(cx, result, entry)
         settle(

@@ -10,7 +10,7 @@ from kbroker.net.rows.answer_tables import AnswerTable
 class Phase(Values):
     """Phases of Produce requests whose times `Context.RUNS` gathers."""
 
-    QUEUE, APPEND, RESPOND, TOTAL = range(4)
+    QUEUE, APPEND, FLUSH, RESPOND, TOTAL = range(5)
 
 
 class Run(Row, writer="network"):
@@ -144,7 +144,7 @@ class Context(Row, writer="network"):
     TOPIC_PARTS = word(AnswerTable, "parts of answers, by topic")
 
     METRICS = word("address", "this process's row of metric slots, shared")
-    RUNS = word("rows of Run", "one for each Phase", count=4 * Run.WORDS)
+    RUNS = word("rows of Run", "one for each Phase", count=5 * Run.WORDS)
     STAT_TURNS = word("count", "turns of the pump")
     STAT_REQUESTS = word("count", "requests")
     STAT_BYTES_IN = word("bytes", "received")
@@ -152,6 +152,7 @@ class Context(Row, writer="network"):
     STAT_STALLS = word("count", "requests that had to wait for room")
     STAT_SENDER_BYTES = word("bytes", "that senders sent")
     STAT_SENDER_ANSWERS = word("count", "answers whose last byte a sender sent")
+    STAT_SENDER_DISK = word("bytes", "that the disk gave for what senders sent")
 
 
 class Outcome(Values):

@@ -54,6 +54,7 @@ def end_runs(cx: int) -> None:
     """Bring the histograms up to date, at the end of a turn."""
     _end_run(cx, Phase.QUEUE, ml.PHASE_QUEUE)
     _end_run(cx, Phase.APPEND, ml.PHASE_APPEND)
+    _end_run(cx, Phase.FLUSH, ml.PHASE_FLUSH)
     _end_run(cx, Phase.RESPOND, ml.PHASE_RESPOND)
     _end_run(cx, Phase.TOTAL, ml.PHASE_TOTAL)
 
@@ -72,14 +73,27 @@ def count_request(metrics: int, api: int, version: int, size: int) -> None:
 
 
 @inlined
+def _count_stages(cx: int, request: int) -> None:
+    """The phases of a Produce request: their sum is its total. Nothing was written of one that was refused."""
+    queued = max(0, get(request, Request.QUEUED_NS))
+    received_ns = get(request, Request.RECEIVED_NS)
+    written_ns = max(received_ns, get(request, Request.WRITTEN_NS))
+    ended_ns = max(written_ns, get(request, Request.ENDED_NS))
+    now_ns = max(ended_ns, get(cx, Context.NOW_NS))
+    _observe_alike(cx, Phase.QUEUE, ml.PHASE_QUEUE, queued)
+    _observe_alike(cx, Phase.APPEND, ml.PHASE_APPEND, written_ns - received_ns)
+    _observe_alike(cx, Phase.FLUSH, ml.PHASE_FLUSH, ended_ns - written_ns)
+    _observe_alike(cx, Phase.RESPOND, ml.PHASE_RESPOND, now_ns - ended_ns)
+    _observe_alike(cx, Phase.TOTAL, ml.PHASE_TOTAL, queued + now_ns - received_ns)
+
+
+@inlined
 def count_produce(cx: int, number: int) -> None:
     """A Produce request has been answered."""
     metrics = get(cx, Context.METRICS)
     request = get(cx, Context.REQUESTS) + number * Request.STRIDE
     count_request(metrics, ApiKey.PRODUCE, get(request, Request.VERSION), get(request, Request.FRAME_BYTES))
-    _observe_alike(
-        cx, Phase.TOTAL, ml.PHASE_TOTAL, get(cx, Context.NOW_NS) - get(request, Request.RECEIVED_NS)
-    )
+    _count_stages(cx, request)
     result = get(request, Request.RESULT)
     while result >= 0:
         row = get(cx, Context.RESULTS) + result * Result.STRIDE
@@ -90,7 +104,6 @@ def count_produce(cx: int, number: int) -> None:
 @inlined
 def count_fetch(
     cx: int, version: int, request_bytes: int, answer_bytes: int, record_bytes: int, by_sendfile: int, partitions: int,
-    arrived_ns: int,
 ) -> None:  # fmt: skip
     """A Fetch request has been answered by the kernel, without any error. partitions: in the answer."""
     metrics = get(cx, Context.METRICS)
@@ -100,7 +113,40 @@ def count_fetch(
     add(metrics + 8 * ml.SENT_BY_SENDFILE, by_sendfile)
     add(metrics + 8 * ml.SENT_BY_COPY, record_bytes - by_sendfile)
     add(metrics + 8 * (ml.ERRORS + ApiKey.FETCH * ml.ERROR_COUNT + 1), max(partitions, 1))
-    observe_phase(metrics, ApiKey.FETCH, ml.PHASE_TOTAL, _now_ns(cx) - arrived_ns)
+
+
+@inlined
+def fetch_waits(row: int, began_ns: int) -> None:
+    """A Fetch that the kernel began to serve waits for bytes. row: its connection."""
+    put(row, Connection.QUEUED_NS, began_ns - get(row, Connection.LAST_NS))
+    put(row, Connection.BEGAN_NS, began_ns)
+
+
+@inlined
+def fetch_built(cx: int, row: int, began_ns: int, waited: bool) -> None:
+    """Its answer is built; the kernel began with it at began_ns, again if it had waited."""
+    if MEASURED:
+        queued = get(row, Connection.QUEUED_NS) if waited else began_ns - get(row, Connection.LAST_NS)
+        queued = max(0, queued)
+        waiting = began_ns - get(row, Connection.BEGAN_NS) if waited else 0
+        now_ns = monotonic_ns(cx)
+        metrics = get(cx, Context.METRICS)
+        observe_phase(metrics, ApiKey.FETCH, ml.PHASE_QUEUE, queued)
+        observe_phase(metrics, ApiKey.FETCH, ml.PHASE_PURGATORY, waiting)
+        observe_phase(metrics, ApiKey.FETCH, ml.PHASE_LOCAL, now_ns - began_ns)
+        observe_phase(metrics, ApiKey.FETCH, ml.PHASE_COLD_READ, 0)
+        put(row, Connection.QUEUED_NS, queued + waiting + now_ns - began_ns)
+        put(row, Connection.BEGAN_NS, now_ns)
+
+
+@inlined
+def fetch_left(cx: int, row: int) -> None:
+    """The socket has taken all of its answer, or will take no more."""
+    if MEASURED:
+        sending = monotonic_ns(cx) - get(row, Connection.BEGAN_NS)
+        metrics = get(cx, Context.METRICS)
+        observe_phase(metrics, ApiKey.FETCH, ml.PHASE_SEND, sending)
+        observe_phase(metrics, ApiKey.FETCH, ml.PHASE_TOTAL, get(row, Connection.QUEUED_NS) + sending)
 
 
 @inlined
@@ -110,20 +156,14 @@ def count_response(cx: int, api: int, size: int) -> None:
 
 
 @inlined
-def count_queued(cx: int, connection_row: int) -> None:
-    """A Produce request is taken now; its last byte came with the connection's last ones."""
-    _observe_alike(
-        cx, Phase.QUEUE, ml.PHASE_QUEUE, get(cx, Context.NOW_NS) - get(connection_row, Connection.LAST_NS)
-    )
-
-
-@inlined
 def count_completion(cx: int, result_row: int, entry: int) -> None:
     """The IO worker has completed the batch of a result row. entry: address of the completion."""
-    written_ns = get(entry, Completion.NANOSECONDS)
-    request = get(cx, Context.REQUESTS) + get(result_row, Result.REQUEST) * Request.STRIDE
-    _observe_alike(cx, Phase.APPEND, ml.PHASE_APPEND, written_ns - get(request, Request.RECEIVED_NS))
-    _observe_alike(cx, Phase.RESPOND, ml.PHASE_RESPOND, get(cx, Context.NOW_NS) - written_ns)
+    if MEASURED:
+        ended_ns = get(entry, Completion.NANOSECONDS)
+        request = get(cx, Context.REQUESTS) + get(result_row, Result.REQUEST) * Request.STRIDE
+        written_ns = ended_ns - get(entry, Completion.HELD_NS)
+        put(request, Request.WRITTEN_NS, max(get(request, Request.WRITTEN_NS), written_ns))
+        put(request, Request.ENDED_NS, max(get(request, Request.ENDED_NS), ended_ns))
 
 
 @inlined
@@ -131,31 +171,55 @@ def parse_begins(cx: int) -> int:
     """CLOCK_MONOTONIC for one Produce in 32, 0 for the others."""
     if not MEASURED or get(cx, Context.STAT_REQUESTS) & PARSE_SAMPLE != 0:
         return 0
-    return _now_ns(cx)
+    return monotonic_ns(cx)
 
 
 @inlined
 def parse_ends(cx: int, began_ns: int) -> None:
     """The request that ``parse_begins`` was asked about has been taken."""
     if began_ns != 0:
-        observe_phase(get(cx, Context.METRICS), ApiKey.PRODUCE, ml.PHASE_PARSE, _now_ns(cx) - began_ns)
+        observe(get(cx, Context.METRICS) + 8 * ml.PARSE_SECONDS, monotonic_ns(cx) - began_ns)
 
 
 @inlined
-def _now_ns(cx: int) -> int:
+def monotonic_ns(cx: int) -> int:
+    """CLOCK_MONOTONIC now; the pump's own reading is that of the round."""
     scratch = get(cx, Context.SCRATCH)
     clock_gettime(1, scratch)
     return load_i64(scratch) * 1_000_000_000 + load_i64(scratch + 8)
 
 
-@kernel("void(int64, int64, int64, int64, int64, int64, int64, int64)")
+@kernel("void(int64, int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def count_answer(
     metrics: int, api: int, version: int, request_bytes: int, response_bytes: int, queued_ns: int, local_ns: int,
-    total_ns: int,
+    purgatory_ns: int, cold_ns: int, send_ns: int,
 ) -> None:  # fmt: skip
-    """A request that Python served has been answered."""
+    """A request that Python served has been answered. One Produce in a million is among them: nothing of it was
+    written."""
     count_request(metrics, api, version, request_bytes)
     add(metrics + 8 * (ml.RESPONSE_BYTES + api), response_bytes)
     observe_phase(metrics, api, ml.PHASE_QUEUE, queued_ns)
-    observe_phase(metrics, api, ml.PHASE_LOCAL, local_ns)
-    observe_phase(metrics, api, ml.PHASE_TOTAL, total_ns)
+    if api == ApiKey.PRODUCE:
+        observe_phase(metrics, api, ml.PHASE_APPEND, local_ns)
+        observe_phase(metrics, api, ml.PHASE_FLUSH, 0)
+        observe_phase(metrics, api, ml.PHASE_RESPOND, send_ns)
+    else:
+        observe_phase(metrics, api, ml.PHASE_LOCAL, local_ns)
+        observe_phase(metrics, api, ml.PHASE_SEND, send_ns)
+    if api == ApiKey.FETCH:
+        observe_phase(metrics, api, ml.PHASE_PURGATORY, purgatory_ns)
+        observe_phase(metrics, api, ml.PHASE_COLD_READ, cold_ns)
+    observe_phase(metrics, api, ml.PHASE_TOTAL, queued_ns + local_ns + purgatory_ns + cold_ns + send_ns)
+
+
+@inlined
+def count_sent(metrics: int, api: int, before_ns: int, send_ns: int) -> None:
+    """The end of an answer that control gave: how long all took before, and the sending."""
+    observe_phase(metrics, api, ml.PHASE_SEND, send_ns)
+    observe_phase(metrics, api, ml.PHASE_TOTAL, before_ns + send_ns)
+
+
+@kernel("void(int64, int64, int64, int64)")
+def count_sent_late(metrics: int, api: int, before_ns: int, send_ns: int) -> None:
+    """`count_sent` from Python: the socket did not take it at once."""
+    count_sent(metrics, api, before_ns, send_ns)

@@ -103,6 +103,7 @@ class Part(Row, writer="network"):
     START = word("bytes", "position in the segment, or address")
     LENGTH = word("bytes", "of the part")
     FD = word("descriptor", "of the file")
+    SLOT = word("number", "of the partition; -1: memory")
 
 
 class BoxPart(Row, writer="network or sender"):
@@ -111,6 +112,8 @@ class BoxPart(Row, writer="network or sender"):
     FILE = word("descriptor", "-1: memory")
     START = word("bytes", "position in the file, or address")
     LENGTH = word("bytes", "that have not left")
+    SLOT = word("number", "of the partition; -1: memory")
+    FROM_DISK = word("bytes", "that the disk gave a sender for it, not yet counted")
 
 
 class Box(Row, writer="network or sender", words=512):
@@ -135,5 +138,5 @@ class Box(Row, writer="network or sender", words=512):
     FILE_LEFT = word("bytes", "of files that have not left")
     POSITION = word("bytes", "sendfile's")
     PARTS = word("rows of BoxPart", "the parts", count=MOST_PARTS * BoxPart.WORDS)
-    MEMORY = word("bytes", "contents of the parts in memory", count=404)
-    MEMORY_BYTES = 404 * 8
+    MEMORY = word("bytes", "contents of the parts in memory", count=338)
+    MEMORY_BYTES = 338 * 8

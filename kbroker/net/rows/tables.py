@@ -32,8 +32,8 @@ class Connection(Row, writer="network", words=32):
     CALL = word("number", "the call that control is to answer, 0: none")
     API = word("bits", "of that request: API key | version << 16")
     REQUEST_BYTES = word("bytes", "of that request")
-    BEGAN_NS = word("ns", "when it was received, CLOCK_MONOTONIC")
-    QUEUED_NS = word("ns", "how long it had waited then")
+    BEGAN_NS = word("ns", "when it was received; of a Fetch: when it began to wait, or its answer to leave")
+    QUEUED_NS = word("ns", "how long it had waited then; of an answer that leaves: how long all took before")
     PEER = word("address", "what control is sent of the client; 0: its requests go through Python")
     PEER_BYTES = word("bytes", "of that")
     ACCESS = word("address", "its row of Access; 0: everything is allowed")
@@ -91,6 +91,9 @@ class Request(Row, writer="network"):
     FRAME = word("arena offset", "the request's header")
     FRAME_BYTES = word("bytes", "of header and body")
     TIMEOUT = word("ms", "of the request")
+    QUEUED_NS = word("ns", "from its last byte until it was taken")
+    WRITTEN_NS = word("ns", "when the last of its batches was written, 0: none was")
+    ENDED_NS = word("ns", "when the last of them was complete, CLOCK_MONOTONIC; 0: none was")
 
 
 class Result(Row, writer="network"):

@@ -95,7 +95,7 @@ def test_batch_that_would_begin_a_transaction_is_not_appended_unverified(case: D
     case.drain.run()
     (answer,) = case.answers()
     assert answer[Completion.ERROR] == Completion.UNVERIFIED
-    assert answer[Completion.LAST_OFFSET] == -1
+    assert answer[Completion.BASE_OFFSET] == -1
     assert case.words[Slot.LOG_END] == 0
 
 
@@ -119,7 +119,7 @@ def test_consent_from_before_a_marker_is_stale(case: DrainCase) -> None:
     case.drain.run()
     (answer,) = case.answers()
     assert answer[Completion.ERROR] == Completion.UNVERIFIED
-    seen = int(answer[Completion.LAST_OFFSET])
+    seen = int(answer[Completion.BASE_OFFSET])
     assert seen not in (-1, AppendEntry.ANY_TRANSACTION)
     push(case, data(1, verified_at=seen), Operation.APPEND_VERIFIED)
     assert errors(case) == [0]

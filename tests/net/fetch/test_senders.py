@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kbroker.kernels.libc import RUSAGE_BYTES
 from kbroker.metrics.slots import bind
 from kbroker.net.fetch.outbox_kernel import serve_outboxes
 from kbroker.net.rows import Box, BoxPart
@@ -40,7 +41,7 @@ class Outbox:
         self.box[Box.FILE_LEFT] = length
         self._jobs_read, self._jobs = os.pipe()
         self._sent, self._sent_write = os.pipe()
-        self._scratch = np.zeros(1, np.int64)
+        self._scratch = np.zeros((Box.RECORD_BYTES + RUSAGE_BYTES) // 8, np.int64)
         address = int(self._scratch.ctypes.data)
         self._thread = threading.Thread(
             target=serve_outboxes, args=(self._jobs_read, self._sent_write, address)

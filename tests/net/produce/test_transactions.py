@@ -52,7 +52,7 @@ class CarefulWorker(WorkerDouble):
         if slot not in self.open:
             if self.stubborn or operation == Operation.APPEND or base != LAST_END:
                 token = entry[AppendEntry.TOKEN]
-                line = np.array([token, Completion.UNVERIFIED, -1, -1, 0, slot, 0, LAST_END], np.int64)
+                line = np.array([token, Completion.UNVERIFIED, LAST_END, -1, 0, slot, 0, 0], np.int64)
                 capacity = self.shared.sizes.ring_entries
                 assert ring_push(self.shared.completion_ring(client, 0), capacity, line)
                 return

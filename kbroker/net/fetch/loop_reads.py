@@ -1,0 +1,46 @@
+"""What the disk gave for the answers that the event loop sends itself: the kernel reads ahead of what is read in order.
+
+Runs in: network. Owner: the upkeep. A system call for each small answer would cost more than it shows, so the thread's
+count is looked at once a second and shared among the partitions that were read in it, by their bytes.
+"""
+
+import resource
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbroker.ipc.layout import Counter
+from kbroker.kernels.libc import SECTOR
+
+Words = NDArray[np.int64]
+
+
+def thread_disk_bytes() -> int:
+    """What the calling thread has made the disk give, as /proc/PID/io counts."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock * SECTOR
+
+
+class LoopReads:
+    """counters: rows of Counter of this process, by slot."""
+
+    def __init__(self, counters: Words, disk_bytes: Callable[[], int] = thread_disk_bytes) -> None:
+        self._counters = counters
+        self._disk_bytes = disk_bytes
+        self._before = disk_bytes()
+        self._sent: Words = np.zeros(0, np.int64)
+
+    def look(self, slots: int) -> int:
+        """Count what the disk gave since the last call; bytes that were counted. slots: that are in use."""
+        now = self._disk_bytes()
+        sent = self._counters[:slots, Counter.BYTES_OUT].copy()
+        self._sent = np.concatenate((self._sent, sent[len(self._sent) :]))[:slots]
+        given, self._before = now - self._before, now
+        read, self._sent = sent - self._sent, sent
+        where = np.flatnonzero(read > 0)
+        if given <= 0 or not len(where):
+            return 0
+        shares = read[where] / read[where].sum() * given
+        whole = np.diff(np.rint(np.cumsum(shares)).astype(np.int64), prepend=0)
+        self._counters[where, Counter.COLD_BYTES_OUT] += whole
+        return int(whole.sum())

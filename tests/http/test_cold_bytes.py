@@ -1,0 +1,77 @@
+"""A consumer of what is no longer in memory: the metrics say of its bytes what the kernel says."""
+
+import os
+import time
+from contextlib import closing
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from tests.peer.kbroker_node import KBroker
+from tests.peer.scrape import Scrape, scrape
+
+pytestmark = pytest.mark.slow
+
+RECORDS, SIZE = 480, 100_000
+
+
+def produce(broker: KBroker) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5})
+    for _ in range(RECORDS):
+        producer.produce("cold", os.urandom(SIZE), partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def consume(broker: KBroker) -> int:
+    got = 0
+    settings = {
+        "bootstrap.servers": broker.bootstrap,
+        "group.id": "late",
+        "auto.offset.reset": "earliest",
+    }
+    with closing(Consumer(settings)) as consumer:
+        consumer.subscribe(["cold"])
+        deadline = time.monotonic() + 60
+        while got < RECORDS and time.monotonic() < deadline:
+            message = consumer.poll(1.0)
+            got += message is not None and message.error() is None
+    return got
+
+
+def evict(broker: KBroker) -> None:
+    for file in broker.data_dir.glob("cold-0/*.log"):
+        fd = os.open(file, os.O_RDONLY)
+        os.fsync(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+
+
+def from_disk(broker: KBroker) -> int:
+    return sum(psutil.Process(child.pid).io_counters().read_bytes for child in broker.children().values())
+
+
+def cold(page: Scrape) -> float:
+    return page.value("kbroker_topic_cold_bytes_total", topic="cold")
+
+
+def test_what_is_read_ahead_of_a_late_consumer_is_counted(broker: KBroker) -> None:
+    produce(broker)
+    evict(broker)
+    before, disk = scrape(broker), from_disk(broker)
+    assert consume(broker) == RECORDS
+    disk = from_disk(broker) - disk
+    if disk < RECORDS * SIZE / 2:
+        pytest.skip("nothing came from a disk here")
+    deadline = time.monotonic() + 10
+    while (
+        counted := cold(page := scrape(broker)) - cold(before)
+    ) < 0.9 * disk and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert counted == pytest.approx(disk, rel=0.1)
+    out = "kbroker_topic_out_bytes_total"
+    sent = page.value(out, topic="cold") - before.value(out, topic="cold")
+    assert counted / sent > 0.8  # a consumer gets the beginning of the next batch twice
+    name = "kbroker_read_ahead_bytes_total"
+    assert sum(page.value(name, **labels) for labels in page.labels(name)) >= counted

@@ -1,0 +1,91 @@
+"""A scrape stays small and cheap with many topics, partitions and groups, and says what it leaves out."""
+
+import gzip
+import time
+from pathlib import Path
+
+import pytest
+
+from kbroker.ipc.layout import Counter, Slot
+from kbroker.ipc.messages import GroupSummary
+from tests.http.scene import IO, Scene
+
+CPU_S = 0.2
+
+
+def wide(folder: Path, partitions: int, settings: dict[str, str] | None = None) -> Scene:
+    """One topic, and a group on each of its partitions."""
+    scene = Scene(folder, settings, most_partitions=partitions)
+    for slot in scene.topic("orders-of-the-shop", partitions):
+        scene.shared.counters[IO][slot, Counter.BYTES_IN] = slot * 1000
+        words = scene.shared.slots[slot]
+        words[Slot.HIGH_WATERMARK] = words[Slot.LOG_END] = 1_000_000 + slot
+        words[Slot.LOG_BYTES] = 123_456_789 + slot
+    scene.view.summaries = tuple(
+        GroupSummary(f"billing-{n:05}", "classic", "Stable", 1, {"orders-of-the-shop": {n: 999_999}})
+        for n in range(partitions)
+    )
+    return scene
+
+
+def cpu_s(scene: Scene) -> float:
+    """Of one scrape among several, the first left out: it makes the text that later ones keep."""
+    scene.collector.text()
+    times = []
+    for _ in range(3):
+        began = time.process_time()
+        gzip.compress(scene.collector.text(), 1)
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+@pytest.mark.parametrize("partitions", [1_000, 10_000])
+def test_a_scrape_takes_little_of_a_processor(tmp_path: Path, partitions: int) -> None:
+    assert cpu_s(wide(tmp_path, partitions)) < CPU_S
+
+
+def test_a_scrape_of_a_thousand_partitions_and_groups_is_small(tmp_path: Path) -> None:
+    scene = wide(tmp_path, 1_000)
+    text = scene.collector.text()
+    assert len(gzip.compress(text, 1)) < 1 << 18
+    (tmp_path / "plain").mkdir()
+    plain = wide(tmp_path / "plain", 1_000, {"kbroker.metrics.kafka.names": "false"})
+    assert len(plain.collector.text()) < 1 << 20
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
+    scene = wide(tmp_path, 30, {"kbroker.metrics.partitions.max": "10"})
+    scrape = scene.scrape()
+    assert scrape.value("kbroker_partitions_left_out") == 20
+    assert scrape.value("kbroker_group_partitions_left_out") == 20
+    assert scrape.value("kbroker_groups_left_out") == 20
+    assert scrape.value("kbroker_topics_left_out") == 0
+    assert len(scrape.labels("kbroker_log_bytes")) == 10
+    assert {labels["group"] for labels in scrape.labels("kbroker_group_lag")} == {
+        f"billing-{n:05}" for n in range(20, 30)
+    }
+    assert {labels["group"] for labels in scrape.labels("kbroker_group_lag_sum")} == {
+        f"billing-{n:05}" for n in range(20, 30)
+    }
+    assert len(scrape.labels("kafka_consumergroup_lag")) == 10
+
+
+def test_only_the_busiest_topics_have_series(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, {"kbroker.metrics.partitions.max": "2"})
+    for number, name in enumerate(("quiet", "busy", "busier")):
+        scene.shared.counters[IO][scene.topic(name)[0], Counter.BYTES_OUT] = number * 100
+    scrape = scene.scrape()
+    assert {labels["topic"] for labels in scrape.labels("kbroker_topic_out_bytes_total")} == {
+        "busy",
+        "busier",
+    }
+    assert scrape.value("kbroker_topics_left_out") == 1
+
+
+def test_families_are_asked_for_by_name(tmp_path: Path) -> None:
+    scene = wide(tmp_path, 3)
+    text = scene.collector.text(
+        names=["kbroker_log_bytes", "kbroker_append_seconds_bucket", "kbroker_scrapes_total"]
+    )
+    helped = [line.split()[2] for line in text.decode().splitlines() if line.startswith("# HELP")]
+    assert helped == ["kbroker_append_seconds", "kbroker_scrapes_total", "kbroker_log_bytes"]
