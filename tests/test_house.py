@@ -19,63 +19,11 @@ GENERATED_FOLDERS = ("kbroker/protocol/messages/",)
 
 # Words that the glossary of CONTRIBUTING.md replaces, in code and pages.
 REFUSED_WORDS = re.compile(
-    r"\bcan not\b|\bstanding answers?\b|\bwish(es)?\b|\bhand(s|ed|ing)? on\b"
+    r"\btold\b|\balike\b|\bcan not\b|\bstanding answers?\b|\bwish(es)?\b|\bhand(s|ed|ing)? on\b"
     r"|\bin (whatever|every? other) company\b|\bbe_modest\b|\bcomplaints?\b",
     re.IGNORECASE,
 )
 KAFKAS_OWN_TEXTS = re.compile(r"can not be null for version|Controllers can not be asked")
-FADING_WORDS = {
-    "told": re.compile(r"\btold\b", re.IGNORECASE),
-    "alike": re.compile(r"\balike\b", re.IGNORECASE),
-}
-
-# Files that still have a fading word, most of them as a name in code. The sets may only shrink.
-STILL_USED: dict[str, set[str]] = {
-    "alike": {
-        "kbroker/io/append/drain_kernel.py",
-    },
-    "told": {
-        "docs/config.md",
-        "kbroker/api/authorization/topics.py",
-        "kbroker/api/delete_records.py",
-        "kbroker/api/describe_producers.py",
-        "kbroker/api/later.py",
-        "kbroker/api/list_offsets.py",
-        "kbroker/api/share_acknowledge.py",
-        "kbroker/api/share_fetch.py",
-        "kbroker/api/share_request.py",
-        "kbroker/cli/produce.py",
-        "kbroker/config/broker_groups.py",
-        "kbroker/config/broker_network.py",
-        "kbroker/config/broker_transactions.py",
-        "kbroker/config/crosschecks.py",
-        "kbroker/config/group.py",
-        "kbroker/control/changes/log_dir_moves.py",
-        "kbroker/control/coordinator/gathering.py",
-        "kbroker/control/links/appender.py",
-        "kbroker/control/links/links.py",
-        "kbroker/control/links/log_reading.py",
-        "kbroker/control/replication/service.py",
-        "kbroker/control/share/service.py",
-        "kbroker/control/share/share_partition.py",
-        "kbroker/control/transactions/marker_sender.py",
-        "kbroker/control/transactions/service.py",
-        "kbroker/control/transactions/verification.py",
-        "kbroker/control/worker.py",
-        "kbroker/http/page_cache.py",
-        "kbroker/io/recovery/closed_logs.py",
-        "kbroker/io/worker.py",
-        "kbroker/ipc/crash_point.py",
-        "kbroker/ipc/link.py",
-        "kbroker/net/fetch/answer_kernel.py",
-        "kbroker/net/fetch/residency.py",
-        "kbroker/net/process.py",
-        "kbroker/net/produce/checks.py",
-        "kbroker/net/security/sasl_exchange.py",
-        "kbroker/net/security/scram.py",
-        "kbroker/net/security/tls_relay.py",
-    },
-}
 
 # Rooms whose name is also a standard module's; they are only ever imported as kbroker.<name>.
 ROLE_NAMES = {"kbroker/http", "kbroker/io"}
@@ -159,18 +107,6 @@ def test_the_glossary_is_kept() -> None:
     assert not found, "CONTRIBUTING.md, Words, has the words to use"
 
 
-@pytest.mark.parametrize("word", sorted(FADING_WORDS))
-def test_fading_words_spread_no_further(word: str) -> None:
-    new = files_with(FADING_WORDS[word]) - STILL_USED[word]
-    assert not new, f"new use of {word!r}: CONTRIBUTING.md, Words, has the words to use"
-
-
-@pytest.mark.parametrize("word", sorted(FADING_WORDS))
-def test_listed_files_still_have_their_fading_word(word: str) -> None:
-    clean = STILL_USED[word] - files_with(FADING_WORDS[word])
-    assert not clean, f"take these out of STILL_USED[{word!r}]"
-
-
 def prose_files() -> list[str]:
     """Code and pages under the glossary; generated messages have Kafka's own texts."""
     return [
@@ -179,10 +115,6 @@ def prose_files() -> list[str]:
         if name == "README.md" or name.startswith(("kbroker/", "docs/"))
         if not name.startswith(GENERATED_FOLDERS) and name.endswith((".py", ".md"))
     ]
-
-
-def files_with(word: re.Pattern[str]) -> set[str]:
-    return {name for name in prose_files() if word.search(_text(name))}
 
 
 def _lines(name: str) -> int:

@@ -68,7 +68,7 @@ def _delete(
 
     answer = Deferred()
 
-    def told(found: Any) -> None:
+    def answered(found: Any) -> None:
         if isinstance(found, KafkaError):
             answer.complete(_failed(index, found.code))
         else:
@@ -76,9 +76,9 @@ def _delete(
 
     def deleted(log_start: Any) -> None:
         if isinstance(log_start, KafkaError) or not partition.replicated:
-            told(log_start)
+            answered(log_start)
         else:
-            deleted_everywhere(broker, partition, log_start, timeout_ms).on_complete(told)
+            deleted_everywhere(broker, partition, log_start, timeout_ms).on_complete(answered)
 
     broker.links.ask_worker(partition.worker, DeleteRecords(partition.slot, asked.offset), deleted)
     return answer

@@ -50,7 +50,7 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Struct | D
     answer = Deferred()
     left = len(asked)
 
-    def told(parts: list[PartitionResponse], reply: Any) -> None:
+    def answered(parts: list[PartitionResponse], reply: Any) -> None:
         nonlocal left
         _fill(parts, reply)
         left -= 1
@@ -58,7 +58,7 @@ def handle(ctx: RequestContext, request: DescribeProducersRequest) -> Struct | D
             answer.complete(response)
 
     for worker, each in asked.items():
-        broker.links.ask_worker(worker, DescribeProducers(tuple(each.slots)), partial(told, each.parts))
+        broker.links.ask_worker(worker, DescribeProducers(tuple(each.slots)), partial(answered, each.parts))
     return answer
 
 

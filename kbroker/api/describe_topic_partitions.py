@@ -4,14 +4,12 @@ An empty list is all topics. Topics come sorted; the cursor of an answer is the 
 """
 
 from collections.abc import Callable
-from functools import partial
 
 from kbroker.api.cached_answers import cached_answers, cached_by_topic
 from kbroker.api.context import RequestContext
 from kbroker.api.operations import ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import BY_TOPIC, REPEATED, Api
-from kbroker.api.topic_parts import TopicParts
 from kbroker.control.broker import Broker
 from kbroker.control.metadata.catalogue import Partition, Topic
 from kbroker.control.metadata.topic_name import INTERNAL, is_valid
@@ -27,7 +25,6 @@ from kbroker.protocol.messages.describe_topic_partitions import (
 )
 
 API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, fast_paths=(REPEATED, BY_TOPIC))
-WHOLE = DescribeTopicPartitionsResponseTopic, None
 
 
 def handle(
@@ -58,7 +55,6 @@ def page(
     _check_cursor(request, wanted)
     room = _room(broker, request)
     response = DescribeTopicPartitionsResponse()
-    parts = TopicParts.of(broker)
     for name in filter(is_visible, wanted):
         if room == 0:
             response.next_cursor = ResponseCursor(name, 0)
@@ -70,9 +66,7 @@ def page(
             continue
         start = cursor.partition_index if cursor and name == first else 0
         shown = topic.partitions[start : start + room]
-        made = partial(_known, broker, topic, shown)
-        whole = len(shown) == len(topic.partitions)
-        response.topics.append(parts.get(WHOLE, topic, made) if whole else made())
+        response.topics.append(_known(broker, topic, shown))
         if start + len(shown) < len(topic.partitions):
             response.next_cursor = ResponseCursor(name, start + len(shown))
             break

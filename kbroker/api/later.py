@@ -56,10 +56,10 @@ def of_worker(
     """The result of `part` on the IO worker's reply, or of `failed` on its error."""
     answer = Deferred()
 
-    def told(reply: Any) -> None:
+    def answered(reply: Any) -> None:
         answer.complete(failed(reply) if isinstance(reply, KafkaError) else part(reply))
 
-    broker.links.ask_worker(partition.worker, call, told)
+    broker.links.ask_worker(partition.worker, call, answered)
     return answer
 
 

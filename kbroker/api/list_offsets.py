@@ -173,7 +173,7 @@ def _search(
             return max_timestamp(reader, start, *end, version)
         return locate_timestamp(reader, timestamp, start, *end, version)
 
-    def told(found: Any) -> None:
+    def answered(found: Any) -> None:
         if isinstance(found, KafkaError):
             answer.complete(ListOffsetsPartitionResponse(index, found.code))
         elif found is None or found.offset >= limit:
@@ -181,5 +181,5 @@ def _search(
         else:
             answer.complete(_part(index, Found(found.timestamp, found.offset, found.leader_epoch)))
 
-    broker.logs.ask(partition.folder, step, told)
+    broker.logs.ask(partition.folder, step, answered)
     return answer

@@ -8,9 +8,7 @@ A topic that is created for the request is still answered UNKNOWN_TOPIC_OR_PARTI
 and a client that has just deleted the topic, or only checks whether it exists, gets the truth.
 """
 
-from collections import OrderedDict
 from collections.abc import Awaitable
-from functools import partial
 
 from kbroker.api.audit import topic_created
 from kbroker.api.cached_answers import cached_answers, cached_by_topic
@@ -18,7 +16,6 @@ from kbroker.api.context import RequestContext
 from kbroker.api.operations import NOT_ASKED, ON_CLUSTER, ON_TOPIC
 from kbroker.api.replicas import shown_replicas
 from kbroker.api.row import BY_TOPIC, REPEATED, Api
-from kbroker.api.topic_parts import TopicParts
 from kbroker.control.broker import Broker
 from kbroker.control.changes.internal_topic import spec_for
 from kbroker.control.changes.topic_change import create_topics
@@ -38,29 +35,16 @@ from kbroker.protocol.schema import ZERO_UUID
 from kbroker.protocol.slices import paced
 
 API = Api(ApiKey.METADATA, 0, 13, fast_paths=(REPEATED, BY_TOPIC))
-CACHED_BYTES = 4 << 20
 
 
 def handle(
     ctx: RequestContext, request: MetadataRequest
-) -> bytes | MetadataResponse | Awaitable[MetadataResponse]:
-    """Answer from the cache when nothing has changed since; else make the answer, creating topics if asked."""
+) -> CachedAnswer | MetadataResponse | Awaitable[MetadataResponse]:
+    """The topics as they are now; those that are missing are created if client and broker agree to it."""
     check(request, ctx.version)
     names = missing(ctx, request)
     if names:
         return _before_creating(ctx, request, names)
-    if ctx.narrowed:
-        return respond(ctx, request)
-    cache = _cache_of(ctx.broker)
-    if (kept := cache.get(ctx)) is not None:
-        return kept
-    answer = _cached_answers(ctx, request)
-    if isinstance(answer, CachedAnswer):
-        cache.put(ctx, answer)
-    return answer
-
-
-def _cached_answers(ctx: RequestContext, request: MetadataRequest) -> CachedAnswer | MetadataResponse:
     response = respond(ctx, request)
     if is_all(request, ctx.version):
         return cached_answers(ctx, response)
@@ -120,17 +104,12 @@ async def _before_creating(
 def respond(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
     """The answer as things are now."""
     broker = ctx.broker
-    parts = TopicParts.of(broker)
     operations = ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
-    kind = MetadataResponseTopic, operations
     response = MetadataResponse(
         brokers=[MetadataResponseBroker(*node, broker.rack) for node in ctx.nodes()],
         cluster_id=broker.cluster_id,
         controller_id=broker.node_id,
-        topics=[
-            parts.get(kind, topic, partial(_known, broker, topic, operations))
-            for topic in _asked(broker, request, ctx.version)
-        ],
+        topics=[_known(broker, topic, operations) for topic in _asked(broker, request, ctx.version)],
     )
     response.topics += _unknown(broker, request, operations)
     if request.include_cluster_authorized_operations:
@@ -195,52 +174,3 @@ def _partition(broker: Broker, partition: Partition) -> MetadataResponsePartitio
         shown.in_sync,
         shown.offline,
     )
-
-
-class AnswerCache:
-    """Answers without an error by request bytes and version, good until topics or settings change. Runs in: control.
-
-    None while a log dir is offline: its partitions go offline without control.
-    """
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._good_for = -1
-        self._bytes = 0
-        self._answers: OrderedDict[tuple[int, str, bytes], CachedAnswer] = OrderedDict()
-
-    def get(self, ctx: RequestContext) -> CachedAnswer | None:
-        """The answer to this request, with its correlation id."""
-        now = self._broker.version
-        if now != self._good_for:
-            self._answers.clear()
-            self._bytes = 0
-            self._good_for = now
-        if self._broker.dir_errors.any:
-            return None
-        key = (ctx.version, ctx.client.listener, ctx.client.body)
-        kept = self._answers.get(key)
-        if kept is None:
-            return None
-        self._answers.move_to_end(key)
-        frame = kept[:4] + ctx.client.correlation_id.to_bytes(4, "big", signed=True) + kept[8:]
-        return self._broker.cached_answers.answer(frame, ctx.client.body, kept.codes, cut=kept.cut)
-
-    def put(self, ctx: RequestContext, answer: CachedAnswer) -> None:
-        """Keep an answer."""
-        size = len(answer) + len(ctx.client.body)
-        if size > CACHED_BYTES:
-            return
-        self._answers[ctx.version, ctx.client.listener, ctx.client.body] = answer
-        self._bytes += size
-        while self._bytes > CACHED_BYTES:
-            (_, _, body), oldest = self._answers.popitem(last=False)
-            self._bytes -= len(oldest) + len(body)
-
-
-def _cache_of(broker: Broker) -> AnswerCache:
-    cache = broker.attachments.get(AnswerCache)
-    if cache is None:
-        cache = broker.attachments[AnswerCache] = AnswerCache(broker)
-    assert isinstance(cache, AnswerCache)
-    return cache

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
-from kbroker.api.share_request import check_sender, told
+from kbroker.api.share_request import check_sender, code_and_text
 from kbroker.control.share.service import ShareService
 from kbroker.control.share.share_partition import AcknowledgedBatch
 from kbroker.protocol.api_keys import ApiKey
@@ -43,7 +43,7 @@ async def handle(ctx: RequestContext, request: ShareAcknowledgeRequest) -> Share
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for (topic_id, index), part in done.items():
         topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id)).partitions.append(
-            PartitionData(index, *told(part.acknowledge_error))
+            PartitionData(index, *code_and_text(part.acknowledge_error))
         )
     return ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=service.partitions.limits(group_id).lock_ms,

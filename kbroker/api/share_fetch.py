@@ -9,7 +9,7 @@ from kbroker.api.authorization.share import may_read
 from kbroker.api.context import RequestContext
 from kbroker.api.group_protocol import check_protocol
 from kbroker.api.row import Api
-from kbroker.api.share_request import check_sender, told
+from kbroker.api.share_request import check_sender, code_and_text
 from kbroker.control.share.acquiring import Spec
 from kbroker.control.share.service import Acknowledgements, Fetched, FetchSpec, ShareService
 from kbroker.control.share.sessions import FINAL_EPOCH, TopicPartition
@@ -98,8 +98,8 @@ def _responses(fetched: Mapping[TopicPartition, Fetched]) -> list[ShareFetchable
         topics.setdefault(topic_id, ShareFetchableTopicResponse(topic_id)).partitions.append(
             PartitionData(
                 index,
-                *told(part.error),
-                *told(part.acknowledge_error),
+                *code_and_text(part.error),
+                *code_and_text(part.acknowledge_error),
                 records=part.records,
                 acquired_records=[AcquiredRecords(*each) for each in part.acquired],
             )

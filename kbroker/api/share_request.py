@@ -8,7 +8,7 @@ from kbroker.protocol.errors import ErrorCode, KafkaError
 UUID_BYTES = 16
 
 
-def told(error: KafkaError | None) -> tuple[ErrorCode, str | None]:
+def code_and_text(error: KafkaError | None) -> tuple[ErrorCode, str | None]:
     """Code and text of a partition's result: a text only where the code alone is not enough."""
     if error is None:
         return ErrorCode.NONE, None

@@ -197,7 +197,7 @@ def produce(
 def _send_all(
     source: BinaryIO, cut: bytes, parse: Any, sending: Sending, advance: Advance, *, flush_each: bool
 ) -> None:
-    told = 0
+    shown = 0
     done = 0
     for number, piece in enumerate(pieces(source, cut), 1):
         try:
@@ -206,14 +206,14 @@ def _send_all(
             raise UsageFailed(f"line {number}: {error}") from error
         sending.send(record)
         done += len(piece) + len(cut)
-        if done - told > 1 << 20:
-            advance(done - told)
-            told = done
+        if done - shown > 1 << 20:
+            advance(done - shown)
+            shown = done
         if sending.first_error is not None:
             return  # more records would fail, too: finish() reports the error
         if flush_each:  # typed by a person who wants to see an error now
             sending.producer.flush(1)
-    advance(done - told)
+    advance(done - shown)
 
 
 def summary(count: int, size: int, seconds: float) -> str:

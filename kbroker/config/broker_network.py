@@ -19,7 +19,7 @@ NETWORK = (
                 "all addresses, port 0 any free port."),
     Setting("advertised.listeners", LIST, None, list_of(may_be_empty=False, may_be_null=True),
             importance=HIGH,
-            doc="The addresses that clients are told to connect to. Unset: the listeners, with the "
+            doc="The addresses that clients are given to connect to. Unset: the listeners, with the "
                 "host's own name in place of an empty host."),
     Setting("listener.security.protocol.map", STRING,
             "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",

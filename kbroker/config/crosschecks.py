@@ -122,19 +122,19 @@ def _listeners(config: "BrokerConfig") -> Iterator[str]:
     check_distinct("listeners", opened, ports=True)
     check_distinct("advertised.listeners", advertised, ports=False)
     names = [endpoint.listener for endpoint in opened]
-    told = [endpoint.listener for endpoint in advertised]
-    if not told:
+    names_shown = [endpoint.listener for endpoint in advertised]
+    if not names_shown:
         yield "There must be at least one broker advertised listener."
-    elif not set(told) <= set(names):
+    elif not set(names_shown) <= set(names):
         yield (
             "advertised.listeners listener names must be equal to or a subset of the ones defined in "
-            f"listeners. Found {','.join(told)}. The valid options based on the current configuration "
+            f"listeners. Found {','.join(names_shown)}. The valid options based on the current configuration "
             f"are {','.join(names)}"
         )
-    elif config.inter_broker_listener not in told and not _may_choose(config):
+    elif config.inter_broker_listener not in names_shown and not _may_choose(config):
         yield (
             "inter.broker.listener.name must be a listener name defined in advertised.listeners. "
-            f"The valid options based on currently configured listeners are {','.join(told)}"
+            f"The valid options based on currently configured listeners are {','.join(names_shown)}"
         )
     explicit = config.value("advertised.listeners") is not None
     if explicit and any(endpoint.host == "0.0.0.0" for endpoint in advertised):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.rate_limit import TokenBucket
 
 NS: Final = 1_000_000_000
 
@@ -25,8 +26,8 @@ class Allowance:
 OF_USER: Final = Allowance(10, 1)
 OF_ADDRESS: Final = Allowance(50, 5)
 SETTINGS: Final = "kbroker.login.attempts"
-MOST_WAIT_S: Final = 10.0
-MOST_KEYS: Final = 1 << 16
+MAX_WAIT_S: Final = 10.0
+MAX_KEYS: Final = 1 << 16
 
 Key = tuple[str, str | None]
 
@@ -37,8 +38,8 @@ class Guesses:
     def __init__(self, of_user: Allowance = OF_USER, of_address: Allowance = OF_ADDRESS) -> None:
         self._of_user = of_user
         self._of_address = of_address
-        self._taken: dict[Key, tuple[float, int]] = {}
-        """Attempts that are taken and not filled up yet, and when that was, by key; the oldest first."""
+        self._buckets: dict[Key, TokenBucket] = {}
+        """Those that are not full, the oldest first."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> "Guesses":
@@ -53,34 +54,38 @@ class Guesses:
 
     def attempt(self, host: str, user: str, now_ns: int) -> float | None:
         """Seconds that this attempt waits; None: too many wait already, it is refused unseen."""
-        waits = []
-        for key, allowance in self._keys(host, user):
-            wanted = self._now(key, allowance, now_ns) + 1
-            waits.append((wanted - allowance.at_once) / allowance.per_second)
-        wait = max(0.0, *waits) if waits else 0.0
-        if wait > MOST_WAIT_S:
+        now_s = now_ns / NS
+        buckets = [(key, self._bucket(key, allowance, now_s)) for key, allowance in self._keys(host, user)]
+        wait = max((bucket.wait_s() for _, bucket in buckets), default=0.0)
+        if wait > MAX_WAIT_S:
             return None
-        for key, allowance in self._keys(host, user):
-            self._put(key, self._now(key, allowance, now_ns) + 1, now_ns)
+        for key, bucket in buckets:
+            bucket.take()
+            self._put(key, bucket)
         return wait
 
     def succeeded(self, host: str, user: str, now_ns: int) -> None:
         """The attempt succeeded: return its token, and those of the user's earlier attempts."""
-        self._taken.pop((host, user), None)
+        self._buckets.pop((host, user), None)
         if self._of_address.per_second:
-            self._put((host, None), self._now((host, None), self._of_address, now_ns) - 1, now_ns)
+            address = self._bucket((host, None), self._of_address, now_ns / NS)
+            address.add(1)
+            self._put((host, None), address)
 
-    def _now(self, key: Key, allowance: Allowance, now_ns: int) -> float:
-        taken, at_ns = self._taken.get(key, (0.0, now_ns))
-        return max(0.0, taken - (now_ns - at_ns) / NS * allowance.per_second)
+    def _bucket(self, key: Key, allowance: Allowance, now_s: float) -> TokenBucket:
+        found = self._buckets.get(key)
+        if found is None:
+            return TokenBucket(allowance.at_once, allowance.per_second, now_s)
+        found.refill(now_s)
+        return found
 
-    def _put(self, key: Key, taken: float, now_ns: int) -> None:
-        self._taken.pop(key, None)
-        if taken <= 0:
+    def _put(self, key: Key, bucket: TokenBucket) -> None:
+        self._buckets.pop(key, None)
+        if bucket.tokens >= bucket.capacity:
             return
-        if len(self._taken) >= MOST_KEYS:
-            del self._taken[next(iter(self._taken))]
-        self._taken[key] = taken, now_ns
+        if len(self._buckets) >= MAX_KEYS:
+            del self._buckets[next(iter(self._buckets))]
+        self._buckets[key] = bucket
 
     def _keys(self, host: str, user: str) -> list[tuple[Key, Allowance]]:
         both = ((host, user), self._of_user), ((host, None), self._of_address)

@@ -378,10 +378,10 @@ def _node_endpoints(context: ChildContext) -> dict[str, Endpoint]:
     found = {}
     for site in sites_of(context.config)[1:]:
         for endpoint in context.config.listeners:
-            told = named.get(endpoint.listener, endpoint)
-            told = replace(told, port=told.port and told.port + site.number)
+            shown = named.get(endpoint.listener, endpoint)
+            shown = replace(shown, port=shown.port and shown.port + site.number)
             key = port_key(endpoint.listener, site.number)
-            found[key] = advertised_endpoint(told, context.ports.get(key, 0))
+            found[key] = advertised_endpoint(shown, context.ports.get(key, 0))
     return found
 
 

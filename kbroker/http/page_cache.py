@@ -33,11 +33,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def cached_pages(fd: int) -> tuple[int, ...]:
     """Pages of a whole file by state, in the order of STATES. OSError where the kernel lacks cachestat."""
-    asked, told = _Range(0, 0), _Stat()
-    if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(told), 0):
+    asked, found = _Range(0, 0), _Stat()
+    if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(found), 0):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    return tuple(int(getattr(told, name)) for name in STATES)
+    return tuple(int(getattr(found, name)) for name in STATES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,7 +243,7 @@ class Worker:
             try:
                 self.link.send(body)
             except LinkClosed:
-                log.debug("control is away; it is told again")
+                log.debug("control is away; it is notified again")
 
     def _reply(self, replies: list[Reply]) -> None:
         if self.link is not None:

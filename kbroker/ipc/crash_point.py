@@ -26,7 +26,7 @@ POINTS = (
     "leader change: epoch stored",
     "leader change: epoch in the log dir",
     "leader change: decision stored",
-    "leader change: leader told",
+    "leader change: leader confirmed",
     "retention: log start advanced",
     "retention: file renamed",
     "retention: file removed",

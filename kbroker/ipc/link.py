@@ -29,7 +29,7 @@ TOGETHER = 16
 log = logging.getLogger(__name__)
 
 Answered = Callable[[Reply | None], None]
-"""Told the reply to a call, None when the link is lost."""
+"""Called with the reply to a call, None when the link is lost."""
 
 
 class LinkClosed(ConnectionError):

@@ -7,6 +7,7 @@ import hashlib
 from typing import NamedTuple
 
 from kbroker.config.client_quotas import Bound
+from kbroker.ipc.rate_limit import excess_ms, samples_ms
 from kbroker.ipc.sensor_kernel import sensor_add, sensor_total
 from kbroker.ipc.shared import Shared
 
@@ -45,16 +46,12 @@ class Sensors:
         sensor_add(self._own, self._samples, sensor.high, sensor.low, window, amount)
 
     def throttle_ms(self, sensor: Sensor, now_ms: int) -> int:
-        """How long to wait until the rate is the limit again: for a rate O over W ms and a limit T, W (O - T) / T."""
+        """How long to wait until the rate is the limit again."""
         window, into_ms = divmod(now_ms, self.window_ms)
         total = sum(
             sensor_total(table, self._samples, sensor.high, sensor.low, window) for table in self._tables
         )
-        elapsed_ms = max(1, (self._samples - 1) * self.window_ms + into_ms)
-        rate = total * 1000 / elapsed_ms
-        if not rate > sensor.limit:
-            return 0
-        return min(round((rate - sensor.limit) / sensor.limit * elapsed_ms), MAX_MS)
+        return min(excess_ms(total, sensor.limit, samples_ms(self._samples, self.window_ms, into_ms)), MAX_MS)
 
     def most(self, sensor: Sensor) -> float:
         """The largest amount that is not throttled for itself alone."""

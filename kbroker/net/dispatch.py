@@ -117,10 +117,6 @@ class Dispatch:
         """A cold range is in the page cache now."""
         self.fetches.cold.on_read(token)
 
-    def on_times(self, slot: int, timestamp: int) -> None:
-        """The kernel does not know the times of a slot's segments."""
-        self.fetches.times.wanted(slot, timestamp)
-
     def _serves(self, header: RequestHeader) -> bool:
         if header.api_key == ApiKey.API_VERSIONS:
             return True  # its handler answers unknown versions, too (KIP-511)

@@ -44,7 +44,7 @@ from kbroker.protocol.schema import ProtocolError
 log = logging.getLogger(__name__)
 
 PUMPS_PER_TURN = 4
-NOBODYS = (EventKind.ADVANCED, EventKind.READ_AHEAD, EventKind.TIMES)  # events without a connection
+WITHOUT_CONNECTION = (EventKind.ADVANCED, EventKind.READ_AHEAD)
 ACCEPTS_PER_TURN = 16  # the steady clients have a turn between them
 
 
@@ -91,7 +91,6 @@ class NetworkProcess:
             EventKind.FAILED: self._on_failed,
             EventKind.ADVANCED: self._on_advanced,
             EventKind.READ_AHEAD: self._on_read_ahead,
-            EventKind.TIMES: lambda _, slot, timestamp, __: self.server.on_times(slot, timestamp),
             EventKind.TRANSACTIONAL_ID: self.access.look_at_id,
             EventKind.DENIED: self.access.denied,
             EventKind.UNVERIFIED: self._on_unverified,
@@ -109,7 +108,7 @@ class NetworkProcess:
         self.senders.start()
         loop.add_reader(self.context.epoll.fileno(), self.turn)
         loop.add_reader(self._handoff.fileno(), self._take_connections)
-        self._tell_closed()
+        self._report_closed()
         self.turn()
 
     def _register(self, fd: int, mask: int, data: int) -> None:
@@ -138,7 +137,7 @@ class NetworkProcess:
         else:
             self.ask_turn()
         if self._closed_ids:
-            self._tell_closed()
+            self._report_closed()
 
     def _serve_events(self, first: int, end: int) -> None:
         """A bug in the service of one client closes the connection of that client only."""
@@ -147,7 +146,7 @@ class NetworkProcess:
                 self._handlers[event[0]](*event[1:])
             except Exception:
                 log.exception("an event of kind %d failed", event[0])
-                connection = self.connections.get(event[1]) if event[0] not in NOBODYS else None
+                connection = self.connections.get(event[1]) if event[0] not in WITHOUT_CONNECTION else None
                 if connection is not None:
                     self.close(connection, "internal error")
 
@@ -232,11 +231,11 @@ class NetworkProcess:
                 ending()
         log.debug("closed %s: %s", connection.peer, reason)
 
-    def _tell_closed(self) -> None:
+    def _report_closed(self) -> None:
         try:
             sent = send_closed(self._handoff, self._closed_ids)
         except EOFError as error:
-            self.complain("%d closed connections are not told: %s", len(self._closed_ids), error)
+            self.complain("%d closed connections are not reported: %s", len(self._closed_ids), error)
             sent = len(self._closed_ids)
         del self._closed_ids[:sent]
 

@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Callable
 
+from kbroker.ipc.rate_limit import TokenBucket
+
 BURST = 10
 PER_SECOND = 1.0
 
@@ -13,19 +15,15 @@ class RateLimitedLog:
     def __init__(self, logger: logging.Logger, clock: Callable[[], float]) -> None:
         self._logger = logger
         self._clock = clock
-        self._tokens = float(BURST)
-        self._at = clock()
+        self._bucket = TokenBucket(BURST, PER_SECOND, clock())
         self._left_out = 0
 
     def __call__(self, text: str, *values: object) -> None:
         """Log a warning, or count it as left out."""
-        now = self._clock()
-        self._tokens = min(BURST, self._tokens + (now - self._at) * PER_SECOND)
-        self._at = now
-        if self._tokens < 1:
+        if self._bucket.refill(self._clock()) < 1:
             self._left_out += 1
             return
-        self._tokens -= 1
+        self._bucket.take()
         if self._left_out:
             self._logger.warning("%d lines about clients were left out", self._left_out)
             self._left_out = 0

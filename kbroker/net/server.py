@@ -22,6 +22,3 @@ class Server(Protocol):
 
     def on_read_ahead(self, token: int) -> None:
         """A range has been read into the page cache."""
-
-    def on_times(self, slot: int, timestamp: int) -> None:
-        """An offset by time was requested, and the timestamps of the slot's segments are not known yet."""

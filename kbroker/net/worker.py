@@ -113,7 +113,6 @@ async def _serve(
     await process.tls.drain()
     process.senders.stop()
     process.checks.close()
-    fetches.times.close()
     control.close()
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -158,19 +157,3 @@ def test_operations_are_answered_only_when_asked_for(made: World) -> None:
     answer = metadata(made, 8, request)
     assert answer.topics[0].topic_authorized_operations == 3576
     assert answer.cluster_authorized_operations == 8096
-
-
-def test_the_cache_keeps_what_was_asked_for_last_within_its_bytes(
-    made: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from kbroker.api import metadata as module
-
-    monkeypatch.setattr(module, "CACHED_BYTES", 1500)
-    for names_asked in permutations("abc"):
-        metadata(made, 12, named(*names_asked))
-        metadata(made, 12, named(*names_asked[:2]))
-    metadata(made, 12, named("absent"))  # may be made in a moment: not kept
-    cache = made.broker.attachments[module.AnswerCache]
-    assert isinstance(cache, module.AnswerCache)
-    assert 0 < sum(len(frame) + len(key[2]) for key, frame in cache._answers.items()) == cache._bytes <= 1500
-    assert not any(b"absent" in key[2] for key in cache._answers)

@@ -31,7 +31,7 @@ PATIENCE_S = 4.0
 ELSEWHERE = "move: "  # wants a second log dir: test_log_dir_moves
 AT_START = ("recovery: ", "leader change: epoch")
 # a leader's IO worker dies ahead of its follower, which leads then: its successor has to cut what nobody else has
-AT_FAILOVER = ("truncate: ", "leader change: decision stored", "leader change: leader told")
+AT_FAILOVER = ("truncate: ", "leader change: decision stored", "leader change: leader confirmed")
 FAILOVER_PATIENCE_S = 20.0
 BEHIND_S, BACK_S = (
     0.05,

@@ -50,11 +50,11 @@ def test_connections_that_end_after_the_acceptor_are_logged_in_one_line() -> Non
     process._handoff = handoff
     process._closed_ids = [1, 2]
     process.complain = lambda text, *values: rate_limited_log.append(text % values)
-    process._tell_closed()
+    process._report_closed()
     assert (process._closed_ids, rate_limited_log) == ([], [])
     process._closed_ids = [3, 4]
     acceptor.close()
-    process._tell_closed()
+    process._report_closed()
     assert process._closed_ids == []
     assert rate_limited_log == ["2 closed connections are not told: the acceptor has closed its end"]
     handoff.close()

@@ -180,8 +180,8 @@ def guard_delete_topics(ctx: RequestContext, request: DeleteTopicsRequest, serve
         if badly_named or _may_hear_of_deletion(ctx, name or ""):
             kept.append(topic)
         else:
-            told = topic.name if found is None else found.name if _sees(ctx, found.name) else None
-            refused.append(DeletableTopicResult(told, topic.topic_id, error.code, error.message))
+            shown_name = topic.name if found is None else found.name if _sees(ctx, found.name) else None
+            refused.append(DeletableTopicResult(shown_name, topic.topic_id, error.code, error.message))
     if not refused:
         return serve(ctx, request)
 

@@ -141,30 +141,30 @@ class LogDirMoves:
                 found.setdefault(replica.log_dir, set()).add(target)
         return found
 
-    def failed(self, told: MoveFailed) -> None:
+    def failed(self, report: MoveFailed) -> None:
         """A worker gives up."""
-        key = told.slot, told.generation
-        if self._targets.get(key) == told.log_dir:
+        key = report.slot, report.generation
+        if self._targets.get(key) == report.log_dir:
             del self._targets[key]
 
-    async def caught_up(self, told: MoveCaughtUp) -> None:
+    async def caught_up(self, report: MoveCaughtUp) -> None:
         """A worker's copy lacks little: switch."""
-        found = self._find(told.slot, told.generation)
+        found = self._find(report.slot, report.generation)
         switching = self._broker.switching
-        if found is None or told.slot in switching:
+        if found is None or report.slot in switching:
             return
-        key = told.slot, told.generation
-        switching.add(told.slot)
+        key = report.slot, report.generation
+        switching.add(report.slot)
         try:
             async with self._broker.changing:
-                if self._targets.get(key) == told.log_dir:  # or else it was ended or replaced just now
-                    await self._switch(*found, told.log_dir)
+                if self._targets.get(key) == report.log_dir:  # or else it was ended or replaced just now
+                    await self._switch(*found, report.log_dir)
         except KafkaError as error:
-            log.error("%s is not moved to %s: %s", found[1].folder, told.log_dir, error)
+            log.error("%s is not moved to %s: %s", found[1].folder, report.log_dir, error)
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._targets.pop(key, None)
         finally:
-            switching.discard(told.slot)
+            switching.discard(report.slot)
 
     async def _switch(self, partition: Partition, replica: Replica, log_dir: str) -> None:
         broker = self._broker
@@ -226,8 +226,8 @@ class LogDirMoves:
         mine = [one for one in broker.catalogue.replicas() if _key(one) in self._targets]
         progress: dict[int, MoveProgress] = {}
         for worker in {replica.worker for replica in mine}:
-            told: tuple[MoveProgress, ...] = await broker.links.call_worker(worker, MovesUnderWay())
-            progress |= {one.slot: one for one in told}
+            report: tuple[MoveProgress, ...] = await broker.links.call_worker(worker, MovesUnderWay())
+            progress |= {one.slot: one for one in report}
         found = []
         for replica in mine:
             end = broker.slots.word(replica.slot, Slot.LOG_END)

@@ -5,28 +5,15 @@ below zero nothing more is allowed. Clients that do not know THROTTLING_QUOTA_EX
 """
 
 import time
-from dataclasses import dataclass
 
 from kbroker.config.client_quotas import CONTROLLER_MUTATION_RATE, Bound
 from kbroker.control.broker import Broker
 from kbroker.ipc.messages import ClientRequest
+from kbroker.ipc.rate_limit import TokenBucket
 from kbroker.protocol.errors import ErrorCode, KafkaError
 
 EXCEEDED = "The throttling quota has been exceeded."
 REMEMBERED = 10_000
-
-
-@dataclass(slots=True)
-class Bucket:
-    """Credits at a time (monotonic)."""
-
-    tokens: float
-    at_ms: int
-
-    def refill(self, rate: float, most: float, now_ms: int) -> None:
-        """Take in the credits of the time that has passed."""
-        self.tokens = min(most, self.tokens + rate * (now_ms - self.at_ms) / 1000)
-        self.at_ms = now_ms
 
 
 class MutationQuotas:
@@ -37,7 +24,7 @@ class MutationQuotas:
         samples = config.get_int("controller.quota.window.num")
         self._broker = broker
         self._seconds = samples * config.get_int("controller.quota.window.size.seconds")
-        self._buckets: dict[tuple[str, str], Bucket] = {}
+        self._buckets: dict[tuple[str, str], TokenBucket] = {}
 
     @classmethod
     def of(cls, broker: Broker) -> "MutationQuotas":
@@ -53,16 +40,17 @@ class MutationQuotas:
         bound = self._broker.quotas.bound(CONTROLLER_MUTATION_RATE, user, client.client_id or "")
         return MutationQuota(self, bound, client.api_version >= strict_from)
 
-    def bucket(self, bound: Bound, now_ms: int) -> Bucket:
+    def bucket(self, bound: Bound, now_s: float) -> TokenBucket:
         """The bucket of a quota, with the credits of now."""
         key = (bound.user, bound.client_id)
-        most = bound.limit * self._seconds
         bucket = self._buckets.get(key)
         if bucket is None:
             if len(self._buckets) >= REMEMBERED:
                 self._buckets = {k: b for k, b in self._buckets.items() if b.tokens < 0}
-            bucket = self._buckets[key] = Bucket(most, now_ms)
-        bucket.refill(bound.limit, most, now_ms)
+            bucket = self._buckets[key] = TokenBucket(bound.limit * self._seconds, bound.limit, now_s)
+        bucket.per_second = bound.limit
+        bucket.capacity = bound.limit * self._seconds
+        bucket.refill(now_s)
         return bucket
 
 
@@ -79,13 +67,13 @@ class MutationQuota:
         """So many partitions are created or deleted. Raises THROTTLING_QUOTA_EXCEEDED if the quota is strict."""
         if self._bound is None:
             return
-        bucket = self._quotas.bucket(self._bound, time.monotonic_ns() // 1_000_000)
+        bucket = self._quotas.bucket(self._bound, time.monotonic())
         if not self._strict or bucket.tokens >= 0:
-            bucket.tokens -= partitions
+            bucket.take(partitions)
             if self._strict:
                 return
         if bucket.tokens < 0:
-            self.throttle_ms = round(-bucket.tokens / self._bound.limit * 1000)
+            self.throttle_ms = round(bucket.wait_s(0) * 1000)
             if self._strict:
                 raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, EXCEEDED)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kbroker.control.coordinator.machine import Record
-from kbroker.control.links.appender import Appender, Done, told
+from kbroker.control.links.appender import Appender, Done, completion_of
 from kbroker.control.metadata.catalogue import Partition
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.records import build_batch
@@ -68,17 +68,17 @@ class Gathering:
         gathered = self._open.pop(index)
         now_ms = gathered.now_ms
         batch = build_batch([(record.key, record.value, (), now_ms) for record in gathered.records])
-        told = partial(_tell, gathered.waiting)
+        on_done = partial(_complete_all, gathered.waiting)
         if len(batch) > self._max_bytes():  # one operation's alone: others were sent before
-            self._loop.call_soon(told, KafkaError(ErrorCode.MESSAGE_TOO_LARGE))
+            self._loop.call_soon(on_done, KafkaError(ErrorCode.MESSAGE_TOO_LARGE))
         else:
-            self._appender.submit(gathered.partition, batch, told)
+            self._appender.submit(gathered.partition, batch, on_done)
 
     async def append(self, partition: Partition, records: list[Record], now_ms: int) -> None:
         """As `add`, and wait. Raises KafkaError."""
-        await told(partial(self.add, partition, records, now_ms))
+        await completion_of(partial(self.add, partition, records, now_ms))
 
 
-def _tell(waiting: list[Done], failure: KafkaError | None) -> None:
+def _complete_all(waiting: list[Done], failure: KafkaError | None) -> None:
     for done in waiting:
         done(failure)

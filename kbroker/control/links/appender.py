@@ -231,7 +231,7 @@ class Appender:
         pending.settled(error, base_offset)
 
 
-async def told(begin: Callable[[Done], None]) -> None:
+async def completion_of(begin: Callable[[Done], None]) -> None:
     """Begin something and wait until its Done is called. Raises KafkaError."""
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

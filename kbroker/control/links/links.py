@@ -83,32 +83,32 @@ class Links:
             except LinkClosed:
                 self.lost(link)
 
-    def ask_worker(self, index: int, body: Any, told: Callable[[Any], object]) -> None:
-        """As `call_worker`, without a task if the worker is there. Calls `told` with the value or KafkaError."""
+    def ask_worker(self, index: int, body: Any, on_answer: Callable[[Any], object]) -> None:
+        """As `call_worker`, without a task if the worker is there. Calls `on_answer` with the value or KafkaError."""
         link = self._workers.get(index)
         if link is None:
-            self._again.start(self._call_again(index, body, told))
+            self._again.start(self._call_again(index, body, on_answer))
         else:
-            link.ask(body, partial(self._replied, index, link, body, told))
+            link.ask(body, partial(self._replied, index, link, body, on_answer))
 
     def _replied(
-        self, index: int, link: AsyncLink, body: Any, told: Callable[[Any], object], reply: Reply | None
+        self, index: int, link: AsyncLink, body: Any, on_answer: Callable[[Any], object], reply: Reply | None
     ) -> None:
         if reply is None:
             self.lost(link)
-            self._again.start(self._call_again(index, body, told))
+            self._again.start(self._call_again(index, body, on_answer))
         elif reply.error:
-            told(KafkaError(ErrorCode(reply.error), reply.message))
+            on_answer(KafkaError(ErrorCode(reply.error), reply.message))
         else:
-            told(reply.value)
+            on_answer(reply.value)
 
-    async def _call_again(self, index: int, body: Any, told: Callable[[Any], object]) -> None:
+    async def _call_again(self, index: int, body: Any, on_answer: Callable[[Any], object]) -> None:
         try:
             value = await self.call_worker(index, body)
         except KafkaError as error:
-            told(error)
+            on_answer(error)
         else:
-            told(value)
+            on_answer(value)
 
     async def _arrival(self, index: int) -> None:
         try:

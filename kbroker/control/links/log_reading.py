@@ -22,7 +22,7 @@ from kbroker.protocol.schema import ProtocolError
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Told = Callable[[Any], None]
+OnAnswer = Callable[[Any], None]
 """Called with the result, or the KafkaError."""
 MOST_READERS = 1024
 TOGETHER = 16
@@ -39,12 +39,12 @@ class LogReading:
         self._thread = ThreadPoolExecutor(1, "log-reader")
         self._files = OpenFiles()
         self._readers: dict[str, LogReader] = {}
-        self._jobs: deque[tuple[Callable[[], Any], Told]] = deque()
+        self._jobs: deque[tuple[Callable[[], Any], OnAnswer]] = deque()
         self._running = self._closed = False
 
-    def ask(self, folder: str, step: Callable[[LogReader], Any], told: Told) -> None:
+    def ask(self, folder: str, step: Callable[[LogReader], Any], on_answer: OnAnswer) -> None:
         """Have a step run with the folder's reader. An unreadable log is KAFKA_STORAGE_ERROR."""
-        self._put(partial(self._run, folder, step), partial(self._read, folder, told))
+        self._put(partial(self._run, folder, step), partial(self._read, folder, on_answer))
 
     async def read(self, folder: str, step: Callable[[LogReader], T]) -> T:
         """As `ask`; raises the error."""
@@ -65,8 +65,8 @@ class LogReading:
 
     # --- on the loop ------------------------------------------------------------------------------------
 
-    def _put(self, job: Callable[[], Any], told: Told) -> None:
-        self._jobs.append((job, told))
+    def _put(self, job: Callable[[], Any], on_answer: OnAnswer) -> None:
+        self._jobs.append((job, on_answer))
         if not self._running:
             self._begin()
 
@@ -75,23 +75,23 @@ class LogReading:
             self._running = True
             self._thread.submit(self._work, asyncio.get_running_loop())
 
-    def _read(self, folder: str, told: Told, found: Any) -> None:
+    def _read(self, folder: str, on_answer: OnAnswer, found: Any) -> None:
         if isinstance(found, (OSError, CorruptLog, ProtocolError)):
             self._dir_errors.met(folder, found)
             found = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(found))
         elif isinstance(found, Exception) and not isinstance(found, KafkaError):
             log.error("%s could not be read", folder, exc_info=found)
             found = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(found))
-        told(found)
+        on_answer(found)
 
-    def _tell(self, findings: list[tuple[Told, Any]]) -> None:
-        for told, found in findings:
+    def _tell(self, findings: list[tuple[OnAnswer, Any]]) -> None:
+        for on_answer, found in findings:
             try:
-                told(found)
+                on_answer(found)
             except Exception:
                 log.exception("nobody took what was read")
 
-    def _rested(self, findings: list[tuple[Told, Any]]) -> None:
+    def _rested(self, findings: list[tuple[OnAnswer, Any]]) -> None:
         """The thread's queue was empty; start it again if there are new jobs."""
         self._running = False
         if self._jobs:
@@ -101,14 +101,14 @@ class LogReading:
     # --- on the thread ----------------------------------------------------------------------------------
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
-        findings: list[tuple[Told, Any]] = []
+        findings: list[tuple[OnAnswer, Any]] = []
         began = time.monotonic()
         while self._jobs:
-            job, told = self._jobs.popleft()
+            job, on_answer = self._jobs.popleft()
             try:
-                findings.append((told, job()))
+                findings.append((on_answer, job()))
             except Exception as error:
-                findings.append((told, error))
+                findings.append((on_answer, error))
             now = time.monotonic()
             if self._jobs and (len(findings) == TOGETHER or now - began > TELL_AFTER_S):
                 loop.call_soon_threadsafe(self._tell, findings)

@@ -38,23 +38,23 @@ EXPANDS = bind("kbroker_isr_expands_total")
 ELECTIONS = bind("kbroker_leader_elections_total")
 UNCLEAN_ELECTIONS = bind("kbroker_unclean_leader_elections_total")
 
-Told = dict[tuple[int, int], Lead | Follow]
+Confirmed = dict[tuple[int, int], Lead | Follow]
 
 
 class Replication:
     """Runs in: control. Owner: the process's main. Decisions are made one after another.
 
     each_look: what is done after every look at the replicas.
-    told: the last role each log's IO worker has confirmed, by slot and generation.
+    confirmed: the last role each log's IO worker has confirmed, by slot and generation.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._deciding = asyncio.Lock()
         self.each_look: list[Callable[[], Awaitable[None]]] = []
-        self._told: Told = {}
-        self._untold: set[tuple[int, int]] = set()
-        self._telling: set[asyncio.Task[list[Any]]] = set()
+        self._confirmed: Confirmed = {}
+        self._unconfirmed: set[tuple[int, int]] = set()
+        self._confirming: set[asyncio.Task[list[Any]]] = set()
         self._lag = Lag(broker.shared.slots)
 
     @classmethod
@@ -120,7 +120,7 @@ class Replication:
         """An IO worker has died: others lead what it led, and its copies are out of sync."""
         mine = [p for p in self.partitions() if any(r.worker == worker for r in p.replicas)]
         for replica in (r for p in mine for r in p.replicas if r.worker == worker):
-            self._told.pop((replica.slot, replica.generation), None)
+            self._confirmed.pop((replica.slot, replica.generation), None)
         if mine:
             await self.settle(mine)
 
@@ -147,9 +147,11 @@ class Replication:
         joining = [(p, r) for p, r in caught_up if p.has_leader and self.there(r)]
         if joining:
             await self._expand(joining)
-        if self._untold:
-            again = [p for p in partitions if any((r.slot, r.generation) in self._untold for r in p.replicas)]
-            self._untold.clear()
+        if self._unconfirmed:
+            again = [
+                p for p in partitions if any((r.slot, r.generation) in self._unconfirmed for r in p.replicas)
+            ]
+            self._unconfirmed.clear()
             async with self._deciding:
                 await self.tell(again)
 
@@ -258,7 +260,7 @@ class Replication:
         """Another in-sync replica becomes leader while the old one is there: it stops, the new one copies the rest."""
         old = partition.leader
         await self._call(old, Follow(old.slot, partition.leader_epoch, -1, -1, -1, ""))
-        self._told.pop((old.slot, old.generation), None)
+        self._confirmed.pop((old.slot, old.generation), None)
         slots = self._broker.slots
         for _ in range(int(CATCH_UP_S / 0.002)):
             if slots.word(target.slot, Slot.LOG_END) >= slots.word(old.slot, Slot.LOG_END):
@@ -319,7 +321,7 @@ class Replication:
         """The last other replica is gone: the leader's high watermark is its log's end again."""
         leader = partition.leader
         await self._call(leader, Lead(leader.slot, partition.leader_epoch, (), (), 1))
-        self._told.pop((leader.slot, leader.generation), None)
+        self._confirmed.pop((leader.slot, leader.generation), None)
 
     def moving(self) -> list[Partition]:
         """Partitions with a pending reassignment."""
@@ -332,7 +334,7 @@ class Replication:
         await self._store(changed)
         crash_point("leader change: decision stored")
         await self.tell(changed)
-        crash_point("leader change: leader told")
+        crash_point("leader change: leader confirmed")
         await self._announce(changed)
 
     async def _announce(self, changed: list[Partition]) -> None:
@@ -357,21 +359,21 @@ class Replication:
         await bounded(CALLS_AT_ONCE, [partial(self._tell, p, p.leader) for p in listed])
         calls = [partial(self._tell, p, r) for p in listed for r in p.replicas if r is not p.leader]
         task = asyncio.get_running_loop().create_task(bounded(CALLS_AT_ONCE, calls))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._confirming.add(task)
+        task.add_done_callback(self._confirming.discard)
 
     async def _tell(self, partition: Partition, replica: Replica) -> Any:
         """The reply of the worker; None when there is nothing to send, or no worker."""
         self._broker.shared.in_sync[replica.slot] = replica.in_sync or replica.joining
         minimum = self._broker.topic_config(partition.topic).min_insync_replicas
         role, key = role_of(partition, replica, minimum), (replica.slot, replica.generation)
-        if role is None or self._told.get(key) == role or self._broker.dir_errors.of(replica.log_dir):
+        if role is None or self._confirmed.get(key) == role or self._broker.dir_errors.of(replica.log_dir):
             return None
         answer = await self._call(replica, role)
         if isinstance(answer, KafkaError):
-            self._untold.add(key)
+            self._unconfirmed.add(key)
             return answer
-        self._told[key] = role
+        self._confirmed[key] = role
         return answer
 
     async def _call(self, replica: Replica, body: Lead | Follow) -> Any:

@@ -134,20 +134,20 @@ class ShareService:
             waiting = self._wake_ups.register(keys)
             try:
                 left = deadline - asyncio.get_running_loop().time()
-                told = False
+                answerable = False
                 if left <= 0 or await self._enough(spec, session):
-                    told = await self._fetch_once(spec, session, results, read)
-                if told or results or left <= 0 or (read and spec.min_bytes <= 0):
+                    answerable = await self._fetch_once(spec, session, results, read)
+                if answerable or results or left <= 0 or (read and spec.min_bytes <= 0):
                     break
                 await asyncio.wait([waiting], timeout=left)
             finally:
                 self._wake_ups.forget(waiting, keys)
-        for each in read & session.untold:
+        for each in read & session.unanswered:
             results.setdefault(each, Fetched())
         if spec.epoch == INITIAL_EPOCH:
-            session.untold.clear()
-        session.untold -= read
-        session.untold |= {each for each, result in results.items() if result.error is not None}
+            session.unanswered.clear()
+        session.unanswered -= read
+        session.unanswered |= {each for each, result in results.items() if result.error is not None}
         return results
 
     async def acknowledge(
@@ -262,12 +262,12 @@ class ShareService:
         results: dict[TopicPartition, Fetched],
         read: set[TopicPartition],
     ) -> bool:
-        """Acquire what there is now. Whether there is something to tell. read: which partitions were looked into.
+        """Acquire what there is now; whether there is something to answer with. read: partitions that were looked into.
 
         What has been found does not wait for partitions that are still to be loaded, as in Kafka: clients count on
         a first answer of one partition.
         """
-        told = False
+        answerable = False
         max_bytes, max_records = spec.max_bytes, spec.records.max_records
         keys = [ShareKey(spec.group_id, *each) for each in session.partitions]
         for key in sorted(keys, key=lambda key: self.partitions.get(key) is None):
@@ -276,11 +276,11 @@ class ShareService:
                 results.setdefault((topic_id, index), Fetched()).error = KafkaError(
                     ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 )
-                told = True
+                answerable = True
                 continue
             if max_records <= 0 or max_bytes <= 0:
                 break
-            if told and self.partitions.get(key) is None:
+            if answerable and self.partitions.get(key) is None:
                 self._background.start(self._load(key))
                 continue
             if key in self._fetching:
@@ -291,7 +291,7 @@ class ShareService:
                 found = await self._acquire(key, spec, session, max_bytes, max_records)
             except KafkaError as error:
                 results.setdefault((topic_id, index), Fetched()).error = error
-                told = True
+                answerable = True
                 continue
             finally:
                 self._fetched(key)
@@ -304,9 +304,9 @@ class ShareService:
                 result.records, result.acquired = records, acquired
                 max_bytes -= len(records)
                 max_records -= sum(each.last - each.first + 1 for each in acquired)
-                told = True
+                answerable = True
         session.turn()
-        return told
+        return answerable
 
     async def _load(self, key: ShareKey) -> None:
         """Load the partition for the next fetch, which also reports an error."""

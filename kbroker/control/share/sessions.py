@@ -16,7 +16,7 @@ TopicPartition = tuple[bytes, int]
 class ShareSession:
     """One member's session. partitions: in the order in which they were added. epoch: the next request's.
 
-    untold: partitions of which the member is to hear even when they have no records for it.
+    unanswered: partitions of which the member is to hear even when they have no records for it.
     """
 
     group_id: str
@@ -24,16 +24,16 @@ class ShareSession:
     connection_id: int = 0
     epoch: int = 1
     partitions: dict[TopicPartition, None] = field(default_factory=dict)
-    untold: set[TopicPartition] = field(default_factory=set)
+    unanswered: set[TopicPartition] = field(default_factory=set)
 
     def change(self, added: Iterable[TopicPartition], forgotten: Iterable[TopicPartition]) -> None:
         for each in added:
             if each not in self.partitions:
                 self.partitions[each] = None
-                self.untold.add(each)
+                self.unanswered.add(each)
         for each in forgotten:
             self.partitions.pop(each, None)
-            self.untold.discard(each)
+            self.unanswered.discard(each)
 
     def turn(self) -> None:
         """Begin with another partition next time, so that none starves."""

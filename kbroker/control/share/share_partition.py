@@ -185,16 +185,16 @@ class SharePartition:
         Raises INVALID_REQUEST or INVALID_RECORD_STATE.
         """
         last_type = AcknowledgeType.RENEW if renewing else AcknowledgeType.REJECT
-        told = [spec for batch in batches for spec in _specs(batch, last_type)]
-        ordered = sorted(told)
+        listed = [spec for batch in batches for spec in _specs(batch, last_type)]
+        ordered = sorted(listed)
         if any(one[1] >= other[0] for one, other in pairwise(ordered)):
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
-        specs = [spec for spec in told if spec[1] >= self.start_offset]
+        specs = [spec for spec in listed if spec[1] >= self.start_offset]
         for first, last, _ in specs:
             self._check(member_id, max(first, self.start_offset), last)
         for first, last, kind in specs:
             for each in list(self._ranges.between(max(first, self.start_offset), last)):
-                self._set(_after(each, kind, limits, now_ms), told=kind is not AcknowledgeType.RENEW)
+                self._set(_after(each, kind, limits, now_ms), persisted=kind is not AcknowledgeType.RENEW)
         self._advance()
 
     def _check(self, member_id: str, first: int, last: int) -> None:
@@ -268,9 +268,9 @@ class SharePartition:
         self._written_start = self.start_offset
         return self.start_offset, changed
 
-    def _set(self, new: Range, told: bool = True) -> None:
+    def _set(self, new: Range, persisted: bool = True) -> None:
         self._ranges.put(new)
-        if told:
+        if persisted:
             self._changed.append(new)
 
     def _advance(self) -> None:

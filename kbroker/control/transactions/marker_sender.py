@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kbroker.control.broker import Broker
-from kbroker.control.links.appender import Appender, Done, told
+from kbroker.control.links.appender import Appender, Done, completion_of
 from kbroker.control.transactions.metadata import TopicPartition, supports_epoch_bump
 from kbroker.control.transactions.offset_commits import OffsetCommitsUnderWay
 from kbroker.control.transactions.ports import MarkerOrder
@@ -71,7 +71,7 @@ class MarkerWriter:
         """Append one marker of an order. Raises KafkaError."""
         if not self._is_ready(order, where):
             await self._commits.settled(where[1], order.producer_id)
-        await told(partial(self._append, order, where))
+        await completion_of(partial(self._append, order, where))
 
     def submit(self, order: MarkerOrder, where: TopicPartition, done: Done) -> bool:
         """As `write_order`, without a task; False when it would have to wait first."""

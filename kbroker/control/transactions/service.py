@@ -95,26 +95,28 @@ class TransactionService:
         self._sender.when_settled(
             transactional_id,
             self.settings.retry_backoff_max_ms,
-            lambda: self._tell(answer.complete, transactional_id, operation),
+            lambda: self._ask_then(answer.complete, transactional_id, operation),
         )
         return answer
 
-    def _tell(self, told: Callable[[Any], object], transactional_id: str, operation: Operation) -> None:
-        """Run an operation by Runtime.ask; call `told` with its response or KafkaError."""
+    def _ask_then(
+        self, on_answer: Callable[[Any], object], transactional_id: str, operation: Operation
+    ) -> None:
+        """Run an operation by Runtime.ask; call `on_answer` with its response or KafkaError."""
         try:
             found = self.runtime.ask(transactional_id, operation)
         except KafkaError as error:
-            told(error)
+            on_answer(error)
         except Exception as error:
             log.exception("%s: an operation failed", transactional_id)
-            told(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
+            on_answer(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)))
         else:
             if isinstance(found, Deferred):
-                found.on_complete(told)
+                found.on_complete(on_answer)
             elif isinstance(found, Awaitable):
-                self._start(_awaited(found, told), transactional_id)
+                self._start(_awaited(found, on_answer), transactional_id)
             else:
-                told(found)
+                on_answer(found)
 
     def read(self, transactional_id: str) -> TransactionShard:
         """The shard, for a question about one id. Raises KafkaError while its partition is being loaded."""
@@ -209,9 +211,9 @@ class TransactionService:
     def _written(self, order: MarkerOrder, partitions: frozenset[TopicPartition]) -> None:
         self.shard.marker_written(order, partitions)
 
-    def _complete(self, order: MarkerOrder, told: Callable[[ErrorCode], None]) -> None:
-        self._tell(
-            lambda found: told(found.code if isinstance(found, KafkaError) else found),
+    def _complete(self, order: MarkerOrder, on_answer: Callable[[ErrorCode], None]) -> None:
+        self._ask_then(
+            lambda found: on_answer(found.code if isinstance(found, KafkaError) else found),
             order.transactional_id,
             lambda now_ms: self.shard.complete(order, now_ms),
         )
@@ -244,13 +246,13 @@ class TransactionService:
         task.add_done_callback(_complain(transactional_id))
 
 
-async def _awaited(found: Awaitable[Any], told: Callable[[Any], object]) -> None:
+async def _awaited(found: Awaitable[Any], on_answer: Callable[[Any], object]) -> None:
     try:
         value = await found
     except KafkaError as error:
-        told(error)
+        on_answer(error)
     else:
-        told(value)
+        on_answer(value)
 
 
 def _complain(transactional_id: str) -> Callable[["asyncio.Future[None]"], None]:

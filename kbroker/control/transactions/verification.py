@@ -40,7 +40,7 @@ async def verify(broker: Broker, asked: VerifyTransaction) -> tuple[tuple[int, s
             )
     except KafkaError as error:
         codes = dict.fromkeys(partitions, error.code)
-    return tuple(told(codes[each], asked.produce_version) for each in asked.partitions)
+    return tuple(shown_error(codes[each], asked.produce_version) for each in asked.partitions)
 
 
 async def _add(
@@ -57,7 +57,7 @@ async def _add(
         await asyncio.sleep(service.settings.retry_backoff_ms / 1000)
 
 
-def told(code: ErrorCode, produce_version: int) -> tuple[int, str | None]:
+def shown_error(code: ErrorCode, produce_version: int) -> tuple[int, str | None]:
     """Code and text that the producer of this version knows to handle."""
     if code is ErrorCode.PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

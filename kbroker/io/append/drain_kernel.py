@@ -133,20 +133,20 @@ def count_appends(env: Words, batches: Table, out: Words) -> None:
     records = 0
     written = 0
     enqueued_ns = 0
-    alike = 0  # batches in a row that were enqueued at once
+    together = 0  # batches in a row that were enqueued at once
     for n in range(out[Drained.COUNT]):
         batch = batches[n]
         if batch[Batch.RECORDS] > 0 and batch[Batch.ERROR] == 0:
             size += batch[Batch.LENGTH]
             records += batch[Batch.RECORDS]
             written += 1
-            if batch[Batch.ENQUEUED_NS] != enqueued_ns and alike > 0:
-                observe(metrics + 8 * ml.APPEND_SECONDS, now_ns - enqueued_ns, alike)
-                alike = 0
+            if batch[Batch.ENQUEUED_NS] != enqueued_ns and together > 0:
+                observe(metrics + 8 * ml.APPEND_SECONDS, now_ns - enqueued_ns, together)
+                together = 0
             enqueued_ns = batch[Batch.ENQUEUED_NS]
-            alike += 1
-    if alike > 0:
-        observe(metrics + 8 * ml.APPEND_SECONDS, now_ns - enqueued_ns, alike)
+            together += 1
+    if together > 0:
+        observe(metrics + 8 * ml.APPEND_SECONDS, now_ns - enqueued_ns, together)
     add(metrics + 8 * ml.APPENDED_BYTES, size)
     add(metrics + 8 * ml.APPENDED_RECORDS, records)
     add(metrics + 8 * ml.APPENDED_BATCHES, written)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from kbroker.config.broker import BrokerConfig
+from kbroker.ipc.rate_limit import TokenBucket
 
 UNLIMITED = (1 << 31) - 1
 
@@ -21,8 +22,8 @@ class ConnectionLimits:
         self._total = 0
         self._by_listener: Counter[str] = Counter()
         self._by_host: Counter[str] = Counter()
-        self._allowance = float(config.get_int("max.connection.creation.rate"))
-        self._at = clock()
+        rate = config.get_int("max.connection.creation.rate")
+        self._new = TokenBucket(rate, rate, clock())
         self.configure(config)
 
     def configure(self, config: BrokerConfig) -> None:
@@ -30,7 +31,7 @@ class ConnectionLimits:
         self._config = config
         self._per_host = config.get_int("max.connections.per.ip")
         self._overrides = parse_overrides(config.get_str("max.connections.per.ip.overrides"))
-        self._rate = config.get_int("max.connection.creation.rate")
+        self._new.capacity = self._new.per_second = config.get_int("max.connection.creation.rate")
 
     def may_accept(self, listener: str) -> bool:
         """Whether the listener may take a connection now; a later call may return True."""
@@ -39,12 +40,7 @@ class ConnectionLimits:
         limit = self._config.of_listener(listener, "max.connections")
         if isinstance(limit, int) and self._by_listener[listener] >= limit:
             return False
-        if self._rate == UNLIMITED:
-            return True
-        now = self._clock()
-        self._allowance = min(float(self._rate), self._allowance + (now - self._at) * self._rate)
-        self._at = now
-        return self._allowance >= 1
+        return self._new.per_second == UNLIMITED or self._new.refill(self._clock()) >= 1
 
     def refusal(self, host: str) -> str:
         """Why a connection from this address is closed at once; empty when it is not."""
@@ -58,7 +54,7 @@ class ConnectionLimits:
         self._total += 1
         self._by_listener[listener] += 1
         self._by_host[host] += 1
-        self._allowance -= 1
+        self._new.take()
 
     def closed(self, listener: str, host: str) -> None:
         """Count it out."""

@@ -7,6 +7,8 @@ window, and then closed. Runs in: acceptor. Pure: the caller passes the time.
 from collections import Counter
 from collections.abc import Mapping
 
+from kbroker.ipc.rate_limit import excess_ms, samples_ms
+
 DEFAULT = ""  # the address of the quota for all that have none of their own
 
 
@@ -36,10 +38,10 @@ class ConnectionRates:
         opened = self._opened.setdefault(host, Counter())
         for old in [number for number in opened if number <= window - self._samples]:
             del opened[old]
-        elapsed_ms = max(1, (self._samples - 1) * self._window_ms + into_ms)
-        rate = (opened.total() + 1) * 1000 / elapsed_ms
-        if rate > limit:
-            return max(1, min(round((rate - limit) / limit * elapsed_ms), self._window_ms))
+        elapsed_ms = samples_ms(self._samples, self._window_ms, into_ms)
+        total = opened.total() + 1
+        if total * 1000 > limit * elapsed_ms:
+            return max(1, min(excess_ms(total, limit, elapsed_ms), self._window_ms))
         opened[window] += 1
         return 0
 

@@ -37,13 +37,13 @@ def select(cx: int) -> int:
     selected = 0
     for number in range(get(cx, Context.PLAN_COUNT)):
         row = plan_row(cx, number)
-        told = 1
+        changed = 1
         if session != 0 and get(row, Plan.LENGTH) == 0:
             entry = get(row, Plan.ENTRY)
-            same = get(entry, SessionEntry.TOLD_HIGH_WATERMARK) == get(row, Plan.HIGH_WATERMARK)
-            told = 0 if same and get(entry, SessionEntry.TOLD_LOG_START) == get(row, Plan.LOG_START) else 1
-        put(row, Plan.SELECTED, told)
-        selected += told
+            same = get(entry, SessionEntry.SENT_HIGH_WATERMARK) == get(row, Plan.HIGH_WATERMARK)
+            changed = 0 if same and get(entry, SessionEntry.SENT_LOG_START) == get(row, Plan.LOG_START) else 1
+        put(row, Plan.SELECTED, changed)
+        selected += changed
     return selected
 
 

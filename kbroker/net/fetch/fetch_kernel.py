@@ -54,8 +54,8 @@ def _commit(cx: int) -> None:
             put(entry, SessionEntry.MAX_BYTES, get(row, Plan.MAX_BYTES))
             put(entry, SessionEntry.EPOCH, get(row, Plan.EPOCH))
             put(entry, SessionEntry.LAST_EPOCH, get(row, Plan.LAST_EPOCH))
-            put(entry, SessionEntry.TOLD_HIGH_WATERMARK, get(row, Plan.HIGH_WATERMARK))
-            put(entry, SessionEntry.TOLD_LOG_START, get(row, Plan.LOG_START))
+            put(entry, SessionEntry.SENT_HIGH_WATERMARK, get(row, Plan.HIGH_WATERMARK))
+            put(entry, SessionEntry.SENT_LOG_START, get(row, Plan.LOG_START))
             if get(row, Plan.LENGTH) > 0 and get(session, Session.COUNT) > 1:
                 _to_the_end(session, entry)
     if session != 0:

@@ -32,7 +32,6 @@ from kbroker.net.fetch.read_table import ReadTable
 from kbroker.net.fetch.residency import Probe, by_cachestat
 from kbroker.net.fetch.senders import Senders
 from kbroker.net.fetch.session_table import SessionTable
-from kbroker.net.local_answers.segment_times import SegmentTimes
 from kbroker.net.quotas import Quotas
 from kbroker.net.request_counts import RequestCounts
 from kbroker.net.rows import Context as ContextRow
@@ -102,7 +101,6 @@ class Fetches:
         self._table = SessionTable(context, topics, slots)
         self.sessions = Sessions(slots, self._table.new_id, self._table.drop, self._table.used_ms)
         self.reads = ReadTable(context, senders)
-        self.times = SegmentTimes(shared, topics, self.reads)
         self.reader = PartitionReader(shared, topics, self.reads, LogDirErrors(config.log_dirs, shared))
         context.words[ContextRow.PROBE] = probe is by_cachestat
         self.cold = ColdReads(shared, client, probe)

@@ -1,8 +1,7 @@
-"""Segments of the partitions that are read, as the kernels see them: base offsets, open files, largest
-timestamps.
+"""Segments of the partitions that are read, as the kernels see them: base offsets and open files.
 
-Runs in: network. Owner: the process. Python fills a slot's rows when the kernel could not serve a fetch or a
-lookup by time, and again when the slot's list of segments has changed.
+Runs in: network. Owner: the process. Python fills a slot's rows when the kernel could not serve a fetch, and again
+when the slot's list of segments has changed.
 """
 
 from collections import OrderedDict
@@ -22,7 +21,7 @@ from kbroker.net.rows import Read, Segment
 
 Words = NDArray[np.int64]
 SEGMENTS = 32768
-MOST_OPEN = 1024
+MAX_OPEN = 1024
 
 
 class OpenSegment(NamedTuple):
@@ -30,7 +29,6 @@ class OpenSegment(NamedTuple):
 
     log: OpenFile
     by_offset: OpenFile | None
-    by_time: OpenFile | None = None
 
 
 class ReadTable:
@@ -62,42 +60,11 @@ class ReadTable:
         if at >= 0 and self.segments[at, Segment.LOG_FD] < 0:
             self._open_segment(at, reader, base)
 
-    def learn(
-        self, slot: int, generation: int, version: int, times: Words, base: int, files: OpenSegment
-    ) -> bool:
-        """The largest timestamps of the slot's segments, as rows of (base offset, LARGEST, LARGEST_OFFSET, WALKED of
-        Segment), and the files of one of them. False: they cannot be taken in."""
-        read = self.reads[slot]
-        if not self._is_listed(read, generation, version) and not self._list(
-            read, generation, version, times[:, 0].tolist()
-        ):
-            return False
-        first, count = int(read[Read.FIRST]), int(read[Read.COUNT])
-        rows = self.segments[first : first + count]
-        if not np.array_equal(rows[:, Segment.BASE], times[:, 0]):
-            return False
-        newer = rows[:, Segment.WALKED] < times[:, 3]  # the kernel may have walked on meanwhile
-        rows[newer, Segment.LARGEST : Segment.WALKED + 1] = times[newer, 1:]
-        at = self._row(read, base)
-        if at >= 0:
-            self._take_files(at, files)
-        read[Read.ASKED] = 0
-        return True
-
-    def ask_again(self, slot: int) -> None:
-        """Nothing has been learnt of the slot's times: the next question for one may ask."""
-        self.reads[slot, Read.ASKED] = 0
-
-    @property
-    def full(self) -> bool:
-        """Whether opening one more segment evicts another."""
-        return len(self._open) >= MOST_OPEN
-
     def forget(self, slot: int) -> None:
         """The slot is another partition's, or no one's."""
         read = self.reads[slot]
         self._close_range(int(read[Read.FIRST]), int(read[Read.COUNT]))
-        read[Read.COUNT] = read[Read.ASKED] = 0
+        read[Read.COUNT] = 0
 
     @staticmethod
     def _is_listed(read: Words, generation: int, version: int) -> bool:
@@ -120,9 +87,7 @@ class ReadTable:
             self._clear()
         rows = self.segments[self._used : self._used + len(bases)]
         rows[:, Segment.BASE] = bases
-        rows[:, Segment.LOG_FD : Segment.TIME_FD + 1] = -1
-        rows[:, Segment.WALKED] = Segment.NOT_WALKED
-        read[Read.ASKED] = 0
+        rows[:, Segment.LOG_FD : Segment.INDEX_FD + 1] = -1
         read[Read.GENERATION] = generation
         read[Read.VERSION] = version
         read[Read.FIRST] = self._used
@@ -143,17 +108,11 @@ class ReadTable:
             log = reader.open_files.get(reader.folder, base, files.LOG)
         except FileNotFoundError:
             return
-        self._take_files(at, OpenSegment(log, reader.index(base, files.INDEX)))
-
-    def _take_files(self, at: int, files: OpenSegment) -> None:
-        """Keep the files of a segment's row open for the kernel; those that it has already stay."""
-        known = self._open.get(at)
-        if known is not None:
-            files = OpenSegment(known.log, known.by_offset or files.by_offset, known.by_time or files.by_time)
-        self._open[at] = files
-        fds = [-1 if file is None else file.fd for file in files]
-        self.segments[at, [Segment.LOG_FD, Segment.INDEX_FD, Segment.TIME_FD]] = fds
-        if len(self._open) > MOST_OPEN:
+        index = reader.index(base, files.INDEX)
+        self._open[at] = OpenSegment(log, index)
+        self.segments[at, Segment.LOG_FD] = log.fd
+        self.segments[at, Segment.INDEX_FD] = -1 if index is None else index.fd
+        if len(self._open) > MAX_OPEN:
             self._close(next(iter(self._open)))
 
     def _close_range(self, first: int, count: int) -> None:
@@ -163,7 +122,7 @@ class ReadTable:
 
     def _close(self, at: int) -> None:
         self._leaving.append(self._open.pop(at).log)
-        self.segments[at, Segment.LOG_FD : Segment.TIME_FD + 1] = -1
+        self.segments[at, Segment.LOG_FD : Segment.INDEX_FD + 1] = -1
 
     def sweep(self) -> None:
         """Let go of files that no answer under way is read from."""

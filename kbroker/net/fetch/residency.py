@@ -31,12 +31,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def by_cachestat(fd: int, position: int, length: int) -> bool:
     """Whether all pages of the range are cached. OSError where the kernel has no cachestat or refuses it."""
-    asked, told = _Range(position, length), _CacheStat()
-    if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(told), 0):
+    asked, found = _Range(position, length), _CacheStat()
+    if _libc.syscall(CACHESTAT, fd, ctypes.byref(asked), ctypes.byref(found), 0):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     first, last = position // PAGE, (position + length - 1) // PAGE
-    return int(told.cached) >= last - first + 1
+    return int(found.cached) >= last - first + 1
 
 
 def by_nowait(fd: int, position: int, length: int) -> bool:

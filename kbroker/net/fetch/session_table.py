@@ -19,7 +19,7 @@ from kbroker.net.topics import Topics
 from kbroker.protocol.schema import ZERO_UUID
 
 Words = NDArray[np.int64]
-MOST_PARTITIONS = 2048
+MAX_PARTITIONS = 2048
 INT32_MAX = (1 << 31) - 1
 
 
@@ -63,7 +63,7 @@ class SessionTable:
     def lend(self, session: Session) -> None:
         """Let the kernel serve it, if it can."""
         wanted = list(session.partitions.values())
-        if not 0 < len(wanted) <= MOST_PARTITIONS:
+        if not 0 < len(wanted) <= MAX_PARTITIONS:
             return
         entries: Words = np.zeros((len(wanted), SessionEntry.WORDS), np.int64)
         values = []
@@ -113,6 +113,6 @@ class SessionTable:
             each.max_bytes = entry[SessionEntry.MAX_BYTES]
             each.leader_epoch = entry[SessionEntry.EPOCH]
             each.last_fetched_epoch = entry[SessionEntry.LAST_EPOCH]
-            each.reported_high_watermark = entry[SessionEntry.TOLD_HIGH_WATERMARK]
-            each.reported_log_start = entry[SessionEntry.TOLD_LOG_START]
+            each.reported_high_watermark = entry[SessionEntry.SENT_HIGH_WATERMARK]
+            each.reported_log_start = entry[SessionEntry.SENT_LOG_START]
         session.partitions = dict(wanted[at] for at in order.tolist())

@@ -15,7 +15,6 @@ from kbroker.metrics import layout as ml
 from kbroker.metrics.histogram_kernel import add
 from kbroker.net.local_answers.cached_answer_kernel import keep, repeat
 from kbroker.net.local_answers.list_offsets_kernel import answer_offsets
-from kbroker.net.local_answers.offset_for_leader_epoch_kernel import answer_epochs
 from kbroker.net.local_answers.producer_id_kernel import answer_producer_id
 from kbroker.net.local_answers.topic_part_kernel import compose, keep_parts
 from kbroker.net.rows import Connection, Context, EventKind, Flag, ForwardedApi
@@ -62,8 +61,6 @@ def forward(cx: int, connection: int, frame: int, length: int) -> int:
     if body < 0:
         return TO_PYTHON
     if api == ApiKey.LIST_OFFSETS and answer_offsets(cx, connection, frame, length, body):
-        return ANSWERED
-    if api == ApiKey.OFFSET_FOR_LEADER_EPOCH and answer_epochs(cx, connection, frame, length, body):
         return ANSWERED
     if api == ApiKey.INIT_PRODUCER_ID and may_take_producer_id(row):
         if answer_producer_id(cx, connection, frame, length, body):

@@ -77,8 +77,8 @@ class Forwarding:
         words[ContextRow.LINK_BYTES] = LINK_BYTES
         shared = process.context.shared
         self._tables = (
-            _table(words, ContextRow.ANSWERS, AnswerTable.MOST_ANSWERS),
-            _table(words, ContextRow.TOPIC_PARTS, AnswerTable.MOST_PARTS),
+            _table(words, ContextRow.ANSWERS, AnswerTable.MAX_ANSWERS),
+            _table(words, ContextRow.TOPIC_PARTS, AnswerTable.MAX_PARTS),
         )
         words[ContextRow.CACHED_ANSWERS] = shared.cached_answers.ctypes.data
         words[ContextRow.DIR_ERRORS] = shared.log_dir_errors.ctypes.data
@@ -174,15 +174,15 @@ class Forwarding:
             self._close(self._connections[row], "control went away before it answered")
 
 
-def _table(words: NDArray[np.int64], first: int, most: int) -> list[NDArray[Any]]:
+def _table(words: NDArray[np.int64], first: int, capacity: int) -> list[NDArray[Any]]:
     """An empty table of answers or parts (`answer_table_kernel.py`); and its arrays, which must live as
     long."""
-    rows: NDArray[np.int64] = np.zeros((most, Answer.WORDS), np.int64)
-    index: NDArray[np.int64] = np.zeros(4 * most, np.int64)
+    rows: NDArray[np.int64] = np.zeros((capacity, Answer.WORDS), np.int64)
+    index: NDArray[np.int64] = np.zeros(4 * capacity, np.int64)
     pool: NDArray[np.uint8] = np.zeros(AnswerTable.MAX_POOL_BYTES, np.uint8)
     table = words[first : first + AnswerTable.WORDS]
     table[AnswerTable.ROWS] = rows.ctypes.data
-    table[AnswerTable.MOST] = most
+    table[AnswerTable.CAPACITY] = capacity
     table[AnswerTable.INDEX] = index.ctypes.data
     table[AnswerTable.INDEX_ENTRIES] = len(index)
     table[AnswerTable.POOL] = pool.ctypes.data

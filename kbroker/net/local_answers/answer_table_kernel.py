@@ -11,7 +11,7 @@ from kbroker.kernels.memory import copy, load_i64, store_i64
 from kbroker.kernels.rows import get, put
 from kbroker.net.rows import Answer, AnswerTable
 
-NOBODYS = -1  # kind of a row that nobody finds any more
+NO_KIND = -1  # of a row that is not in use any more
 
 
 @inlined
@@ -69,12 +69,12 @@ def row_for(table: int, kind: int, key: int, length: int, room: int) -> int:
     room = (room + 7) & ~7
     need = ((length + 7) & ~7) + room
     number = get(table, AnswerTable.COUNT)
-    if number == get(table, AnswerTable.MOST) or get(table, AnswerTable.POOL_USED) + need > get(
+    if number == get(table, AnswerTable.CAPACITY) or get(table, AnswerTable.POOL_USED) + need > get(
         table, AnswerTable.POOL_BYTES
     ):
         return 0
     if row != 0:
-        put(row, Answer.KIND, NOBODYS)
+        put(row, Answer.KIND, NO_KIND)
     place = get(table, AnswerTable.POOL) + get(table, AnswerTable.POOL_USED)
     put(table, AnswerTable.COUNT, number + 1)
     put(table, AnswerTable.POOL_USED, get(table, AnswerTable.POOL_USED) + need)

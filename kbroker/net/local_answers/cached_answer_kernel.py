@@ -72,7 +72,7 @@ def disks_failed(cx: int) -> bool:
 
 
 @inlined
-def _stands(cx: int, terms: int) -> bool:
+def _is_valid(cx: int, terms: int) -> bool:
     words = get(cx, Context.CACHED_ANSWERS)
     return (
         load_acquire(words) == get(terms, Term.TOPICS)
@@ -85,7 +85,7 @@ def _stands(cx: int, terms: int) -> bool:
 def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool:
     """Answer with the cached answer to the same request, if it is valid. body: address after the header."""
     api = load_i16_be(frame)
-    if get(get(cx, Context.FORWARDED) + api * ForwardedApi.STRIDE, ForwardedApi.STANDS) == 0:
+    if get(get(cx, Context.FORWARDED) + api * ForwardedApi.STRIDE, ForwardedApi.CACHED) == 0:
         return False
     kind = (
         api
@@ -94,7 +94,7 @@ def repeat(cx: int, connection: int, frame: int, length: int, body: int) -> bool
     )
     size = frame + length - body
     row = find_kept(cx + 8 * Context.ANSWERS, kind, body, size)
-    if row == 0 or not _stands(cx, row + 8 * Answer.TERMS):
+    if row == 0 or not _is_valid(cx, row + 8 * Answer.TERMS):
         return False
     size = get(row, Answer.ANSWER_BYTES)
     if size > get(cx, Context.OUT_BYTES) - get(cx, Context.OUT_USED):
@@ -115,7 +115,7 @@ def keep(cx: int, connection: int, message: int) -> bool:
         return False
     body = terms + Term.STRIDE
     length = get(terms, Term.BODY_BYTES)
-    if size + length > Answer.MAX_BYTES or not _stands(cx, terms):
+    if size + length > Answer.MAX_BYTES or not _is_valid(cx, terms):
         return False
     where = connection_row(cx, connection)
     kind = get(where, Connection.API) | get(where, Connection.ANSWER_SCOPE) << 32
@@ -127,5 +127,5 @@ def keep(cx: int, connection: int, message: int) -> bool:
     put(row, Answer.ANSWER_BYTES, size)
     copy(get(row, Answer.ANSWER), message + MessageHead.SIZE, size)
     copy(row + 8 * Answer.TERMS, terms, 8 * (Term.CODES + 1))
-    put(get(cx, Context.FORWARDED) + (kind & 0xFFFF) * ForwardedApi.STRIDE, ForwardedApi.STANDS, 1)
+    put(get(cx, Context.FORWARDED) + (kind & 0xFFFF) * ForwardedApi.STRIDE, ForwardedApi.CACHED, 1)
     return True

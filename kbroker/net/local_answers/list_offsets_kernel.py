@@ -1,11 +1,8 @@
-"""ListOffsets answered in the network process: ends of logs from the slots, offsets by time from segment
-files.
+"""ListOffsets answered in the network process: starts and ends of logs, from the slots.
 
-Offsets by time are found by `offset_for_time_kernel.py`. Control answers all other requests.
+Consumers without a position and tools that compute lag ask for these again and again. Control answers all other
+requests: offsets by time, errors.
 """
-
-import numpy as np
-from numpy.typing import NDArray
 
 from kbroker.ipc.layout import Slot, SlotState
 from kbroker.kernels.jit import inlined
@@ -19,87 +16,80 @@ from kbroker.kernels.memory import (
     store_i32_be,
     store_i64,
     store_i64_be,
+    store_u8,
 )
 from kbroker.kernels.rows import get
-from kbroker.kernels.scan_rows import Located
-from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, write_count
+from kbroker.kernels.wire import read_length, skip_tags, write_answer_head, write_count, write_string
 from kbroker.net.local_answers.cached_answer_kernel import answer_from
-from kbroker.net.local_answers.offset_for_time_kernel import (
-    ASKS_MAX_TIMESTAMP,
-    ELSEWHERE,
-    FOUND_EPOCH,
-    FOUND_OFFSET,
-    FOUND_TIMESTAMP,
-    FOUND_WORDS,
-    offset_by_time,
-    segment_of_time,
-)
-from kbroker.net.local_answers.topic_answer_kernel import HEAD_BYTES, end_struct, named_topic
 from kbroker.net.rows import Context, ListOffsetsVersion, May, Partition, Topic
 from kbroker.net.rows.access_kernel import may_use
 from kbroker.net.rows.connection_kernel import connection_row
 from kbroker.net.rows.slot_kernel import snapshot
+from kbroker.net.rows.topic_kernel import topic_by_name
 from kbroker.net.rows.versions import Isolation
-
-Words = NDArray[np.int64]
 
 LATEST = -1
 EARLIEST = -2
 EARLIEST_LOCAL = -4  # the same where nothing is tiered
 CONSUMER = -1
-MOST_OFFSET_TOPICS = 64
+MAX_OFFSET_TOPICS = 64
 OFFSET_ENTRY_BYTES = 32  # of a partition in the answer, at most
-MOST_UNORDERED = 64  # partitions of a topic that may come in any order
-MOST_BY_TIME = 256  # partitions of a topic that are looked for by time: a few microseconds each
+MAX_UNORDERED = 64  # partitions of a topic that may come in any order
+NO_TIMESTAMP = -1
+HEAD_BYTES = 64  # room that the head of an answer takes at most, or that of a topic besides its name
 
 
 @inlined
-def slot_of(cx: int, topic: int, index: int, epoch: int) -> int:
-    """The slot of a partition, which is in the snapshot then; -1 when it cannot be answered without any error."""
+def _named_topic(
+    cx: int, position: int, end: int, compact: bool, out: int, limit: int
+) -> tuple[int, int, int]:
+    """The topic that is named next in a request, and its name in the answer: (its row, position in the request, in the
+    answer). The row is 0 when it cannot be answered from here."""
+    name_bytes, name = read_length(position, end, compact, False)
+    if name < 0 or name_bytes <= 0 or name_bytes > end - name or name_bytes + HEAD_BYTES > limit - out:
+        return 0, 0, 0
+    topic = topic_by_name(cx, name, name_bytes)
+    if topic == 0:
+        return 0, 0, 0
+    return topic, name + name_bytes, write_string(out, name, name_bytes, compact)
+
+
+@inlined
+def _end_struct(position: int, end: int, compact: bool, out: int) -> tuple[int, int]:
+    """The end of a partition, or of a topic: (position in the request, in the answer); -1 for what is broken."""
+    if compact:
+        store_u8(out, 0)
+        return skip_tags(position, end), out + 1
+    return position, out
+
+
+@inlined
+def _is_readable(cx: int, topic: int, index: int, epoch: int) -> bool:
+    """Whether a partition can be answered without any error: then its slot is in the snapshot."""
     if index < 0 or index >= get(topic, Topic.COUNT):
-        return -1
+        return False
     partition = get(cx, Context.PARTITIONS) + (get(topic, Topic.PARTITIONS) + index) * Partition.STRIDE
     slot = get(partition, Partition.SLOT)
     snap = get(cx, Context.SNAPSHOT)
     if slot < 0 or snapshot(get(cx, Context.SLOTS) + slot * Slot.STRIDE, snap) == 0:
-        return -1
-    if get(snap, Slot.STATE) != SlotState.ONLINE or get(snap, Slot.GENERATION) != get(
-        partition, Partition.GENERATION
-    ):
-        return -1
-    return slot if epoch == -1 or epoch == get(snap, Slot.LEADER_EPOCH) else -1
+        return False
+    if get(snap, Slot.STATE) != SlotState.ONLINE:
+        return False
+    if get(snap, Slot.GENERATION) != get(partition, Partition.GENERATION):
+        return False
+    return epoch == -1 or epoch == get(snap, Slot.LEADER_EPOCH)
 
 
 @inlined
-def _find(cx: int, slot: int, asked: int, version: int, committed: bool, later: bool, found: Words) -> int:
-    """What is asked of the partition in the snapshot: 1; 0: it takes longer; -1: not from here. later: it is not
-    answered from here any more, but may be asked again."""
+def _find(cx: int, asked: int, version: int, committed: bool) -> tuple[int, int]:
+    """Offset and leader epoch of what is asked of the partition in the snapshot; offset -1: control answers."""
     snap = get(cx, Context.SNAPSHOT)
-    limit = get(snap, Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK)
-    found[FOUND_TIMESTAMP] = -1
     if asked == EARLIEST or (asked == EARLIEST_LOCAL and version >= ListOffsetsVersion.WITH_LOCAL):
-        found[FOUND_OFFSET] = get(snap, Slot.LOG_START)
-        found[FOUND_EPOCH] = get(snap, Slot.START_EPOCH)
-        return 1
-    if get(snap, Slot.HIGH_WATERMARK) < get(snap, Slot.EPOCH_START):
-        return -1  # the end may be below one that was reported before: control refuses
-    if asked == LATEST:
-        found[FOUND_OFFSET] = limit
-        found[FOUND_EPOCH] = get(snap, Slot.LEADER_EPOCH)
-        return 1
-    if asked < 0 and (asked != ASKS_MAX_TIMESTAMP or version < ListOffsetsVersion.WITH_MAX_TIMESTAMP):
-        return -1
-    segment = segment_of_time(cx, slot, asked)
-    if segment < 0 or later:
-        return 0
-    if segment > 0:
-        state = offset_by_time(cx, segment, asked, found)
-        if state == ELSEWHERE:
-            return 0
-        if state == Located.FOUND and found[FOUND_OFFSET] < limit:
-            return 1
-    found[FOUND_TIMESTAMP] = found[FOUND_OFFSET] = found[FOUND_EPOCH] = -1
-    return 1
+        return get(snap, Slot.LOG_START), get(snap, Slot.START_EPOCH)
+    if asked != LATEST or get(snap, Slot.HIGH_WATERMARK) < get(snap, Slot.EPOCH_START):
+        return -1, -1  # the end may be below one that was reported before: control refuses
+    end = get(snap, Slot.LAST_STABLE if committed else Slot.HIGH_WATERMARK)
+    return end, get(snap, Slot.LEADER_EPOCH)
 
 
 @inlined
@@ -112,15 +102,15 @@ def _asked_before(entries: int, count: int, stride: int, index: int) -> bool:
 
 
 @inlined
-def _write(out: int, index: int, found: Words, version: int) -> int:
+def _write(out: int, index: int, offset: int, epoch: int, version: int) -> int:
     """Write the answer of a partition, all but its tags."""
     store_i32_be(out, index)
     store_i16_be(out + 4, 0)
-    store_i64_be(out + 6, found[FOUND_TIMESTAMP])
-    store_i64_be(out + 14, found[FOUND_OFFSET])
+    store_i64_be(out + 6, NO_TIMESTAMP)
+    store_i64_be(out + 14, offset)
     out += 22
     if version >= ListOffsetsVersion.WITH_EPOCHS:
-        store_i32_be(out, found[FOUND_EPOCH])
+        store_i32_be(out, epoch)
         out += 4
     return out
 
@@ -129,8 +119,8 @@ def _write(out: int, index: int, found: Words, version: int) -> int:
 def _topic(
     cx: int, topic: int, version: int, committed: bool, position: int, end: int, out: int, limit: int
 ) -> tuple[int, int, int]:
-    """Answer for the partitions of a topic: (position in the request, in the answer, partitions). Not from here: the
-    first is -1, or the last is, when some take longer."""
+    """Answer for the partitions of a topic: (position in the request, in the answer, partitions); -1: not from
+    here."""
     compact = version >= ListOffsetsVersion.FLEXIBLE
     count, position = read_length(position, end, compact, True)
     if position < 0 or count <= 0 or count * OFFSET_ENTRY_BYTES > limit - out:
@@ -139,32 +129,26 @@ def _topic(
     entries = out
     asked_bytes = 16 if version >= ListOffsetsVersion.WITH_EPOCHS else 12
     stride = 22 + (4 if version >= ListOffsetsVersion.WITH_EPOCHS else 0) + (1 if compact else 0)
-    found = np.empty(FOUND_WORDS, np.int64)
     highest = -1
-    later = count > MOST_BY_TIME
-    longer = False
     for number in range(count):
         if end - position < asked_bytes:
             return -1, 0, 0
         index = load_i32_be(position)
         epoch = load_i32_be(position + 4) if version >= ListOffsetsVersion.WITH_EPOCHS else -1
-        slot = slot_of(cx, topic, index, epoch)
-        if slot < 0:
+        if not _is_readable(cx, topic, index, epoch):
             return -1, 0, 0
-        if index <= highest and (count > MOST_UNORDERED or _asked_before(entries, number, stride, index)):
+        if index <= highest and (count > MAX_UNORDERED or _asked_before(entries, number, stride, index)):
             return -1, 0, 0
-        asked = load_i64_be(position + asked_bytes - 8)
-        state = _find(cx, slot, asked, version, committed, later, found)
-        if state < 0:
+        offset, epoch = _find(cx, load_i64_be(position + asked_bytes - 8), version, committed)
+        if offset < 0:
             return -1, 0, 0
-        if state == 0:
-            later = longer = True
         highest = max(highest, index)
         position += asked_bytes
-        position, out = end_struct(position, end, compact, _write(out, index, found, version))
+        out = _write(out, index, offset, epoch, version)
+        position, out = _end_struct(position, end, compact, out)
         if position < 0:
             return -1, 0, 0
-    return position, out, -1 if longer else count
+    return position, out, count
 
 
 @inlined
@@ -181,7 +165,7 @@ def answer_offsets(cx: int, connection: int, frame: int, length: int, body: int)
         isolation = load_u8(position)
         position += 1
     topics, position = read_length(position, end, compact, True)
-    if position < 0 or topics <= 0 or topics > MOST_OFFSET_TOPICS or isolation > Isolation.READ_COMMITTED:
+    if position < 0 or topics <= 0 or topics > MAX_OFFSET_TOPICS or isolation > Isolation.READ_COMMITTED:
         return False
     start = get(cx, Context.OUT) + get(cx, Context.OUT_USED)
     limit = get(cx, Context.OUT) + get(cx, Context.OUT_BYTES)
@@ -190,9 +174,8 @@ def answer_offsets(cx: int, connection: int, frame: int, length: int, body: int)
     out = write_answer_head(start + 8, compact, version >= ListOffsetsVersion.WITH_ISOLATION, topics)
     seen = get(cx, Context.PLAN)  # free here: each fetch rewrites its plan
     codes = 0
-    longer = False
     for number in range(topics):
-        topic, position, out = named_topic(cx, position, end, compact, out, limit)
+        topic, position, out = _named_topic(cx, position, end, compact, out, limit)
         if topic == 0 or not may_use(cx, connection_row(cx, connection), topic, May.DESCRIBE):
             return False
         for earlier in range(number):
@@ -204,15 +187,13 @@ def answer_offsets(cx: int, connection: int, frame: int, length: int, body: int)
         )
         if position < 0:
             return False
-        if count < 0:
-            longer = True
         codes += count
-        position, out = end_struct(position, end, compact, out)
+        position, out = _end_struct(position, end, compact, out)
         if position < 0:
             return False
     if version >= ListOffsetsVersion.WITH_TIMEOUT:
         position += 4
-    if longer or position > end or (compact and skip_tags(position, end) < 0):
+    if position > end or (compact and skip_tags(position, end) < 0):
         return False
     answer_from(cx, connection, frame, length, start, out, compact, codes)
     return True

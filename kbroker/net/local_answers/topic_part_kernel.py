@@ -20,8 +20,8 @@ from kbroker.net.local_answers.cached_answer_kernel import answer_at_once, disks
 from kbroker.net.rows import Answer, AnswerTable, Connection, Context, MetadataVersion
 from kbroker.net.rows.connection_kernel import connection_row
 
-MOST_PART_TOPICS = 1024
-MOST_STEPS = 4096  # of sorting: clients that name many topics send them sorted
+MAX_PART_TOPICS = 1024
+MAX_STEPS = 4096  # of sorting: clients that name many topics send them sorted
 ID_BYTES = 16
 FRAME_HEAD_BYTES = 8  # size and correlation id
 COUNT_BYTES = 5  # at most
@@ -66,7 +66,7 @@ def _topics(body: int, end: int, compact: bool, with_ids: bool) -> tuple[int, in
     """(topics of a request, position of the first, of what follows the last, 1 when all are named by id); 0
     topics: it is not answered in parts."""
     count, first = read_length(body, end, compact, True)
-    if first < 0 or count <= 0 or count > MOST_PART_TOPICS:
+    if first < 0 or count <= 0 or count > MAX_PART_TOPICS:
         return 0, 0, 0, 0
     position = first
     ids = 0
@@ -119,14 +119,18 @@ def _gather(
     made = get(cx, Context.COMPOSED) + 1
     put(cx, Context.COMPOSED, made)
     kind = PART | row_number(table, head)
-    stands = get(head + 8 * Answer.TERMS, Term.TOPICS)
+    topics_version = get(head + 8 * Answer.TERMS, Term.TOPICS)
     room = get(head, Answer.PARTITIONS)
     first = last = size = steps = 0
     codes = get(head + 8 * Answer.TERMS, Term.CODES)
     for _ in range(count):
         key, key_bytes, _, position = _named(position, end, compact, with_ids)
         row = find_kept(table, kind, key, key_bytes)
-        if row == 0 or get(row + 8 * Answer.TERMS, Term.TOPICS) != stands or get(row, Answer.USED) == made:
+        if (
+            row == 0
+            or get(row + 8 * Answer.TERMS, Term.TOPICS) != topics_version
+            or get(row, Answer.USED) == made
+        ):
             return 0, 0, 0
         put(row, Answer.USED, made)
         size += get(row, Answer.ANSWER_BYTES)
@@ -142,7 +146,7 @@ def _gather(
             else:
                 put(last, Answer.FOLLOWING, row)
             last = row
-        if room < 0 or steps > MOST_STEPS:
+        if room < 0 or steps > MAX_STEPS:
             return 0, 0, 0
     return first, size, codes
 
@@ -196,7 +200,7 @@ def compose(cx: int, connection: int, frame: int, length: int, body: int) -> boo
 
 @inlined
 def _keep_head(
-    table: int, kind: int, options: int, options_bytes: int, message: int, cut: int, stands: int
+    table: int, kind: int, options: int, options_bytes: int, message: int, cut: int, topics_version: int
 ) -> int:
     """Keep the bytes around the topics of an answer: its row, 0 when the table is full."""
     size = load_i32(message + MessageHead.FRAME_BYTES)
@@ -211,13 +215,13 @@ def _keep_head(
     put(row, Answer.PARTITIONS, get(cut, Cut.ROOM))
     copy(get(row, Answer.ANSWER), frame + FRAME_HEAD_BYTES, before)
     copy(get(row, Answer.ANSWER) + before, frame + get(cut, Cut.END), behind)
-    put(row + 8 * Answer.TERMS, Term.TOPICS, stands)
+    put(row + 8 * Answer.TERMS, Term.TOPICS, topics_version)
     put(row + 8 * Answer.TERMS, Term.CODES, get(cut, Cut.CODES))
     return row
 
 
 @inlined
-def _keep_part(table: int, kind: int, part: int, content: int, stands: int) -> int:
+def _keep_part(table: int, kind: int, part: int, content: int, topics_version: int) -> int:
     """Keep the part of an answer about one topic: its row, 0 when the table is full."""
     size = get(part, CutPart.BYTES)
     row = row_for(table, kind, part + CutPart.STRIDE, get(part, CutPart.KEY_BYTES), size)
@@ -226,7 +230,7 @@ def _keep_part(table: int, kind: int, part: int, content: int, stands: int) -> i
     put(row, Answer.ANSWER_BYTES, size)
     put(row, Answer.PARTITIONS, get(part, CutPart.PARTITIONS))
     copy(get(row, Answer.ANSWER), content, size)
-    put(row + 8 * Answer.TERMS, Term.TOPICS, stands)
+    put(row + 8 * Answer.TERMS, Term.TOPICS, topics_version)
     put(row + 8 * Answer.TERMS, Term.CODES, get(part, CutPart.CODES))
     return row
 
@@ -249,14 +253,14 @@ def keep_parts(cx: int, connection: int, message: int) -> None:
     table = cx + 8 * Context.TOPIC_PARTS
     cut = body + ((length + 7) & ~7)
     kind = _head_kind(api, version, get(where, Connection.ANSWER_SCOPE), by_id)
-    stands = get(terms, Term.TOPICS)
-    row = _keep_head(table, kind, options, body + length - options, message, cut, stands)
+    topics_version = get(terms, Term.TOPICS)
+    row = _keep_head(table, kind, options, body + length - options, message, cut, topics_version)
     kind = PART | row_number(table, row)
     content = message + MessageHead.SIZE + get(cut, Cut.FIRST)
     part = cut + Cut.STRIDE
     left = get(terms, Term.PARTS)
     while row != 0 and left > 0:
-        row = _keep_part(table, kind, part, content, stands)
+        row = _keep_part(table, kind, part, content, topics_version)
         content += get(part, CutPart.BYTES)
         part += CutPart.STRIDE + ((get(part, CutPart.KEY_BYTES) + 7) & ~7)
         left -= 1

@@ -210,11 +210,11 @@ class ProduceChecks:
         damage = damage_text(asked)
         result = int(request[Request.RESULT])
         for topic in asked.topic_data:
-            told = TopicProduceResponse(topic.name, topic.topic_id)
+            shown = TopicProduceResponse(topic.name, topic.topic_id)
             for part in topic.partition_data:
-                told.partition_responses.append(self._partition(result, part.index, damage))
+                shown.partition_responses.append(self._partition(result, part.index, damage))
                 result = int(self._context.results[result, Result.NEXT])
-            response.responses.append(told)
+            response.responses.append(shown)
         return encode_response(header.api_key, header.api_version, header.correlation_id, response)
 
     def _partition(self, result: int, index: int, damage: str | None) -> PartitionProduceResponse:

@@ -38,7 +38,6 @@ from kbroker.net.rows.tables import (
     signed,
 )
 from kbroker.net.rows.versions import (
-    EpochVersion,
     FetchVersion,
     Isolation,
     ListOffsetsVersion,
@@ -56,7 +55,6 @@ __all__ = [
     "Chunk",
     "Connection",
     "Context",
-    "EpochVersion",
     "Event",
     "EventKind",
     "FetchVersion",

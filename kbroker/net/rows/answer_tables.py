@@ -6,13 +6,13 @@ from kbroker.kernels.row import Row, word
 class AnswerTable(Row, writer="network"):
     """A table of answers: rows of Answer, an index, and one pool of bytes (answer_table_kernel.py)."""
 
-    MOST_ANSWERS = 2048
-    MOST_PARTS = 8192
+    MAX_ANSWERS = 2048
+    MAX_PARTS = 8192
     MAX_POOL_BYTES = 4 << 20
 
     ROWS = word("address", "rows of Answer")
     COUNT = word("count", "rows in use")
-    MOST = word("count", "rows that there are")
+    CAPACITY = word("count", "rows that there are")
     INDEX = word("address", "open addressing: row + 1, 0 free")
     INDEX_ENTRIES = word("count", "a power of two")
     POOL = word("address", "keys and answers")
@@ -23,7 +23,7 @@ class AnswerTable(Row, writer="network"):
 class Answer(Row, writer="network", words=16):
     """A cached answer, or a part of one."""
 
-    MAX_BYTES = 1 << 16  # of a body and its answer; what is larger is made by control each time
+    MAX_BYTES = 1 << 19  # of a body and its answer; control makes larger ones each time
 
     HASH = word("bits", "of kind and key")
     KIND = word("bits", "api | version << 16 | audience << 32; of parts: topic_part_kernel.py")
@@ -32,7 +32,7 @@ class Answer(Row, writer="network", words=16):
     ANSWER = word("address", "the frame, its size included, or the part")
     ANSWER_BYTES = word("bytes", "of that")
     ROOM = word("bytes", "that ANSWER has room for")
-    TERMS = word("words of Term", "TOPICS, WORD, VALUE and CODES: as long as they hold, it stands", count=4)
+    TERMS = word("words of Term", "TOPICS, WORD, VALUE and CODES: it is valid as long as they hold", count=4)
     PARTITIONS = word("count", "in a part; of a head: the most of an answer")
     HEAD_BYTES = word("bytes", "of a head: those before the topics; the others are behind them")
     USED = word("count", "Context.COMPOSED of the last answer that was made of this part")

@@ -64,34 +64,26 @@ class SessionEntry(Row, writer="network", words=14):
     MAX_BYTES = word("bytes", "of its records")
     EPOCH = word("epoch", "leader epoch that the client knows, -1: none")
     LAST_EPOCH = word("epoch", "of the client's last record, -1: none")
-    TOLD_HIGH_WATERMARK = word("offset", "high watermark of the last answer")
-    TOLD_LOG_START = word("offset", "log start offset of the last answer")
+    SENT_HIGH_WATERMARK = word("offset", "high watermark of the last answer")
+    SENT_LOG_START = word("offset", "log start offset of the last answer")
     NEXT = word(ReadEnd, "where its last read ended")
 
 
-class Read(Row, writer="network", words=8):
+class Read(Row, writer="network"):
     """The segments of a slot that is read, by slot number."""
 
     GENERATION = word("count", "of the slot")
     VERSION = word("count", "Slot.SEGMENTS_VERSION of the list")
     FIRST = word("number", "first row of Segment")
     COUNT = word("count", "0: Python has not listed them")
-    ASKED = word("flag", "1: Python has been asked for the times of its segments")
 
 
-class Segment(Row, writer="network", words=8):
+class Segment(Row, writer="network", words=4):
     """A segment that is read."""
-
-    CLOSED = 1 << 62
-    NOT_WALKED = -1
 
     BASE = word("offset", "base offset")
     LOG_FD = word("descriptor", "-1: Python has not opened it")
     INDEX_FD = word("descriptor", "of its offset index")
-    TIME_FD = word("descriptor", "of its time index")
-    LARGEST = word("ms", "largest timestamp of the bytes up to WALKED, -1: none")
-    LARGEST_OFFSET = word("offset", "last offset of the first batch that has it")
-    WALKED = word("bytes", "CLOSED: all of it, and no more will come; NOT_WALKED")
 
 
 class Part(Row, writer="network"):

@@ -69,7 +69,7 @@ class ForwardedApi(Row, writer="network"):
     LOWEST = word("version", "lowest; above HIGHEST: none may")
     HIGHEST = word("version", "highest")
     FLEXIBLE = word("version", "first one whose header has tags")
-    STANDS = word("flag", "1: answers to it are among those that stand")
+    CACHED = word("flag", "1: some answers to it are cached")
 
 
 class Request(Row, writer="network"):
@@ -194,9 +194,8 @@ class EventKind(Values):
     ANSWER_REST = 15  # of control's block. A: position of what the socket did not take, B: bytes
     UNANSWERED = 16  # control has no answer. A: status of the message, B: API key
     RETURNED = 17  # a closed connection was lent, and is not any more
-    TIMES = 18  # A: slot whose segments' times are not known, B: the timestamp asked for
-    TRANSACTIONAL_ID = 19  # A: arena offset of an id that the connection may not be allowed, B: its bytes
-    DENIED = 20  # a Produce was refused for lack of a permission. A: topic row, B: partitions
+    TRANSACTIONAL_ID = 18  # A: arena offset of an id that the connection may not be allowed, B: its bytes
+    DENIED = 19  # a Produce was refused for lack of a permission. A: topic row, B: partitions
 
 
 class PartialRecord(Row, writer="network"):

@@ -35,16 +35,8 @@ class ListOffsetsVersion(Values):
     WITH_ISOLATION = 2  # and throttle time
     WITH_EPOCHS = 4
     FLEXIBLE = 6
-    WITH_MAX_TIMESTAMP = 7
     WITH_LOCAL = 8
     WITH_TIMEOUT = 10
-
-
-class EpochVersion(Values):
-    """Versions of OffsetForLeaderEpoch."""
-
-    WITH_REPLICA = 3
-    FLEXIBLE = 4
 
 
 class ProducerIdVersion(Values):

@@ -100,7 +100,7 @@ class ScramExchange:
                 )
             answer = self._server.final(token)
         except ScramError as error:
-            raise Refused(str(error) if error.told else None) from None
+            raise Refused(str(error) if error.is_public else None) from None
         self.user = self._server.user
         self.done = True
         return answer

@@ -37,11 +37,11 @@ _FINAL = re.compile(
 
 
 class ScramError(Exception):
-    """The login is refused. `told`: the text is sent to the client; otherwise it gets the general message."""
+    """The login is refused. is_public: the text is sent to the client, which otherwise gets the general message."""
 
-    def __init__(self, text: str, told: bool = False) -> None:
+    def __init__(self, text: str, is_public: bool = False) -> None:
         super().__init__(text)
-        self.told = told
+        self.is_public = is_public
 
 
 class ScramServer:
@@ -75,7 +75,7 @@ class ScramServer:
             why = (
                 "Authentication failed: Client requested an authorization id that is different from username"
             )
-            raise ScramError(why, told=True)
+            raise ScramError(why, is_public=True)
         if credential.iterations < MIN_ITERATIONS:
             raise ScramError(f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS}")
         self._credential = credential

@@ -47,7 +47,7 @@ class TellingContext(ssl.SSLContext):
         return session
 
 
-async def tell(client: socket.socket, error: BaseException) -> None:
+async def send_alert(client: socket.socket, error: BaseException) -> None:
     """Send a failed handshake's alert, then wait a little for the client to have it: a connection that is closed with
     bytes unread is reset, and the alert with it."""
     alert: bytes = getattr(error, "alert", b"")

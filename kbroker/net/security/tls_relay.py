@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
-from kbroker.net.security.tls_alert import tell
+from kbroker.net.security.tls_alert import send_alert
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ async def relay(
     loop = asyncio.get_running_loop()
     client, broker = RelayEnd(), RelayEnd()
     client.other, broker.other = broker, client
-    told = outer.dup()
+    alerted = outer.dup()
     try:
         outside, _ = await loop.connect_accepted_socket(
             lambda: client, outer, ssl=context, ssl_handshake_timeout=HANDSHAKE_SECONDS
@@ -83,10 +83,10 @@ async def relay(
         log.debug("a TLS handshake failed: %s", error)
         outer.close()
         inner.close()
-        await tell(told, error)
+        await send_alert(alerted, error)
         return
     finally:
-        told.close()
+        alerted.close()
     if not authenticated(outside.get_extra_info("ssl_object")):
         outside.close()
         inner.close()

@@ -19,7 +19,7 @@ from kbroker.control.transactions import marker_sender
 from kbroker.control.transactions.metadata import TV_2
 from kbroker.control.transactions.service import TransactionService
 from kbroker.control.transactions.shard import TOPIC
-from kbroker.control.transactions.verification import told, verify
+from kbroker.control.transactions.verification import shown_error, verify
 from kbroker.ipc.cached_answers import CachedAnswer
 from kbroker.ipc.messages import VerifyTransaction
 from kbroker.protocol.api_keys import ApiKey
@@ -269,12 +269,12 @@ class TestVerification:
         ],
     )
     def test_codes_are_those_that_producers_know(self, code: Any, version: int, expected: Any) -> None:
-        assert told(code, version)[0] == expected
+        assert shown_error(code, version)[0] == expected
 
 
 def test_answers_about_ids_are_cached_until_one_changes(tmp_path: Path) -> None:
     async def test(scene: Scene) -> None:
-        async def told() -> list[Any]:
+        async def shown_error() -> list[Any]:
             listed = ListTransactionsRequest([], [])
             both = DescribeTransactionsRequest([ID, "other"])
             await scene.service.init_producer_id(None, InitProducerIdRequest("other", 60_000))
@@ -290,16 +290,16 @@ def test_answers_about_ids_are_cached_until_one_changes(tmp_path: Path) -> None:
             _, word, value, *_ = struct.unpack_from("<5q", answer.terms)
             return bool(words[word] == value)
 
-        before = await told()
+        before = await shown_error()
         assert all(isinstance(each, CachedAnswer) for each in before)
         assert all(map(stands, before))
         await scene.service.add_partitions(ID, *scene.producer, frozenset({("a", 0)}), TV_2)
         assert not any(map(stands, before))
-        ongoing = await told()
+        ongoing = await shown_error()
         assert all(each != old for each, old in zip(ongoing, before, strict=True))
         await scene.end()
         assert not any(map(stands, ongoing))
-        assert all(each != old for each, old in zip(await told(), ongoing, strict=True))
+        assert all(each != old for each, old in zip(await shown_error(), ongoing, strict=True))
 
     run(tmp_path, test)
 

@@ -143,7 +143,7 @@ def test_memory_is_bounded_and_every_answer_right(node_factory: NodeFactory) -> 
     link = node.connect()
     random = Random(1)
     for length, count in (
-        (4, AnswerTable.MOST_ANSWERS * 5 // 4),
+        (4, AnswerTable.MAX_ANSWERS * 5 // 4),
         (30_000, AnswerTable.MAX_POOL_BYTES // 50_000),
     ):
         bodies = [random.randbytes(length) for _ in range(count)]

@@ -225,7 +225,7 @@ def test_memory_is_bounded_and_every_answer_right(scene: Scene) -> None:
     """More topics, and more bytes, than there is room for: all are forgotten, and kept anew."""
     random = Random(1)
     for scene.padding, count in (
-        (0, AnswerTable.MOST_PARTS * 5 // 4),
+        (0, AnswerTable.MAX_PARTS * 5 // 4),
         (2_000, AnswerTable.MAX_POOL_BYTES // 6_000),
     ):
         scene.words.topics_changed()

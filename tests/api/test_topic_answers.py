@@ -1,4 +1,4 @@
-"""What answers say of a topic is made once, and anew as soon as it may be another: topics, replicas, log dirs."""
+"""Answers about topics follow every change: of topics, replicas, log dirs."""
 
 import asyncio
 import errno
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kbroker.api.topic_parts import MOST_PARTITIONS, MOST_PARTS, TopicParts
 from kbroker.control.changes.topic_change import create_topics
 from kbroker.control.metadata.topic_plan import NewTopic
 from kbroker.ipc.layout import Slot, SlotState
@@ -18,7 +17,6 @@ from kbroker.protocol.messages.describe_topic_partitions import DescribeTopicPar
 from kbroker.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
-    MetadataResponseTopic,
 )
 from tests.api.in_process import ask
 from tests.control.fakes import World, world
@@ -41,20 +39,6 @@ def pages(made: World, limit: int, *names: str) -> list[int]:
     request = DescribeTopicPartitionsRequest([TopicRequest(name) for name in names], limit)
     answer: Any = asyncio.run(ask(made.broker, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, request))
     return [len(topic.partitions) for topic in answer.topics]
-
-
-def test_a_part_is_made_once_for_all_company(made: World) -> None:
-    parts, calls = TopicParts.of(made.broker), []
-    topic = made.broker.catalogue.topics["a"]
-
-    def make() -> MetadataResponseTopic:
-        calls.append(1)
-        return MetadataResponseTopic(name="a")
-
-    kind = MetadataResponseTopic, 0
-    assert parts.get(kind, topic, make) is TopicParts.of(made.broker).get(kind, topic, make)
-    assert len(calls) == 1
-    assert parts.get((MetadataResponseTopic, 1), topic, make) is not parts.get(kind, topic, make)
 
 
 def test_answers_follow_what_changes(made: World) -> None:
@@ -89,14 +73,3 @@ def test_an_error_is_not_kept(made: World) -> None:
     assert metadata(made, "a", "b")[0].partitions[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
     made.shared.slots[part.slot, Slot.STATE] = SlotState.ONLINE
     assert metadata(made, "b", "a")[1].partitions[0].error_code == 0
-
-
-def test_parts_do_not_take_all_memory(made: World) -> None:
-    asyncio.run(create_topics(made.broker, [NewTopic("large", MOST_PARTITIONS + 1)]))
-    metadata(made, "large", "a")
-    parts = TopicParts.of(made.broker)
-    assert len(parts._parts) == 1
-    topic = made.broker.catalogue.topics["a"]
-    for number in range(MOST_PARTS + 10):
-        parts.get((MetadataResponseTopic, number), topic, lambda: MetadataResponseTopic(name="a"))
-    assert len(parts._parts) <= MOST_PARTS
