@@ -116,6 +116,13 @@ def list_acls(
     _show(_matching(broker, filters), json)
 
 
+def all_acls(broker: Connection) -> list[Any]:
+    """Every ACL. Raises CommandFailed, for a broker without an authorizer too."""
+    from confluent_kafka.admin import ResourcePatternType
+
+    return _matching(broker, [_filter("ANY", None, ResourcePatternType.ANY, None)])
+
+
 def _matching(broker: Connection, filters: Sequence[Any]) -> list[Any]:
     """The ACLs that one of the filters selects, each once. Raises CommandFailed."""
     admin = broker.admin()

@@ -71,6 +71,35 @@ def to_kafka_python(settings: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
+def to_java(settings: Mapping[str, str]) -> dict[str, str]:
+    """The security settings among librdkafka's in the names of Java's clients. Raises UsageFailed."""
+    found = {key: value for key in ("security.protocol", "sasl.mechanism") if (value := settings.get(key))}
+    if (user := settings.get("sasl.username")) is not None:
+        kind = "plain.Plain" if found.get("sasl.mechanism") == "PLAIN" else "scram.Scram"
+        quoted = [_quoted(text) for text in (user, settings.get("sasl.password", ""))]
+        found["sasl.jaas.config"] = (
+            f"org.apache.kafka.common.security.{kind}LoginModule required "
+            f"username={quoted[0]} password={quoted[1]};"
+        )
+    if trust := settings.get("ssl.ca.location"):
+        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": trust}
+    if store := settings.get("ssl.certificate.location"):
+        if settings.get("ssl.key.location", store) != store:
+            raise UsageFailed("Java's clients take certificate and key from one PEM file: put both into one")
+        found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": store}
+        if password := settings.get("ssl.key.password"):
+            found["ssl.key.password"] = password
+    if settings.get("ssl.endpoint.identification.algorithm") == "none":
+        found["ssl.endpoint.identification.algorithm"] = ""
+    return found
+
+
+def _quoted(text: str) -> str:
+    """A value in a JAAS line. Escapes are JAAS's own."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def parse_pairs(option: str, pairs: list[str]) -> dict[str, str]:
     """`key=value` arguments of an option. Raises UsageFailed."""
     found = {}

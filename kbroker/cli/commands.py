@@ -31,6 +31,7 @@ from kbroker.cli import (
 )
 from kbroker.cli.backup import commands as backups
 from kbroker.cli.exit_codes import ExitCode
+from kbroker.cli.mirror import commands as mirror
 from kbroker.cli.options import examples
 
 RECORDS = "Records"
@@ -110,3 +111,5 @@ for files in (log_dump, export, backups):
     app.add_typer(files.app, rich_help_panel="Files")
 app.command("backup", rich_help_panel="Files", epilog=backups.BACKUP_EXAMPLES)(backups.backup)
 app.command("restore", rich_help_panel="Files", epilog=backups.RESTORE_EXAMPLES)(backups.restore)
+app.command("move", rich_help_panel=tools.PANEL, epilog=mirror.MOVE_EXAMPLES)(mirror.move)
+app.command("import", rich_help_panel=tools.PANEL, epilog=mirror.IMPORT_EXAMPLES)(mirror.import_)

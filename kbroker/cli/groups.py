@@ -93,7 +93,7 @@ def describe(
     record that the group has not read."""
     if bool(groups) == everything:
         raise UsageFailed("name groups or give --all")
-    names = groups or _all_groups(broker)
+    names = groups or all_groups(broker)
     admin = broker.admin()
     described = []
     for name in names:
@@ -109,7 +109,8 @@ def describe(
         _print_group(group, members)
 
 
-def _all_groups(broker: Connection) -> list[str]:
+def all_groups(broker: Connection) -> list[str]:
+    """Names of the classic and consumer groups. Raises CommandFailed."""
     with broker.kafka_python_admin() as admin:
         found = admin.list_groups()
     kinds = ("classic", "consumer", "")

@@ -47,22 +47,9 @@ def list_quotas(
     broker: Connection, user: User = None, client_id: ClientId = None, ip: Ip = None, json: AsJson = False
 ) -> None:
     """Show quotas: all, or those of one user, client id or address."""
-    from kafka.protocol.admin.client_quotas import DescribeClientQuotasRequest
-
-    component = DescribeClientQuotasRequest.ComponentData
-    asked = [
-        component(entity_type=kind, match_type=1 if name is None else 0, match=name)
-        for kind, name in _entity(user, client_id, ip)
-    ]
-    answer = _send(broker, DescribeClientQuotasRequest(components=asked, strict=False))
-    if answer.error_code:
-        raise broker_error(answer.error_code, answer.error_message)
-    found = [
-        {
-            "entity": {part.entity_type: part.entity_name for part in entry.entity},
-            "quotas": {value.key: value.value for value in entry.values},
-        }
-        for entry in answer.entries or ()
+    found: list[dict[str, dict[str, Any]]] = [
+        {"entity": dict(entity), "quotas": values}
+        for entity, values in read_all(broker, _entity(user, client_id, ip))
     ]
     if json:
         print_json(found)
@@ -75,9 +62,30 @@ def list_quotas(
     print_table(["USER", "CLIENT-ID", "IP", "QUOTA", "VALUE"], sorted(rows, key=str))
 
 
-def _alter(
+def read_all(broker: Connection, entity: Entity = []) -> list[tuple[Entity, dict[str, float]]]:  # noqa: B006 read only
+    """Every entity that fits, with its quotas; no name stands for the default. Raises CommandFailed."""
+    from kafka.protocol.admin.client_quotas import DescribeClientQuotasRequest
+
+    component = DescribeClientQuotasRequest.ComponentData
+    asked = [
+        component(entity_type=kind, match_type=1 if name is None else 0, match=name) for kind, name in entity
+    ]
+    answer = _send(broker, DescribeClientQuotasRequest(components=asked, strict=False))
+    if answer.error_code:
+        raise broker_error(answer.error_code, answer.error_message)
+    return [
+        (
+            [(part.entity_type, part.entity_name) for part in entry.entity],
+            {value.key: value.value for value in entry.values},
+        )
+        for entry in answer.entries or ()
+    ]
+
+
+def alter(
     broker: Connection, entity: Entity, sets: dict[str, float], removals: list[str], validate_only: bool
 ) -> None:
+    """Sets and removes quotas of one entity. Raises CommandFailed."""
     from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 
     entry = AlterClientQuotasRequest.EntryData
@@ -119,7 +127,7 @@ def set_quotas(
             wanted[key] = float(text)
         except ValueError:
             raise UsageFailed(f"{key}={text}: expected a number") from None
-    _alter(broker, entity, wanted, [], validate_only)
+    alter(broker, entity, wanted, [], validate_only)
     say("quotas " + ("would be set" if validate_only else "set"))
 
 
@@ -154,5 +162,5 @@ def remove(
         named = [value.key for entry in answer.entries or () for value in entry.values]
         if not named:
             raise CommandFailed("no quotas are set for it")
-    _alter(broker, entity, {}, named, validate_only=False)
+    alter(broker, entity, {}, named, validate_only=False)
     say(f"removed {', '.join(sorted(named))}")

@@ -12,7 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from tests.peer.artifacts import ROOT, PeerUnavailable, class_path, spark_ivy
+from kbroker.cli.mirror.jars import spark_ivy
+from tests.peer.artifacts import ROOT, PeerUnavailable, class_path
 from tests.peer.java import find_java
 
 

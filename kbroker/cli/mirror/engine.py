@@ -1,0 +1,169 @@
+"""MirrorMaker 2 as a child process: its settings, its start, its end."""
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kbroker.cli.client_properties import to_java
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed
+from kbroker.cli.mirror.jars import class_path, find_java
+
+MAIN = "org.apache.kafka.connect.mirror.MirrorMaker"
+OFFSETS_TOPIC = "mm2-offsets.source.internal"
+"""At the target: how far the copy of each partition is. A later run goes on from there."""
+OWN_TOPICS = (
+    OFFSETS_TOPIC,
+    "mm2-configs.source.internal",
+    "mm2-status.source.internal",
+    "mm2-offset-syncs.source.internal",
+    "source.checkpoints.internal",
+    "heartbeats",
+)
+LARGEST_RECORD_BYTES = 256 << 20
+NOT_COPIED = (
+    r"kbroker[.].*,write[.]caching,message[.]timestamp[.].*,min[.]insync[.]replicas,"
+    r"(follower|leader)[.]replication[.]throttled[.]replicas,unclean[.]leader[.]election[.]enable"
+)
+STOP_S = 60
+PR_SET_PDEATHSIG = 1
+
+
+def engine_settings(
+    source: Connection,
+    target: Connection,
+    topics: Sequence[str],
+    replication_factor: int,
+    tasks: int,
+    exact: bool,
+) -> dict[str, str]:
+    """MirrorMaker's properties. topics: names, none for all. exact: records and positions in one transaction."""
+    factor = str(replication_factor)
+    settings = {
+        "clusters": "source, target",
+        "source.bootstrap.servers": source.bootstrap,
+        "target.bootstrap.servers": target.bootstrap,
+        "source->target.enabled": "true",
+        "target->source.enabled": "false",
+        "source->target.topics": ",".join(_pattern(name) for name in topics) or ".*",
+        "source->target.groups": ".*",
+        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "tasks.max": str(tasks),
+        "offset-syncs.topic.location": "target",
+        # Records of aborted transactions would become records like any other.
+        "source.consumer.isolation.level": "read_committed",
+        "source.consumer.auto.offset.reset": "earliest",
+        "source.consumer.max.partition.fetch.bytes": str(4 << 20),
+        "target.producer.enable.idempotence": "true",
+        "target.producer.max.in.flight.requests.per.connection": "5",
+        "target.producer.max.request.size": str(LARGEST_RECORD_BYTES),
+        "target.producer.buffer.memory": str(LARGEST_RECORD_BYTES),
+        "target.producer.linger.ms": "5",
+        "sync.topic.configs.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "config.properties.exclude": NOT_COPIED,
+        "emit.heartbeats.enabled": "false",
+        "emit.checkpoints.enabled": "true",
+        "emit.checkpoints.interval.seconds": "5",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "5",
+        "refresh.topics.interval.seconds": "10",
+        "refresh.groups.interval.seconds": "10",
+        "offset.flush.interval.ms": "2000",
+        "scheduled.rebalance.max.delay.ms": "0",
+        "offset.storage.partitions": "3",
+        "status.storage.partitions": "1",
+        "target.exactly.once.source.support": "enabled" if exact else "disabled",
+        "replication.factor": factor,
+        "heartbeats.topic.replication.factor": factor,
+        "checkpoints.topic.replication.factor": factor,
+        "offset-syncs.topic.replication.factor": factor,
+        "offset.storage.replication.factor": factor,
+        "status.storage.replication.factor": factor,
+        "config.storage.replication.factor": factor,
+    }
+    for alias, broker in (("source", source), ("target", target)):
+        settings |= {f"{alias}.{key}": value for key, value in to_java(broker.settings).items()}
+    return settings
+
+
+def _pattern(name: str) -> str:
+    """A topic's name as Java's regular expression."""
+    return name.replace(".", "[.]")
+
+
+def write_properties(path: Path, settings: dict[str, str]) -> None:
+    """A file that only its owner reads: it may hold passwords."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        for key, value in settings.items():
+            escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
+            file.write(f"{key}={escaped}\n")
+
+
+def end_with_parent() -> None:
+    """In the child: asks the kernel for SIGTERM when the command dies, so that no copy runs on unwatched."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+class Engine:
+    """MirrorMaker 2 while it runs. Leaving the `with` block stops it, after it has committed its positions."""
+
+    def __init__(self, settings: dict[str, str], kafka_home: Path | None, heap: str, log: Path) -> None:
+        self.settings = settings
+        self.log = log
+        self.heap = heap
+        self.kafka_home = kafka_home
+        self.process: subprocess.Popen[bytes] | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="kbroker-mirror-")
+
+    def __enter__(self) -> Self:
+        libraries = class_path(self.kafka_home)
+        properties = Path(self._folder.name, "mirror.properties")
+        write_properties(properties, self.settings)
+        flags = (
+            f"-Xmx{self.heap}",
+            "-XX:+ExitOnOutOfMemoryError",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        )
+        with open(self.log, "ab") as out:
+            self.process = subprocess.Popen(
+                [str(find_java()), *flags, "-cp", libraries, MAIN, str(properties)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,  # Ctrl-C stops the command, which then stops MirrorMaker in order
+                preexec_fn=end_with_parent,
+            )
+        return self
+
+    def check(self) -> None:
+        """Raises CommandFailed when MirrorMaker has ended."""
+        if self.process is not None and self.process.poll() is not None:
+            raise CommandFailed(f"MirrorMaker ended with {self.process.returncode}: {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The last errors in its log, or its last lines."""
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        errors = [line for line in lines if re.search(r"\b(ERROR|Exception)\b", line)]
+        return "\n".join((errors or lines)[-5:]) + f"\n(all of it: {self.log})"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self.process is not None and self.process.poll() is None:
+                self.process.send_signal(signal.SIGTERM)
+                try:
+                    self.process.wait(STOP_S)
+                except subprocess.TimeoutExpired:
+                    self.process.kill()
+                    self.process.wait()
+        finally:
+            self._folder.cleanup()

@@ -1,0 +1,90 @@
+"""The end of a move: settings once more, verification of every partition, exact offsets of the groups."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.mirror.comparing import Difference, compare, read_partition
+from kbroker.cli.mirror.engine import OWN_TOPICS
+from kbroker.cli.mirror.group_offsets import GroupOffsets
+from kbroker.cli.mirror.plan import Plan
+from kbroker.cli.mirror.prepare import apply_settings, copy_acls, copy_quotas
+from kbroker.cli.partitions import earliest, latest
+
+
+@dataclass
+class Outcome:
+    """What was found and done."""
+
+    differences: list[Difference] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        """Records of the source that were compared."""
+        return sum(one.source for one in self.differences)
+
+    @property
+    def duplicates(self) -> int:
+        """Records that the target holds more than once."""
+        return sum(one.duplicates for one in self.differences)
+
+    @property
+    def clean(self) -> bool:
+        """Nothing is lost, foreign or out of order."""
+        return all(one.clean for one in self.differences)
+
+
+def finish(source: Connection, target: Connection, plan: Plan, say: Callable[[str], None]) -> Outcome:
+    """Verifies and sets what a copy of records cannot. Clients have stopped at the source. Raises CommandFailed."""
+    outcome = Outcome()
+    copy_acls(source, target)
+    copy_quotas(source, target)
+    groups = GroupOffsets.read(source, plan.groups)
+    outcome.remarks += [
+        f"group {name} has members at the source: stop its consumers" for name in groups.active
+    ]
+    partitions = plan.partitions
+    starts = {broker: earliest(broker, broker.admin(), partitions) for broker in (source, target)}
+    ends = {broker: latest(broker, broker.admin(), partitions, committed=True) for broker in (source, target)}
+    for partition in partitions:
+        here, there = (
+            read_partition(broker, partition, starts[broker][partition], ends[broker][partition])
+            for broker in (source, target)
+        )
+        difference = compare(partition, here, there, plan.topics[partition[0]].compacted)
+        outcome.differences.append(difference)
+        if difference.clean:
+            groups.translate(partition, here, there)
+        else:
+            say(describe(difference))
+    # After the comparison: shorter retention may remove what was to be compared.
+    outcome.remarks += apply_settings(target, plan, copied=True)
+    if outcome.clean:
+        outcome.remarks += groups.commit(target)
+        outcome.groups = sorted(groups.groups)
+    return outcome
+
+
+def describe(difference: Difference) -> str:
+    """A partition that differs, in a line."""
+    topic, number = difference.partition
+    found = [
+        f"{topic}-{number}: {difference.source:,} records at the source, {difference.target:,} at the target"
+    ]
+    found += [f"{difference.missing:,} missing"] if difference.missing else []
+    found += [f"first at the source's offsets {difference.examples}"] if difference.examples else []
+    found += [f"{difference.foreign:,} that the source has not"] if difference.foreign else []
+    found += [f"{difference.duplicates:,} twice"] if difference.duplicates else []
+    found += [] if difference.ordered else ["out of order"]
+    return ", ".join(found)
+
+
+def remove_own_topics(target: Connection) -> None:
+    """Deletes MirrorMaker's topics at the target. A later move starts from the beginning."""
+    admin = target.admin()
+    there = admin.list_topics(timeout=target.timeout_s).topics
+    names = [name for name in OWN_TOPICS if name in there]
+    for future in (admin.delete_topics(names, request_timeout=target.timeout_s) if names else {}).values():
+        future.result()

@@ -1,0 +1,87 @@
+"""Committed offsets of groups, moved record by record: the target's offset of the next record to read."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, result_of
+from kbroker.cli.group_description import Group, read_group
+from kbroker.cli.mirror.comparing import Reading
+from kbroker.cli.partitions import Partition
+
+
+@dataclass
+class GroupOffsets:
+    """Groups of the source by name. translated: (group, partition) -> the target's offset."""
+
+    groups: dict[str, Group] = field(default_factory=dict)
+    translated: dict[tuple[str, Partition], int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, source: Connection, names: Iterable[str]) -> "GroupOffsets":
+        """The groups' committed offsets as they are now. Raises CommandFailed."""
+        admin = source.admin()
+        return cls({name: group for name in names if (group := read_group(source, admin, name)).offsets})
+
+    def translate(self, partition: Partition, source: Reading, target: Reading) -> None:
+        """Translates all groups' offsets of a partition whose records are the same at both sides."""
+        for name, group in self.groups.items():
+            if (offset := group.offsets.get(partition)) is not None:
+                self.translated[name, partition] = translate(offset, source, target)
+
+    @property
+    def active(self) -> list[str]:
+        """Groups that have members at the source: their offsets will go on there."""
+        return sorted(name for name, group in self.groups.items() if group.active)
+
+    def commit(self, target: Connection) -> list[str]:
+        """Sets the offsets of the groups without members at the target; remarks on the others. Raises CommandFailed."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+        admin = target.admin()
+        remarks = []
+        for name in self.groups:
+            wanted = {p: offset for (group, p), offset in self.translated.items() if group == name}
+            there = read_group(target, admin, name)
+            if not wanted or _holds(there.offsets, wanted):
+                continue
+            if there.active:
+                remarks.append(
+                    f"group {name} has members at the target already: its offsets are left as they are"
+                )
+                continue
+            offsets = [TopicPartition(*partition, offset) for partition, offset in sorted(wanted.items())]
+            request = [ConsumerGroupTopicPartitions(name, offsets)]
+            answers = admin.alter_consumer_group_offsets(request, request_timeout=target.timeout_s)
+            for answer in result_of(answers[name], f"group {name}").topic_partitions or []:
+                if answer.error is not None:
+                    raise CommandFailed(f"{name}: {answer.topic}-{answer.partition}: {answer.error.str()}")
+        return remarks
+
+
+def _holds(there: Mapping[Partition, int], wanted: Mapping[Partition, int]) -> bool:
+    return all(there.get(partition) == offset for partition, offset in wanted.items())
+
+
+def translate(offset: int, source: Reading, target: Reading) -> int:
+    """The target's offset of the first record that the source holds at or after an offset.
+
+    Exact where the target ends with the source's records. With repetitions or compaction it is the first place that
+    can be that record's: a group may read some records again, and never skips one."""
+    place = int(np.searchsorted(source.offsets, offset))
+    if place == len(source.offsets):
+        return target.end
+    if len(target.records) >= len(source.records):
+        older = len(target.records) - len(source.records)
+        if np.array_equal(target.records[older:], source.records):
+            return int(target.offsets[older + place])
+    there = np.flatnonzero(np.isin(source.records[place:], target.records))
+    if not len(there):
+        return target.end
+    place += int(there[0])
+    digest = source.records[place]
+    earlier = int(np.count_nonzero(source.records[:place] == digest))
+    same = np.flatnonzero(target.records == digest)
+    return int(target.offsets[int(same[min(earlier, len(same) - 1)])])

@@ -1,0 +1,141 @@
+"""What a move has to copy, read from the source, and whether the target can take it."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kbroker.cli.acls import all_acls
+from kbroker.cli.config_changes import read_configs
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed
+from kbroker.cli.groups import all_groups
+from kbroker.cli.partitions import Partition, earliest, latest
+
+KEPT_BY_ENGINE = re.compile(r"(__.*|\..*|.*[.-]internal|heartbeats|.*checkpoints\.internal)")
+"""Names that MirrorMaker 2 takes for internal topics and never copies."""
+MOST_REPLICAS = 3
+BROKER_WIDE = ("broker", "all brokers", "server.properties")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of a topic and where its value comes from, in `config_sources.SOURCES`' words."""
+
+    value: str
+    source: str
+
+
+@dataclass
+class PlannedTopic:
+    """A topic to copy. settings: all in effect at the source, by name."""
+
+    name: str
+    partitions: int
+    settings: dict[str, Setting]
+    exists: bool = False
+
+    @property
+    def compacted(self) -> bool:
+        """Whether old values of a key may vanish."""
+        policy = self.settings.get("cleanup.policy")
+        return policy is not None and "compact" in policy.value
+
+
+@dataclass
+class Plan:
+    """Everything to copy. starts, ends: of the source's partitions when the plan was made."""
+
+    topics: dict[str, PlannedTopic]
+    groups: list[str]
+    acls: int
+    replication_factor: int
+    target_has_authorizer: bool = True
+    starts: dict[Partition, int] = field(default_factory=dict)
+    ends: dict[Partition, int] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """All partitions to copy, in order."""
+        return sorted(
+            (topic.name, number) for topic in self.topics.values() for number in range(topic.partitions)
+        )
+
+    @property
+    def records(self) -> int:
+        """Offsets between starts and ends: markers of transactions and compacted records count, too."""
+        return sum(self.ends[partition] - self.starts[partition] for partition in self.ends)
+
+
+def make_plan(
+    source: Connection,
+    target: Connection,
+    topics: Sequence[str],
+    replication_factor: int | None,
+    going_on: bool,
+) -> Plan:
+    """Reads both sides. going_on: an earlier run has copied into the target. Raises CommandFailed."""
+    there = source.admin().list_topics(timeout=source.timeout_s).topics
+    here = target.admin().list_topics(timeout=target.timeout_s)
+    chosen, remarks = choose(there, topics)
+    planned = {}
+    for name in chosen:
+        settings = {
+            str(row["name"]): Setting(str(row["value"]), str(row["source"]))
+            for row in read_configs(source, "topic", name)
+            if row["value"] is not None and not row["sensitive"]
+        }
+        planned[name] = PlannedTopic(name, len(there[name].partitions), settings, name in here.topics)
+    nodes = len(here.brokers)
+    factor = replication_factor or min(MOST_REPLICAS, nodes)
+    if factor > nodes:
+        raise CommandFailed(f"--replication-factor {factor}: the target has {nodes} broker(s)")
+    plan = Plan(planned, all_groups(source), len(acls_of(source) or ()), factor, remarks=remarks)
+    plan.target_has_authorizer = acls_of(target) is not None
+    partitions = plan.partitions
+    plan.starts = earliest(source, source.admin(), partitions)
+    plan.ends = latest(source, source.admin(), partitions, committed=True)
+    for name, topic in planned.items():
+        if topic.exists:
+            _check_existing(target, topic, len(here.topics[name].partitions), going_on)
+    if plan.acls and not plan.target_has_authorizer:
+        remarks.append(f"{plan.acls} ACLs stay behind: the target has no authorizer")
+    return plan
+
+
+def choose(there: Iterable[str], wanted: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The topics to copy and remarks on those left out. Raises CommandFailed for one that is not there."""
+    names = set(there)
+    if missing := sorted(set(wanted) - names):
+        raise CommandFailed(f"the source has no topic {', '.join(missing)}")
+    if refused := sorted(name for name in wanted if KEPT_BY_ENGINE.fullmatch(name)):
+        raise CommandFailed(f"MirrorMaker 2 takes {', '.join(refused)} for internal and does not copy it")
+    chosen = sorted(name for name in wanted or names if not KEPT_BY_ENGINE.fullmatch(name))
+    left = sorted(n for n in names - set(chosen) if not n.startswith("__")) if not wanted else []
+    remarks = [f"left out, MirrorMaker 2 takes its name for an internal topic's: {name}" for name in left]
+    return chosen, remarks
+
+
+def acls_of(broker: Connection) -> list[object] | None:
+    """All ACLs; None when the broker has no authorizer."""
+    try:
+        return all_acls(broker)
+    except CommandFailed as failure:
+        if "SECURITY_DISABLED" in failure.message:
+            return None
+        raise
+
+
+def _check_existing(target: Connection, topic: PlannedTopic, partitions: int, going_on: bool) -> None:
+    """A topic that the target has must be this run's, or empty and of the same shape. Raises CommandFailed."""
+    if partitions != topic.partitions:
+        raise CommandFailed(
+            f"{topic.name} has {topic.partitions} partitions at the source and {partitions} at the target"
+        )
+    if going_on:
+        return
+    numbers = [(topic.name, number) for number in range(partitions)]
+    if any(latest(target, target.admin(), numbers).values()):
+        raise CommandFailed(
+            f"the target's topic {topic.name} holds records already: delete it or name other topics"
+        )

@@ -1,0 +1,149 @@
+"""How far MirrorMaker 2 is: positions that it commits at the target, and what the source holds beyond them."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from kbroker.cli.connection import Connection
+from kbroker.cli.mirror.engine import OFFSETS_TOPIC
+from kbroker.cli.partitions import Partition
+
+TAIL = 16
+"""Offsets that may all be markers of transactions: a partition with so few left is read to be sure."""
+QUIET_S = 0.2
+
+
+class Positions:
+    """Reader of MirrorMaker's positions. Close it."""
+
+    def __init__(self, target: Connection) -> None:
+        self.target = target
+        self.next: dict[Partition, int] = {}
+        self._consumer: Any = None
+
+    def exists(self) -> bool:
+        """Whether MirrorMaker has its topic at the target already."""
+        return OFFSETS_TOPIC in self.target.admin().list_topics(timeout=self.target.timeout_s).topics
+
+    def read(self) -> dict[Partition, int]:
+        """The next offset to copy of each partition that has one."""
+        if self._consumer is None and not self._open():
+            return self.next
+        while messages := self._consumer.consume(1000, QUIET_S):
+            for message in messages:
+                if message.error() is None and (found := parse_position(message.key(), message.value())):
+                    self.next[found[0]] = found[1]
+        return self.next
+
+    def _open(self) -> bool:
+        from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+        topics = self.target.admin().list_topics(timeout=self.target.timeout_s).topics
+        if OFFSETS_TOPIC not in topics:
+            return False
+        self._consumer = self.target.consumer(
+            {
+                "group.id": "kbroker-move",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+            }
+        )
+        numbers = topics[OFFSETS_TOPIC].partitions
+        self._consumer.assign([TopicPartition(OFFSETS_TOPIC, number, OFFSET_BEGINNING) for number in numbers])
+        self._wait_for_first()
+        return True
+
+    def _wait_for_first(self) -> None:
+        """The first poll of a fresh consumer may only connect."""
+        deadline = time.monotonic() + self.target.timeout_s
+        tops = [
+            (partition, self._consumer.get_watermark_offsets(partition, timeout=self.target.timeout_s))
+            for partition in self._consumer.assignment()
+        ]
+        left = sum(high - low for _, (low, high) in tops)
+        while left > 0 and time.monotonic() < deadline:
+            messages = self._consumer.consume(1000, QUIET_S)
+            left -= len(messages)
+            for message in messages:
+                if message.error() is None and (found := parse_position(message.key(), message.value())):
+                    self.next[found[0]] = found[1]
+            if not messages:
+                break
+
+    def close(self) -> None:
+        """Ends the consumer."""
+        if self._consumer is not None:
+            with contextlib.suppress(RuntimeError):
+                self._consumer.close()
+
+
+def parse_position(key: bytes | None, value: bytes | None) -> tuple[Partition, int] | None:
+    """(partition, next offset) of a record of MirrorMaker's offsets; None for any other record."""
+    if key is None or value is None:
+        return None
+    try:
+        connector, where = json.loads(key)
+        if connector != "MirrorSourceConnector":
+            return None
+        return (str(where["topic"]), int(where["partition"])), int(json.loads(value)["offset"]) + 1
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def left_to_copy(
+    source: Connection,
+    starts: dict[Partition, int],
+    ends: dict[Partition, int],
+    positions: dict[Partition, int],
+) -> dict[Partition, int]:
+    """Offsets that are still to copy, of partitions with any. The markers at the end of a log do not count."""
+    left = {}
+    for partition, end in ends.items():
+        behind = end - max(positions.get(partition, 0), starts[partition])
+        if behind > 0:
+            left[partition] = behind
+    tails = [partition for partition, behind in left.items() if behind <= TAIL]
+    for partition in _without_records(source, tails, ends, left):
+        del left[partition]
+    return left
+
+
+def _without_records(
+    source: Connection,
+    partitions: Iterable[Partition],
+    ends: dict[Partition, int],
+    left: dict[Partition, int],
+) -> list[Partition]:
+    """Partitions whose last offsets hold no record that a read_committed consumer is given."""
+    from confluent_kafka import KafkaError, TopicPartition
+
+    wanted = {partition: ends[partition] - left[partition] for partition in partitions}
+    if not wanted:
+        return []
+    consumer = source.consumer(
+        {
+            "group.id": "kbroker-move",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+    )
+    empty: set[Partition] = set()
+    seen: set[Partition] = set()
+    try:
+        consumer.assign([TopicPartition(*partition, offset) for partition, offset in wanted.items()])
+        deadline = time.monotonic() + source.timeout_s
+        while seen != wanted.keys() and time.monotonic() < deadline:
+            for message in consumer.consume(1000, 0.5):
+                error = message.error()
+                partition = (str(message.topic()), int(message.partition() or 0))
+                if error is None:
+                    seen.add(partition)
+                elif error.code() == KafkaError._PARTITION_EOF and partition not in seen:
+                    seen.add(partition)
+                    empty.add(partition)
+    finally:
+        consumer.close()
+    return sorted(empty)

@@ -1,0 +1,116 @@
+"""Topics with their settings, ACLs and quotas made at the target, before records come and once more at the end."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from kbroker.cli import quotas
+from kbroker.cli.config_changes import change_configs, read_configs
+from kbroker.cli.connection import Connection
+from kbroker.cli.failures import CommandFailed, result_of
+from kbroker.cli.mirror.plan import BROKER_WIDE, Plan, PlannedTopic, Setting, acls_of
+
+OF_REPLICATION = frozenset(
+    (
+        "follower.replication.throttled.replicas",
+        "leader.replication.throttled.replicas",
+        "min.insync.replicas",
+    )
+)
+PAUSE_S = 0.1
+UNTIL_COPIED = "message.timestamp."
+"""The copy brings the records' own times; what judges or replaces times waits until it is complete."""
+
+
+def create_topics(target: Connection, plan: Plan) -> list[str]:
+    """Creates what is not there, gives all their settings; remarks on what has to stay behind. Raises CommandFailed."""
+    from confluent_kafka.admin import NewTopic
+
+    admin = target.admin()
+    wanted = [
+        NewTopic(topic.name, topic.partitions, plan.replication_factor)
+        for topic in plan.topics.values()
+        if not topic.exists
+    ]
+    if wanted:
+        answers = admin.create_topics(
+            wanted, request_timeout=target.timeout_s, operation_timeout=target.timeout_s
+        )
+        for name, future in answers.items():
+            result_of(future, f"topic {name}")
+    return apply_settings(target, plan, copied=False)
+
+
+def apply_settings(target: Connection, plan: Plan, *, copied: bool) -> list[str]:
+    """Gives the topics the source's settings; copied: all records are there. Names what the target has not."""
+    remarks: set[str] = set()
+    for topic in plan.topics.values():
+        now = _settings_of(target, topic.name)
+        sets, unknown = settings_to_set(topic, now, plan.replication_factor, copied)
+        remarks |= {f"left out, the target has no such setting: {name} ({topic.name})" for name in unknown}
+        if sets:
+            change_configs(target, "topic", topic.name, sets=sets)
+    return sorted(remarks)
+
+
+def _settings_of(target: Connection, topic: str) -> dict[str, Setting]:
+    """A topic's settings. A broker of a cluster hears of a new topic a moment after its creation was confirmed."""
+    deadline = time.monotonic() + target.timeout_s
+    while True:
+        try:
+            found = read_configs(target, "topic", topic)
+            return {str(row["name"]): Setting(str(row["value"]), str(row["source"])) for row in found}
+        except CommandFailed as failure:
+            if "UNKNOWN_TOPIC_OR_PARTITION" not in failure.message or time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_S)
+
+
+def settings_to_set(
+    topic: PlannedTopic, target: Mapping[str, Setting], replication_factor: int, copied: bool
+) -> tuple[dict[str, str], list[str]]:
+    """(settings to change at the target, names that it does not know).
+
+    A setting of the topic itself is taken over; one of the source's brokers only where it makes a difference."""
+    sets, unknown = {}, []
+    for name, setting in sorted(topic.settings.items()):
+        own = setting.source == "topic"
+        if not own and setting.source not in BROKER_WIDE:
+            continue
+        if name not in target:
+            unknown += [name] if own else []
+            continue
+        if name.startswith(UNTIL_COPIED) and not copied:
+            continue
+        value = setting.value
+        if name in OF_REPLICATION:
+            if name != "min.insync.replicas" or not own or replication_factor == 1:
+                continue
+            value = str(min(int(value), replication_factor))
+        there = target[name]
+        if there.value != value or (own and there.source != "topic"):
+            sets[name] = value
+    return sets, unknown
+
+
+def copy_acls(source: Connection, target: Connection) -> int:
+    """Creates the source's ACLs at the target; how many are new. Raises CommandFailed."""
+    held = acls_of(target)
+    if held is None:
+        return 0
+    missing: list[Any] = [acl for acl in acls_of(source) or () if acl not in set(held)]
+    if missing:
+        for acl, future in target.admin().create_acls(missing, request_timeout=target.timeout_s).items():
+            result_of(future, f"ACL {acl}")
+    return len(missing)
+
+
+def copy_quotas(source: Connection, target: Connection) -> int:
+    """Gives the target the source's quotas of users, client ids and addresses; of how many entities."""
+    there = {str(entity): values for entity, values in quotas.read_all(target)}
+    changed = 0
+    for entity, values in quotas.read_all(source):
+        if there.get(str(entity)) != values:
+            quotas.alter(target, entity, values, [], validate_only=False)
+            changed += 1
+    return changed

@@ -1,0 +1,263 @@
+"""`kbroker move` and `kbroker import` between kbroker and three Apache Kafka nodes, while producers work."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from kbroker.cli.acls import all_acls
+from kbroker.cli.config_changes import read_configs
+from kbroker.cli.connection import Connection
+from kbroker.cli.group_description import read_group
+from kbroker.cli.mirror.jars import JarsMissing, class_path
+from tests.conftest import BrokerFactory
+from tests.crash.load import create_topic, read_all
+from tests.peer.kafka_cluster import KafkaCluster
+from tests.peer.kbroker_node import KBroker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.compat, pytest.mark.timeout(400)]
+
+KAFKAS_AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+ACL = AclBinding(
+    ResourceType.TOPIC,
+    "orders",
+    ResourcePatternType.PREFIXED,
+    "User:alice",
+    "*",
+    AclOperation.WRITE,
+    AclPermissionType.ALLOW,
+)
+LARGE = 3 << 20
+QUICK = ("--every", "1", "--quiet", "3", "--heap", "256m", "--timeout", "60")
+
+
+@pytest.fixture(scope="module")
+def cluster(kafka_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    try:
+        class_path(None)
+    except JarsMissing as reason:
+        pytest.skip(f"no MirrorMaker 2: {reason}")
+    three = KafkaCluster(tmp_path_factory.mktemp("cluster"), KAFKAS_AUTHORIZER)
+    three.start()
+    yield three
+    three.stop()
+
+
+class Trickle:
+    """A producer of 200 records a second to the topic `live`: consecutive numbers in each partition."""
+
+    def __init__(self, bootstrap: str) -> None:
+        create_topic(bootstrap, "live")
+        self.acknowledged: dict[int, list[int]] = {0: [], 1: [], 2: []}
+        self.producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stop.wait(0.015):
+            for partition in self.acknowledged:
+                self.producer.produce("live", str(number), partition=partition, on_delivery=self._delivered)
+            number += 1
+            self.producer.poll(0)
+
+    def _delivered(self, error: object, message: Any) -> None:
+        assert error is None
+        self.acknowledged[message.partition()].append(int(message.value()))
+
+    def stop(self) -> None:
+        """Stops and waits for the last acknowledgement."""
+        self._stop.set()
+        self._thread.join()
+        assert self.producer.flush(30) == 0
+
+
+class Mover:
+    """A running `kbroker move` or `import`; collects what it says."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            "kbroker",
+            *arguments,
+            *QUICK,
+            "--json",
+            "--log",
+            str(folder / "mirror.log"),
+        ]
+        self.log = folder / "mirror.log"
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
+        )
+        self.said: list[str] = []
+        self.in_step = threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line.rstrip())
+            if line.startswith("in step"):
+                self.in_step.set()
+        self.in_step.set()
+
+    def outcome(self) -> Any:
+        """What it printed, after its end."""
+        assert self.process.stdout is not None
+        printed = self.process.stdout.read()
+        code = self.process.wait(180)
+        self._reader.join()
+        mirror = self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
+        assert code == 0, "\n".join([*self.said, mirror])
+        return json.loads(printed)
+
+
+def write_all_kinds(bootstrap: str) -> None:
+    """Records that a naive copy would change: aborted ones, tombstones, nulls, headers, a large one."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = [
+        NewTopic("orders", 2, 1, config={"retention.ms": "-1", "max.message.bytes": str(2 * LARGE)}),
+        NewTopic(
+            "orders.by-key", 1, 1, config={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.9"}
+        ),
+        NewTopic("empty", 4, 1, config={"message.timestamp.type": "LogAppendTime"}),
+    ]
+    for future in admin.create_topics(topics).values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 2 * LARGE})
+    for number in range(500):
+        producer.produce("orders", f"{number}", key=str(number % 7), partition=0, headers={"n": str(number)})
+        producer.produce("orders.by-key", f"{number}", key=str(number % 7))
+    producer.produce("orders", None, key=None, partition=1, timestamp=1_600_000_000_000)
+    producer.produce("orders", b"\0" * LARGE, partition=1)
+    producer.produce("orders.by-key", None, key="3")
+    assert producer.flush(30) == 0
+    transactional = Producer({"bootstrap.servers": bootstrap, "transactional.id": "mover"})
+    transactional.init_transactions(60)
+    for commits in (False, True, True):
+        transactional.begin_transaction()
+        for number in range(50):
+            transactional.produce("orders", f"{commits}-{number}", partition=0)
+        assert transactional.flush(30) == 0
+        transactional.commit_transaction(60) if commits else transactional.abort_transaction(60)
+
+
+def commit(bootstrap: str, group: str, *places: TopicPartition) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    consumer.commit(offsets=list(places), asynchronous=False)
+    consumer.close()
+
+
+def next_value(bootstrap: str, group: str, topic: str, partition: int) -> bytes | None:
+    """The first record that a member of the group is given."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
+    offset = consumer.committed([TopicPartition(topic, partition)], 30)[0].offset
+    consumer.assign([TopicPartition(topic, partition, offset)])
+    message = consumer.poll(30)
+    consumer.close()
+    assert message is not None
+    return message.value()
+
+
+def check_arrival(source: str, target: str, outcome: Any, replicas: int) -> None:
+    """Everything but the load's own topic."""
+    assert outcome["clean"]
+    assert outcome["duplicates"] == 0
+    assert {"late", "halfway"} <= set(outcome["groups"])
+    counts = {(row["topic"], row["partition"]): row["target"] for row in outcome["partitions"]}
+    assert counts["orders", 0] == 600  # 500 and two transactions; the aborted one did not come
+    assert counts["orders", 1] == 2
+    here, there = (Connection(bootstrap, {}, 60) for bootstrap in (source, target))
+    assert ACL in all_acls(there)
+    for topic in ("orders", "orders.by-key", "empty"):
+        own = [
+            {
+                row["name"]: row["value"]
+                for row in read_configs(side, "topic", topic)
+                if row["source"] == "topic"
+            }
+            for side in (here, there)
+        ]
+        assert own[0].items() <= own[1].items()
+    about = there.admin().list_topics(timeout=30).topics
+    assert {len(one.replicas) for one in about["orders"].partitions.values()} == {replicas}
+    assert not [name for name in about if "mm2" in name or name.endswith(".internal")]
+    # The same record comes next: offset 520 is in the aborted transaction, 553 in the first committed one.
+    for group in ("late", "halfway"):
+        assert next_value(source, group, "orders", 0) == next_value(target, group, "orders", 0)
+    assert read_group(there, there.admin(), "loader").lag(("live", 0)) is None
+
+
+def run_under_load(source: str, folder: Path, *arguments: str) -> tuple[Trickle, Any, list[str]]:
+    """Moves while a producer works; it stops when the command says so."""
+    load = Trickle(source)
+    try:
+        mover = Mover(folder, *arguments)
+        assert mover.in_step.wait(200)
+    finally:
+        load.stop()
+    return load, mover.outcome(), mover.said
+
+
+def prepared(broker: KBroker | KafkaCluster) -> None:
+    write_all_kinds(broker.bootstrap)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_acls([ACL])[ACL].result(30)
+    commit(broker.bootstrap, "late", TopicPartition("orders", 0, 553), TopicPartition("orders", 1, 1))
+    commit(
+        broker.bootstrap, "halfway", TopicPartition("orders", 0, 520), TopicPartition("orders.by-key", 0, 501)
+    )
+
+
+def test_a_kbroker_moves_to_a_cluster_under_load(
+    cluster: KafkaCluster, broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    broker = broker_factory(KAFKAS_AUTHORIZER)
+    prepared(broker)
+    load, outcome, said = run_under_load(
+        broker.bootstrap, tmp_path, "move", "--bootstrap", broker.bootstrap, "--to", cluster.bootstrap
+    )
+    check_arrival(broker.bootstrap, cluster.bootstrap, outcome, replicas=3)
+    arrived = read_all(cluster.bootstrap, "live")
+    assert {partition: list(values.values()) for partition, values in arrived.items()} == load.acknowledged
+    assert min(map(len, load.acknowledged.values())) > 100
+    assert f"verified. Start the clients with bootstrap.servers={cluster.bootstrap}" in said
+
+
+def test_a_cluster_is_imported_into_kbroker(
+    cluster: KafkaCluster, broker_factory: BrokerFactory, tmp_path: Path
+) -> None:
+    """The way back: the topics that the test before has moved there, and what was written since."""
+    broker = broker_factory(KAFKAS_AUTHORIZER)
+    names = ("orders", "orders.by-key", "empty")
+    commit(cluster.bootstrap, "late", TopicPartition("orders", 0, 20))
+    topics = [word for name in names for word in ("--topic", name)]
+    mover = Mover(tmp_path, "import", "--bootstrap", broker.bootstrap, "--from", cluster.bootstrap, *topics)
+    outcome = mover.outcome()
+    check_arrival(cluster.bootstrap, broker.bootstrap, outcome, replicas=1)
