@@ -47,6 +47,7 @@ def main(context: ChildContext) -> None:
     console, live = _console(context, view, health, acceptor, listener.getsockname()[0])
     server = MetricsServer(listener, collector, health, console)
     threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
+    _serve_registry(context)
     line = context.shared.processes[context.process]
     line[ProcessLine.READY] = context.epoch
     while not stop.wait(LOOK_S):
@@ -56,6 +57,20 @@ def main(context: ChildContext) -> None:
     if live is not None:
         live.close()
     view.close()
+
+
+def _serve_registry(context: ChildContext) -> None:
+    """The schema registry, where it is switched on."""
+    listener = context.registry_listener
+    if listener is None:
+        return
+    from kbroker.http.registry.server import RegistryServer
+    from kbroker.http.registry.setup import registry
+
+    found = registry(context, listener.getsockname()[0])
+    if found is not None:
+        server = RegistryServer(listener, found)
+        threading.Thread(target=server.serve_forever, name="registry", daemon=True).start()
 
 
 def _console(

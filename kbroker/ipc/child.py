@@ -44,7 +44,7 @@ class ChildContext:
     start. first_start: no earlier process of this place has run since the broker started.
     closed_logs: what that stop left of the logs, by log dir, for IO workers that start first.
     directory_ids: of meta.properties, by log dir. ports: bound port of each listener by listener name.
-    http_listener: the listening socket of the http process, None for the others.
+    http_listener, registry_listener: listening sockets of the http process, None for the others.
     """
 
     role: str
@@ -63,6 +63,7 @@ class ChildContext:
     closed_logs: dict[str, list[bytes]] = field(default_factory=dict)
     first_start: bool = True
     http_listener: socket.socket | None = None
+    registry_listener: socket.socket | None = None
 
     @property
     def title(self) -> str:

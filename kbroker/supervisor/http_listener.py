@@ -1,4 +1,4 @@
-"""The listening socket of the http process; the parent holds it, so it survives a restart of that process."""
+"""Listening sockets of the http process; the parent holds them, so they survive a restart of that process."""
 
 import errno
 import logging
@@ -25,8 +25,8 @@ def listen_or_elsewhere(address: str) -> socket.socket | None:
         return found
 
 
-def listen(address: str) -> socket.socket | None:
-    """Listen on the setting kbroker.http.listen: host:port, [address]:port, :port, or nothing for no socket.
+def listen(address: str, setting: str = "kbroker.http.listen") -> socket.socket | None:
+    """Listen on an address of a setting: host:port, [address]:port, :port, or nothing for no socket.
 
     OSError names the setting.
     """
@@ -44,7 +44,7 @@ def listen(address: str) -> socket.socket | None:
         listening.listen(128)
     except OSError as error:
         why = error.strerror if isinstance(error, socket.gaierror) else os.strerror(error.errno or 0)
-        raise OSError(error.errno, f"kbroker.http.listen={address}: {why}") from error
+        raise OSError(error.errno, f"{setting}={address}: {why}") from error
     return listening
 
 

@@ -33,6 +33,7 @@ from kbroker.supervisor.watchdog import Watchdog
 log = logging.getLogger(__name__)
 
 HTTP_LISTEN = "kbroker.http.listen"
+REGISTRY_LISTEN = "kbroker.schema.registry.listen"
 START_POLL_MS = 5
 LOOK_AT_LOG_DIRS_MS = 1000
 STOP_TIMEOUT_MS = 60_000
@@ -59,6 +60,7 @@ class Supervisor:
         self._children: list[Child] = []
         self._ports: dict[str, int] = {}
         self._http_listener: socket.socket | None = None
+        self._registry_listener: socket.socket | None = None
         limits_ms = {role.name: role.still_s * 1000 for role in ROLES}
         self._watchdog = Watchdog(self.shared.processes, limits_ms, self._count_stuck)
         self._stopping = False
@@ -78,6 +80,8 @@ class Supervisor:
             http_listener.listen if HTTP_LISTEN in self.config.static else http_listener.listen_or_elsewhere
         )
         self._http_listener = listen(self.config.get_optional_str(HTTP_LISTEN) or "")
+        where = self.config.get_optional_str(REGISTRY_LISTEN) or ""
+        self._registry_listener = http_listener.listen(where, REGISTRY_LISTEN)
         places = self._places()
         gc.freeze()  # imported modules stay; a collection would only touch all their pages
         gc.enable()
@@ -154,6 +158,7 @@ class Supervisor:
             ports=self._ports,
             first_start=child.starts == 0,
             http_listener=self._http_listener if child.role.name == "http" else None,
+            registry_listener=self._registry_listener if child.role.name == "http" else None,
         )
         child.fork(context, self._private_fds(child))
         self._slots.words[STARTS[child.role.name]] += 1
@@ -165,8 +170,8 @@ class Supervisor:
         ours = [handoff.fileno() for handoff, _ in self._handoffs]
         watched = [child.pidfd for child in self._children if child.running]
         wake = [self._wake_read.fileno(), self._wake_write.fileno(), self._poll.fileno()]
-        http = self._http_listener
-        not_its = [http.fileno()] if http is not None and starting.role.name != "http" else []
+        http = [each.fileno() for each in (self._http_listener, self._registry_listener) if each is not None]
+        not_its = http if starting.role.name != "http" else []
         not_its.append(
             (self._ways.connector if starting.role.name == "control" else self._ways.listener).fileno()
         )
@@ -194,11 +199,12 @@ class Supervisor:
         return ",".join(self._acceptor.addresses())
 
     def _metrics(self) -> str:
-        return (
-            f" {http_listener.addresses(self._http_listener, self.config)}"
-            if self._http_listener is not None
-            else ""
-        )
+        if self._http_listener is None:
+            return ""
+        found = f" {http_listener.addresses(self._http_listener, self.config)}"
+        if self._registry_listener is not None:
+            found += f" registry={http_listener.shown(self._registry_listener).removesuffix('/metrics')}"
+        return found
 
     # --- loop --------------------------------------------------------------------------------------
 

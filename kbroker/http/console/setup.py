@@ -27,7 +27,7 @@ class Setup:
         self.door: Door = door_of(host, config)
         self._nodes = tuple(site.node_id for site in sites_of(config))
         self._turns = threading.Semaphore(AT_A_TIME)
-        self._tls = _own_listener() if self.door.tls else None
+        self._tls = own_listener() if self.door.tls else None
 
     def caller(self, login: tuple[str, str] | None) -> Caller:
         """A caller: anonymous, or a user by name and password."""
@@ -55,7 +55,7 @@ class Setup:
         )
 
 
-def _own_listener() -> ssl.SSLContext:
+def own_listener() -> ssl.SSLContext:
     """The console connects to the address that its own broker has bound: no other server can be there, and
     the certificate has the names that clients use."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,0 +1,91 @@
+"""Whether a schema may follow the versions of a subject."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from kbroker.http.registry.failure import Failure, invalid_schema, schema_not_found, unprocessable
+from kbroker.http.registry.formats import InvalidSchema, Parsed, parse
+from kbroker.http.registry.names import context_of, qualified
+from kbroker.http.registry.state import State
+from kbroker.http.registry.topic_records import Reference, SchemaRow
+
+MOST_REFERENCES = 1000
+
+
+@lru_cache(maxsize=2000)
+def parsed(schema_type: str, text: str, references: tuple[tuple[str, str], ...]) -> Parsed:
+    """A schema, kept for the next comparison. Raises InvalidSchema, Failure."""
+    return parse(schema_type, text, dict(references))
+
+
+def resolve(state: State, subject: str, references: Sequence[Reference]) -> tuple[tuple[str, str], ...]:
+    """(name, text) of all that references lead to, what is referred to first. Raises Failure."""
+    found: dict[str, str] = {}
+    _resolve(state, context_of(subject), references, found, set())
+    return tuple(found.items())
+
+
+def _resolve(
+    state: State,
+    context: str,
+    references: Sequence[Reference],
+    found: dict[str, str],
+    open_: set[tuple[str, int]],
+) -> None:
+    for one in references:
+        name = qualified(context, one.subject)
+        rows = state.versions(name, deleted=True)
+        row = next((row for row in rows if row.version == one.version), None)
+        if one.version == -1:
+            row = next((row for row in reversed(rows) if not row.deleted), None)
+        if row is None:
+            raise invalid_schema(
+                f'No schema reference found for subject "{one.subject}" and version {one.version}'
+            )
+        place = (name, row.version)
+        if place in open_ or len(found) > MOST_REFERENCES:
+            raise invalid_schema(f"references of {one.subject} lead back to it, or are too many")
+        if one.name not in found:
+            _resolve(state, context, row.references, found, open_ | {place})
+            found[one.name] = row.schema
+
+
+def parsed_row(state: State, row: SchemaRow) -> Parsed:
+    """A kept schema. Raises Failure."""
+    try:
+        return parsed(row.schema_type, row.schema, resolve(state, row.subject, row.references))
+    except InvalidSchema as error:
+        raise unprocessable(42201, f"version {row.version} of {row.subject} is invalid: {error}") from error
+
+
+def reasons_against(
+    state: State, level: str, new: SchemaRow, candidate: Parsed, rows: Sequence[SchemaRow]
+) -> list[str]:
+    """Why a schema may not follow these versions (oldest first) at a level; empty when it may."""
+    if level == "NONE" or not rows:
+        return []
+    for row in reversed(rows if level.endswith("_TRANSITIVE") else rows[-1:]):
+        if row.schema_type != new.schema_type:
+            return [f"Incompatible because of different schema type: {row.schema_type} and {new.schema_type}"]
+        try:
+            old = parsed_row(state, row)
+        except Failure as failure:
+            return [failure.text]
+        reasons = []
+        if level.startswith(("BACKWARD", "FULL")):
+            reasons += candidate.reads(old)
+        if level.startswith(("FORWARD", "FULL")):
+            reasons += old.reads(candidate)
+        if reasons:
+            version = f"{{oldSchemaVersion: {row.version}}}"
+            return [*reasons, version, f"{{oldSchema: '{row.schema}'}}", f"{{compatibility: '{level}'}}"]
+    return []
+
+
+def find(state: State, subject: str, number: int) -> SchemaRow:
+    """The first row of an id, in the subject's context, else in any. Raises Failure."""
+    contexts = [context_of(subject), *sorted(state.contexts)]
+    for context in contexts:
+        if rows := state.ids.get(context, {}).get(number):
+            return rows[0]
+    raise schema_not_found(number)

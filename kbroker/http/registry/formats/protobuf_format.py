@@ -1,0 +1,217 @@
+"""Protocol Buffers: parsed by protoc (in a process of its own), compared by descriptors.
+
+A schema is the text of a .proto file, or base64 of a FileDescriptorProto, as clients without the text send it."""
+
+import base64
+import binascii
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import grpc_tools
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+
+from kbroker.http.registry.formats import InvalidSchema, Resolved
+
+MAIN = "schema.proto"
+LIMIT_S = 60
+WELL_KNOWN = Path(grpc_tools.__file__).parent / "_proto"
+_KIND = FieldDescriptorProto
+GROUPS = (
+    {_KIND.TYPE_INT32, _KIND.TYPE_UINT32, _KIND.TYPE_INT64, _KIND.TYPE_UINT64, _KIND.TYPE_BOOL},
+    {_KIND.TYPE_SINT32, _KIND.TYPE_SINT64},
+    {_KIND.TYPE_STRING, _KIND.TYPE_BYTES},
+    {_KIND.TYPE_FIXED32, _KIND.TYPE_SFIXED32},
+    {_KIND.TYPE_FIXED64, _KIND.TYPE_SFIXED64},
+)
+"""Scalar types whose bytes can be read as one another's."""
+NAMED = (_KIND.TYPE_MESSAGE, _KIND.TYPE_ENUM, _KIND.TYPE_GROUP)
+_Change = tuple[str, str]
+
+
+class ProtobufSchema:
+    """A parsed schema."""
+
+    def __init__(self, text: str, references: Resolved) -> None:
+        self.canonical = text.strip() if (encoded := _decoded(text)) is None else text
+        self.file = _compiled(text, references) if encoded is None else _checked(encoded, references)
+        self.file.ClearField("source_code_info")
+
+    def normalized(self) -> str:
+        copy = FileDescriptorProto()
+        copy.CopyFrom(self.file)
+        copy.name = MAIN
+        return base64.b64encode(copy.SerializeToString(deterministic=True)).decode()
+
+    def reads(self, written: "ProtobufSchema") -> list[str]:
+        return [
+            f'{{errorType:"{kind}", description:"The change at path \'{path}\' is not compatible", additionalInfo:""}}'
+            for kind, path in dict.fromkeys(_files(written.file, self.file))
+        ]
+
+
+def parse(text: str, references: Resolved) -> ProtobufSchema:
+    """Raises InvalidSchema."""
+    return ProtobufSchema(text, references)
+
+
+def _decoded(text: str) -> FileDescriptorProto | None:
+    """The descriptor that a text is in base64; None for a .proto file."""
+    try:
+        found = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError, DecodeError):
+        return None
+    return found if found.ListFields() else None
+
+
+def _compiled(text: str, references: Resolved) -> FileDescriptorProto:
+    """What protoc makes of a file and those that it imports. Raises InvalidSchema."""
+    with tempfile.TemporaryDirectory(prefix="kbroker-proto-") as folder:
+        root = Path(folder)
+        for name, one in {**references, MAIN: text}.items():
+            file = (root / name).resolve()
+            if not file.is_relative_to(root.resolve()):
+                raise InvalidSchema(f"a reference named {name!r}")
+            if _decoded(one) is not None:
+                raise InvalidSchema(f"{name} is a descriptor; a .proto file can only refer to .proto files")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(one, encoding="utf-8")
+        out = root / "out.descriptors"
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{root}", f"-I{WELL_KNOWN}"]
+        try:
+            done = subprocess.run(
+                [*command, f"--descriptor_set_out={out}", MAIN],
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise InvalidSchema("takes too long to parse") from None
+        if done.returncode:
+            raise InvalidSchema(" ".join(_of_protoc(done.stderr, root).split()) or "protoc refuses it")
+        return FileDescriptorSet.FromString(out.read_bytes()).file[0]
+
+
+def _of_protoc(stderr: str, root: Path) -> str:
+    """Its own lines, without those of the library's start and without our folder."""
+    lines = stderr.replace(f"{root}/", "").splitlines()
+    return " ".join(line for line in lines if ".proto:" in line or line.startswith("schema."))
+
+
+def _checked(file: FileDescriptorProto, references: Resolved) -> FileDescriptorProto:
+    """A descriptor all of whose types are there. Raises InvalidSchema."""
+    pool = DescriptorPool()
+    try:
+        for name in (*references, *file.dependency):
+            known = _well_known(name) if name not in references else _decoded(references[name])
+            if known is None and name in references:
+                earlier = dict(list(references.items())[: list(references).index(name)])
+                known = _compiled(references[name], earlier)
+            if known is None:
+                raise InvalidSchema(f"no reference for its import {name}")
+            known.name = name
+            pool.Add(known)
+        copy = FileDescriptorProto()
+        copy.CopyFrom(file)
+        copy.name = copy.name or MAIN
+        pool.Add(copy)
+        pool.FindFileByName(copy.name)
+    except (TypeError, KeyError) as error:
+        raise InvalidSchema(" ".join(str(error).split())) from None
+    return file
+
+
+def _well_known(name: str) -> FileDescriptorProto | None:
+    """Google's own files, which need no reference."""
+    file = WELL_KNOWN / name
+    if ".." in Path(name).parts or not file.is_file():
+        return None
+    return _compiled(file.read_text(encoding="utf-8"), {})
+
+
+def _files(old: FileDescriptorProto, new: FileDescriptorProto) -> Iterator[_Change]:
+    if old.package != new.package:
+        yield "PACKAGE_CHANGED", "#/"
+    messages = {one.name: one for one in new.message_type}
+    for one in old.message_type:
+        if one.name not in messages:
+            yield "MESSAGE_REMOVED", f"#/{one.name}"
+        else:
+            yield from _messages(one, messages[one.name], f"#/{one.name}")
+    yield from _enums(old.enum_type, new.enum_type, "#")
+
+
+def _enums(
+    old: Iterable[EnumDescriptorProto], new: Iterable[EnumDescriptorProto], path: str
+) -> Iterator[_Change]:
+    kept = {one.name for one in new}
+    yield from (("ENUM_REMOVED", f"{path}/{one.name}") for one in old if one.name not in kept)
+
+
+def _messages(old: DescriptorProto, new: DescriptorProto, path: str) -> Iterator[_Change]:
+    nested = {one.name: one for one in new.nested_type}
+    for one in old.nested_type:
+        if one.name in nested:
+            yield from _messages(one, nested[one.name], f"{path}/{one.name}")
+        elif not one.options.map_entry:
+            yield "MESSAGE_REMOVED", f"{path}/{one.name}"
+    yield from _enums(old.enum_type, new.enum_type, path)
+    before, after = ({one.number: one for one in side.field} for side in (old, new))
+    for number, field in after.items():
+        if number not in before and field.label == _KIND.LABEL_REQUIRED:
+            yield "REQUIRED_FIELD_ADDED", f"{path}/{number}"
+    for number, field in before.items():
+        if number in after:
+            yield from _fields(field, after[number], f"{path}/{number}")
+        elif field.label == _KIND.LABEL_REQUIRED:
+            yield "REQUIRED_FIELD_REMOVED", f"{path}/{number}"
+        elif _oneof(old, field):
+            yield "ONEOF_FIELD_REMOVED", f"{path}/{_oneof(old, field)}/{number}"
+    for name in {one.name for one in new.oneof_decl}:
+        moved = [
+            number
+            for number, field in after.items()
+            if number in before and _oneof(new, field) == name and not _oneof(old, before[number])
+        ]
+        if len(moved) > 1:
+            yield "MULTIPLE_FIELDS_MOVED_TO_ONEOF", f"{path}/{name}"
+
+
+def _oneof(message: DescriptorProto, field: FieldDescriptorProto) -> str:
+    """The oneof that a field is in; empty for none. An optional field of proto3 is in none."""
+    if not field.HasField("oneof_index") or field.proto3_optional:
+        return ""
+    return message.oneof_decl[field.oneof_index].name
+
+
+def _fields(old: FieldDescriptorProto, new: FieldDescriptorProto, path: str) -> Iterator[_Change]:
+    if (old.type in NAMED) != (new.type in NAMED):
+        yield "FIELD_KIND_CHANGED", path
+    elif old.type in NAMED:
+        if old.type != new.type:
+            yield "FIELD_KIND_CHANGED", path
+        elif old.type_name != new.type_name:
+            yield "FIELD_NAMED_TYPE_CHANGED", path
+    elif old.type != new.type and not any({old.type, new.type} <= group for group in GROUPS):
+        yield "FIELD_SCALAR_KIND_CHANGED", path
+    repeated = _KIND.LABEL_REPEATED
+    if (old.label == repeated) != (new.label == repeated):
+        if new.type in (_KIND.TYPE_STRING, _KIND.TYPE_BYTES):
+            yield "FIELD_STRING_OR_BYTES_LABEL_CHANGED", path
+        elif new.type not in (_KIND.TYPE_MESSAGE, _KIND.TYPE_GROUP):
+            yield "FIELD_NUMERIC_LABEL_CHANGED", path
+    if old.label == _KIND.LABEL_REQUIRED and new.label != _KIND.LABEL_REQUIRED:
+        yield "REQUIRED_FIELD_REMOVED", path
+    if new.label == _KIND.LABEL_REQUIRED and old.label != _KIND.LABEL_REQUIRED:
+        yield "REQUIRED_FIELD_ADDED", path

@@ -1,0 +1,234 @@
+"""The registry's operations on subjects and versions: each reads the topic to its end first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kbroker.http.console.caller import Caller
+from kbroker.http.registry import failure
+from kbroker.http.registry.compatibility import parsed, parsed_row, reasons_against, resolve
+from kbroker.http.registry.formats import InvalidSchema, Parsed
+from kbroker.http.registry.levels import check_writable, level_of, mode_of, normalizes
+from kbroker.http.registry.names import context_of, is_allowed
+from kbroker.http.registry.state import State, identity
+from kbroker.http.registry.topic import Row, SchemaTopic
+from kbroker.http.registry.topic_records import (
+    Malformed,
+    Reference,
+    SchemaRow,
+    config_key,
+    delete_key,
+    dump,
+    mode_key,
+)
+
+LARGEST = 2**31 - 1
+
+
+def schema_of(subject: str, body: Mapping[str, Any]) -> SchemaRow:
+    """The schema in a request, not yet parsed. Raises Failure."""
+    text, kind = body.get("schema"), body.get("schemaType") or "AVRO"
+    if not isinstance(text, str) or not text.strip():
+        raise failure.invalid_schema("Empty schema")
+    try:
+        references = tuple(Reference.from_json(one) for one in body.get("references") or ())
+    except (Malformed, TypeError) as error:
+        raise failure.invalid_schema(str(error)) from None
+    extra = tuple((name, body[name]) for name in ("metadata", "ruleSet") if body.get(name) is not None)
+    return SchemaRow(subject, 0, 0, text, str(kind), references, False, extra)
+
+
+def understand(state: State, row: SchemaRow, normalize: bool) -> tuple[SchemaRow, Parsed]:
+    """The schema with its canonical text. Raises Failure."""
+    try:
+        found = parsed(row.schema_type, row.schema, resolve(state, row.subject, row.references))
+    except InvalidSchema as error:
+        raise failure.invalid_schema(f"Invalid schema {row.schema_type}: {error}") from None
+    text = found.normalized() if normalize and row.schema_type != "PROTOBUF" else found.canonical
+    versions = tuple(
+        replace(one, version=_latest(state, row.subject, one)) if one.version == -1 else one
+        for one in row.references
+    )
+    return replace(row, schema=text, references=versions), found
+
+
+def _latest(state: State, subject: str, reference: Reference) -> int:
+    from kbroker.http.registry.names import qualified
+
+    return state.versions(qualified(context_of(subject), reference.subject))[-1].version
+
+
+def same(
+    state: State, row: SchemaRow, candidate: Parsed, kept: Sequence[SchemaRow], normalize: bool
+) -> SchemaRow | None:
+    """The newest of the kept versions that is this schema."""
+    wanted = identity(row)
+    for one in reversed(kept):
+        if identity(one) == wanted:
+            return one
+        comparable = one.schema_type == row.schema_type and one.references == row.references
+        if normalize and comparable and parsed_row(state, one).normalized() == candidate.normalized():
+            return one
+    return None
+
+
+def register(
+    topic: SchemaTopic, caller: Caller, subject: str, body: Mapping[str, Any], normalize: bool
+) -> int:
+    """The id of a schema, registered unless it is there. Raises Failure."""
+    if not is_allowed(subject):
+        raise failure.unprocessable(42208, f"The specified subject '{subject}' is not a valid subject")
+    with topic.lock:
+        state = topic.refresh(caller)
+        normalize = normalize or normalizes(state, subject)
+        row, candidate = understand(state, schema_of(subject, body), normalize)
+        kept = state.versions(subject)
+        importing = mode_of(state, subject) == "IMPORT"
+        number = _given(body, "id")
+        found = same(state, row, candidate, kept, normalize)
+        if found is not None and number in (None, found.id):
+            return found.id
+        check_writable(state, subject)
+        if importing != (number is not None):
+            raise failure.operation_not_permitted(
+                f"Subject {subject} is {'' if importing else 'not '}in import mode"
+            )
+        if not importing:
+            level = level_of(state, subject)
+            if reasons := reasons_against(state, level, row, candidate, kept):
+                raise failure.incompatible(subject, reasons)
+        row = _numbered(state, row, number, _given(body, "version"))
+        topic.write(caller, [(row.key(), row.value())])
+        return row.id
+
+
+def _given(body: Mapping[str, Any], name: str) -> int | None:
+    number = body.get(name)
+    if number is None or number == -1 or (name == "version" and number == 0):
+        return None
+    if type(number) is not int or not 0 < number <= LARGEST:
+        raise (
+            failure.invalid_version(str(number))
+            if name == "version"
+            else failure.invalid_schema(f"id {number}")
+        )
+    return number
+
+
+def _numbered(state: State, row: SchemaRow, number: int | None, version: int | None) -> SchemaRow:
+    """With id and version: those of an import, else the id of the same schema in its context or the next one."""
+    context = context_of(row.subject)
+    if number is None:
+        number = state.identities[context].get(identity(row)) or state.last_ids.get(context, 0) + 1
+    elif (held := state.ids[context].get(number)) and identity(held[0]) != identity(row):
+        raise failure.operation_not_permitted(f"Overwrite new schema with id {number} is not permitted.")
+    return replace(row, id=number, version=version or state.next_version(row.subject))
+
+
+def lookup(
+    topic: SchemaTopic, caller: Caller, subject: str, body: Mapping[str, Any], normalize: bool, deleted: bool
+) -> SchemaRow:
+    """The version of a subject that is this schema. Raises Failure."""
+    state = topic.refresh(caller)
+    kept = state.versions(subject, deleted)
+    if not kept:
+        raise failure.subject_not_found(subject)
+    normalize = normalize or normalizes(state, subject)
+    row, candidate = understand(state, schema_of(subject, body), normalize)
+    found = same(state, row, candidate, kept, normalize)
+    if found is None:
+        raise failure.schema_not_found()
+    return found
+
+
+def version_number(given: str) -> int:
+    """A version in a path; -1 for the latest. Raises Failure."""
+    if given in ("latest", "-1"):
+        return -1
+    if not given.isascii() or not given.isdigit() or not 0 < int(given[:11]) <= LARGEST:
+        raise failure.invalid_version(given)
+    return int(given)
+
+
+def version_of(state: State, subject: str, given: str, deleted: bool = False) -> SchemaRow:
+    """One version of a subject. Raises Failure."""
+    number = version_number(given)
+    rows = state.versions(subject, deleted)
+    if not rows:
+        raise failure.subject_not_found(subject)
+    if number == -1:
+        return rows[-1]
+    for row in rows:
+        if row.version == number:
+            return row
+    raise failure.version_not_found(number)
+
+
+def test_compatibility(
+    topic: SchemaTopic,
+    caller: Caller,
+    subject: str,
+    given: str | None,
+    body: Mapping[str, Any],
+    normalize: bool,
+) -> list[str]:
+    """Why a schema may not follow a version, or all that the level compares with (None). Raises Failure."""
+    state = topic.refresh(caller)
+    level = level_of(state, subject)
+    rows = state.versions(subject)
+    if given is not None:
+        rows = [version_of(state, subject, given)] if rows or given != "latest" else []
+        level = level.removesuffix("_TRANSITIVE")
+    row, candidate = understand(state, schema_of(subject, body), normalize)
+    return reasons_against(state, level, row, candidate, rows)
+
+
+def delete_version(topic: SchemaTopic, caller: Caller, subject: str, given: str, permanent: bool) -> int:
+    """Marks a version as deleted, or removes one that is. Raises Failure."""
+    with topic.lock:
+        state = topic.refresh(caller)
+        check_writable(state, subject)
+        row = (
+            version_of(state, subject, given, deleted=True)
+            if given != "latest"
+            else version_of(state, subject, given)
+        )
+        if row.deleted and not permanent:
+            raise failure.version_soft_deleted(subject, row.version)
+        if permanent and not row.deleted:
+            raise failure.version_not_soft_deleted(subject, row.version)
+        _check_unreferenced(state, row)
+        topic.write(caller, [(row.key(), None if permanent else row.with_deleted(True).value())])
+        return row.version
+
+
+def delete_subject(topic: SchemaTopic, caller: Caller, subject: str, permanent: bool) -> list[int]:
+    """Marks all versions as deleted, or removes all. Raises Failure."""
+    with topic.lock:
+        state = topic.refresh(caller)
+        check_writable(state, subject)
+        rows = state.versions(subject, deleted=True)
+        alive = [row for row in rows if not row.deleted]
+        if not rows:
+            raise failure.subject_not_found(subject)
+        if permanent and alive:
+            raise failure.subject_not_soft_deleted(subject)
+        if not permanent and not alive:
+            raise failure.subject_soft_deleted(subject)
+        for row in rows if permanent else alive:
+            _check_unreferenced(state, row)
+        changes: list[Row]
+        if permanent:
+            changes = [(row.key(), None) for row in rows]
+            changes += [(config_key(subject), None)] if subject in state.levels else []
+            changes += [(mode_key(subject), None)] if subject in state.modes else []
+        else:
+            changes = [(delete_key(subject), dump({"subject": subject, "version": alive[-1].version}))]
+        topic.write(caller, changes)
+        return [row.version for row in (rows if permanent else alive)]
+
+
+def _check_unreferenced(state: State, row: SchemaRow) -> None:
+    if state.referencing(row.subject, row.version):
+        key = f"{{magic=1,keytype=SCHEMA,subject={row.subject},version={row.version}}}"
+        raise failure.unprocessable(42206, f"One or more references exist to the schema {key}.")

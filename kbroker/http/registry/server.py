@@ -1,0 +1,234 @@
+"""The HTTP side of the registry: paths, bodies, logins, errors."""
+
+import base64
+import binascii
+import json
+import logging
+import re
+import socket
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+from urllib.parse import parse_qsl, unquote
+
+from kbroker.http.console.broker_link import LinkBroken, LoginRefused
+from kbroker.http.console.caller import Caller
+from kbroker.http.console.scram_client import ScramFailed
+from kbroker.http.registry.answers import ROUTES, Asked, Function
+from kbroker.http.registry.failure import Failure, unprocessable
+from kbroker.http.registry.topic import SchemaTopic
+from kbroker.http.slots import Slots
+
+log = logging.getLogger(__name__)
+
+TYPE = "application/vnd.schemaregistry.v1+json"
+IDLE_S = 60.0
+MOST_BODY_BYTES = 8 << 20
+MOST_LOGINS = 100
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_CONTEXT = re.compile(r"/contexts/([^/]+)(/.*)")
+
+Login = tuple[str, str]
+Callers = Callable[[Login | None], Caller]
+
+
+class Registry:
+    """Answers requests. Runs in: http; thread-safe.
+
+    callers: makes a client of the broker, anonymous or of a user. needs_login: no anonymous client may ask."""
+
+    def __init__(self, callers: Callers, cluster_id: str, needs_login: bool) -> None:
+        self.topic = SchemaTopic()
+        self._callers = callers
+        self._cluster_id = cluster_id
+        self._needs_login = needs_login
+        self._anonymous = callers(None) if not needs_login else None
+        self._known: OrderedDict[bytes, Caller] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def answer(self, method: str, target: str, authorization: str, body: bytes) -> tuple[HTTPStatus, bytes]:
+        """Status and JSON of one request."""
+        try:
+            asked, function = self._asked(method, target, body)
+            found = function(replace(asked, caller=self._caller(authorization)))
+            return HTTPStatus.OK, _json(found)
+        except Failure as failure:
+            return failure.status, _json({"error_code": failure.code, "message": failure.text})
+        except Exception:
+            log.exception("%s %s failed", method, target[:200])
+            text = "Internal Server Error, see the broker's log"
+            return HTTPStatus.INTERNAL_SERVER_ERROR, _json({"error_code": 50001, "message": text})
+
+    def _asked(self, method: str, target: str, body: bytes) -> tuple[Asked, Function]:
+        path, _, query = target.partition("?")
+        context = "."
+        if (match := _CONTEXT.fullmatch(path)) is not None:
+            context, path = unquote(match[1]).strip(":"), match[2]
+        path = path.rstrip("/") or "/"
+        known = [(one, function) for pattern, one, function in ROUTES if pattern.fullmatch(path)]
+        if not known:
+            raise Failure(HTTPStatus.NOT_FOUND, 404, "HTTP 404 Not Found")
+        function = dict(known).get("GET" if method == "HEAD" else method)
+        if function is None:
+            raise Failure(HTTPStatus.METHOD_NOT_ALLOWED, 405, "HTTP 405 Method Not Allowed")
+        parts: Mapping[str, str] = next(
+            m.groupdict() for pattern, _, _ in ROUTES if (m := pattern.fullmatch(path))
+        )
+        values = {name: unquote(value) for name, value in parts.items()}
+        given = _body(body) if method in ("POST", "PUT") else {}
+        caller: Any = self._anonymous
+        return Asked(
+            self.topic, caller, self._cluster_id, context, values, dict(parse_qsl(query)), given
+        ), function
+
+    def _caller(self, authorization: str) -> Caller:
+        """The client of the request's user. Raises Failure."""
+        kind, _, encoded = authorization.partition(" ")
+        if kind.lower() != "basic":
+            if self._anonymous is None:
+                raise Failure(HTTPStatus.UNAUTHORIZED, 401, "Log in as a SCRAM user of the broker")
+            return self._anonymous
+        if not self._needs_login:
+            assert self._anonymous is not None
+            return self._anonymous  # the broker's listener takes no logins, as a registry without security
+        try:
+            user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            raise Failure(HTTPStatus.UNAUTHORIZED, 401, "no user and password") from None
+        key = sha256(authorization.encode()).digest()
+        with self._lock:
+            if (known := self._known.get(key)) is not None:
+                self._known.move_to_end(key)
+                return known
+        caller = self._callers((user, password))
+        try:
+            caller.log_in()
+        except (LoginRefused, ScramFailed):
+            raise Failure(HTTPStatus.UNAUTHORIZED, 401, "unknown user or wrong password") from None
+        except LinkBroken as error:
+            raise Failure(
+                HTTPStatus.SERVICE_UNAVAILABLE, 50003, f"the broker cannot be asked: {error}"
+            ) from error
+        with self._lock:
+            self._known[key] = caller
+            while len(self._known) > MOST_LOGINS:
+                self._known.popitem(last=False)[1].close()
+        return caller
+
+
+def _body(body: bytes) -> Mapping[str, Any]:
+    try:
+        given = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        raise Failure(HTTPStatus.BAD_REQUEST, 400, "the body is no JSON") from None
+    if type(given) is not dict:
+        raise unprocessable(422, "the body is no JSON object")
+    return given
+
+
+def _json(value: Any) -> bytes:
+    if isinstance(value, str) and value[:1] in ("{", "[", '"'):
+        return value.encode()  # a schema that is JSON itself
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+class RegistryServer(ThreadingHTTPServer):
+    """Serves on a socket that already listens. Runs in: http."""
+
+    daemon_threads = True
+
+    def __init__(self, listener: socket.socket, registry: Registry) -> None:
+        super().__init__(("", 0), Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        self.server_address = listener.getsockname()
+        self.registry = registry
+        self.slots = Slots()
+
+    def process_request(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
+        """A thread for the connection, or 503 when there are too many at work."""
+        slot = self.slots.take(request, client_address[0])
+        if slot is None or slot.probes_only:
+            request.setblocking(False)
+            try:
+                request.send(BUSY)
+            except OSError:
+                log.debug("%s did not take the refusal", client_address)
+            self.slots.leave(request)
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: socket.socket, client_address: tuple[str, int]) -> None:  # type: ignore[override]
+        """Body of the thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.slots.leave(request)
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
+        """A client that disconnects is not logged."""
+        log.debug("connection of %s failed", client_address, exc_info=True)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "kbroker"
+    sys_version = ""
+    timeout: ClassVar[float] = IDLE_S
+    wbufsize = -1  # head and body leave in one packet
+    disable_nagle_algorithm = True
+    server: RegistryServer
+
+    def parse_request(self) -> bool:
+        """A request has arrived: the connection is busy until it is answered."""
+        whole = super().parse_request()
+        self.server.slots.work(self.connection, busy=True)
+        return whole
+
+    def handle_one_request(self) -> None:
+        """The request is answered: the connection is idle."""
+        super().handle_one_request()
+        self.server.slots.work(self.connection, busy=False)
+
+    def do_GET(self) -> None:
+        """All methods: the table of paths decides."""
+        length = self.headers.get("Content-Length") or "0"
+        if (
+            self.headers.get("Transfer-Encoding")
+            or not length.isdigit()
+            or int(length[:12]) > MOST_BODY_BYTES
+        ):
+            self.close_connection = True
+            found = {"error_code": 413, "message": "a body needs a Content-Length of at most 8 MiB"}
+            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _json(found))
+            return
+        body = self.rfile.read(int(length))
+        authorization = self.headers.get("Authorization", "")
+        self._send(*self.server.registry.answer(self.command, self.path, authorization, body))
+
+    do_HEAD = do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815
+
+    def _send(self, status: HTTPStatus, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        if status is HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", 'Basic realm="kbroker"')
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  http.server's word
+        """No line for each request."""
+        log.debug("%s " + format, self.client_address, *args)

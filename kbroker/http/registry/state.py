@@ -1,0 +1,115 @@
+"""What the records of `_schemas` add up to. Pure."""
+
+import logging
+from collections import defaultdict
+from typing import Any
+
+from kbroker.http.registry.names import context_of
+from kbroker.http.registry.topic_records import Malformed, SchemaRow, load
+
+log = logging.getLogger(__name__)
+
+Identity = tuple[str, str, tuple[Any, ...]]
+
+
+class State:
+    """Runs in: http. Owner: the registry; changed by `apply` alone, under its lock.
+
+    subjects: rows by subject and version, deleted ones too. ids: rows by context and id, the first one first.
+    levels, modes: by subject, None for all, `:.name:` for a context."""
+
+    def __init__(self) -> None:
+        self.subjects: dict[str, dict[int, SchemaRow]] = {}
+        self.ids: dict[str, dict[int, list[SchemaRow]]] = defaultdict(dict)
+        self.identities: dict[str, dict[Identity, int]] = defaultdict(dict)
+        self.levels: dict[str | None, dict[str, Any]] = {}
+        self.modes: dict[str | None, str] = {}
+        self.contexts: set[str] = {"."}
+        self.last_ids: dict[str, int] = {}
+
+    def apply(self, key: bytes | None, value: bytes | None) -> None:
+        """One record. What cannot be understood is left alone: another registry may know it."""
+        try:
+            name = load(key or b"")
+            self._apply(name, None if value is None else load(value))
+        except (Malformed, KeyError, TypeError, ValueError) as error:
+            log.warning("a record of the schema topic is not understood: %s", error)
+
+    def _apply(self, key: dict[str, Any], value: dict[str, Any] | None) -> None:
+        kind = key.get("keytype")
+        if kind == "SCHEMA":
+            self._schema(str(key["subject"]), int(key["version"]), value)
+        elif kind == "CONFIG":
+            self._set(self.levels, key.get("subject"), value)
+        elif kind == "MODE":
+            self._set(self.modes, key.get("subject"), None if value is None else str(value["mode"]))
+        elif kind == "DELETE_SUBJECT" and value is not None:
+            for version, row in list(self.subjects.get(str(key["subject"]), {}).items()):
+                if version <= int(value["version"]):
+                    self._put(row.with_deleted(True))
+
+    def _set(self, table: dict[str | None, Any], subject: str | None, value: Any) -> None:
+        if value is None:
+            table.pop(subject, None)
+        else:
+            table[subject] = value
+
+    def _schema(self, subject: str, version: int, value: dict[str, Any] | None) -> None:
+        if value is not None:
+            self._put(SchemaRow.from_json(value))
+            return
+        row = self.subjects.get(subject, {}).pop(version, None)
+        if row is None:
+            return
+        if not self.subjects[subject]:
+            del self.subjects[subject]
+        rows = self.ids[context_of(subject)].get(row.id, [])
+        rows[:] = [one for one in rows if (one.subject, one.version) != (subject, version)]
+        if not rows:
+            self.ids[context_of(subject)].pop(row.id, None)
+            self.identities[context_of(subject)].pop(identity(row), None)
+
+    def _put(self, row: SchemaRow) -> None:
+        context = context_of(row.subject)
+        self.contexts.add(context)
+        versions = self.subjects.setdefault(row.subject, {})
+        before = versions.get(row.version)
+        if before is not None and before.id != row.id:
+            self._schema(row.subject, row.version, None)
+            versions = self.subjects.setdefault(row.subject, {})
+        versions[row.version] = row
+        rows = self.ids[context].setdefault(row.id, [])
+        for number, one in enumerate(rows):
+            if (one.subject, one.version) == (row.subject, row.version):
+                rows[number] = row
+                break
+        else:
+            rows.append(row)
+        self.identities[context].setdefault(identity(row), row.id)
+        self.last_ids[context] = max(self.last_ids.get(context, 0), row.id)
+
+    def versions(self, subject: str, deleted: bool = False) -> list[SchemaRow]:
+        """Rows of a subject in order of their versions."""
+        rows = self.subjects.get(subject, {})
+        return [rows[number] for number in sorted(rows) if deleted or not rows[number].deleted]
+
+    def next_version(self, subject: str) -> int:
+        """Deleted versions count as long as they are not deleted for good."""
+        return max(self.subjects.get(subject, {0: None})) + 1
+
+    def referencing(self, subject: str, version: int) -> list[int]:
+        """Ids of schemas that refer to a version and are not deleted."""
+        found = {
+            row.id
+            for rows in self.subjects.values()
+            for row in rows.values()
+            if not row.deleted
+            and any(one.subject == subject and one.version == version for one in row.references)
+        }
+        return sorted(found)
+
+
+def identity(row: SchemaRow) -> Identity:
+    """What makes two schemas of a context the same, so that they have one id."""
+    extra = tuple((name, repr(value)) for name, value in row.extra)
+    return row.schema_type, row.schema, (row.references, extra)

@@ -1,0 +1,133 @@
+"""The topic `_schemas`: read to its end before each answer, and written to, as a client of the broker."""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from kbroker.http.console.caller import Caller
+from kbroker.http.console.log_reader import Scan
+from kbroker.http.console.refusal import Refusal, check
+from kbroker.http.registry.failure import Failure, store_failed
+from kbroker.http.registry.state import State
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.errors import ErrorCode
+from kbroker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kbroker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kbroker.protocol.records import build_batch
+
+log = logging.getLogger(__name__)
+
+NAME = "_schemas"
+COMPACT = [CreatableTopicConfig("cleanup.policy", "compact")]
+PRODUCE_BY_NAME = 12
+"""The last version of Produce that names topics."""
+TIMEOUT_MS = 8000
+TRIES = 20
+PAUSE_S = 0.05
+Row = tuple[bytes, bytes | None]
+
+
+class SchemaTopic:
+    """Runs in: http. Owner: the registry. `lock` is held from reading to the end until the write is in the log.
+
+    It has no rights of its own: the broker decides whether the caller may read and write the topic."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.state = State()
+        self._next = 0
+
+    def refresh(self, caller: Caller) -> State:
+        """Reads what has been written since. Raises Failure."""
+        with self.lock:
+            for _ in range(TRIES):
+                try:
+                    self._read(caller)
+                    return self.state
+                except Refusal as refusal:
+                    if refusal.code == "UNKNOWN_TOPIC_OR_PARTITION":
+                        self._forget()
+                        return self.state
+                    if refusal.code == "OFFSET_OUT_OF_RANGE":
+                        self._forget()  # the topic was deleted and made again
+                    elif refusal.code not in ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE"):
+                        raise _failure(refusal) from refusal
+                    time.sleep(PAUSE_S)
+            raise store_failed(f"the topic {NAME} cannot be read now")
+
+    def _read(self, caller: Caller) -> None:
+        scan = Scan(caller, NAME, 0, _leader(caller), self._next, committed=False)
+        while True:
+            before = scan.next_offset
+            for record in scan.records():
+                self.state.apply(record.key, record.value)
+            self._next = scan.next_offset
+            if scan.next_offset == before:
+                return
+
+    def _forget(self) -> None:
+        if self._next:
+            self.state, self._next = State(), 0
+
+    def write(self, caller: Caller, rows: Sequence[Row]) -> State:
+        """Appends records and applies them. After a Failure they may be in the log: the next reading shows it."""
+        now_ms = time.time_ns() // 1_000_000
+        batch = build_batch([(key, value, (), now_ms) for key, value in rows])
+        request = ProduceRequest(
+            None, -1, TIMEOUT_MS, [TopicProduceData(NAME, partition_data=[PartitionProduceData(0, batch)])]
+        )
+        with self.lock:
+            for _ in range(TRIES):
+                try:
+                    node = _leader(caller)
+                    answer = caller.ask(ApiKey.PRODUCE, request, version=PRODUCE_BY_NAME, node=node)
+                except Refusal as refusal:
+                    if refusal.code != "UNKNOWN_TOPIC_OR_PARTITION":
+                        raise _failure(refusal) from refusal
+                    self._create(caller)
+                    continue
+                found = answer.responses[0].partition_responses[0]
+                if found.error_code == 0:
+                    return self.refresh(caller)
+                if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    self._create(caller)
+                elif found.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                    raise _error(ErrorCode(found.error_code), found.error_message)
+                time.sleep(PAUSE_S)
+            raise store_failed(f"the topic {NAME} cannot be written now")
+
+    def _create(self, caller: Caller) -> None:
+        request = CreateTopicsRequest([CreatableTopic(NAME, 1, -1, [], COMPACT)], TIMEOUT_MS)
+        try:
+            (found,) = caller.ask(ApiKey.CREATE_TOPICS, request).topics
+        except Refusal as refusal:
+            raise _failure(refusal) from refusal
+        if found.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise _error(ErrorCode(found.error_code), found.error_message)
+        log.info("created the topic %s for schemas", NAME)
+
+
+def _leader(caller: Caller) -> int:
+    """The node that leads the topic. Raises Refusal."""
+    request = MetadataRequest([MetadataRequestTopic(name=NAME)], False)
+    (topic,) = caller.ask(ApiKey.METADATA, request, version=9).topics
+    code = topic.error_code or (topic.partitions[0].error_code if topic.partitions else 0)
+    check(code, NAME)
+    return int(topic.partitions[0].leader_id)
+
+
+def _error(error: ErrorCode, text: str | None) -> Failure:
+    if error is ErrorCode.TOPIC_AUTHORIZATION_FAILED or error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return Failure(HTTPStatus.FORBIDDEN, 40301, f"Not allowed by the ACLs of topic {NAME}: {error.name}")
+    return store_failed(f"{error.name}: {text or error.message}")
+
+
+def _failure(refusal: Refusal) -> Failure:
+    if refusal.status is HTTPStatus.FORBIDDEN:
+        return Failure(
+            HTTPStatus.FORBIDDEN, 40301, f"Not allowed by the ACLs of topic {NAME}: {refusal.code}"
+        )
+    return store_failed(refusal.text)

@@ -1,0 +1,113 @@
+"""Records of the topic `_schemas` in Confluent's format: JSON keys and values, their members in Confluent's order."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+NOOP_KEY = b'{"keytype":"NOOP","magic":0}'
+
+
+class Malformed(ValueError):
+    """A record that no registry wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Another schema that a schema imports by name."""
+
+    name: str
+    subject: str
+    version: int
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "subject": self.subject, "version": self.version}
+
+    @classmethod
+    def from_json(cls, given: Any) -> "Reference":
+        """Raises Malformed."""
+        try:
+            found = cls(given["name"], given["subject"], given["version"])
+        except (KeyError, TypeError):
+            raise Malformed("a reference has name, subject and version") from None
+        if type(found.name) is not str or type(found.subject) is not str or type(found.version) is not int:
+            raise Malformed("a reference has name, subject and version")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRow:
+    """One version of a subject. extra: members that only other registries understand, kept as they are."""
+
+    subject: str
+    version: int
+    id: int
+    schema: str
+    schema_type: str = "AVRO"
+    references: tuple[Reference, ...] = ()
+    deleted: bool = False
+    extra: tuple[tuple[str, Any], ...] = ()
+
+    def with_deleted(self, deleted: bool) -> "SchemaRow":
+        return replace(self, deleted=deleted)
+
+    def key(self) -> bytes:
+        return schema_key(self.subject, self.version)
+
+    def value(self) -> bytes:
+        found: dict[str, Any] = {"subject": self.subject, "version": self.version, "id": self.id}
+        found |= dict(self.extra)
+        if self.references:
+            found["references"] = [one.to_json() for one in self.references]
+        if self.schema_type != "AVRO":
+            found["schemaType"] = self.schema_type
+        return dump({**found, "schema": self.schema, "deleted": self.deleted})
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> "SchemaRow":
+        """Raises Malformed."""
+        known = ("subject", "version", "id", "schema", "schemaType", "references", "deleted", "md5")
+        try:
+            return cls(
+                str(given["subject"]),
+                int(given["version"]),
+                int(given["id"]),
+                str(given["schema"]),
+                str(given.get("schemaType") or "AVRO"),
+                tuple(Reference.from_json(one) for one in given.get("references") or ()),
+                bool(given.get("deleted")),
+                tuple((name, value) for name, value in given.items() if name not in known),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise Malformed(f"no schema: {error}") from None
+
+
+def dump(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def schema_key(subject: str, version: int) -> bytes:
+    return dump({"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1})
+
+
+def config_key(subject: str | None) -> bytes:
+    return dump({"keytype": "CONFIG", "subject": subject, "magic": 0})
+
+
+def mode_key(subject: str | None) -> bytes:
+    return dump({"keytype": "MODE", "subject": subject, "magic": 0})
+
+
+def delete_key(subject: str) -> bytes:
+    return dump({"keytype": "DELETE_SUBJECT", "subject": subject, "magic": 0})
+
+
+def load(data: bytes) -> dict[str, Any]:
+    """A key or a value. Raises Malformed."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(str(error)) from None
+    if type(found) is not dict:
+        raise Malformed("no JSON object")
+    return found

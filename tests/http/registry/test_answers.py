@@ -1,0 +1,212 @@
+"""Requests and answers of Confluent's documentation, in its words."""
+
+import json
+
+import pytest
+
+from tests.http.registry.desk import Desk, record
+
+OPTIONAL = {"name": "note", "type": ["null", "string"], "default": None}
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_versions_of_a_subject_are_registered_and_found(desk: Desk) -> None:
+    assert desk.register("orders-value", record("id")) == 1
+    assert desk.register("orders-value", record("id", OPTIONAL)) == 2
+    assert desk.register("orders-value", record("id")) == 1
+    assert desk.register("other-value", record("id")) == 1
+    assert desk("GET", "/subjects") == (200, ["orders-value", "other-value"])
+    assert desk("GET", "/subjects/orders-value/versions") == (200, [1, 2])
+    text = '{"type":"record","name":"Order","fields":[{"name":"id","type":"long"}]}'
+    found = {"subject": "orders-value", "version": 1, "id": 1, "schema": text}
+    assert desk("GET", "/subjects/orders-value/versions/1") == (200, found)
+    assert desk("GET", "/schemas/ids/1") == (200, {"schema": text})
+    assert desk("GET", "/schemas/ids/1/schema") == (200, json.loads(text))
+    assert desk("GET", "/schemas/ids/1/subjects") == (200, ["orders-value", "other-value"])
+    assert desk("GET", "/schemas/ids/1/versions")[1][0] == {"subject": "orders-value", "version": 1}
+    assert desk("POST", "/subjects/orders-value", {"schema": json.dumps(record("id"))}) == (200, found)
+    assert desk("GET", "/subjects/orders-value/versions/latest")[1]["version"] == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code", "text"),
+    [
+        ("GET", "/subjects/none/versions", 404, 40401, "Subject 'none' not found."),
+        ("GET", "/subjects/one/versions/9", 404, 40402, "Version 9 not found."),
+        ("GET", "/schemas/ids/77", 404, 40403, "Schema 77 not found"),
+        ("DELETE", "/subjects/none", 404, 40401, "Subject 'none' not found."),
+        (
+            "DELETE",
+            "/subjects/one?permanent=true",
+            404,
+            40405,
+            "Subject 'one' was not deleted first before being permanently deleted",
+        ),
+        (
+            "GET",
+            "/config/one",
+            404,
+            40408,
+            "Subject 'one' does not have subject-level compatibility configured",
+        ),
+        ("GET", "/mode/one", 404, 40409, "Subject 'one' does not have subject-level mode configured"),
+        (
+            "GET",
+            "/subjects/one/versions/0",
+            422,
+            42202,
+            (
+                "The specified version '0' is not a valid version id. Allowed values are between [1, 2^31-1] and the "
+                'string "latest"'
+            ),
+        ),
+    ],
+)
+def test_what_is_not_there_has_confluents_code(
+    desk: Desk, method: str, path: str, status: int, code: int, text: str
+) -> None:
+    desk.register("one", '"string"')
+    assert desk(method, path) == (status, {"error_code": code, "message": text})
+
+
+def test_an_invalid_schema_is_refused(desk: Desk) -> None:
+    for body in ({"schema": "{"}, {"schema": ""}, {}, {"schema": '"string"', "references": [1]}):
+        status, answer = desk("POST", "/subjects/one/versions", body)
+        assert (status, answer["error_code"]) == (422, 42201)
+    assert desk("POST", "/subjects/one/versions", {"schema": "x", "schemaType": "XML"})[0] == 422
+
+
+@pytest.mark.parametrize(
+    ("level", "forward_only", "backward_only"),
+    [("BACKWARD", 409, 200), ("FORWARD", 200, 409), ("FULL", 409, 409), ("NONE", 200, 200)],
+)
+def test_a_level_decides_what_may_follow(
+    desk: Desk, level: str, forward_only: int, backward_only: int
+) -> None:
+    """A new field without a default can only be read by old readers; a removed one only by new readers."""
+    assert desk("PUT", "/config", {"compatibility": level.lower()}) == (200, {"compatibility": level})
+    assert desk("GET", "/config") == (200, {"compatibilityLevel": level})
+    path = "/subjects/one/versions"
+    desk.register("one", record("id", "old"))
+    for schema, wanted in ((record("id", "old", "new"), forward_only), (record("id"), backward_only)):
+        body = {"schema": json.dumps(schema)}
+        checked = desk("POST", "/compatibility/subjects/one/versions/latest?verbose=true", body)[1]
+        assert checked["is_compatible"] is (wanted == 200)
+        assert bool(checked["messages"]) is (wanted != 200)
+    status, answer = desk("POST", path, {"schema": json.dumps(record("id", "old", "new"))})
+    assert status == forward_only
+    if status == 409:
+        assert answer["error_code"] == 409
+        assert answer["message"].startswith(
+            'Schema being registered is incompatible with an earlier schema for subject "one", details: ['
+        )
+
+
+def test_a_transitive_level_looks_at_all_versions(desk: Desk) -> None:
+    """Field `x` goes away and comes back with another type: only the first version minds."""
+    desk.register("one", record("id", {"name": "x", "type": "string", "default": ""}))
+    desk.register("one", record("id"))
+    body = {"schema": json.dumps(record("id", {"name": "x", "type": "int", "default": 0}))}
+    path = "/compatibility/subjects/one/versions"
+    assert desk("POST", path, body) == (200, {"is_compatible": True})
+    desk("PUT", "/config/one", {"compatibility": "BACKWARD_TRANSITIVE"})
+    assert desk("POST", path, body) == (200, {"is_compatible": False})
+    assert desk("DELETE", "/config/one") == (200, {"compatibilityLevel": "BACKWARD_TRANSITIVE"})
+    assert desk("GET", "/config/one?defaultToGlobal=true") == (200, {"compatibilityLevel": "BACKWARD"})
+
+
+def test_versions_are_deleted_softly_then_for_good(desk: Desk) -> None:
+    desk.register("one", record("id"))
+    desk.register("one", record("id", OPTIONAL))
+    assert desk("DELETE", "/subjects/one/versions/1") == (200, 1)
+    assert desk("GET", "/subjects/one/versions") == (200, [2])
+    assert desk("GET", "/subjects/one/versions?deleted=true") == (200, [1, 2])
+    assert desk("DELETE", "/subjects/one/versions/1")[1]["error_code"] == 40406
+    assert desk("DELETE", "/subjects/one/versions/2?permanent=true")[1]["error_code"] == 40407
+    assert desk("DELETE", "/subjects/one") == (200, [2])
+    assert desk("DELETE", "/subjects/one")[1]["error_code"] == 40404
+    assert desk("GET", "/subjects?deletedOnly=true") == (200, ["one"])
+    assert desk("GET", "/schemas/ids/1")[0] == 200  # records of old are still read
+    assert desk.register("one", record("id")) == 1  # the same schema has its id again, as a new version
+    assert desk("GET", "/subjects/one/versions") == (200, [3])
+    assert desk("DELETE", "/subjects/one") == (200, [3])
+    assert desk("DELETE", "/subjects/one?permanent=true") == (200, [1, 2, 3])
+    assert desk("GET", "/subjects?deleted=true") == (200, [])
+
+
+def test_a_referenced_schema_is_resolved_and_cannot_be_deleted(desk: Desk) -> None:
+    desk.register("item", record("sku", name="Item"))
+    order = record({"name": "item", "type": "Item"})
+    assert desk("POST", "/subjects/order/versions", {"schema": json.dumps(order)})[1]["error_code"] == 42201
+    references = [{"name": "Item", "subject": "item", "version": 1}]
+    number = desk.register("order", order, references=references)
+    assert desk("GET", "/subjects/item/versions/1/referencedby") == (200, [number])
+    assert desk("DELETE", "/subjects/item/versions/1")[1]["error_code"] == 42206
+    assert desk("GET", f"/schemas/ids/{number}")[1]["references"] == references
+    missing = [{"name": "Item", "subject": "item", "version": 2}]
+    body = {"schema": json.dumps(order), "references": missing}
+    assert desk("POST", "/subjects/order/versions", body)[1]["error_code"] == 42201
+
+
+def test_modes_forbid_writes_and_let_ids_be_imported(desk: Desk) -> None:
+    assert desk("PUT", "/mode", {"mode": "readonly"}) == (200, {"mode": "READONLY"})
+    body = {"schema": '"string"'}
+    assert desk("POST", "/subjects/one/versions", body)[1]["error_code"] == 42205
+    assert desk("PUT", "/mode", {"mode": "IMPORT"}) == (200, {"mode": "IMPORT"})
+    assert desk("POST", "/subjects/one/versions", body)[1]["error_code"] == 42205
+    assert desk.register("one", '"string"', id=40, version=3) == 40
+    other = {"schema": '"int"', "id": 40}
+    assert desk("POST", "/subjects/two/versions", other)[1]["error_code"] == 42205
+    assert desk("PUT", "/mode", {"mode": "READWRITE"})[0] == 200
+    assert desk("PUT", "/mode", {"mode": "IMPORT"})[1]["error_code"] == 42205
+    assert desk("PUT", "/mode", {"mode": "IMPORT?"})[1]["error_code"] == 42204
+    assert desk.register("two", '"int"') == 41
+    assert desk("GET", "/subjects/one/versions") == (200, [3])
+
+
+def test_contexts_have_ids_of_their_own(desk: Desk) -> None:
+    assert desk.register("one", '"string"') == 1
+    assert desk.register(":.blue:one", '"int"') == 1
+    assert desk("GET", "/contexts") == (200, [".", ".blue"])
+    assert desk("GET", "/contexts/.blue/subjects") == (200, [":.blue:one"])
+    assert desk("GET", "/contexts/.blue/schemas/ids/1") == (200, {"schema": '"int"'})
+    assert desk("GET", "/schemas/ids/1") == (200, {"schema": '"string"'})
+    assert desk("GET", "/schemas/ids/1?subject=:.blue:one") == (200, {"schema": '"int"'})
+    assert desk("PUT", "/contexts/.blue/config", {"compatibility": "NONE"})[0] == 200
+    assert desk.register(":.blue:one", '"string"') == 2
+    assert desk("GET", "/config") == (200, {"compatibilityLevel": "BACKWARD"})
+
+
+def test_a_registry_that_reads_the_same_records_answers_the_same(desk: Desk) -> None:
+    desk.register("one", record("id"))
+    desk.register("one", record("id", OPTIONAL))
+    desk.register("gone", '"int"')
+    desk("DELETE", "/subjects/gone")
+    desk("PUT", "/config/one", {"compatibility": "FULL", "normalize": True})
+    desk("PUT", "/mode/one", {"mode": "READONLY"})
+    other = desk.again()
+    for path in ("/subjects?deleted=true", "/subjects", "/schemas", "/config/one", "/mode/one", "/contexts"):
+        assert other("GET", path) == desk("GET", path)
+    assert other.register("new", '"long"') == 4
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nothing", 404),
+        ("PUT", "/subjects", 405),
+        ("GET", "/schemas/ids/x", 404),
+        ("POST", "/config", 405),
+    ],
+)
+def test_a_path_that_is_not_there_is_refused(desk: Desk, method: str, path: str, status: int) -> None:
+    assert desk(method, path)[0] == status
+
+
+def test_a_body_that_is_no_object_is_refused(desk: Desk) -> None:
+    for body in (b"{", b"[]", b"[" * 100_000, b"\xff"):
+        assert int(desk.registry.answer("POST", "/subjects/one/versions", "", body)[0]) in (400, 422)

@@ -1,0 +1,164 @@
+"""What may follow what, by format: (older, newer, newer reads older's data, older reads newer's)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kbroker.http.registry.formats import InvalidSchema, parse
+
+STRING: dict[str, Any] = {"type": "string"}
+OPEN = {"type": "object", "properties": {"a": STRING}}
+TWO = {"type": "object", "properties": {"a": STRING, "b": {"type": "integer"}}}
+CLOSED, CLOSED_TWO = ({**one, "additionalProperties": False} for one in (OPEN, TWO))
+TREE = {
+    "$ref": "#/definitions/node",
+    "definitions": {"node": {"type": "object", "properties": {"next": {"$ref": "#/definitions/node"}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "backward", "forward"),
+    [
+        (STRING, STRING, True, True),
+        (OPEN, TWO, False, True),
+        (CLOSED, CLOSED_TWO, True, False),
+        (OPEN, CLOSED, False, True),
+        (STRING, {"type": ["string", "null"]}, True, False),
+        ({"type": "integer"}, {"type": "number"}, True, False),
+        (STRING, {"type": "integer"}, False, False),
+        (STRING, {"type": "string", "maxLength": 5}, False, True),
+        ({"type": "string", "maxLength": 5}, {"type": "string", "maxLength": 9}, True, False),
+        ({"type": "number", "minimum": 5}, {"type": "number", "minimum": 1}, True, False),
+        ({"type": "number", "multipleOf": 4}, {"type": "number", "multipleOf": 2}, True, False),
+        (STRING, {"type": "string", "pattern": "^a"}, False, True),
+        ({"enum": ["a"]}, {"enum": ["a", "b"]}, True, False),
+        (STRING, {"type": "string", "enum": ["a"]}, False, True),
+        (CLOSED, {**CLOSED, "required": ["a"]}, False, True),
+        ({"type": "array", "items": STRING}, {"type": "array"}, True, False),
+        ({"type": "array"}, {"type": "array", "uniqueItems": True}, False, True),
+        (STRING, {"oneOf": [STRING, {"type": "null"}]}, True, False),
+        ({"oneOf": [STRING, {"type": "null"}]}, {"oneOf": [STRING]}, False, True),
+        ({"anyOf": [STRING]}, {"anyOf": [STRING, {"type": "boolean"}]}, True, False),
+        (STRING, {"not": {"type": "null"}}, False, False),
+        (TREE, TREE, True, True),
+        (True, STRING, False, True),
+        (OPEN, {**OPEN, "patternProperties": {"^x": STRING}}, False, True),
+        ({"type": "object", "title": "x", "description": "y"}, {"type": "object", "default": {}}, True, True),
+    ],
+)
+def test_json_schemas_that_may_follow(older: Any, newer: Any, backward: bool, forward: bool) -> None:
+    before, after = (parse("JSON", json.dumps(one), {}) for one in (older, newer))
+    assert (after.reads(before) == []) is backward
+    assert (before.reads(after) == []) is forward
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", '{"type":"x"}', '{"$ref":"#/none"}', '{"required":1}', "1", '{"$ref":"x"}']
+)
+def test_an_invalid_json_schema_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSchema):
+        parse("JSON", text, {})
+
+
+def test_a_json_schema_refers_to_another_by_name() -> None:
+    other = '{"$id":"http://x/item.json","type":"string"}'
+    for name in ("item.json", "http://x/item.json"):
+        found = parse("JSON", f'{{"properties":{{"a":{{"$ref":"{name}"}}}}}}', {"item.json": other})
+        assert found.reads(found) == []
+    wider = parse("JSON", '{"properties":{"a":{"type":["string","null"]}}}', {})
+    assert wider.reads(found) == []
+    assert found.reads(wider) != []
+
+
+@pytest.mark.parametrize(
+    ("given", "canonical"),
+    [
+        ('{"type":"string"}', '"string"'),
+        ('["null", "int"]', '["null","int"]'),
+        (
+            '{"name":"a.b.R","fields":[{"type":"a.b.E","doc":"","name":"e","default":"A"}],"type":"record","x":1}',
+            None,
+        ),
+        (
+            (
+                '{"fields":[{"type":{"symbols":["A"],"namespace":"a.b","name":"E","type":"enum"},"name":"e"},'
+                '{"name":"f","type":"a.b.E"}],"aliases":["Q"],"name":"a.b.R","doc":"d","type":"record","x":1}'
+            ),
+            (
+                '{"type":"record","name":"R","namespace":"a.b","doc":"d","fields":[{"name":"e","type":{"type":"enum",'
+                '"name":"E","symbols":["A"]}},{"name":"f","type":"E"}],"x":1,"aliases":["Q"]}'
+            ),
+        ),
+        (
+            '{"type":"array","items":{"type":"long","logicalType":"timestamp-millis"}}',
+            '{"type":"array","items":{"type":"long","logicalType":"timestamp-millis"}}',
+        ),
+    ],
+)
+def test_avro_is_kept_as_java_prints_it(given: str, canonical: str | None) -> None:
+    if canonical is None:
+        with pytest.raises(InvalidSchema):
+            parse("AVRO", given, {})
+        return
+    found = parse("AVRO", given, {}).canonical
+    assert found == canonical
+    assert parse("AVRO", found, {}).canonical == canonical
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "1", "null", '{"type":"x"}', '{"type":"record","name":"X","fields":[5]}', "string"]
+)
+def test_an_invalid_avro_schema_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSchema):
+        parse("AVRO", text, {})
+
+
+def proto(body: str) -> str:
+    return f'syntax = "proto3"; package p; {body}'
+
+
+@pytest.mark.slow  # protoc is a process of its own
+@pytest.mark.parametrize(
+    ("older", "newer", "backward", "forward"),
+    [
+        ("message A { string x = 1; }", "message A { bytes y = 1; int32 z = 2; }", True, True),
+        ("message A { string x = 1; }", "message A { int32 x = 1; }", False, False),
+        ("message A { int32 x = 1; }", "message A { repeated int32 x = 1; }", False, False),
+        ("message A {}", "message A {} message B {}", True, False),
+        (
+            "message A { oneof o { int32 x = 1; int32 y = 2; } }",
+            "message A { oneof o { int32 x = 1; } }",
+            False,
+            True,
+        ),
+        (
+            "message A { int32 x = 1; int32 y = 2; }",
+            "message A { oneof o { int32 x = 1; int32 y = 2; } }",
+            False,
+            True,
+        ),
+    ],
+)
+def test_protobuf_schemas_that_may_follow(older: str, newer: str, backward: bool, forward: bool) -> None:
+    before, after = (parse("PROTOBUF", proto(one), {}) for one in (older, newer))
+    assert (after.reads(before) == []) is backward
+    assert (before.reads(after) == []) is forward
+
+
+@pytest.mark.slow
+def test_protobuf_imports_references_and_googles_own() -> None:
+    other = proto("message Item {}")
+    imports = 'syntax = "proto3"; import "item.proto"; import "google/protobuf/timestamp.proto"; '
+    text = imports + "message A { p.Item item = 1; google.protobuf.Timestamp at = 2; }"
+    found = parse("PROTOBUF", text, {"item.proto": other})
+    encoded = parse("PROTOBUF", found.normalized(), {"item.proto": other})
+    assert encoded.reads(found) == []
+    for bad, references in (
+        (text, {}),
+        (found.normalized(), {}),
+        ("message", {}),
+        (text, {"../x": other}),
+    ):
+        with pytest.raises(InvalidSchema):
+            parse("PROTOBUF", bad, references)

@@ -1,0 +1,76 @@
+"""Keys and values byte for byte as Confluent's registry writes them: compaction compares keys as bytes."""
+
+from kbroker.http.registry.state import State
+from kbroker.http.registry.topic_records import NOOP_KEY, config_key, delete_key, mode_key
+from tests.http.registry.desk import Desk, record
+
+CONFLUENT = [
+    (b'{"keytype":"NOOP","magic":0}', None),
+    (
+        b'{"keytype":"SCHEMA","subject":"orders-value","version":1,"magic":1}',
+        b'{"subject":"orders-value","version":1,"id":1,"md5":"x","schema":"\\"string\\"","deleted":false}',
+    ),
+    (
+        b'{"keytype":"SCHEMA","subject":"pb","version":1,"magic":1}',
+        b'{"subject":"pb","version":1,"id":2,"schemaType":"PROTOBUF","schema":"message A {}","deleted":false}',
+    ),
+    (b'{"keytype":"CONFIG","subject":null,"magic":0}', b'{"compatibilityLevel":"FULL"}'),
+    (b'{"keytype":"MODE","subject":"pb","magic":0}', b'{"mode":"READONLY"}'),
+    (
+        b'{"keytype":"DELETE_SUBJECT","subject":"orders-value","magic":0}',
+        b'{"subject":"orders-value","version":1}',
+    ),
+    (b'{"keytype":"CLEAR_SUBJECT","subject":"x","magic":0}', b'{"subject":"x"}'),
+    (b"not json", b"{"),
+    (b'{"keytype":"SCHEMA"}', b"{}"),
+]
+
+
+def test_records_of_confluents_registry_are_read() -> None:
+    desk = Desk(CONFLUENT)
+    assert desk("GET", "/subjects") == (200, ["pb"])
+    assert desk("GET", "/subjects?deleted=true") == (200, ["orders-value", "pb"])
+    assert desk("GET", "/config") == (200, {"compatibilityLevel": "FULL"})
+    assert desk("GET", "/mode/pb") == (200, {"mode": "READONLY"})
+    assert desk("GET", "/schemas/ids/2")[1]["schemaType"] == "PROTOBUF"
+    assert desk.register("next", '"int"') == 3
+
+
+def test_records_are_written_as_confluents_registry_writes_them() -> None:
+    desk = Desk()
+    desk.register("orders-value", '"string"')
+    desk.register("json", '{"type": "object"}', schemaType="JSON")
+    assert desk.topic.rows == [
+        (
+            b'{"keytype":"SCHEMA","subject":"orders-value","version":1,"magic":1}',
+            b'{"subject":"orders-value","version":1,"id":1,"schema":"\\"string\\"","deleted":false}',
+        ),
+        (
+            b'{"keytype":"SCHEMA","subject":"json","version":1,"magic":1}',
+            b'{"subject":"json","version":1,"id":2,"schemaType":"JSON","schema":"{\\"type\\":\\"object\\"}","deleted":false}',
+        ),
+    ]
+    assert CONFLUENT[0][0] == NOOP_KEY
+    assert config_key(None) == CONFLUENT[3][0]
+    assert mode_key("pb") == CONFLUENT[4][0]
+    assert delete_key("orders-value") == CONFLUENT[5][0]
+
+
+def test_members_that_only_others_understand_stay() -> None:
+    rules = {"domainRules": [{"name": "x", "kind": "CONDITION"}]}
+    desk = Desk()
+    number = desk.register("one", record("id"), ruleSet=rules, metadata={"owner": "me"})
+    found = desk.again()("GET", f"/schemas/ids/{number}")[1]
+    assert found["ruleSet"] == rules
+    assert found["metadata"] == {"owner": "me"}
+    assert desk.register("one", record("id")) == number + 1  # other rules are another schema
+
+
+def test_a_permanently_deleted_schema_leaves_nothing() -> None:
+    state = State()
+    for key, value in CONFLUENT[:2]:
+        state.apply(key, value)
+    state.apply(CONFLUENT[1][0], None)
+    assert not state.subjects
+    assert not state.ids["."]
+    assert state.last_ids["."] == 1  # its id is not given to another
