@@ -9,6 +9,7 @@ from kbroker.http.broker_rows import BrokerRows
 from kbroker.http.certificates import Certificates
 from kbroker.http.control_view import ControlView
 from kbroker.http.families import ROWS, Families
+from kbroker.http.group_progress import GroupProgress
 from kbroker.http.group_rows import GroupRows
 from kbroker.http.health import Health
 from kbroker.http.host_rows import HostRows
@@ -47,7 +48,8 @@ class BrokerCollector:
         self._processes = ProcessRows(shared, names, Recent(clock_s), Recent(clock_s))
         most = config.get_int("kbroker.metrics.partitions.max")
         self._partitions = PartitionRows(shared, sites_of(config), most)
-        self._groups = GroupRows(shared, most)
+        self.progress = GroupProgress(shared, page_cache, clock_s)
+        self._groups = GroupRows(shared, most, self.progress)
         self._hosts = HostRows(shared, acceptor, context.log_dirs, Recent(clock_s))
         first = listeners[0]
         address = f"{first.host}:{context.ports.get(first.listener, first.port)}"
@@ -59,6 +61,7 @@ class BrokerCollector:
         """All families, those without samples too; with names, those alone."""
         with self._lock:
             families = Families(self._kafka, self._prefixes)
+            self.progress.scraped_s = self._clock_s()
             directory = self._view.directory
             self._processes.add(families)
             self._partitions.add(families, directory)

@@ -4,10 +4,12 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TypeVar
 
 from kbroker.http.directory import Directory
 from kbroker.http.families import Families
+from kbroker.http.group_progress import GroupProgress
 from kbroker.http.series import KeptLabels
 from kbroker.ipc.layout import Slot
 from kbroker.ipc.messages import GroupSummary
@@ -33,10 +35,12 @@ def watermarks(shared: Shared, directory: Directory) -> dict[tuple[str, int], in
 class GroupRows:
     """Runs in: http. At most `most` groups and as many partitions of groups get series, those with the largest lag."""
 
-    def __init__(self, shared: Shared, most: int) -> None:
+    def __init__(self, shared: Shared, most: int, progress: GroupProgress) -> None:
         self._shared = shared
+        self._progress = progress
         self._most = most
         self._labels, self._known, self._sums, self._groups = (KeptLabels() for _ in range(4))
+        self._timed = KeptLabels()
 
     def add(self, families: Families, directory: Directory, groups: Iterable[GroupSummary]) -> None:
         """All groups; lag counts to the high watermark, as kafka_exporter's does."""
@@ -54,6 +58,8 @@ class GroupRows:
         known = labels if len(with_lag) == len(shown) else self._known.of([row.labels for row in with_lag])
         lags = [row.lag or 0 for row in with_lag]
         families.add_all("kbroker_group_lag", known, lags)
+        self._seconds(families, with_lag)
+        self._behind(families, groups, rows)
         if families.kafka:
             self._kafka_states(families, states)
 
@@ -73,6 +79,37 @@ class GroupRows:
             by_topic = self._sums.of([pair for pair, _ in pairs])
             families.add_all(OF_GROUP + "current_offset_sum", by_topic, [offset for _, (offset, _) in pairs])
             families.add_all(OF_GROUP + "lag_sum", by_topic, [lag for _, (_, lag) in pairs])
+
+    def _seconds(self, families: Families, rows: Sequence["Row"]) -> None:
+        timed = []
+        for row in rows:
+            group, topic, partition = row.labels
+            found = self._progress.behind(group, topic, int(partition)) if row.lag else None
+            if not row.lag:
+                timed.append((row.labels, 0.0))
+            elif found is not None and found.seconds is not None:
+                timed.append((row.labels, found.seconds))
+        labels = self._timed.of([labels for labels, _ in timed])
+        families.add_all("kbroker_group_lag_seconds", labels, [seconds for _, seconds in timed])
+
+    def _behind(self, families: Families, groups: Sequence[GroupSummary], rows: Sequence["Row"]) -> None:
+        """Sums and minima over a group's partitions, of the groups whose lag is known."""
+        sizes: Counter[str] = Counter()
+        cached: dict[str, float] = {}
+        for row in rows:
+            group, topic, partition = row.labels
+            found = self._progress.behind(group, topic, int(partition)) if row.lag else None
+            if found is not None:
+                sizes[group] += found.size
+                if found.cache_s is not None:
+                    cached[group] = min(found.cache_s, cached.get(group, inf))
+        catch_up = self._progress.catch_up_s()
+        for group_id in sorted(group.group_id for group in groups if group.group_id in catch_up)[
+            : self._most
+        ]:
+            families.add("kbroker_group_lag_bytes", (group_id,), sizes[group_id])
+            families.add("kbroker_group_cache_seconds", (group_id,), cached.get(group_id, inf))
+            families.add("kbroker_group_catch_up_seconds", (group_id,), catch_up[group_id])
 
     def _kafka_states(self, families: Families, states: "Counter[tuple[str, str]]") -> None:
         for name, state in GROUP_STATES.items():

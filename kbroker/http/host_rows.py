@@ -19,6 +19,16 @@ from kbroker.ipc.shared import Shared
 log = logging.getLogger(__name__)
 
 SECTOR = 512
+MBIT = 125_000
+UNKNOWN_SPEED = 65535
+SUMS = (
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+    "process_virtual_memory_bytes",
+    "process_open_fds",
+    "process_max_fds",
+)
+"""Prometheus' usual names, for the broker as a whole."""
 PROCESSOR_IDLE = "kafka_network_socketserver_networkprocessoravgidle_percent"
 PRESSURE = ("cpu", "io", "memory")
 MEMORY = {
@@ -54,6 +64,7 @@ class HostRows:
         self._proc = proc
         self._known: dict[int, psutil.Process] = {}
         self._forecasts: dict[str, TimeToFull] = {}
+        self._sums: dict[str, float] = {}
 
     def add(self, families: Families) -> None:
         """Samples of the host; values that it does not have (no PSI, no device) are left out."""
@@ -76,6 +87,7 @@ class HostRows:
 
     def _processes(self, families: Families) -> None:
         read = written = 0
+        self._sums = dict.fromkeys(SUMS, 0.0)
         cpu: dict[tuple[str, str], NDArray[np.int64]] = {}
         seen: dict[int, psutil.Process] = {}
         for name, pid in self._pids():
@@ -92,6 +104,11 @@ class HostRows:
             read += io.read_bytes
             written += io.write_bytes
         self._known = seen
+        for metric, total in self._sums.items():
+            families.add(metric, (), total)
+        if seen:
+            began = min(process.create_time() for process in seen.values())
+            families.add("process_start_time_seconds", (), began)
         if families.kafka:
             families.add("kafka_server_kafkaserver_linux_disk_read_bytes", (), read)
             families.add("kafka_server_kafkaserver_linux_disk_write_bytes", (), written)
@@ -116,7 +133,14 @@ class HostRows:
             families.add("kbroker_process_cpu_seconds_total", (name, "system"), times.system)
             for kind in ("pss", "uss", "rss"):
                 families.add("kbroker_process_memory_bytes", (name, kind), getattr(memory, kind))
-            families.add("kbroker_process_open_fds", (name,), process.num_fds())
+            fds = process.num_fds()
+            families.add("kbroker_process_open_fds", (name,), fds)
+            sums = self._sums
+            sums["process_cpu_seconds_total"] += times.user + times.system
+            sums["process_resident_memory_bytes"] += memory.pss
+            sums["process_virtual_memory_bytes"] += memory.vms
+            sums["process_open_fds"] += fds
+            sums["process_max_fds"] += process.rlimit(psutil.RLIMIT_NOFILE)[0]
             families.add("kbroker_process_threads", (name,), process.num_threads())
             families.add("kbroker_process_start_time_seconds", (name,), process.create_time())
 
@@ -175,6 +199,9 @@ class HostRows:
             families.add("kbroker_network_bytes_total", (device, "out"), counts.bytes_sent)
             families.add("kbroker_network_drops_total", (device, "in"), counts.dropin)
             families.add("kbroker_network_drops_total", (device, "out"), counts.dropout)
+        for device, state in psutil.net_if_stats().items():
+            if 0 < state.speed < UNKNOWN_SPEED:
+                families.add("kbroker_network_link_bytes_per_second", (device,), state.speed * MBIT)
         tcp = self._table("snmp", "Tcp:")
         extended = self._table("netstat", "TcpExt:")
         families.add("kbroker_tcp_retransmits_total", (), tcp["RetransSegs"])

@@ -81,6 +81,11 @@ class PageCache:
                 folder: look for folder, look in {**self._looks, **found}.items() if folder in known
             }
 
+    def cached_pages_of(self, folder: str) -> int:
+        """Pages of a log in the page cache at the last look; -1 when it was not looked at."""
+        look = self._looks.get(folder)
+        return -1 if look is None else look.states[0]
+
     def add(self, families: Families, directory: Directory, shown: Collection[str]) -> None:
         """Sums by topic, of those that are shown."""
         with self._lock:

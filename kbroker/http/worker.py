@@ -52,6 +52,7 @@ def main(context: ChildContext) -> None:
     line[ProcessLine.READY] = context.epoch
     while not stop.wait(LOOK_S):
         page_cache.look(view.directory)
+        collector.progress.look(view.directory, view.groups)
         line[ProcessLine.HEARTBEAT_NS] = time.monotonic_ns()
     server.shutdown()
     if live is not None:

@@ -101,6 +101,10 @@ CATALOG: tuple[Metric, ...] = (
     # --- control and supervisor
     counter("kbroker_group_rebalances_total", "Rebalances of groups that were completed.",
             kafka="kafka_server_group_coordinator_metrics_group_completed_rebalance_count"),
+    gauge("kbroker_transactions_open", "Transactions that are open."),
+    gauge("kbroker_transaction_oldest_seconds", "Age of the oldest open transaction; 0 without one.", scale=1e-3),
+    counter("kbroker_transactions_timed_out_total", "Transactions aborted because they were open for longer than "
+            "their timeout."),
     counter("kbroker_isr_shrinks_total", "Replicas that went out of sync.",
             kafka="kafka_server_replicamanager_isrshrinks_total"),
     counter("kbroker_isr_expands_total", "Replicas that are in sync again.",
@@ -186,6 +190,12 @@ CATALOG: tuple[Metric, ...] = (
           "worker", source=BROKER),
     gauge("kbroker_ring_capacity", "Entries that fit in one ring.", source=BROKER),
     # --- host
+    counter("process_cpu_seconds_total", "CPU time of all processes of the broker.", source=HOST),
+    gauge("process_resident_memory_bytes", "Memory of all processes, shared pages by share (PSS).", source=HOST),
+    gauge("process_virtual_memory_bytes", "Address space of all processes.", source=HOST),
+    gauge("process_open_fds", "Open file descriptors of all processes.", source=HOST),
+    gauge("process_max_fds", "File descriptors that all processes together may open.", source=HOST),
+    gauge("process_start_time_seconds", "Unix time the broker started.", source=HOST),
     counter("kbroker_process_cpu_seconds_total", "CPU time of each process.", "process", "mode", source=HOST),
     gauge("kbroker_process_memory_bytes", "Memory of each process: pss counts shared pages by share, uss not.",
             "process",
@@ -208,6 +218,8 @@ CATALOG: tuple[Metric, ...] = (
     counter("kbroker_pressure_seconds_total", "Time tasks of the host waited (PSI): some of them, or all (full).",
             "resource", "kind", source=HOST),
     counter("kbroker_network_bytes_total", "Bytes of each network interface.", "device", "direction", source=HOST),
+    gauge("kbroker_network_link_bytes_per_second", "Speed of the link of each network interface; virtual ones that "
+          "report none are left out.", "device", source=HOST),
     counter("kbroker_network_drops_total", "Packets dropped by each network interface.", "device", "direction",
             source=HOST),
     counter("kbroker_tcp_retransmits_total", "TCP segments sent again, of the whole host.", source=HOST),
@@ -225,6 +237,14 @@ CATALOG: tuple[Metric, ...] = (
     gauge("kbroker_group_lag", "Records between the committed offset and the high watermark.", "group", *LOG,
           source=GROUP, kafka="kafka_consumergroup_lag", kafka_labels=("consumergroup", *LOG)),
     gauge("kbroker_group_lag_sum", "Those of all partitions, with those left out.", "group", source=GROUP),
+    gauge("kbroker_group_lag_seconds", "Time since the first record that is not committed was written, by its "
+          "timestamp; 0 without lag.", "group", *LOG, source=GROUP),
+    gauge("kbroker_group_lag_bytes", "Bytes of the logs from the committed offsets on.", "group", source=GROUP),
+    gauge("kbroker_group_catch_up_seconds", "Time until the group has no lag, as it went in the last five minutes; "
+          "+Inf when the lag does not shrink.", "group", source=GROUP),
+    gauge("kbroker_group_cache_seconds", "Time until what the group reads next is no longer in the page cache, as its "
+          "lag in bytes grew in the last five minutes; 0 when it has left, +Inf when the lag does not grow.", "group",
+          source=GROUP),
     gauge("kbroker_group_partitions_left_out", "Partitions of groups without series of their own "
           "(kbroker.metrics.partitions.max): those with the smallest lag.", source=GROUP),
     gauge("kbroker_groups_left_out", "Groups without series of their own (kbroker.metrics.partitions.max): those with "

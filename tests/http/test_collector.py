@@ -3,6 +3,7 @@
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -298,8 +299,11 @@ def test_ring_lengths_are_read_from_the_rings(scene: Scene) -> None:
 
 def test_every_row_of_the_catalogue_can_appear(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     _fill_everything(scene)
+    link = SimpleNamespace(speed=10_000)
+    monkeypatch.setattr("psutil.net_if_stats", lambda: {"eth0": link})
     monkeypatch.setattr(Certificates, "expiries", lambda _: iter([("SSL", 1.9e9)]))
     scene.scrape()
+    scene.collector.progress.look(scene.view.directory, scene.view.groups)
     scene.now += 60
     families = scene.scrape().families
     rows = [*CATALOG, *KAFKA]

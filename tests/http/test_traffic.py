@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.conftest import BrokerFactory
 from tests.peer.kbroker_node import KBroker
 from tests.peer.scrape import Scrape, scrape
 
@@ -196,3 +197,44 @@ def test_counters_of_a_network_process_survive_its_death(broker: KBroker) -> Non
     after = scrape(broker)
     assert sum(sample.value for sample in after.families["kbroker_requests_total"].samples) > requests
     assert after.value("kbroker_topic_in_records_total", topic="survivor") == RECORDS + 1
+
+
+def test_a_group_that_stops_in_the_middle_is_behind_in_seconds_and_bytes(broker: KBroker) -> None:
+    create(broker, "half-read")
+    produce(broker, "half-read")
+    settings = {
+        "bootstrap.servers": broker.bootstrap,
+        "group.id": "halfway",
+        "enable.auto.commit": False,
+    }
+    consumer = Consumer(settings)
+    consumer.commit(offsets=[TopicPartition("half-read", 0, 10)], asynchronous=False)
+    consumer.close()
+    of = {"group": "halfway", "topic": "half-read", "partition": "0"}
+
+    def behind(found: Scrape) -> bool:
+        return value(found, "kbroker_group_lag_seconds", **of) > 0
+
+    until(behind, broker)
+    found = scrape(broker)
+    assert 0 < found.value("kbroker_group_lag_seconds", **of) < 300
+    assert found.value("kbroker_group_lag", **of) == RECORDS - 10
+    size = found.value("kbroker_topic_log_bytes", topic="half-read")
+    assert 0 < found.value("kbroker_group_lag_bytes", group="halfway") <= size
+    assert found.value("kbroker_group_catch_up_seconds", group="halfway") == float("inf")
+
+
+def test_an_open_transaction_is_counted_with_its_age(broker_factory: BrokerFactory) -> None:
+    broker = broker_factory({"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"})
+    create(broker, "orders")
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "transactional.id": "slow", "transaction.timeout.ms": 2000}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("orders", b"x")
+    producer.flush(30)
+    until(lambda found: value(found, "kbroker_transactions_open") == 1, broker)
+    until(lambda found: value(found, "kbroker_transaction_oldest_seconds") > 0.5, broker)
+    until(lambda found: value(found, "kbroker_transactions_timed_out_total") == 1, broker)
+    until(lambda found: value(found, "kbroker_transactions_open") == 0, broker)

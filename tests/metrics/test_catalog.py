@@ -52,7 +52,7 @@ def test_names_keep_to_the_rules_of_prometheus() -> None:
     names = [row.name for row in CATALOG]
     assert len(set(names)) == len(names)
     for row in CATALOG:
-        assert re.fullmatch(r"kbroker_[a-z0-9_]+", row.name)
+        assert re.fullmatch(r"(kbroker|process)_[a-z0-9_]+", row.name)
         assert (row.kind is Kind.COUNTER) == row.name.endswith("_total"), row.name
         assert row.kind is not Kind.HISTOGRAM or row.name.endswith("_seconds"), row.name
         assert row.help.endswith("."), row.name

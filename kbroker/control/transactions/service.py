@@ -18,11 +18,16 @@ from kbroker.control.transactions.ports import MarkerOrder
 from kbroker.control.transactions.settings import TransactionSettings
 from kbroker.control.transactions.shard import TransactionShard
 from kbroker.ipc.messages import ClientRequest
+from kbroker.metrics.slots import bind
 from kbroker.protocol.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 log = logging.getLogger(__name__)
+
+OPEN = bind("kbroker_transactions_open")
+OLDEST_MS = bind("kbroker_transaction_oldest_seconds")
+TIMED_OUT = bind("kbroker_transactions_timed_out_total")
 
 COORDINATOR_TYPE = 1
 """FindCoordinator's key type."""
@@ -221,7 +226,11 @@ class TransactionService:
     # --- by the clock
 
     def _abort_timed_out(self) -> None:
-        for transactional_id, producer_id in self.shard.timed_out(self._broker.now_ms()):
+        now_ms = self._broker.now_ms()
+        words = self._broker.metrics.words
+        words[OPEN], words[OLDEST_MS] = self.shard.open_ones(now_ms)
+        for transactional_id, producer_id in self.shard.timed_out(now_ms):
+            words[TIMED_OUT] += 1
             log.info("%s: aborted, its transaction is past its timeout", transactional_id)
             self._start(self._abort(transactional_id, producer_id), transactional_id)
 

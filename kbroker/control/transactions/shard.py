@@ -15,6 +15,7 @@ from kbroker.control.transactions.listing import describe, list_transactions
 from kbroker.control.transactions.metadata import TopicPartition
 from kbroker.control.transactions.ports import MarkerOrder, Markers, View
 from kbroker.control.transactions.settings import TransactionSettings
+from kbroker.control.transactions.state import TransactionState
 from kbroker.control.transactions.table import TransactionTable
 from kbroker.control.transactions.transaction_records import read_record, tombstone
 from kbroker.protocol.errors import ErrorCode
@@ -96,6 +97,11 @@ class TransactionShard:
         return list_transactions(self.table, request, now_ms)
 
     # --- by the clock
+
+    def open_ones(self, now_ms: int) -> tuple[int, int]:
+        """The number of open transactions, and the age of the oldest in ms."""
+        starts = [known.start_ms for known in self.table.all() if known.state is TransactionState.ONGOING]
+        return len(starts), max(0, now_ms - min(starts)) if starts else 0
 
     def timed_out(self, now_ms: int) -> list[tuple[str, int]]:
         """(transactional id, producer id) of open transactions past their timeout, for `abort_timed_out`."""

@@ -178,8 +178,10 @@ class TestTimeOut:
         self, version: int
     ) -> None:
         world = World(version=version)
+        assert world.shard.open_ones(world.now_ms) == (0, 0)
         zombie = ongoing(world)
         world.now_ms += 60_000
+        assert world.shard.open_ones(world.now_ms) == (1, 60_000)
         assert world.abort_timed_out() == []
         world.now_ms += 1
         assert world.abort_timed_out() == [ID]

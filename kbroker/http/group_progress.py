@@ -1,0 +1,190 @@
+"""How far groups are behind in seconds and bytes, how long they need to catch up, and how long what they still read
+stays in memory.
+
+The committed offset's place in the log and its record's timestamp are read from the log's files, a bounded number of
+partitions at each look. Rates are those of the last minutes.
+"""
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from math import inf
+from mmap import PAGESIZE
+from pathlib import Path
+
+from kbroker.http.directory import Directory
+from kbroker.http.page_cache import PageCache
+from kbroker.ipc.layout import Slot
+from kbroker.ipc.messages import GroupSummary, PartitionImage
+from kbroker.ipc.shared import Shared
+from kbroker.log import files
+from kbroker.log.errors import CorruptLog
+from kbroker.log.open_files import OpenFiles
+from kbroker.log.reader import WHOLE_LOG, LogReader
+from kbroker.protocol import batch_layout as b
+from kbroker.protocol.records import HEADER
+
+log = logging.getLogger(__name__)
+
+LOOKS = 500
+WINDOW_S = 300.0
+SCRAPED_S = 120.0
+"""Nothing is looked at when nobody has scraped for so long."""
+OPEN_FILES = 64
+
+Key = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """seconds: since the first record that is not committed was written, None: unknown. cache_s: until what is read
+    next leaves the page cache, None: unknown."""
+
+    seconds: float | None
+    size: int
+    cache_s: float | None
+
+
+@dataclass(slots=True)
+class History:
+    """(time, number) of the last minutes."""
+
+    points: deque[tuple[float, float]] = field(default_factory=deque)
+
+    def add(self, now_s: float, number: float) -> None:
+        """A new reading; those older than the window are forgotten, but for one."""
+        self.points.append((now_s, number))
+        while len(self.points) > 2 and self.points[1][0] <= now_s - WINDOW_S:
+            self.points.popleft()
+
+    def growth(self) -> float:
+        """By second; 0 while there is one reading."""
+        (first_s, first), (last_s, last) = self.points[0], self.points[-1]
+        return (last - first) / (last_s - first_s) if last_s > first_s else 0.0
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a group is in a partition. timestamp_ms: of the first record that is not committed, -1: unknown.
+
+    lag_bytes: from there to the end. cached: bytes of the log in the page cache, -1: unknown."""
+
+    offset: int
+    timestamp_ms: int
+    lag_bytes: History
+    cached: int = -1
+
+
+class GroupProgress:
+    """Runs in: http; filled by its sampling thread, read by scrapes."""
+
+    def __init__(
+        self, shared: Shared, page_cache: PageCache, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._shared = shared
+        self._page_cache = page_cache
+        self._clock_s = clock_s
+        self._places: dict[Key, Place] = {}
+        self._lags: dict[str, History] = {}
+        self._next = 0
+        self._open_files = OpenFiles(OPEN_FILES)
+        self.scraped_s = -inf
+
+    def look(self, directory: Directory, ask: Callable[[], Iterable[GroupSummary]]) -> None:
+        """Look at the groups, if somebody scrapes."""
+        now_s = self._clock_s()
+        if now_s - self.scraped_s > SCRAPED_S:
+            return
+        images = {
+            (topic.name, image.index): image for topic in directory.topics for image in topic.partitions
+        }
+        behind: list[tuple[Key, int, PartitionImage]] = []
+        lags: dict[str, History] = {}
+        kept: set[Key] = set()
+        for group in ask():
+            total = 0
+            for topic, offsets in group.offsets.items():
+                for partition, offset in offsets.items():
+                    image = images.get((topic, partition))
+                    if image is None:
+                        continue
+                    lag = int(self._shared.slots[image.slot, Slot.HIGH_WATERMARK]) - offset
+                    if lag > 0:
+                        total += lag
+                        key = group.group_id, topic, partition
+                        kept.add(key)
+                        behind.append((key, offset, image))
+            history = lags[group.group_id] = self._lags.get(group.group_id) or History()
+            history.add(now_s, total)
+        self._lags = lags
+        places = {key: place for key, place in self._places.items() if key in kept}
+        chosen = [behind[(self._next + n) % len(behind)] for n in range(min(LOOKS, len(behind)))]
+        self._next = (self._next + len(chosen)) % max(1, len(behind))
+        for key, offset, image in chosen:
+            place = self._place(places.get(key), offset, image, now_s)
+            if place is not None:
+                places[key] = place
+        self._places = places
+
+    def _place(self, known: Place | None, offset: int, image: PartitionImage, now_s: float) -> Place | None:
+        reader = LogReader(image.folder, self._open_files)
+        try:
+            found = reader.locate(offset, *WHOLE_LOG)
+            if found is None:
+                return None
+            log_file = self._open_files.get(image.folder, found.segment_base, files.LOG)
+            header = os.pread(log_file.fd, b.HEADER_BYTES, found.position)
+            later = [base for base in reader.base_offsets() if base >= found.segment_base]
+            size = sum(Path(files.path(image.folder, base, files.LOG)).stat().st_size for base in later)
+        except (OSError, CorruptLog) as error:  # deleted by retention meanwhile, or its disk failed
+            log.debug("%s from offset %d: %s", image.folder, offset, error)
+            return None
+        history = known.lag_bytes if known is not None else History()
+        history.add(now_s, size - found.position)
+        cached = self._page_cache.cached_pages_of(image.folder)
+        return Place(offset, timestamp_of(header, offset), history, -1 if cached < 0 else cached * PAGESIZE)
+
+    # --- what is shown ---------------------------------------------------------------------------------
+
+    def behind(self, group: str, topic: str, partition: int) -> Behind | None:
+        """Of a lagging partition; None when it has not been looked at."""
+        place = self._places.get((group, topic, partition))
+        if place is None:
+            return None
+        # a commit since the last look is newer than the timestamp: the lag shown is at most a look too large
+        seconds = max(0.0, time.time() - place.timestamp_ms / 1000) if place.timestamp_ms >= 0 else None
+        size = place.lag_bytes.points[-1][1]
+        return Behind(seconds, int(size), self._cache_s(place, size))
+
+    @staticmethod
+    def _cache_s(place: Place, size: float) -> float | None:
+        if place.cached < 0:
+            return None
+        margin = place.cached - size
+        growth = place.lag_bytes.growth()
+        if margin <= 0:
+            return 0.0
+        return margin / growth if growth > 0 else inf
+
+    def catch_up_s(self) -> Mapping[str, float]:
+        """Seconds until a group has no lag, as it went in the last minutes; infinite when it does not get nearer."""
+        found = {}
+        for group, history in list(self._lags.items()):
+            lag, growth = history.points[-1][1], history.growth()
+            found[group] = 0.0 if lag <= 0 else lag / -growth if growth < 0 else inf
+        return found
+
+
+def timestamp_of(header: bytes, offset: int) -> int:
+    """Of the record of an offset: between the first and the largest of its batch, by its place among them."""
+    if len(header) < b.HEADER_BYTES:
+        return -1
+    batch = HEADER.unpack_from(header)
+    base_offset, delta, first_ms, largest_ms = batch[0], batch[6], batch[7], batch[8]
+    if delta <= 0 or first_ms < 0 or largest_ms < first_ms:
+        return int(largest_ms)
+    share = min(1.0, max(0.0, (offset - base_offset) / delta))
+    return int(first_ms + (largest_ms - first_ms) * share)

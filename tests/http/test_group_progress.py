@@ -1,0 +1,113 @@
+"""Groups: how old what they read next is, how many bytes are left, when they will have caught up, and when the page
+cache no longer holds what they read."""
+
+import time
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from kbroker.http.group_progress import History, timestamp_of
+from kbroker.ipc.layout import Slot
+from kbroker.ipc.messages import GroupSummary
+from tests.http.scene import Scene
+from tests.log.batch_bytes import batch
+from tests.peer.scrape import Scrape
+
+LOG = "00000000000000000000.log"
+NOW_MS = int(time.time() * 1000)
+RECORDS = 100
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    """A topic of a hundred batches of a record each; the n-th was written 100 - n seconds ago."""
+    scene = Scene(tmp_path)
+    slot = scene.topic("orders")[0]
+    batches = [
+        batch(base_offset=n, values=[b"x" * 1000], timestamps=[NOW_MS - (RECORDS - n) * 1000])
+        for n in range(RECORDS)
+    ]
+    (tmp_path / "orders-0" / LOG).write_bytes(b"".join(batches))
+    scene.shared.slots[slot, Slot.HIGH_WATERMARK] = RECORDS
+    scene.collector.text()  # nobody looks unless somebody scrapes
+    return scene
+
+
+def committed(scene: Scene, offset: int) -> Scrape:
+    """A scrape after the group has committed an offset."""
+    scene.view.summaries = (GroupSummary("billing", "classic", "Stable", 1, {"orders": {0: offset}}),)
+    scene.page_cache.look(scene.view.directory)
+    scene.collector.progress.look(scene.view.directory, scene.view.groups)
+    return scene.scrape()
+
+
+def test_lag_in_seconds_is_the_age_of_the_first_record_that_is_not_committed(scene: Scene) -> None:
+    found = committed(scene, 40)
+    seconds = found.value("kbroker_group_lag_seconds", group="billing", topic="orders", partition="0")
+    assert seconds == pytest.approx(60 + time.time() - NOW_MS / 1000, abs=2)
+    size = (scene.folder / "orders-0" / LOG).stat().st_size
+    assert found.value("kbroker_group_lag_bytes", group="billing") == pytest.approx(size * 0.6, rel=0.01)
+
+
+def test_a_group_without_lag_is_nothing_behind(scene: Scene) -> None:
+    found = committed(scene, RECORDS)
+    assert found.value("kbroker_group_lag_seconds", group="billing", topic="orders", partition="0") == 0
+    assert found.value("kbroker_group_lag_bytes", group="billing") == 0
+    assert found.value("kbroker_group_catch_up_seconds", group="billing") == 0
+    assert found.value("kbroker_group_cache_seconds", group="billing") == inf
+
+
+def test_catching_up_takes_the_lag_by_its_pace(scene: Scene) -> None:
+    assert committed(scene, 10).value("kbroker_group_catch_up_seconds", group="billing") == inf
+    scene.now += 20
+    found = committed(scene, 50)  # 40 records in 20 s, 50 are left
+    assert found.value("kbroker_group_catch_up_seconds", group="billing") == pytest.approx(25)
+
+
+def test_a_group_that_falls_behind_leaves_the_page_cache(scene: Scene) -> None:
+    slot = scene.view.directory.partitions[0].slot
+    assert committed(scene, 60).value("kbroker_group_cache_seconds", group="billing") == inf
+    more = b"".join(
+        batch(base_offset=RECORDS + n, values=[b"x" * 1000], timestamps=[NOW_MS]) for n in range(20)
+    )
+    with (scene.folder / "orders-0" / LOG).open("ab") as log:
+        log.write(more)
+    scene.shared.slots[slot, Slot.HIGH_WATERMARK] = RECORDS + 20
+    scene.now += 10
+    found = committed(scene, 60)
+    if not scene.page_cache.works:
+        pytest.skip("this kernel does not tell what is in the page cache")
+    seconds = found.value("kbroker_group_cache_seconds", group="billing")
+    assert seconds == pytest.approx(60 / 20 * 10, rel=0.1)  # 60 records more than its lag are cached
+
+
+def test_a_log_that_is_gone_is_no_error(scene: Scene) -> None:
+    (scene.folder / "orders-0" / LOG).unlink()
+    found = committed(scene, 40)
+    assert found.value("kbroker_group_lag", group="billing", topic="orders", partition="0") == 60
+    assert "kbroker_group_lag_seconds{" not in found.text
+
+
+def test_groups_are_left_alone_while_nobody_scrapes(scene: Scene) -> None:
+    scene.now += 1000
+
+    def ask() -> tuple[GroupSummary, ...]:
+        raise AssertionError("control was asked")
+
+    scene.collector.progress.look(scene.view.directory, ask)
+
+
+def test_a_rate_is_that_of_the_last_minutes() -> None:
+    history = History()
+    for second in range(0, 1000, 10):
+        history.add(second, 0 if second < 500 else second - 500)
+    assert history.growth() == pytest.approx(1, rel=0.05)
+
+
+def test_a_record_inside_a_batch_is_between_its_first_and_its_largest_time() -> None:
+    data = batch(base_offset=100, values=[b"a"] * 11, timestamps=range(5000, 6001, 100))
+    assert timestamp_of(data, 100) == 5000
+    assert timestamp_of(data, 105) == 5500
+    assert timestamp_of(data, 110) == 6000
+    assert timestamp_of(b"", 0) == -1
